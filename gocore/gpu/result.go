@@ -1,0 +1,55 @@
+package gpu
+
+import "fmt"
+
+// Result is a driver's answer other than success: a CUresult by number, used as an error value. Success is
+// a nil error, never a Result.
+type Result int
+
+// The CUresult values that gpuconf names; the numbers are CUDA's (cuda.h, enum cudaError_enum).
+const (
+	ErrorInvalidValue         Result = 1
+	ErrorOutOfMemory          Result = 2
+	ErrorNotInitialized       Result = 3
+	ErrorDeinitialized        Result = 4
+	ErrorNoDevice             Result = 100
+	ErrorInvalidDevice        Result = 101
+	ErrorInvalidContext       Result = 201
+	ErrorAlreadyMapped        Result = 208
+	ErrorNotMapped            Result = 211
+	ErrorInvalidHandle        Result = 400
+	ErrorIllegalAddress       Result = 700
+	ErrorNotPermitted         Result = 800
+	ErrorNotSupported         Result = 801
+	ErrorSystemNotReady       Result = 802
+	ErrorSystemDriverMismatch Result = 803
+	ErrorUnknown              Result = 999
+)
+
+var resultNames = map[Result]string{
+	ErrorInvalidValue:         "CUDA_ERROR_INVALID_VALUE",
+	ErrorOutOfMemory:          "CUDA_ERROR_OUT_OF_MEMORY",
+	ErrorNotInitialized:       "CUDA_ERROR_NOT_INITIALIZED",
+	ErrorDeinitialized:        "CUDA_ERROR_DEINITIALIZED",
+	ErrorNoDevice:             "CUDA_ERROR_NO_DEVICE",
+	ErrorInvalidDevice:        "CUDA_ERROR_INVALID_DEVICE",
+	ErrorInvalidContext:       "CUDA_ERROR_INVALID_CONTEXT",
+	ErrorAlreadyMapped:        "CUDA_ERROR_ALREADY_MAPPED",
+	ErrorNotMapped:            "CUDA_ERROR_NOT_MAPPED",
+	ErrorInvalidHandle:        "CUDA_ERROR_INVALID_HANDLE",
+	ErrorIllegalAddress:       "CUDA_ERROR_ILLEGAL_ADDRESS",
+	ErrorNotPermitted:         "CUDA_ERROR_NOT_PERMITTED",
+	ErrorNotSupported:         "CUDA_ERROR_NOT_SUPPORTED",
+	ErrorSystemNotReady:       "CUDA_ERROR_SYSTEM_NOT_READY",
+	ErrorSystemDriverMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+	ErrorUnknown:              "CUDA_ERROR_UNKNOWN",
+}
+
+// Error is CUDA's name and number, such as "CUDA_ERROR_OUT_OF_MEMORY (2)".
+func (r Result) Error() string {
+	name, ok := resultNames[r]
+	if !ok {
+		name = "CUDA_ERROR"
+	}
+	return fmt.Sprintf("%s (%d)", name, int(r))
+}

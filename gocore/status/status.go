@@ -1,0 +1,77 @@
+// Package status holds the kinds of failure that gpuconf tells apart, and the one error type that carries them.
+//
+// The kinds are TensorFlow's canonical codes. A kind decides which Python class a user catches (the table is
+// in python/gpuconf/errors.py), so it is chosen where the failure is understood and never changed on the way up.
+// InvalidType is ours: Python's TypeError has no canonical code.
+package status
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code is a kind of failure. The zero value is Unknown: an error that nobody classified.
+type Code int
+
+// The kinds, with the Python built-in that each is also an instance of.
+const (
+	Unknown            Code = iota // RuntimeError
+	InvalidArgument                // ValueError
+	InvalidType                    // TypeError
+	FailedPrecondition             // RuntimeError
+	ResourceExhausted              // MemoryError
+	NotFound                       // LookupError
+	AlreadyExists                  // RuntimeError
+	Unavailable                    // RuntimeError
+	Unimplemented                  // NotImplementedError
+	Internal                       // RuntimeError; a broken promise of gpuconf itself
+)
+
+var names = [...]string{
+	"UNKNOWN", "INVALID_ARGUMENT", "INVALID_TYPE", "FAILED_PRECONDITION", "RESOURCE_EXHAUSTED",
+	"NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "UNIMPLEMENTED", "INTERNAL",
+}
+
+// String is the canonical name, such as INVALID_ARGUMENT. It is what crosses the border to Python.
+func (c Code) String() string {
+	if c < 0 || int(c) >= len(names) {
+		return names[Unknown]
+	}
+	return names[c]
+}
+
+// Codes lists every kind, so that a test can prove that Python knows them all.
+func Codes() []Code {
+	codes := make([]Code, len(names))
+	for i := range codes {
+		codes[i] = Code(i)
+	}
+	return codes
+}
+
+// Error is a failure of a known kind. Its text is for the person who made the call: what happened, the
+// numbers, and the next step.
+type Error struct {
+	Code Code
+	Err  error
+}
+
+// Error is the message alone; the kind travels beside it.
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an error of kind code; %w works as in fmt.Errorf.
+func Errorf(code Code, format string, args ...any) error {
+	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
+}
+
+// CodeOf tells the kind of err: that of the outermost Error in its chain, else Unknown.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return Unknown
+}
