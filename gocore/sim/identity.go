@@ -1,0 +1,36 @@
+package sim
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"gpuconf/gocore/gpu"
+)
+
+// uuid is the same in every process for the same card in the same slot, and differs between slots.
+func (c Card) uuid(slot int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "gpuconf simulated GPU %d %s %d", slot, c.Model.Name, c.MemoryBytes))
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// pciBusID spreads the slots over the buses of one PCI domain, in ascending order; 64 of them fit.
+func pciBusID(slot int) string {
+	const firstBus, busStep = 0x17, 3
+	return fmt.Sprintf("0000:%02x:00.0", firstBus+busStep*slot)
+}
+
+// describe is the card of a slot as the driver tells it.
+func (c Card) describe(slot, ordinal int) gpu.Device {
+	return gpu.Device{
+		Ordinal:          ordinal,
+		UUID:             c.uuid(slot),
+		PCIBusID:         pciBusID(slot),
+		Name:             c.Model.Product,
+		ComputeMajor:     c.Model.ComputeMajor,
+		ComputeMinor:     c.Model.ComputeMinor,
+		Multiprocessors:  c.Model.Multiprocessors,
+		TotalBytes:       c.MemoryBytes,
+		LeastPriority:    0,
+		GreatestPriority: c.Model.GreatestPriority,
+	}
+}

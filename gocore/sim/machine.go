@@ -1,0 +1,251 @@
+package sim
+
+import (
+	"fmt"
+	"sync"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Options changes what a process sees of a machine. The zero value is the whole machine, unused.
+type Options struct {
+	// Visible lists the cards that the process sees, as indices into Spec.Cards, in its order (visible.Select makes
+	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil is all, empty is none.
+	Visible []int
+
+	// UsedBytes is how much of every card other processes use already, so that free is less than total.
+	UsedBytes uint64
+}
+
+// Machine is a machine of simulated GPUs. Whoever made it closes it; its memory is mapped until then.
+type Machine struct {
+	mu     sync.RWMutex
+	cards  []*card // the slice never changes; mu guards what it holds
+	closed bool    // guarded by mu
+}
+
+var _ gpu.Driver = (*Machine)(nil)
+
+// New opens a machine. It fails with InvalidArgument for options that do not fit the spec, and with
+// ResourceExhausted when the host has not the address space.
+func New(spec Spec, opts Options) (*Machine, error) {
+	slots, err := visibleSlots(spec, opts.Visible)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{}
+	for ordinal, slot := range slots {
+		c, err := openCard(spec.Cards[slot].describe(slot, ordinal), opts.UsedBytes)
+		if err != nil {
+			_ = m.Close()
+			return nil, err
+		}
+		m.cards = append(m.cards, c)
+	}
+	return m, nil
+}
+
+func visibleSlots(spec Spec, visible []int) ([]int, error) {
+	if len(spec.Cards) == 0 || len(spec.Cards) > MaxCards {
+		return nil, status.Errorf(status.InvalidArgument, "cannot simulate %d GPUs; a machine has 1 to %d", len(spec.Cards), MaxCards)
+	}
+	if visible == nil {
+		visible = make([]int, len(spec.Cards))
+		for i := range visible {
+			visible[i] = i
+		}
+	}
+	seen := make([]bool, len(spec.Cards))
+	for _, slot := range visible {
+		if slot < 0 || slot >= len(spec.Cards) || seen[slot] {
+			return nil, status.Errorf(status.InvalidArgument,
+				"visible GPUs %v: %d is out of range or listed twice; the machine has %d GPUs", visible, slot, len(spec.Cards))
+		}
+		seen[slot] = true
+	}
+	return visible, nil
+}
+
+func openCard(description gpu.Device, usedBytes uint64) (*card, error) {
+	total := description.TotalBytes
+	if total == 0 || total > maxMemoryBytes || total%unitBytes != 0 {
+		return nil, status.Errorf(status.InvalidArgument,
+			"cannot simulate a GPU of %d bytes; its memory is a multiple of %d bytes, at most 16TiB", total, unitBytes)
+	}
+	if usedBytes > total {
+		return nil, status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes", usedBytes, total)
+	}
+	reserved := reservationBytes(total)
+	base, err := reserve(reserved)
+	if err != nil {
+		return nil, status.Errorf(status.ResourceExhausted,
+			"the host refuses %d GiB of address space for simulated GPU %d, %s (%w): is it limited (ulimit -v)? "+
+				"Nothing of it is memory yet; simulate less, such as T4:1GiB",
+			roundUp(reserved, gib)/gib, description.Ordinal, description.Name, err)
+	}
+	return &card{description: description, usedBytes: usedBytes, base: base, reserved: reserved, end: base}, nil
+}
+
+// Close unmaps all memory; addresses that the machine gave must not be touched any more. It waits for running copies.
+func (m *Machine) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	m.closed = true
+	var first error
+	for _, c := range m.cards {
+		c.live, c.charged, c.retains = nil, 0, 0
+		if err := unmap(c.base, c.reserved); err != nil && first == nil {
+			first = fmt.Errorf("simulated GPU %d: unmap: %w (%w)", c.description.Ordinal, err, gpu.ErrorUnknown)
+		}
+	}
+	return first
+}
+
+// HostVisible is true: a device address is a host address.
+func (m *Machine) HostVisible() bool { return true }
+
+// Devices lists the visible cards.
+func (m *Machine) Devices() ([]gpu.Device, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, gpu.ErrorDeinitialized
+	}
+	devices := make([]gpu.Device, len(m.cards))
+	for i, c := range m.cards {
+		devices[i] = c.description
+	}
+	return devices, nil
+}
+
+// ContextRetain counts one more user of a card.
+func (m *Machine) ContextRetain(ordinal int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.cardLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	c.retains++
+	return nil
+}
+
+// ContextRelease counts one less. The last one ends every allocation of the card.
+func (m *Machine) ContextRelease(ordinal int) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	if c.retains == 1 {
+		c.freeAll()
+	}
+	c.retains--
+	return nil
+}
+
+// MemGetInfo tells the card's free and total bytes. Free leaves out what other processes use.
+func (m *Machine) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return 0, 0, err
+	}
+	return c.freeBytes(), c.description.TotalBytes, nil
+}
+
+// MemAlloc takes memory of a card.
+func (m *Machine) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	return c.allocate(bytes)
+}
+
+// MemFree gives memory back to the card, and its pages to the host.
+func (m *Machine) MemFree(ordinal int, addr uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	return c.free(addr)
+}
+
+// MemcpyHtoD writes src to the card's memory.
+func (m *Machine) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
+	return m.touch(ordinal, dst, uint64(len(src)), func(memory []byte) { copy(memory, src) })
+}
+
+// MemcpyDtoH reads the card's memory into dst.
+func (m *Machine) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
+	return m.touch(ordinal, src, uint64(len(dst)), func(memory []byte) { copy(dst, memory) })
+}
+
+// MemsetD8 fills the card's memory.
+func (m *Machine) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
+	return m.touch(ordinal, dst, bytes, func(memory []byte) {
+		for i := range memory {
+			memory[i] = value
+		}
+	})
+}
+
+// touch runs work on a range of the card's memory, once the range is known to be one allocation's.
+func (m *Machine) touch(ordinal int, addr, bytes uint64, work func(memory []byte)) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil || bytes == 0 {
+		return err
+	}
+	if err := c.checkRange(addr, bytes); err != nil {
+		return err
+	}
+	work(bytesAt(addr, bytes))
+	return nil
+}
+
+// Live counts what has not been given back: live allocations, and retains of contexts. After a clean end both are 0.
+func (m *Machine) Live() (allocations, retains int) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, c := range m.cards {
+		allocations += len(c.live)
+		retains += c.retains
+	}
+	return allocations, retains
+}
+
+// cardLocked finds the card of an open machine. m.mu is held, for reading at least.
+func (m *Machine) cardLocked(ordinal int) (*card, error) {
+	if m.closed {
+		return nil, gpu.ErrorDeinitialized
+	}
+	if ordinal < 0 || ordinal >= len(m.cards) {
+		return nil, fmt.Errorf("simulated GPU %d of %d: %w", ordinal, len(m.cards), gpu.ErrorInvalidDevice)
+	}
+	return m.cards[ordinal], nil
+}
+
+// contextLocked finds a card that has a context. m.mu is held, for reading at least.
+func (m *Machine) contextLocked(ordinal int) (*card, error) {
+	c, err := m.cardLocked(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if c.retains == 0 {
+		return nil, c.errorf(gpu.ErrorInvalidContext, "no context is retained")
+	}
+	return c, nil
+}

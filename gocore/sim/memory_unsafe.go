@@ -1,0 +1,57 @@
+package sim
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Everything that touches raw memory is in this file. Addresses are numbers everywhere else.
+
+// mapReserved maps bytes of address space at exactly addr, without access and without a promise of memory. It
+// fails with EEXIST if something is there already.
+func mapReserved(addr, bytes uint64) error {
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE | unix.MAP_FIXED_NOREPLACE
+	got, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(addr), uintptr(bytes), unix.PROT_NONE, flags, ^uintptr(0), 0)
+	if errno != 0 {
+		return errno
+	}
+	if uint64(got) != addr {
+		// Kernels before 4.17 take the address for a hint and map elsewhere when it is taken.
+		_ = unmap(uint64(got), bytes)
+		return unix.EEXIST
+	}
+	return nil
+}
+
+// unmap gives a reservation back.
+func unmap(addr, bytes uint64) error {
+	_, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(addr), uintptr(bytes), 0)
+	return asError(errno)
+}
+
+// makeAccessible lets bytes at addr, both multiples of the page, be read and written. Pages are committed when touched.
+func makeAccessible(addr, bytes uint64) error {
+	_, _, errno := unix.Syscall(unix.SYS_MPROTECT, uintptr(addr), uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE)
+	return asError(errno)
+}
+
+// decommit gives the pages at addr back to the host. They stay mapped and read as zero.
+func decommit(addr, bytes uint64) error {
+	_, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(addr), uintptr(bytes), unix.MADV_DONTNEED)
+	return asError(errno)
+}
+
+func asError(errno unix.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// bytesAt is the memory at a device address. The caller keeps it mapped while it uses the slice.
+func bytesAt(addr, bytes uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(nil), uintptr(addr))), int(bytes))
+}
+
+func pageBytes() uint64 { return uint64(unix.Getpagesize()) }

@@ -1,0 +1,42 @@
+package sim
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where reservations go. Every card takes the lowest place that is free, going up in steps, so that the same machines
+// get the same addresses in every process, and a second machine finds room above the first.
+//
+// The first zone is away from everything that the kernel places at random on 47-bit and 48-bit machines: above
+// position-independent executables and their heap (up to 0x5655_5555_5000), below the stack and the shared libraries (from
+// about 0x7eff_0000_0000 down), and clear of the Go heap and of the race detector's shadow memory (both below
+// 0x4000_0000_0000). The second serves machines whose addresses have 39 bits, as some arm64 kernels', and the
+// overflow of the first.
+var zones = []struct{ begin, end uint64 }{
+	{0x5800_0000_0000, 0x7800_0000_0000},
+	{0x0008_0000_0000, 0x0080_0000_0000},
+}
+
+// stepBytes is the distance of places; the rest of the last step is an unmapped gap behind each reservation.
+const stepBytes = 16 << 30
+
+// reserve maps bytes of address space at the lowest free place. It fails with the host's reason if there is none.
+func reserve(bytes uint64) (addr uint64, err error) {
+	for _, zone := range zones {
+		for addr = zone.begin; addr < zone.end && bytes < zone.end-addr; addr += stepBytes {
+			err = mapReserved(addr, bytes)
+			if err == nil {
+				return addr, nil
+			}
+			if !errors.Is(err, unix.EEXIST) {
+				break // the host's refusal does not depend on the place within a zone
+			}
+		}
+	}
+	if err == nil {
+		err = unix.ENOMEM // larger than any zone
+	}
+	return 0, err
+}

@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/visible"
+)
+
+// MaxCards is how many GPUs one machine may have.
+const MaxCards = 64
+
+// maxMemoryBytes bounds one card, so that no sum of addresses can overflow.
+const maxMemoryBytes = 16 << 40
+
+// Card is one GPU of a Spec.
+type Card struct {
+	Model       Model
+	MemoryBytes uint64 // Model.MemoryBytes, or what the spec says instead
+}
+
+// Spec says which GPUs a machine has, in the order of their PCI bus ids. The zero value has none.
+type Spec struct {
+	Cards []Card
+}
+
+// ParseSpec reads a comma list of `[N x]MODEL[:MEMORY]`, such as "2xH100-80GB", "A100-40GB,T4" or "4xT4:8GiB".
+//
+// Case and white space do not matter. N is 1 to 64, and so is the sum of all N. MEMORY is a whole number with a unit:
+// B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean the same as these, as GB does in a model's name, so that
+// H100-80GB and H100:80GB are one thing. It must be a positive multiple of 256 bytes.
+func ParseSpec(text string) (Spec, error) {
+	if strings.TrimSpace(text) == "" {
+		return Spec{}, specError(text, "it is empty; say for instance 2xH100-80GB")
+	}
+	var spec Spec
+	for _, entry := range strings.Split(text, ",") {
+		count, card, err := parseEntry(entry)
+		if err != nil {
+			return Spec{}, specError(text, "%s", err)
+		}
+		if count > MaxCards-len(spec.Cards) {
+			return Spec{}, specError(text, "it has more than %d GPUs", MaxCards)
+		}
+		for range count {
+			spec.Cards = append(spec.Cards, card)
+		}
+	}
+	return spec, nil
+}
+
+func specError(text, format string, args ...any) error {
+	return status.Errorf(status.InvalidArgument, "cannot simulate %q: %s", text, fmt.Sprintf(format, args...))
+}
+
+func parseEntry(entry string) (count int, card Card, err error) {
+	entry = strings.TrimSpace(entry)
+	if entry == "" {
+		return 0, Card{}, fmt.Errorf("an entry is empty; the form is [N x]MODEL[:MEMORY]")
+	}
+	countText, rest := cutCount(entry)
+	count = 1
+	if countText != "" {
+		count, err = strconv.Atoi(countText)
+		if err != nil || count < 1 || count > MaxCards {
+			return 0, Card{}, fmt.Errorf("the count in %q is not 1 to %d", entry, MaxCards)
+		}
+	}
+	name, memory, hasMemory := strings.Cut(rest, ":")
+	name = strings.TrimSpace(name)
+	model, ok := findModel(name)
+	if !ok {
+		return 0, Card{}, unknownModel(entry, name)
+	}
+	card = Card{Model: model, MemoryBytes: model.MemoryBytes}
+	if hasMemory {
+		card.MemoryBytes, err = parseMemory(strings.TrimSpace(memory))
+	}
+	return count, card, err
+}
+
+// cutCount splits "2 x H100" into "2" and "H100". Without a count the first result is empty.
+func cutCount(entry string) (count, rest string) {
+	digits := len(entry) - len(strings.TrimLeft(entry, "0123456789"))
+	after := strings.TrimSpace(entry[digits:])
+	if digits == 0 || after == "" || (after[0] != 'x' && after[0] != 'X') {
+		return "", entry
+	}
+	return entry[:digits], strings.TrimSpace(after[1:])
+}
+
+func unknownModel(entry, name string) error {
+	if name == "" {
+		return fmt.Errorf("%q names no model; known models: %s", entry, modelNames())
+	}
+	if sizes := sizesOf(name); len(sizes) > 0 {
+		return fmt.Errorf("%s comes in several sizes; say %s", name, strings.Join(sizes, " or "))
+	}
+	return fmt.Errorf("unknown GPU model %q; known models: %s", name, modelNames())
+}
+
+// memoryUnits in descending order, under the name that String uses.
+var memoryUnits = []struct {
+	name  string
+	other string
+	bytes uint64
+}{
+	{"TiB", "TB", 1 << 40},
+	{"GiB", "GB", 1 << 30},
+	{"MiB", "MB", 1 << 20},
+	{"KiB", "KB", 1 << 10},
+	{"B", "B", 1},
+}
+
+func parseMemory(text string) (uint64, error) {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	unitText := strings.TrimSpace(text[digits:])
+	number, err := strconv.ParseUint(text[:digits], 10, 64)
+	if err != nil && digits > 0 {
+		number = math.MaxUint64 // too many digits: the bound below says so
+	}
+	for _, unit := range memoryUnits {
+		if digits == 0 || (!strings.EqualFold(unitText, unit.name) && !strings.EqualFold(unitText, unit.other)) {
+			continue
+		}
+		high, bytes := bits.Mul64(number, unit.bytes)
+		switch {
+		case high != 0 || bytes > maxMemoryBytes:
+			return 0, fmt.Errorf("a memory of %s is more than 16TiB", text)
+		case bytes == 0:
+			return 0, fmt.Errorf("a memory of %s is none", text)
+		case bytes%unitBytes != 0:
+			return 0, fmt.Errorf("a memory of %s is not a multiple of %d bytes", text, unitBytes)
+		}
+		return bytes, nil
+	}
+	return 0, fmt.Errorf("the memory %q is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB", text)
+}
+
+// String is the shortest text that ParseSpec reads as s.
+func (s Spec) String() string {
+	var entries []string
+	for i := 0; i < len(s.Cards); {
+		count := 1
+		for i+count < len(s.Cards) && s.Cards[i+count].text() == s.Cards[i].text() {
+			count++
+		}
+		entry := s.Cards[i].text()
+		if count > 1 {
+			entry = fmt.Sprintf("%dx%s", count, entry)
+		}
+		entries = append(entries, entry)
+		i += count
+	}
+	return strings.Join(entries, ",")
+}
+
+func (c Card) text() string {
+	if c.MemoryBytes == c.Model.MemoryBytes {
+		return c.Model.Name
+	}
+	for _, unit := range memoryUnits {
+		if c.MemoryBytes%unit.bytes == 0 {
+			return fmt.Sprintf("%s:%d%s", c.Model.Name, c.MemoryBytes/unit.bytes, unit.name)
+		}
+	}
+	return c.Model.Name // not reached: the last unit divides every size
+}
+
+// Identities are the cards as visible.Select wants them. The indices that it answers with are Options.Visible.
+func (s Spec) Identities() []visible.Device {
+	devices := make([]visible.Device, len(s.Cards))
+	for i, card := range s.Cards {
+		devices[i] = visible.Device{UUID: card.uuid(i), PCIBusID: pciBusID(i), Speed: card.Model.speed()}
+	}
+	return devices
+}
