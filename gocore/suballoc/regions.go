@@ -106,18 +106,19 @@ func (r *Regions) takeLocked(atLeast, bytes uint64) (addr, got uint64, err error
 		bytes = smaller
 	}
 	if _, live := r.regions[addr]; live || addr == 0 || addr%granularity != 0 {
-		return 0, 0, r.disownLocked(addr, live)
+		return 0, 0, r.disownLocked(addr, bytes, live)
 	}
 	return addr, bytes, nil
 }
 
 // disownLocked gives back memory at an address that cannot be used, unless that would take a live region away.
-func (r *Regions) disownLocked(addr uint64, live bool) error {
+func (r *Regions) disownLocked(addr, bytes uint64, live bool) error {
 	var err error
 	if !live {
 		err = r.upstream.MemFree(addr)
 	}
 	if err != nil {
+		r.lostBytes += bytes
 		return status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used, and did not take it back: %w", addr, err)
 	}
 	return status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used", addr)

@@ -1,0 +1,254 @@
+package bfc
+
+import (
+	"errors"
+	"sync"
+
+	"gpuconf/gocore/invariants"
+	"gpuconf/gocore/status"
+)
+
+// Options say how an Allocator behaves. The zero value is exact splitting, and regions are kept until Close.
+type Options struct {
+	Name           string // in messages; "bfc" if empty
+	Split          SplitRule
+	GarbageCollect bool // before failing, give back wholly free regions if that makes room for a larger one
+}
+
+// Allocator hands out blocks of the regions that it gets from a sub-allocator. It owns the regions until
+// Close. It may be used by any number of goroutines.
+type Allocator struct {
+	name       string       // immutable
+	sub        SubAllocator // immutable; called with mu held
+	limitBytes uint64       // immutable
+	split      splitter     // immutable
+	collect    bool         // immutable
+
+	mu      sync.Mutex
+	closed  bool       // guarded by mu, as are all below
+	regions []region   // sorted by address
+	chunks  chunkTable // every chunk of every region
+	bins    bins       // the free ones, by size
+	index   index      // the live ones, by address
+	lastID  uint64     // of the last allocation; 0 before the first
+	stats   Stats      // but LargestFreeBlockBytes, which Stats looks up
+	peaks   peaks
+}
+
+// Block is what Allocate gives. The zero Block is that of a request for 0 bytes.
+type Block struct {
+	Addr  uint64
+	Bytes uint64 // of the chunk: at least what was asked for
+	ID    uint64 // counts allocations from 1; tells this block from an earlier one at the same address
+}
+
+// New makes an allocator over sub. It takes no memory yet: the first Allocate does.
+func New(sub SubAllocator, opts Options) (*Allocator, error) {
+	if sub == nil {
+		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
+	}
+	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect}
+	if a.name == "" {
+		a.name = "bfc"
+	}
+	a.stats.BytesLimit = a.limitBytes
+	var err error
+	if a.split, err = newSplitter(opts.Split, a.limitBytes); err != nil {
+		return nil, err
+	}
+	if err := a.mapTables(); err != nil {
+		return nil, errors.Join(err, a.unmapTables())
+	}
+	return a, nil
+}
+
+func (a *Allocator) mapTables() (err error) {
+	if a.chunks, err = newChunkTable(a.limitBytes); err != nil {
+		return err
+	}
+	if a.bins, err = newBins(a.chunks.records, a.split.tensorFlow); err != nil {
+		return err
+	}
+	a.index, err = newIndex(a.chunks.records)
+	return err
+}
+
+func (a *Allocator) unmapTables() error {
+	err := errors.Join(unmapTable(a.index.slots), unmapTable(a.bins.tables), unmapTable(a.chunks.records))
+	a.index, a.bins, a.chunks = index{}, bins{}, chunkTable{}
+	return err
+}
+
+// Allocate gives the smallest free piece that fits, asking the sub-allocator for more when there is none. Asking for 0 bytes
+// gives the zero Block and changes nothing.
+//
+// When there is no memory the error is an *OutOfMemory of kind ResourceExhausted, and no block and no figure has changed, but that
+// wholly free regions may have gone back to the device.
+func (a *Allocator) Allocate(bytes uint64) (Block, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return Block{}, a.errClosed()
+	}
+	if bytes == 0 {
+		return Block{}, nil
+	}
+	if err := a.roomLocked(); err != nil {
+		return Block{}, err
+	}
+	rounded, ok := roundUp(bytes)
+	if !ok {
+		return Block{}, a.outOfMemoryLocked(bytes, rounded, nil)
+	}
+	i := a.bins.bestFit(rounded)
+	if i == none {
+		if refusal := a.getRegionLocked(rounded); refusal != nil {
+			return Block{}, a.outOfMemoryLocked(bytes, rounded, refusal)
+		}
+		i = a.bins.bestFit(rounded)
+	}
+	return a.takeLocked(i, bytes, rounded), nil
+}
+
+// roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk, a rest that is split off, a block.
+func (a *Allocator) roomLocked() error {
+	if err := a.chunks.roomFor(2); err != nil {
+		return err
+	}
+	return a.index.roomForOne()
+}
+
+// getRegionLocked gets a region that holds bytes, if need be by giving idle ones back.
+func (a *Allocator) getRegionLocked(bytes uint64) (refusal error) {
+	refusal = a.extendLocked(bytes)
+	if refusal == nil || !a.collect {
+		return refusal
+	}
+	collected, err := a.collectLocked(bytes)
+	if !collected {
+		return refusal
+	}
+	if refusal = a.extendLocked(bytes); refusal == nil {
+		return nil
+	}
+	return errors.Join(refusal, err)
+}
+
+// takeLocked makes free chunk i a block: free -> live.
+func (a *Allocator) takeLocked(i uint32, bytes, rounded uint64) Block {
+	c := &a.chunks.records[i]
+	if invariants.Enabled {
+		invariants.Check(c.free() && c.bytes >= rounded, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
+	}
+	a.bins.remove(i)
+	if a.split.splits(c.bytes, rounded) {
+		a.bins.insert(a.chunks.splitOff(i, rounded))
+	}
+	a.lastID++
+	c.requested = bytes
+	c.setID(a.lastID)
+	a.index.insert(c.addr, i)
+	a.stats.allocated(c.bytes, bytes)
+	a.peaks.running = max(a.peaks.running, a.stats.BytesInUse)
+	return Block{Addr: c.addr, Bytes: c.bytes, ID: a.lastID}
+}
+
+// Free ends the block that begins at addr. Freeing 0, the address of the zero Block, does nothing. Any other address
+// that is not a live block's is an InvalidArgument, and nothing changes.
+func (a *Allocator) Free(addr uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr == 0 && !a.closed {
+		return nil
+	}
+	at, err := a.findLocked(addr)
+	if err != nil {
+		return err
+	}
+	a.freeLocked(at)
+	return nil
+}
+
+// FreeID is Free, but only if the block at addr is still the one that was handed out under id.
+func (a *Allocator) FreeID(addr, id uint64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr == 0 && id == 0 && !a.closed {
+		return nil
+	}
+	at, err := a.findLocked(addr)
+	if err != nil {
+		return err
+	}
+	if now := a.chunks.records[a.index.slots[at].chunk].id(); now != id {
+		return a.errOtherID(addr, now, id)
+	}
+	a.freeLocked(at)
+	return nil
+}
+
+// findLocked gives a live block's position in the index.
+func (a *Allocator) findLocked(addr uint64) (at int, err error) {
+	if a.closed {
+		return 0, a.errClosed()
+	}
+	at, ok := a.index.find(addr)
+	if !ok {
+		return 0, a.errNotLiveLocked(addr)
+	}
+	return at, nil
+}
+
+// freeLocked ends the block at a position of the index and joins it to its free neighbours: live -> free.
+func (a *Allocator) freeLocked(at int) {
+	i := a.index.slots[at].chunk
+	a.index.remove(at)
+	records := a.chunks.records
+	c := &records[i]
+	a.stats.freed(c.bytes, c.requested)
+	c.requested = 0
+	if above := c.next; above != none && records[above].free() {
+		a.bins.remove(above)
+		a.chunks.absorb(i, above)
+	}
+	if below := c.prev; below != none && records[below].free() {
+		a.bins.remove(below)
+		a.chunks.absorb(below, i)
+		i = below
+	}
+	a.bins.insert(i)
+}
+
+// Size tells a live block's size and what was asked for it.
+func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return 0, 0, false
+	}
+	at, ok := a.index.find(addr)
+	if !ok {
+		return 0, 0, false
+	}
+	c := &a.chunks.records[a.index.slots[at].chunk]
+	return c.bytes, c.requested, true
+}
+
+// Close gives all regions back, live blocks or not, and the tables too. Later calls fail with FailedPrecondition;
+// another Close does nothing. An error means that the sub-allocator did not take back some region.
+func (a *Allocator) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	regions := a.regions
+	a.regions = nil
+	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.LiveBlocks, a.stats.BytesReserved = 0, 0, 0, 0
+	return errors.Join(a.unmapTables(), a.releaseLocked(regions))
+}
+
+func (a *Allocator) errClosed() error {
+	return status.Errorf(status.FailedPrecondition, "allocator %s is closed", a.name)
+}

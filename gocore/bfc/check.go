@@ -1,0 +1,246 @@
+package bfc
+
+import (
+	"gpuconf/gocore/status"
+)
+
+// Check walks every invariant of the package comment and gives an Internal error that names the first broken one by
+// number. It takes time in proportion to the number of chunks and holds the mutex.
+func (a *Allocator) Check() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return a.errClosed()
+	}
+	c := checker{a: a, records: a.chunks.records, state: make([]recordState, a.chunks.fresh), ids: make(map[uint64]bool)}
+	for _, check := range []func() error{
+		c.regions, c.chunks, c.summaries, c.lists, c.index, c.recycled, c.books,
+	} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordState is what a check has found out about a chunk record.
+type recordState uint8
+
+const (
+	unseen recordState = iota
+	inRegionFree
+	inRegionLive
+	inList // and free in a region
+	unused
+)
+
+// checker is one run of Check. Later checks rely on what earlier ones found.
+type checker struct {
+	a       *Allocator
+	records []chunk
+	state   []recordState
+	ids     map[uint64]bool
+
+	live, free     uint64 // chunks
+	inUse, request uint64 // bytes
+	largestFree    uint64
+}
+
+func broken(invariant int, format string, args ...any) error {
+	return status.Errorf(status.Internal, "invariant %d of bfc is broken: %w", invariant,
+		status.Errorf(status.Internal, format, args...))
+}
+
+// regions checks invariants 1 and 11.
+func (c *checker) regions() error {
+	var sum, end uint64
+	for _, r := range c.a.regions {
+		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%granularity != 0 || r.bytes%granularity != 0 || r.end() < r.addr {
+			return broken(1, "region of %d bytes at %#x after one that ends at %#x", r.bytes, r.addr, end)
+		}
+		end = r.end()
+		sum += r.bytes
+	}
+	if sum != c.a.stats.BytesReserved {
+		return broken(1, "the regions have %d bytes, the books say %d", sum, c.a.stats.BytesReserved)
+	}
+	if sum > c.a.limitBytes {
+		return broken(11, "%d bytes are reserved, the limit is %d", sum, c.a.limitBytes)
+	}
+	return nil
+}
+
+// chunks checks invariants 2, 3, 4 and 10, and adds up for the others.
+func (c *checker) chunks() error {
+	for _, r := range c.a.regions {
+		end, before := r.addr, none
+		for i := r.first; i != none; i = c.records[i].next {
+			if i >= c.a.chunks.fresh || c.state[i] != unseen {
+				return broken(2, "chunk %d of the region at %#x is no chunk or was seen before", i, r.addr)
+			}
+			if err := c.chunk(i, before, end); err != nil {
+				return err
+			}
+			end, before = c.records[i].addr+c.records[i].bytes, i
+		}
+		if end != r.end() {
+			return broken(2, "the chunks of the region at %#x end at %#x, not at %#x", r.addr, end, r.end())
+		}
+	}
+	return nil
+}
+
+func (c *checker) chunk(i, before uint32, end uint64) error {
+	x := &c.records[i]
+	if x.addr != end || x.prev != before || x.bytes == 0 || x.bytes%granularity != 0 {
+		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.addr, x.bytes, x.prev, end, before)
+	}
+	if x.free() {
+		if before != none && c.records[before].free() {
+			return broken(4, "chunk %d at %#x and the one below are both free", i, x.addr)
+		}
+		c.state[i] = inRegionFree
+		c.free++
+		c.largestFree = max(c.largestFree, x.bytes)
+		return nil
+	}
+	c.state[i] = inRegionLive
+	c.live++
+	c.inUse += x.bytes
+	c.request += x.requested
+	return c.block(i)
+}
+
+func (c *checker) block(i uint32) error {
+	x := &c.records[i]
+	if x.requested > x.bytes {
+		return broken(3, "block of %d bytes at %#x serves %d", x.bytes, x.addr, x.requested)
+	}
+	if id := x.id(); id == 0 || id > c.a.lastID || c.ids[id] {
+		return broken(3, "block at %#x has id %d, the last one given is %d, seen before: %v", x.addr, id, c.a.lastID, c.ids[id])
+	}
+	c.ids[x.id()] = true
+	if rounded, ok := roundUp(x.requested); !ok || c.a.split.splits(x.bytes, rounded) {
+		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.bytes, x.addr, x.requested)
+	}
+	return nil
+}
+
+// summaries checks the second half of invariant 6. Leaves beyond the largest region that ever was were never touched, so they are not read.
+func (c *checker) summaries() error {
+	b := &c.a.bins.t.nonEmpty
+	touched := class(max(c.a.stats.PeakBytesReserved, granularity)) >> 6
+	for i, w := range b.leaf[:touched+1] {
+		if (w != 0) != (b.low[i>>6]>>(i&63)&1 != 0) {
+			return broken(6, "leaf word %d is %#x, its bit says otherwise", i, w)
+		}
+	}
+	for i, w := range b.low {
+		if (w != 0) != (b.mid[i>>6]>>(i&63)&1 != 0) {
+			return broken(6, "low word %d is %#x, its bit says otherwise", i, w)
+		}
+	}
+	for i, w := range b.mid {
+		if (w != 0) != (b.top>>(i&63)&1 != 0) {
+			return broken(6, "mid word %d is %#x, its bit says otherwise", i, w)
+		}
+	}
+	return nil
+}
+
+// lists checks invariant 5 and the first half of 6: a set bit with a chunk in its list for each, and every free chunk in one.
+func (c *checker) lists() error {
+	b := &c.a.bins
+	var listed uint64
+	for k := b.t.nonEmpty.next(0); k != noClass; k = b.t.nonEmpty.next(k + 1) {
+		before := none
+		for i := b.t.heads[k]; i != none; i = c.records[i].binNext {
+			if err := c.listed(k, i, before); err != nil {
+				return err
+			}
+			listed++
+			before = i
+		}
+		if before == none {
+			return broken(6, "class %d is marked but empty", k)
+		}
+		if k == classCount-1 {
+			break
+		}
+	}
+	if listed != c.free {
+		return broken(5, "%d chunks are free, %d are in lists", c.free, listed)
+	}
+	return nil
+}
+
+func (c *checker) listed(k, i, before uint32) error {
+	if i >= c.a.chunks.fresh || c.state[i] != inRegionFree {
+		return broken(5, "chunk %d in the list of class %d is not free, or in a list twice", i, k)
+	}
+	c.state[i] = inList
+	x := &c.records[i]
+	if x.binPrev != before || class(x.bytes) != k {
+		return broken(5, "chunk %d of %d bytes in the list of class %d comes after %d, not %d", i, x.bytes, k, x.binPrev, before)
+	}
+	if before != none && (c.a.bins.sorted || !exact(k)) && !c.a.bins.less(before, i) {
+		return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
+	}
+	return nil
+}
+
+// index checks invariant 7. As many slots as live chunks, each found where it is, means: every live chunk, once.
+func (c *checker) index() error {
+	x := &c.a.index
+	var held uint64
+	for at, s := range x.slots {
+		if s.chunk == none {
+			continue
+		}
+		held++
+		if s.chunk >= c.a.chunks.fresh || c.state[s.chunk] != inRegionLive {
+			return broken(7, "the index holds %d, which is no live chunk", s.chunk)
+		}
+		addr := c.records[s.chunk].addr
+		if found, ok := x.find(addr); !ok || found != at {
+			return broken(7, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
+		}
+	}
+	if held != c.live || uint64(x.live) != c.live || 2*held > uint64(len(x.slots)) {
+		return broken(7, "%d chunks are live; %d of %d slots are held, %d counted", c.live, held, len(x.slots), x.live)
+	}
+	return nil
+}
+
+// recycled checks invariant 8.
+func (c *checker) recycled() error {
+	for i := c.a.chunks.recycled; i != none; i = c.records[i].next {
+		if i >= c.a.chunks.fresh || c.state[i] != unseen {
+			return broken(8, "unused record %d is in use, or unused twice", i)
+		}
+		c.state[i] = unused
+	}
+	for i, s := range c.state[none+1:] {
+		if s == unseen {
+			return broken(8, "record %d is nowhere", i+1)
+		}
+	}
+	return nil
+}
+
+// books checks invariant 9.
+func (c *checker) books() error {
+	s := &c.a.stats
+	if s.LiveBlocks != c.live || s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
+		return broken(9, "%d blocks of %d bytes serve %d; the books say %d, %d, %d",
+			c.live, c.inUse, c.request, s.LiveBlocks, s.BytesInUse, s.RequestedBytesInUse)
+	}
+	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved || c.a.peaks.running < c.inUse {
+		return broken(9, "a peak (%d, %d, %d) is below what it is the peak of (%d, %d)",
+			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
+	}
+	if largest := c.a.bins.largestBytes(); largest != c.largestFree {
+		return broken(9, "the largest free chunk has %d bytes, the search says %d", c.largestFree, largest)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package bfc
+
+import (
+	"math"
+
+	"gpuconf/gocore/status"
+)
+
+// none is the number of no chunk: record 0 is never used, so that zeroed tables are empty.
+const none uint32 = 0
+
+// A chunk is one piece of a region. It is free if and only if requested is 0. The links of the free list share
+// their place with the id, since a chunk has either: 40 bytes instead of 48.
+type chunk struct {
+	addr      uint64
+	bytes     uint64
+	requested uint64 // what the caller asked for; 0: free
+	prev      uint32 // neighbour below in the region, or none
+	next      uint32 // neighbour above, or none; in an unused record the next unused one
+	binPrev   uint32 // free: list of the class; live: upper half of the id
+	binNext   uint32 // free: list of the class; live: lower half of the id
+}
+
+func (c *chunk) free() bool { return c.requested == 0 }
+
+func (c *chunk) id() uint64 { return uint64(c.binPrev)<<32 | uint64(c.binNext) }
+
+func (c *chunk) setID(id uint64) { c.binPrev, c.binNext = uint32(id>>32), uint32(id) }
+
+// chunkTable holds the records of all chunks. A record's number stays its own, and its address too, until it is recycled.
+type chunkTable struct {
+	records  []chunk // mapped once at full length: other tables keep a copy of this slice
+	fresh    uint32  // records from here on were never used
+	recycled uint32  // last record given back, or none; the others follow along next
+}
+
+const fewestRecords = 1024
+
+// newChunkTable makes room for as many chunks as the limit can be cut into.
+func newChunkTable(limitBytes uint64) (chunkTable, error) {
+	most := min(limitBytes/granularity+2, math.MaxUint32)
+	records, err := mapTableUpTo[chunk](max(int(most), fewestRecords), fewestRecords)
+	return chunkTable{records: records, fresh: none + 1}, err
+}
+
+// roomFor makes sure that n more records can be had, so that no step has to be undone for want of one.
+func (t *chunkTable) roomFor(n int) error {
+	if int(t.fresh)+n <= len(t.records) {
+		return nil
+	}
+	return t.roomAmongRecycled(n)
+}
+
+func (t *chunkTable) roomAmongRecycled(n int) error {
+	n -= len(t.records) - int(t.fresh)
+	for i := t.recycled; i != none && n > 0; i = t.records[i].next {
+		n--
+	}
+	if n > 0 {
+		return status.Errorf(status.ResourceExhausted,
+			"the table of chunks is full (%d entries): out of memory for the allocator's own books", len(t.records))
+	}
+	return nil
+}
+
+// take gives an unused record. The caller sets every field.
+func (t *chunkTable) take() uint32 {
+	if i := t.recycled; i != none {
+		t.recycled = t.records[i].next
+		return i
+	}
+	t.fresh++
+	return t.fresh - 1
+}
+
+func (t *chunkTable) recycle(i uint32) {
+	t.records[i] = chunk{next: t.recycled}
+	t.recycled = i
+}
+
+// splitOff cuts chunk i after its first bytes and gives the rest, a new chunk that is in no list yet.
+func (t *chunkTable) splitOff(i uint32, bytes uint64) uint32 {
+	r := t.take()
+	c, rest := &t.records[i], &t.records[r]
+	*rest = chunk{addr: c.addr + bytes, bytes: c.bytes - bytes, prev: i, next: c.next}
+	if c.next != none {
+		t.records[c.next].prev = r
+	}
+	c.bytes, c.next = bytes, r
+	return r
+}
+
+// absorb joins chunk right to its lower neighbour left. The record of left stays, so a region's first chunk
+// is the same record for as long as the region lives.
+func (t *chunkTable) absorb(left, right uint32) {
+	l, r := &t.records[left], &t.records[right]
+	l.bytes += r.bytes
+	l.next = r.next
+	if r.next != none {
+		t.records[r.next].prev = left
+	}
+	t.recycle(right)
+}

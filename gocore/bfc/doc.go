@@ -1,0 +1,52 @@
+// Package bfc is best fit with coalescing over numbers: it hands out address ranges and never touches what they
+// point at. It knows no GPU. A sub-allocator gives it regions and takes them back.
+//
+// # Nouns
+//
+// A region is what the sub-allocator gave in one call. A chunk is a piece of a region; chunks cover each region
+// without a gap. A chunk is live (a caller has it; then it is also called a block) or free. Every size
+// and address is a multiple of 256.
+//
+//	none -> free   a region arrives as one free chunk (addRegionLocked)
+//	free -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
+//	live -> free   Free; the chunk joins its free neighbours within the region
+//	free -> none   a region of one free chunk goes back (collectLocked), or every region does (Close)
+//
+// # How an allocation is found in constant time
+//
+// Free chunks hang in lists by size class (bin.go). Below 4 GiB a class is exactly one size, so the first class at
+// or above the request that is not empty holds the best fit; four levels of 64-bit words find it with at most
+// seven loads (bitmap.go). Above, a class is a power of two wide, and its list, which is short there, is sorted. Nothing
+// is ever searched that grows with the number of chunks, but the one list that the TensorFlow rule sorts.
+//
+// A block is found by its address in a hash table (index.go). Chunks are 40-byte records that name each other by number
+// (chunk.go). All tables are outside the Go heap (table_unsafe.go): the collector has nothing to scan, and an operation
+// allocates nothing.
+//
+// # Ties
+//
+// Among chunks of the best size the exact rule takes the lowest address of the first four in the list, which bounds the work.
+// The TensorFlow rule takes the lowest address of all, so that it gives TensorFlow's addresses on any trace.
+//
+// # Invariants
+//
+// Check walks all of them and names the broken one by its number.
+//
+//  1. Regions are sorted by address, do not overlap, and their sizes sum up to BytesReserved.
+//  2. The chunks of a region, from its first one along next, cover it exactly; prev mirrors next; no link leaves the region.
+//  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
+//  4. No two neighbours are both free.
+//  5. Every free chunk is in the list of its class exactly once, and nothing else is in a list. Lists of classes that hold
+//     several sizes are sorted by size and address, under the TensorFlow rule all others by address.
+//  6. A class's bit is set if and only if its list is not empty; a bit of a summary if and only if the word below is not 0.
+//  7. The index finds every live chunk under its address, and holds nothing else.
+//  8. Every chunk record is in exactly one region or on the list of unused records.
+//  9. The books are the sums over the chunks; no peak is below what it is the peak of.
+//  10. The slack of a live chunk is one that the split rule lets stand.
+//  11. BytesReserved <= BytesLimit.
+//
+// # Locks
+//
+// Allocator has one mutex; a method whose name ends in Locked needs it. It is held across calls of the sub-allocator,
+// which must not call back. There are no goroutines, no timers and no waiting.
+package bfc

@@ -1,0 +1,46 @@
+package bfc
+
+// MemoryMap is a picture of all regions and their chunks, in address order.
+type MemoryMap struct {
+	Regions []RegionMap
+}
+
+// RegionMap is one region. Its chunks cover it without a gap.
+type RegionMap struct {
+	Addr   uint64
+	Bytes  uint64
+	Chunks []ChunkMap
+}
+
+// ChunkMap is one chunk.
+type ChunkMap struct {
+	Addr      uint64
+	Bytes     uint64
+	Requested uint64 // what the caller asked for; 0 if free
+	Free      bool
+	ID        uint64 // of the allocation; 0 if free
+}
+
+// MemoryMap draws the picture. It shares nothing with the allocator. After Close it is empty.
+func (a *Allocator) MemoryMap() MemoryMap {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	m := MemoryMap{Regions: make([]RegionMap, 0, len(a.regions))}
+	for _, r := range a.regions {
+		m.Regions = append(m.Regions, RegionMap{Addr: r.addr, Bytes: r.bytes, Chunks: a.chunkMapsLocked(r)})
+	}
+	return m
+}
+
+func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
+	var maps []ChunkMap
+	for i := r.first; i != none; i = a.chunks.records[i].next {
+		c := &a.chunks.records[i]
+		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Requested: c.requested, Free: c.free()}
+		if !m.Free {
+			m.ID = c.id()
+		}
+		maps = append(maps, m)
+	}
+	return maps
+}

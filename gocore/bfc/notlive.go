@@ -1,0 +1,38 @@
+package bfc
+
+import "gpuconf/gocore/status"
+
+// errNotLiveLocked says what an address is that is not a live block's. It walks the chunks of a region: only mistakes pay for it.
+func (a *Allocator) errNotLiveLocked(addr uint64) error {
+	c := a.chunkAroundLocked(addr)
+	switch {
+	case c == nil:
+		return status.Errorf(status.InvalidArgument, "allocator %s: nothing was freed: it has no memory at %#x", a.name, addr)
+	case c.free():
+		return status.Errorf(status.InvalidArgument,
+			"allocator %s: nothing was freed: the memory at %#x is free; was it freed before?", a.name, addr)
+	default:
+		return status.Errorf(status.InvalidArgument,
+			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.bytes, c.addr)
+	}
+}
+
+// chunkAroundLocked gives the chunk that addr lies in, or nil.
+func (a *Allocator) chunkAroundLocked(addr uint64) *chunk {
+	for _, r := range a.regions {
+		if addr < r.addr || addr-r.addr >= r.bytes {
+			continue
+		}
+		c := &a.chunks.records[r.first]
+		for addr-c.addr >= c.bytes {
+			c = &a.chunks.records[c.next]
+		}
+		return c
+	}
+	return nil
+}
+
+func (a *Allocator) errOtherID(addr, now, id uint64) error {
+	return status.Errorf(status.InvalidArgument,
+		"allocator %s: nothing was freed: the block at %#x is allocation %d, and allocation %d is not live there", a.name, addr, now, id)
+}

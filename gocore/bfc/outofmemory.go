@@ -1,0 +1,112 @@
+package bfc
+
+import (
+	"fmt"
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// Cause is why an allocation failed. The zero value is no cause.
+type Cause int
+
+// The causes, in the order in which they are looked for.
+const (
+	TooLarge     Cause = iota + 1 // the request is larger than the whole limit
+	DeviceFull                    // the limit allows it, but the sub-allocator refused
+	Fragmented                    // enough is free in all, but no piece of it is large enough
+	LimitReached                  // not enough is left of the limit
+)
+
+var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached"}
+
+// String names the cause in two words.
+func (c Cause) String() string {
+	if c < 0 || int(c) >= len(causeNames) {
+		return ""
+	}
+	return causeNames[c]
+}
+
+// OutOfMemory is the error of an Allocate that found no memory. All sizes are bytes, as of the failure.
+type OutOfMemory struct {
+	Name        string // of the allocator
+	Requested   uint64
+	Rounded     uint64 // to a multiple of 256, or 2^64-1 if there is none
+	Limit       uint64
+	InUse       uint64 // sizes of live blocks
+	Reserved    uint64 // sizes of regions
+	FreeInPool  uint64 // Reserved - InUse
+	LargestFree uint64 // largest free chunk
+	Available   uint64 // of the limit, not taken from the device yet
+	Cause       Cause
+	Err         error // the sub-allocator's reason, or nil
+}
+
+// Error tells what happened, the numbers, and one next step.
+func (e *OutOfMemory) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Allocator (%s) ran out of memory trying to allocate %s", e.Name, human(e.Requested))
+	if e.Rounded > e.Requested {
+		fmt.Fprintf(&b, " rounded to %d", e.Rounded)
+	}
+	fmt.Fprintf(&b, ": %s. Limit %s, in use %s, reserved %s, free in the pool %s, largest free piece %s, not yet reserved %s. %s",
+		e.reason(), human(e.Limit), human(e.InUse), human(e.Reserved), human(e.FreeInPool), human(e.LargestFree),
+		human(e.Available), e.nextStep())
+	return b.String()
+}
+
+// Unwrap gives the sub-allocator's reason.
+func (e *OutOfMemory) Unwrap() error { return e.Err }
+
+func (e *OutOfMemory) reason() string {
+	switch e.Cause {
+	case TooLarge:
+		return "the request is larger than the whole limit"
+	case DeviceFull:
+		return fmt.Sprintf("the limit allows it, but the device has no more to give (%v)", e.Err)
+	case Fragmented:
+		return "enough is free in all, but in pieces that are too small"
+	default:
+		return "the limit is reached"
+	}
+}
+
+func (e *OutOfMemory) nextStep() string {
+	switch e.Cause {
+	case TooLarge:
+		return "Ask for less, or raise the memory limit."
+	case DeviceFull:
+		return "Free blocks, or end other users of the device."
+	case Fragmented:
+		return "Free blocks that lie between free pieces, or allocate the largest blocks first."
+	default:
+		return "Free blocks, or raise the memory limit."
+	}
+}
+
+// outOfMemoryLocked makes the error of a request that found no chunk. refusal is what the sub-allocator said, if it was asked.
+func (a *Allocator) outOfMemoryLocked(requested, rounded uint64, refusal error) error {
+	e := &OutOfMemory{
+		Name:        a.name,
+		Requested:   requested,
+		Rounded:     rounded,
+		Limit:       a.limitBytes,
+		InUse:       a.stats.BytesInUse,
+		Reserved:    a.stats.BytesReserved,
+		FreeInPool:  a.stats.BytesReserved - a.stats.BytesInUse,
+		LargestFree: a.bins.largestBytes(),
+		Available:   a.sub.AvailableBytes(),
+	}
+	switch {
+	case rounded > e.Limit-e.Limit%granularity:
+		e.Cause = TooLarge
+	case rounded <= e.Available:
+		e.Cause, e.Err = DeviceFull, refusal
+	case rounded <= e.FreeInPool+e.Available:
+		e.Cause = Fragmented
+	default:
+		e.Cause = LimitReached
+	}
+	return status.Errorf(status.ResourceExhausted, "%w", e)
+}

@@ -1,0 +1,50 @@
+package bfc
+
+import "gpuconf/gocore/status"
+
+// SplitRule says when the part of a chunk that a request does not need is split off. The zero value splits
+// whenever anything is left, so that a block never wastes 256 bytes.
+type SplitRule struct {
+	// TensorFlow splits only if the chunk is at least twice the request, or the rest at least 128 MiB; and ties go to the
+	// lowest address of all. Addresses are then TensorFlow's.
+	TensorFlow bool
+
+	// FragmentationFraction, if above 0, replaces the 128 MiB by this fraction of the limit. At most 1, and only with TensorFlow.
+	FragmentationFraction float64
+}
+
+const tensorFlowSlackBytes = 128 << 20
+
+// splitter is a SplitRule made definite for one limit.
+type splitter struct {
+	tensorFlow bool
+	slackBytes uint64 // TensorFlow: a rest of this many bytes is always split off
+}
+
+func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
+	fraction := rule.FragmentationFraction
+	if !(fraction >= 0 && fraction <= 1) {
+		return splitter{}, status.Errorf(status.InvalidArgument, "the fragmentation fraction is %v; it must be from 0 to 1", fraction)
+	}
+	if fraction > 0 && !rule.TensorFlow {
+		return splitter{}, status.Errorf(status.InvalidArgument,
+			"a fragmentation fraction (%v) has no meaning with exact splitting; it belongs to the TensorFlow rule", fraction)
+	}
+	s := splitter{tensorFlow: rule.TensorFlow, slackBytes: tensorFlowSlackBytes}
+	if fraction > 0 {
+		s.slackBytes = limitBytes
+		if product := fraction * float64(limitBytes); product < float64(limitBytes) {
+			s.slackBytes = uint64(product)
+		}
+	}
+	return s, nil
+}
+
+// splits reports whether a chunk of have bytes that serves a request of want <= have is to be split.
+func (s splitter) splits(have, want uint64) bool {
+	rest := have - want
+	if !s.tensorFlow {
+		return rest > 0
+	}
+	return rest > 0 && (rest >= want || rest >= s.slackBytes)
+}

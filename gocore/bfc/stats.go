@@ -1,0 +1,56 @@
+package bfc
+
+// Stats are the books. Sizes of blocks are chunk sizes, as in TensorFlow: Allocate(1) counts 256.
+type Stats struct {
+	NumAllocs             uint64 // allocations that succeeded, since ClearStats
+	BytesInUse            uint64 // sizes of live blocks
+	PeakBytesInUse        uint64 // its maximum, since ClearStats
+	LargestAllocSize      uint64 // largest block handed out, since ClearStats
+	BytesLimit            uint64 // the sub-allocator's limit
+	BytesReserved         uint64 // sizes of regions: TensorFlow's pool_bytes
+	PeakBytesReserved     uint64 // its maximum, ever
+	LargestFreeBlockBytes uint64 // largest free chunk
+	LiveBlocks            uint64
+	RequestedBytesInUse   uint64 // what was asked for the live blocks
+}
+
+// Stats gives the books as of now. After Close it still tells what was counted.
+func (a *Allocator) Stats() Stats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	stats := a.stats
+	if !a.closed {
+		stats.LargestFreeBlockBytes = a.bins.largestBytes()
+	}
+	return stats
+}
+
+// ClearStats begins a new count of allocations and a new peak, from what is in use now. Measurements that StartPeak began
+// do not notice.
+func (a *Allocator) ClearStats() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stats.NumAllocs = 0
+	a.stats.LargestAllocSize = 0
+	a.stats.PeakBytesInUse = a.stats.BytesInUse
+}
+
+func (s *Stats) reserved(bytes uint64) {
+	s.BytesReserved += bytes
+	s.PeakBytesReserved = max(s.PeakBytesReserved, s.BytesReserved)
+}
+
+func (s *Stats) allocated(bytes, requested uint64) {
+	s.NumAllocs++
+	s.LiveBlocks++
+	s.RequestedBytesInUse += requested
+	s.BytesInUse += bytes
+	s.PeakBytesInUse = max(s.PeakBytesInUse, s.BytesInUse)
+	s.LargestAllocSize = max(s.LargestAllocSize, bytes)
+}
+
+func (s *Stats) freed(bytes, requested uint64) {
+	s.LiveBlocks--
+	s.RequestedBytesInUse -= requested
+	s.BytesInUse -= bytes
+}

@@ -1,0 +1,43 @@
+package bfc
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/status"
+)
+
+// mapTable gives length zeroed elements outside the Go heap. Memory is committed by the page, when first touched, so a
+// table may be far longer than what is used of it, and it never moves. T must hold no Go pointer: the
+// collector does not look here.
+func mapTable[T any](length int) ([]T, error) {
+	var element T
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length)*unsafe.Sizeof(element),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, status.Errorf(status.ResourceExhausted,
+			"no host memory for an allocator's table of %d entries: %w", length, err)
+	}
+	return unsafe.Slice((*T)(p), length), nil
+}
+
+// mapTableUpTo gives as many of length elements as the process may map, at least atLeast. Only processes under
+// a limit on address space (ulimit -v) or a strict overcommit policy get fewer.
+func mapTableUpTo[T any](length, atLeast int) ([]T, error) {
+	for {
+		table, err := mapTable[T](length)
+		if err == nil || length <= atLeast {
+			return table, err
+		}
+		length = max(length/2, atLeast)
+	}
+}
+
+// unmapTable ends the table; nil is no table. No slice of it may be used afterwards.
+func unmapTable[T any](table []T) error {
+	if table == nil {
+		return nil
+	}
+	return unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(table)), uintptr(len(table))*unsafe.Sizeof(table[0]))
+}
