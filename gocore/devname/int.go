@@ -1,0 +1,153 @@
+package devname
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gpuconf/gocore/status"
+)
+
+// Int is an integer of Python's, which has no bounds, as decimal text: no plus sign, no leading zero, and a minus
+// sign only before a number that is not zero. Equal numbers are equal texts.
+type Int string
+
+// maxIntDigits is where Python stops reading an integer, to keep its quadratic cost away from hostile input.
+const maxIntDigits = 4300
+
+// ParseInt reads text as Python's int() does: blanks around it, a sign, single underscores between digits, and the
+// decimal digits of every script are fine. The error's text is Python's.
+func ParseInt(text string) (Int, error) {
+	digits := asciiDigits(text)
+	negative := strings.HasPrefix(digits, "-")
+	if negative || strings.HasPrefix(digits, "+") {
+		digits = digits[1:]
+	}
+	digits, ok := joinUnderscores(digits)
+	if !ok {
+		return "", status.Errorf(status.InvalidArgument,
+			"invalid literal for int() with base 10: %s", firstRunes(pythonRepr(text), 200))
+	}
+	if len(digits) > maxIntDigits {
+		return "", status.Errorf(status.InvalidArgument, "Exceeds the limit (%d digits) for integer string conversion: "+
+			"value has %d digits; use sys.set_int_max_str_digits() to increase the limit", maxIntDigits, len(digits))
+	}
+	digits = strings.TrimLeft(digits, "0")
+	switch {
+	case digits == "":
+		return "0", nil
+	case negative:
+		return Int("-" + digits), nil
+	}
+	return Int(digits), nil
+}
+
+// parseOptionalInt is ParseInt for a part that may be missing.
+func parseOptionalInt(text *string) (*Int, error) {
+	if text == nil {
+		return nil, nil
+	}
+	number, err := ParseInt(*text)
+	if err != nil {
+		return nil, err
+	}
+	return &number, nil
+}
+
+// asciiDigits trims blanks and writes every decimal digit as ASCII. Python leaves a text that is all ASCII as
+// it is, so there the separators 0x1c to 0x1f are no blanks; in any other text they are.
+func asciiDigits(text string) string {
+	if isASCII(text) {
+		return strings.Trim(text, "\t\n\v\f\r ")
+	}
+	text = strings.TrimFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || (r >= 0x1c && r <= 0x1f)
+	})
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
+			return r
+		}
+		// The digits of a script are ten neighbours, and the table's ranges begin at a zero.
+		for _, runs := range unicode.Nd.R16 {
+			if uint32(r) >= uint32(runs.Lo) && uint32(r) <= uint32(runs.Hi) {
+				return '0' + (r-rune(runs.Lo))%10
+			}
+		}
+		for _, runs := range unicode.Nd.R32 {
+			if uint32(r) >= runs.Lo && uint32(r) <= runs.Hi {
+				return '0' + (r-rune(runs.Lo))%10
+			}
+		}
+		return r
+	}, text)
+}
+
+// joinUnderscores drops the underscores between digits; false if anything but digits remains or an underscore
+// stands anywhere else.
+func joinUnderscores(text string) (string, bool) {
+	var b strings.Builder
+	previous := byte('_')
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c >= '0' && c <= '9':
+			b.WriteByte(c)
+		case c != '_' || previous == '_':
+			return "", false
+		}
+		previous = c
+	}
+	return b.String(), previous != '_'
+}
+
+// pythonRepr quotes text as Python's repr() does.
+func pythonRepr(text string) string {
+	quote := '\''
+	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {
+		quote = '"'
+	}
+	var b strings.Builder
+	b.WriteRune(quote)
+	for _, r := range text {
+		switch {
+		case r == quote || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r <= 0xff:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteRune(quote)
+	return b.String()
+}
+
+func firstRunes(text string, n int) string {
+	for i := range text {
+		if n == 0 {
+			return text[:i]
+		}
+		n--
+	}
+	return text
+}
+
+func isASCII(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}

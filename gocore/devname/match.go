@@ -1,0 +1,46 @@
+package devname
+
+import (
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// MatchMemoryDevice finds the one device that text names, by F else by L, and gives its index. devices are full
+// names in the order of the device list. No match, more than one and a text that neither parser reads are
+// InvalidArgument errors with TensorFlow's texts.
+func MatchMemoryDevice(devices []Name, text string) (int, error) {
+	pattern, ok := ParseFullName(text)
+	if !ok {
+		pattern, ok = ParseLocalName(text)
+	}
+	if !ok {
+		return 0, status.Errorf(status.InvalidArgument, "Failed parsing device name: '%s'. Note a valid device string "+
+			"should at least contain a device type and a device index, like \"GPU:0\".", text)
+	}
+	found := -1
+	for i, device := range devices {
+		if !Compatible(pattern, device) {
+			continue
+		}
+		if found >= 0 {
+			return 0, status.Errorf(status.InvalidArgument,
+				"Multiple devices match the provided string '%s': '%s' and '%s'.", text, devices[found], device)
+		}
+		found = i
+	}
+	if found < 0 {
+		return 0, status.Errorf(status.InvalidArgument,
+			"No matching devices found for '%s' (there are %s; a type's case counts)", text, localNames(devices))
+	}
+	return found, nil
+}
+
+// localNames lists devices for an error: "CPU:0, GPU:0".
+func localNames(devices []Name) string {
+	texts := make([]string, len(devices))
+	for i, device := range devices {
+		texts[i] = strings.TrimPrefix(device.Local(), "/device:")
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,79 @@
+package devname
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Name is a device name as placement and statistics see it: a device's full name, or a pattern over such names
+// in which any field may be unset. The zero Name matches everything. A field that is not set is zero, so
+// names compare with ==.
+type Name struct {
+	HasJob, HasReplica, HasTask, HasType, HasID bool
+
+	Job     string
+	Replica int32
+	Task    int32
+	Type    string
+	ID      int32
+}
+
+// LocalDevice is the full name of a device of this process.
+func LocalDevice(deviceType string, id int) Name {
+	return Name{
+		HasJob: true, HasReplica: true, HasTask: true, HasType: true, HasID: true,
+		Job: "localhost", Type: deviceType, ID: int32(id),
+	}
+}
+
+// String writes the fields that are set, in their one order. A missing id is "*"; an id without a type is not
+// written.
+func (n Name) String() string {
+	var b strings.Builder
+	if n.HasJob {
+		b.WriteString("/job:" + n.Job)
+	}
+	if n.HasReplica {
+		b.WriteString("/replica:" + strconv.Itoa(int(n.Replica)))
+	}
+	if n.HasTask {
+		b.WriteString("/task:" + strconv.Itoa(int(n.Task)))
+	}
+	if n.HasType {
+		b.WriteString("/device:" + n.Type + ":")
+		if n.HasID {
+			b.WriteString(strconv.Itoa(int(n.ID)))
+		} else {
+			b.WriteString("*")
+		}
+	}
+	return b.String()
+}
+
+// Local is the short form that users see of a device of this process: "/device:GPU:0".
+func (n Name) Local() string {
+	return Name{HasType: n.HasType, Type: n.Type, HasID: n.HasID, ID: n.ID}.String()
+}
+
+// IsComplete reports whether every field is set: the name of one device.
+func (n Name) IsComplete() bool {
+	return n.HasJob && n.HasReplica && n.HasTask && n.HasType && n.HasID
+}
+
+// Compatible reports whether no field that both names set differs.
+func Compatible(a, b Name) bool {
+	return !(a.HasJob && b.HasJob && a.Job != b.Job) &&
+		!(a.HasReplica && b.HasReplica && a.Replica != b.Replica) &&
+		!(a.HasTask && b.HasTask && a.Task != b.Task) &&
+		!(a.HasType && b.HasType && a.Type != b.Type) &&
+		!(a.HasID && b.HasID && a.ID != b.ID)
+}
+
+// Matches reports whether device has every field that the pattern sets, with the same value.
+func (n Name) Matches(device Name) bool {
+	return (!n.HasJob || device.HasJob && device.Job == n.Job) &&
+		(!n.HasReplica || device.HasReplica && device.Replica == n.Replica) &&
+		(!n.HasTask || device.HasTask && device.Task == n.Task) &&
+		(!n.HasType || device.HasType && device.Type == n.Type) &&
+		(!n.HasID || device.HasID && device.ID == n.ID)
+}

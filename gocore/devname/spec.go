@@ -1,0 +1,128 @@
+package devname
+
+import (
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// Spec is a device name as Python's DeviceSpec holds it: up to five parts, each there or nil.
+// Job and Type are free text; an empty text is there all the same.
+type Spec struct {
+	Job     *string `json:"job"`
+	Replica *Int    `json:"replica"`
+	Task    *Int    `json:"task"`
+	Type    *string `json:"device_type"`
+	Index   *Int    `json:"device_index"`
+}
+
+// specTypes are the device types that P knows by their bare name, in any case.
+var specTypes = map[string]bool{"CPU": true, "GPU": true, "TPU": true, "CUSTOM": true, "EPU": true}
+
+// ParseSpec is parser P. Parts come in any order, slashes may be missing or doubled, and a later job, replica or
+// task replaces an earlier one; a second device type is an error. All errors are InvalidArgument.
+func ParseSpec(text string) (Spec, error) {
+	var spec Spec
+	var replica, task *string // not numbers yet: P reads them only when every part is known
+	for _, part := range strings.Split(text, "/") {
+		field := strings.Split(part, ":")
+		switch {
+		case len(field) == 2 && field[0] == "job":
+			spec.Job = &field[1]
+		case len(field) == 2 && field[0] == "replica":
+			replica = &field[1]
+		case len(field) == 2 && field[0] == "task":
+			task = &field[1]
+		case len(field) <= 2 && specTypes[strings.ToUpper(field[0])]:
+			if err := spec.setDevice(strings.ToUpper(field[0]), field[1:], text); err != nil {
+				return Spec{}, err
+			}
+		case len(field) == 3 && field[0] == "device":
+			if err := spec.setDevice(field[1], field[2:], text); err != nil {
+				return Spec{}, err
+			}
+		case field[0] != "":
+			return Spec{}, status.Errorf(status.InvalidArgument,
+				"Unknown attribute '%s' is encountered while parsing the device spec: '%s'.", field[0], text)
+		}
+	}
+	var err error
+	if spec.Replica, err = parseOptionalInt(replica); err != nil {
+		return Spec{}, err
+	}
+	if spec.Task, err = parseOptionalInt(task); err != nil {
+		return Spec{}, err
+	}
+	// Only these two spellings change case here, so "/device:Gpu:0" keeps a type that no device has.
+	if spec.Type != nil && (*spec.Type == "cpu" || *spec.Type == "gpu") {
+		upper := strings.ToUpper(*spec.Type)
+		spec.Type = &upper
+	}
+	return spec, nil
+}
+
+// setDevice sets the type, and the index when there is one: index is empty or holds the text after the last colon.
+func (s *Spec) setDevice(deviceType string, index []string, text string) error {
+	if s.Type != nil {
+		return status.Errorf(status.InvalidArgument,
+			"Multiple device types are not allowed while parsing the device spec: %s.", text)
+	}
+	s.Type = &deviceType
+	if len(index) == 0 || index[0] == "*" {
+		return nil
+	}
+	number, err := ParseInt(index[0])
+	s.Index = &number
+	return err
+}
+
+// String writes the parts in their one order. A missing index is "*"; an index without a type is not written.
+func (s Spec) String() string {
+	var b strings.Builder
+	if s.Job != nil {
+		b.WriteString("/job:" + *s.Job)
+	}
+	if s.Replica != nil {
+		b.WriteString("/replica:" + string(*s.Replica))
+	}
+	if s.Task != nil {
+		b.WriteString("/task:" + string(*s.Task))
+	}
+	if s.Type != nil {
+		index := "*"
+		if s.Index != nil {
+			index = string(*s.Index)
+		}
+		b.WriteString("/device:" + *s.Type + ":" + index)
+	}
+	return b.String()
+}
+
+// Override gives s with every part that over has taken from over. This is DeviceSpec.make_merged_spec.
+func (s Spec) Override(over Spec) Spec {
+	if over.Job != nil {
+		s.Job = over.Job
+	}
+	if over.Replica != nil {
+		s.Replica = over.Replica
+	}
+	if over.Task != nil {
+		s.Task = over.Task
+	}
+	if over.Type != nil {
+		s.Type = over.Type
+	}
+	if over.Index != nil {
+		s.Index = over.Index
+	}
+	return s
+}
+
+// CanonicalName is ParseSpec followed by String: the one spelling of what P reads.
+func CanonicalName(text string) (string, error) {
+	spec, err := ParseSpec(text)
+	if err != nil {
+		return "", err
+	}
+	return spec.String(), nil
+}
