@@ -1,0 +1,96 @@
+package config
+
+import (
+	"math"
+
+	"gpuconf/gocore/status"
+)
+
+// LogicalConfigs gives a copy of dev's logical device configuration, nil if none was ever set.
+func (s *State) LogicalConfigs(dev Arg) (*LogicalConfigs, error) {
+	index, err := s.find(dev)
+	if err != nil || s.logical[index] == nil {
+		return nil, err
+	}
+	return s.logical[index].clone(), nil
+}
+
+// SetLogicalConfigs stores a copy of dev's logical device configuration. A growth value set before stays, and
+// is ignored.
+func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
+	index, err := s.find(dev)
+	if err != nil {
+		return err
+	}
+	if err := validLogicalConfigs(s.physical[index].Type, configs); err != nil {
+		return err
+	}
+	if stored := s.logical[index]; stored != nil && stored.equal(configs) {
+		return nil
+	}
+	if s.initialized {
+		return s.tooLate("Virtual devices cannot be modified after being initialized", "Set logical devices")
+	}
+	s.logical[index] = configs.clone()
+	return nil
+}
+
+// validLogicalConfigs looks at configs alone: first with TensorFlow's eyes, then for numbers that TensorFlow lets
+// through to misbehave later.
+func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
+	switch deviceType {
+	case "CPU":
+		return validForCPU(configs.Items)
+	case "GPU":
+		return validForGPU(configs.Items)
+	}
+	return status.Errorf(status.InvalidArgument, "Virtual devices are not supported for %s", deviceType)
+}
+
+func validForCPU(items []LogicalConfig) error {
+	const remedy = ": for a CPU use LogicalDeviceConfiguration() without arguments"
+	for _, item := range items {
+		switch { // the double blanks are TensorFlow's
+		case item.MemoryLimitMiB != nil:
+			return status.Errorf(status.InvalidArgument,
+				"Setting memory limit on CPU virtual devices is currently not supported"+remedy)
+		case item.Priority != nil:
+			return status.Errorf(status.InvalidArgument,
+				"Setting experimental_priority on CPU virtual  devices is currently not supported"+remedy)
+		case item.Ordinal != nil:
+			return status.Errorf(status.InvalidArgument,
+				"Setting experimental_device_ordinal on CPU virtual  devices is currently not supported"+remedy)
+		}
+	}
+	return nil
+}
+
+func validForGPU(items []LogicalConfig) error {
+	for i, item := range items {
+		if item.MemoryLimitMiB == nil {
+			return status.Errorf(status.InvalidArgument, "Setting memory limit is required for GPU virtual devices: "+
+				"entry %d has none. Give every LogicalDeviceConfiguration a memory_limit in MiB", i)
+		}
+	}
+	for _, item := range items {
+		if _, err := ExplicitLimit(*item.MemoryLimitMiB); err != nil {
+			return err
+		}
+		if err := validInt32("experimental_priority", item.Priority); err != nil {
+			return err
+		}
+		if err := validInt32("experimental_device_ordinal", item.Ordinal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validInt32 refuses what TensorFlow's configuration message cannot hold, with the message's own text. TensorFlow
+// does so only when it evaluates the configuration.
+func validInt32(what string, value *int64) error {
+	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {
+		return status.Errorf(status.InvalidArgument, "Value out of range: %d: %s has 32 bits", *value, what)
+	}
+	return nil
+}

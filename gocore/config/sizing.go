@@ -1,0 +1,109 @@
+package config
+
+import (
+	"fmt"
+	"math"
+
+	"gpuconf/gocore/status"
+)
+
+const mib = 1 << 20
+
+// Memory is what the size of a GPU's pool depends on, read when the pool is created.
+type Memory struct {
+	AvailableBytes uint64
+	TotalBytes     uint64
+	ComputeMajor   int     // 9 of compute capability 9.0
+	Fraction       float64 // per_process_gpu_memory_fraction; 0 when not asked for
+}
+
+// DefaultLimit is the limit of a GPU that has no explicit one.
+//
+// It is what is available less a reserve for the system. The reserve is left out where it would take everything,
+// and jumps at exactly 2 GiB. A fraction is of the total instead, and leaves no reserve; above 1 it needs unified
+// memory. TF_DEVICE_MIN_SYS_MEMORY_IN_MB replaces either.
+func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
+	if m.Fraction == 0 {
+		limitBytes = m.AvailableBytes
+		if reserve := systemReserve(m); reserve < limitBytes {
+			limitBytes -= reserve
+		}
+	} else if limitBytes, err = fractionLimit(m); err != nil {
+		return 0, nil, err
+	}
+	reserveMiB, set, notices := env.systemMemoryMiB()
+	switch {
+	case !set:
+	case reserveMiB <= m.AvailableBytes/mib:
+		limitBytes = m.AvailableBytes - reserveMiB*mib
+	default:
+		notices = append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
+			"The request is ignored.", humanMiB(reserveMiB), humanBytes(m.AvailableBytes)))
+	}
+	return limitBytes, notices, nil
+}
+
+// systemReserve is what TensorFlow leaves to the system, by available memory and compute capability.
+func systemReserve(m Memory) uint64 {
+	switch {
+	case m.AvailableBytes < 2<<30:
+		return 225 * mib
+	case m.ComputeMajor <= 6:
+		return 500 * mib
+	case m.ComputeMajor == 7:
+		return 1050 * mib
+	case m.ComputeMajor == 8:
+		return 1536 * mib
+	}
+	return 1800 * mib
+}
+
+func fractionLimit(m Memory) (uint64, error) {
+	if m.Fraction > 1 && m.ComputeMajor < 6 {
+		return 0, status.Errorf(status.Internal, "Unified memory on GPUs with compute capability lower than 6.0 "+
+			"(pre-Pascal class GPUs) does not support oversubscription.")
+	}
+	bytes := float64(m.TotalBytes) * m.Fraction
+	if !(m.Fraction > 0 && bytes < math.MaxInt64) { // NaN fails too
+		return 0, status.Errorf(status.InvalidArgument,
+			"per_process_gpu_memory_fraction is %v: it must be a positive number that makes sense as a part of %s",
+			m.Fraction, humanBytes(m.TotalBytes))
+	}
+	return uint64(bytes), nil
+}
+
+// ExplicitLimit is the limit in bytes that a memory_limit in MiB asks for: whole MiB, cut off, after rounding to
+// float32 as TensorFlow's configuration message does. 0.5 gives 0, a pool that serves nothing. TensorFlow turns a
+// negative or immense number into another limit than was asked; here it is an InvalidArgument error.
+func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
+	const tooMany = math.MaxInt64 / mib // MiB that no longer fit into 63 bits of bytes
+	rounded := float64(float32(memoryLimitMiB))
+	if !(memoryLimitMiB >= 0 && rounded <= tooMany) { // NaN fails too
+		return 0, status.Errorf(status.InvalidArgument,
+			"memory_limit is %v: it must be a number of MiB from 0 to less than 2**43", memoryLimitMiB)
+	}
+	return uint64(rounded) * mib, nil
+}
+
+func humanMiB(n uint64) string {
+	if n > math.MaxUint64/mib {
+		return fmt.Sprintf("%dMiB", n)
+	}
+	return humanBytes(n * mib)
+}
+
+// humanBytes writes a number of bytes as TensorFlow does: 1536 is 1.5KiB, 85899345920 is 80.00GiB.
+func humanBytes(n uint64) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%dB", n)
+	}
+	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	unit := 0
+	for ; n >= 1<<20 && unit < len(units)-1; unit++ {
+		n >>= 10
+	}
+	if unit == 0 {
+		return fmt.Sprintf("%.1f%s", float64(n)/1024, units[unit])
+	}
+	return fmt.Sprintf("%.2f%s", float64(n)/1024, units[unit])
+}

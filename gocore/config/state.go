@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// State is one program's configuration (state S2 or S3 of the package comment). It has no lock: its owner guards
+// it. It is plain data; Clone copies it and reflect.DeepEqual compares it.
+type State struct {
+	physical []PhysicalDevice // as enumerated; never changes
+
+	visible []int             // indices into physical, in the caller's order, duplicates kept
+	growth  []*int64          // by physical index; nil is None; only GPUs have one
+	logical []*LogicalConfigs // by physical index; nil was never set
+
+	switches switches
+
+	initialized bool   // S3
+	origin      string // who initialized: "file:line (call)", or ""
+}
+
+// New is the state right after enumeration: everything visible, nothing configured.
+func New(physical []PhysicalDevice) *State {
+	s := &State{
+		physical: slices.Clone(physical),
+		visible:  make([]int, len(physical)),
+		growth:   make([]*int64, len(physical)),
+		logical:  make([]*LogicalConfigs, len(physical)),
+	}
+	for i := range s.visible {
+		s.visible[i] = i
+	}
+	return s
+}
+
+// Clone gives an independent copy. What the pointers inside point to never changes, so it is shared.
+func (s *State) Clone() *State {
+	c := *s
+	c.physical = slices.Clone(s.physical)
+	c.visible = slices.Clone(s.visible)
+	c.growth = slices.Clone(s.growth)
+	c.logical = slices.Clone(s.logical)
+	c.switches.optimizer = maps.Clone(s.switches.optimizer)
+	return &c
+}
+
+// Physical lists the devices of the machine.
+func (s *State) Physical() []PhysicalDevice { return slices.Clone(s.physical) }
+
+// DetailsIndex gives dev's index in Physical, for reading the device's details.
+func (s *State) DetailsIndex(dev Arg) (int, error) {
+	if i := slices.Index(s.physical, dev.Device); i >= 0 {
+		return i, nil
+	}
+	return 0, status.Errorf(status.InvalidArgument, "The PhysicalDevice must be one obtained from calling "+
+		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
+}
+
+// Initialize goes from S2 to S3: from here on only equal values may be set. The caller has carried out a Plan.
+// origin says who caused it, as "file:line (call)", for the errors of later setters. A second call does nothing.
+func (s *State) Initialize(origin string) {
+	if !s.initialized {
+		s.initialized, s.origin = true, origin
+	}
+}
+
+// Initialized reports state S3.
+func (s *State) Initialized() bool { return s.initialized }
+
+// find gives dev's index in physical, or the error that every setter and getter begins with.
+func (s *State) find(dev Arg) (int, error) {
+	if i := slices.Index(s.physical, dev.Device); i >= 0 {
+		return i, nil
+	}
+	return 0, s.unrecognized(dev)
+}
+
+func (s *State) unrecognized(dev Arg) error {
+	const enough = 8
+	names := make([]string, 0, enough)
+	for _, d := range s.physical[:min(len(s.physical), enough)] {
+		names = append(names, d.Name)
+	}
+	known := strings.Join(names, ", ")
+	if more := len(s.physical) - enough; more > 0 {
+		known += fmt.Sprintf(" and %d more", more)
+	}
+	return status.Errorf(status.InvalidArgument,
+		"Unrecognized device: %s: pass a device of list_physical_devices(), which are %s", dev.repr(), known)
+}
+
+// tooLate is the error of a setter that comes after initialization: TensorFlow's text, who initialized the runtime
+// and where, and what to do.
+func (s *State) tooLate(text, remedy string) error {
+	by := "The runtime is already initialized"
+	if s.origin != "" {
+		by = "The runtime was initialized by " + s.origin
+	}
+	separator := " "
+	if !strings.HasSuffix(text, ".") {
+		separator, by = ": ", "t"+by[1:]
+	}
+	return status.Errorf(status.FailedPrecondition,
+		"%s%s%s. %s before the first call that needs a device, or call gpuconf.reset() first.", text, separator, by, remedy)
+}
