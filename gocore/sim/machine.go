@@ -194,11 +194,18 @@ func (m *Machine) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 
 // MemsetD8 fills the card's memory.
 func (m *Machine) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
-	return m.touch(ordinal, dst, bytes, func(memory []byte) {
-		for i := range memory {
-			memory[i] = value
-		}
-	})
+	return m.touch(ordinal, dst, bytes, func(memory []byte) { fill(memory, value) })
+}
+
+// fill copies a filled beginning over the rest: a loop over all bytes takes four times as long.
+func fill(memory []byte, value byte) {
+	pattern := memory[:min(len(memory), 16<<10)]
+	for i := range pattern {
+		pattern[i] = value
+	}
+	for rest := memory[len(pattern):]; len(rest) > 0; {
+		rest = rest[copy(rest, pattern):]
+	}
 }
 
 // touch runs work on a range of the card's memory, once the range is known to be one allocation's.

@@ -1,0 +1,107 @@
+package sim_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// childEnv names a job to do in a process of its own instead of the tests.
+const childEnv = "GPUCONF_SIM_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childEnv) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "addresses":
+		fmt.Print(addressScript())
+	case "address space limit":
+		fmt.Print(addressSpaceLimit())
+	}
+}
+
+// addressScript is a session on a mixed machine; what it returns is every address and number that a user could see.
+func addressScript() string {
+	spec, err := sim.ParseSpec("2xH100-80GB,T4:1GiB")
+	must(err)
+	m, err := sim.New(spec, sim.Options{})
+	must(err)
+	defer func() { must(m.Close()) }()
+	var out strings.Builder
+	var live [3][]uint64
+	for step := range 300 {
+		ordinal := step % 3
+		if step < 3 {
+			must(m.ContextRetain(ordinal))
+		}
+		if step%4 == 3 {
+			addr := live[ordinal][len(live[ordinal])/2]
+			live[ordinal] = append(live[ordinal][:len(live[ordinal])/2], live[ordinal][len(live[ordinal])/2+1:]...)
+			must(m.MemFree(ordinal, addr))
+			continue
+		}
+		addr, err := m.MemAlloc(ordinal, uint64(step*step*37+1))
+		must(err)
+		live[ordinal] = append(live[ordinal], addr)
+		free, total, err := m.MemGetInfo(ordinal)
+		must(err)
+		fmt.Fprintln(&out, ordinal, addr, free, total)
+	}
+	return out.String()
+}
+
+// addressSpaceLimit is what a user under `ulimit -v` meets. It returns what went wrong, or nothing.
+func addressSpaceLimit() string {
+	text, err := os.ReadFile("/proc/self/statm")
+	must(err)
+	var pages uint64
+	_, err = fmt.Sscan(string(text), &pages)
+	must(err)
+	limit := pages*uint64(os.Getpagesize()) + 5<<30
+	must(unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: limit, Max: limit}))
+
+	small, _ := sim.ParseSpec("T4:1GiB")
+	before := openAndAllocate(small)
+	for _, text := range []string{"H100-80GB", "4xT4:1GiB"} { // the first card is refused; the third is
+		spec, _ := sim.ParseSpec(text)
+		m, err := sim.New(spec, sim.Options{})
+		switch {
+		case err == nil:
+			return text + " was not refused"
+		case m != nil:
+			return text + " was refused and opened"
+		case status.CodeOf(err) != status.ResourceExhausted || !errors.Is(err, unix.ENOMEM):
+			return "wrong kind: " + err.Error()
+		case !strings.Contains(err.Error(), "ulimit -v") || !strings.Contains(err.Error(), "GiB of address space"):
+			return "unclear: " + err.Error()
+		}
+	}
+	if after := openAndAllocate(small); after != before {
+		return fmt.Sprintf("a refused machine left something behind: %#x, then %#x", before, after)
+	}
+	return ""
+}
+
+func openAndAllocate(spec sim.Spec) uint64 {
+	m, err := sim.New(spec, sim.Options{})
+	must(err)
+	defer func() { must(m.Close()) }()
+	must(m.ContextRetain(0))
+	addr, err := m.MemAlloc(0, 1<<20)
+	must(err)
+	return addr
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

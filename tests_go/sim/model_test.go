@@ -1,0 +1,138 @@
+package sim_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+)
+
+// modelGPU is what a GPU is to a user, written as plainly as can be: bytes by address.
+type modelGPU struct {
+	retains int
+	live    map[uint64][]byte
+}
+
+func (g *modelGPU) charged() (sum uint64) {
+	for _, data := range g.live {
+		sum += (uint64(len(data)) + 255) / 256 * 256
+	}
+	return sum
+}
+
+// TestMachineAgreesWithAPlainModel makes random calls, right and wrong ones, on a machine and on the model.
+func TestMachineAgreesWithAPlainModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const total = 1 << 20
+		spec, err := sim.ParseSpec("2xT4:1MiB")
+		require.NoError(t, err)
+		m, err := sim.New(spec, sim.Options{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, m.Close()) }()
+		model := []*modelGPU{{live: map[uint64][]byte{}}, {live: map[uint64][]byte{}}}
+
+		// pick draws a device and, if it has any, one of its live addresses.
+		pick := func(t *rapid.T) (ordinal int, g *modelGPU, addr uint64) {
+			ordinal = rapid.IntRange(0, 1).Draw(t, "ordinal")
+			g = model[ordinal]
+			var addrs []uint64
+			for a := range g.live {
+				addrs = append(addrs, a)
+			}
+			if len(addrs) == 0 {
+				return ordinal, g, 0
+			}
+			best := addrs[0] // the lowest, so that a failure replays
+			for _, a := range addrs {
+				best = min(best, a)
+			}
+			return ordinal, g, best
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"retain": func(t *rapid.T) {
+				ordinal, g, _ := pick(t)
+				require.NoError(t, m.ContextRetain(ordinal))
+				g.retains++
+			},
+			"release": func(t *rapid.T) {
+				ordinal, g, _ := pick(t)
+				err := m.ContextRelease(ordinal)
+				if g.retains == 0 {
+					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
+					return
+				}
+				require.NoError(t, err)
+				if g.retains--; g.retains == 0 {
+					clear(g.live)
+				}
+			},
+			"alloc": func(t *rapid.T) {
+				ordinal, g, _ := pick(t)
+				size := rapid.Uint64Range(0, total/3).Draw(t, "bytes")
+				addr, err := m.MemAlloc(ordinal, size)
+				switch {
+				case g.retains == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
+				case size == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidValue)
+				case g.charged()+(size+255)/256*256 > total:
+					require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+				default:
+					require.NoError(t, err)
+					value := rapid.Byte().Draw(t, "value")
+					require.NoError(t, m.MemsetD8(ordinal, addr, value, size))
+					g.live[addr] = bytes.Repeat([]byte{value}, int(size))
+				}
+			},
+			"free": func(t *rapid.T) {
+				ordinal, g, addr := pick(t)
+				addr += rapid.Uint64Range(0, 1).Draw(t, "off by")
+				err := m.MemFree(ordinal, addr)
+				switch _, isLive := g.live[addr]; {
+				case g.retains == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
+				case !isLive:
+					require.ErrorIs(t, err, gpu.ErrorInvalidValue)
+				default:
+					require.NoError(t, err)
+					delete(g.live, addr)
+				}
+			},
+			"write": func(t *rapid.T) {
+				ordinal, g, addr := pick(t)
+				data := g.live[addr]
+				offset := rapid.IntRange(0, len(data)+1).Draw(t, "offset")
+				src := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
+				err := m.MemcpyHtoD(ordinal, addr+uint64(offset), src)
+				switch {
+				case g.retains == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
+				case offset+len(src) > len(data):
+					require.ErrorIs(t, err, gpu.ErrorInvalidValue)
+				default:
+					require.NoError(t, err)
+					copy(data[offset:], src)
+				}
+			},
+			"": func(t *rapid.T) {
+				for ordinal, g := range model {
+					if g.retains == 0 {
+						continue
+					}
+					free, _, err := m.MemGetInfo(ordinal)
+					require.NoError(t, err)
+					require.Equal(t, total-g.charged(), free)
+					for addr, want := range g.live {
+						got := make([]byte, len(want))
+						require.NoError(t, m.MemcpyDtoH(ordinal, got, addr))
+						require.True(t, bytes.Equal(want, got), "the bytes at %#x changed", addr)
+					}
+				}
+			},
+		})
+	})
+}

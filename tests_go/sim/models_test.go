@@ -1,0 +1,86 @@
+package sim_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/sim"
+)
+
+func TestCatalogueNamesAreUnique(t *testing.T) {
+	owner := map[string]string{}
+	for _, model := range sim.Models() {
+		for _, name := range append([]string{model.Name}, model.Aliases...) {
+			key := strings.ToLower(name)
+			require.NotContains(t, owner, key, "%s and %s share a name", model.Name, owner[key])
+			owner[key] = model.Name
+			spec, err := sim.ParseSpec(name)
+			require.NoError(t, err)
+			require.Equal(t, model, spec.Cards[0].Model)
+		}
+	}
+}
+
+func TestCatalogueIsPlausible(t *testing.T) {
+	for _, model := range sim.Models() {
+		require.NotEmpty(t, model.Product)
+		require.Zero(t, model.MemoryBytes%(1<<30), model.Name)
+		require.GreaterOrEqual(t, 10*model.ComputeMajor+model.ComputeMinor, 35, model.Name)
+		require.Positive(t, model.Multiprocessors, model.Name)
+		require.Positive(t, model.ClockMHz, model.Name)
+		require.Negative(t, model.GreatestPriority, model.Name)
+	}
+}
+
+func TestCatalogueIsACopy(t *testing.T) {
+	models := sim.Models()
+	models[0].Name = "changed"
+	models[0].Aliases[0] = "changed"
+	require.NotEqual(t, "changed", sim.Models()[0].Name)
+	require.NotEqual(t, "changed", sim.Models()[0].Aliases[0])
+}
+
+func TestDevicesOfAMachine(t *testing.T) {
+	m := newMachine(t, "H100-80GB,T4:8GiB,K40", sim.Options{})
+	devices, err := m.Devices()
+	require.NoError(t, err)
+	require.Len(t, devices, 3)
+
+	h100 := devices[0]
+	require.Equal(t, "NVIDIA H100 80GB HBM3", h100.Name)
+	require.Equal(t, uint64(85899345920), h100.TotalBytes)
+	require.Equal(t, []int{9, 0, 132}, []int{h100.ComputeMajor, h100.ComputeMinor, h100.Multiprocessors})
+	require.Equal(t, []int{0, -5}, []int{h100.LeastPriority, h100.GreatestPriority})
+	require.Equal(t, "0000:17:00.0", h100.PCIBusID)
+
+	require.Equal(t, uint64(8)<<30, devices[1].TotalBytes)
+	require.Equal(t, "Tesla T4", devices[1].Name)
+	require.Equal(t, []int{3, 5}, []int{devices[2].ComputeMajor, devices[2].ComputeMinor})
+}
+
+func TestIdentitiesAreThoseOfTheDevices(t *testing.T) {
+	m := newMachine(t, "64xT4:1MiB", sim.Options{})
+	devices, err := m.Devices()
+	require.NoError(t, err)
+	spec, err := sim.ParseSpec("64xT4:1MiB")
+	require.NoError(t, err)
+	uuids := map[string]bool{}
+	for i, identity := range spec.Identities() {
+		require.Equal(t, devices[i].UUID, identity.UUID)
+		require.Equal(t, devices[i].PCIBusID, identity.PCIBusID)
+		uuids[identity.UUID] = true
+	}
+	require.Len(t, uuids, 64)
+}
+
+// TestFasterCardsAreKnownAsFaster holds the few comparisons that everybody agrees on.
+func TestFasterCardsAreKnownAsFaster(t *testing.T) {
+	spec, err := sim.ParseSpec("B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20")
+	require.NoError(t, err)
+	identities := spec.Identities()
+	for i := 2; i < len(identities); i++ {
+		require.Greater(t, identities[i-1].Speed, identities[i].Speed, spec.Cards[i].Model.Name)
+	}
+}

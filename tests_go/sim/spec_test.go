@@ -1,0 +1,143 @@
+package sim_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+func TestParseSpec(t *testing.T) {
+	const gib = 1 << 30
+	for _, row := range []struct {
+		name      string
+		text      string
+		canonical string
+		memory    []uint64
+	}{
+		{"one card", "H100-80GB", "H100-80GB", []uint64{85899345920}},
+		{"a count", "2xH100-80GB", "2xH100-80GB", []uint64{85899345920, 85899345920}},
+		{"a list", "A100-40GB,T4", "A100-40GB,T4", []uint64{40 * gib, 16 * gib}},
+		{"a memory", "4xT4:8GiB", "4xT4:8GiB", []uint64{8 * gib, 8 * gib, 8 * gib, 8 * gib}},
+		{"lower case", "2Xh100-80gb", "2xH100-80GB", []uint64{80 * gib, 80 * gib}},
+		{"white space", " 2 x H100-80GB : 8 GiB ,\tT4 ", "2xH100-80GB:8GiB,T4", []uint64{8 * gib, 8 * gib, 16 * gib}},
+		{"a name without its only size", "H200", "H200-141GB", []uint64{141 * gib}},
+		{"a name with its only size", "T4-16GB", "T4", []uint64{16 * gib}},
+		{"equal neighbours are one entry", "T4,T4,2xT4", "4xT4", []uint64{16 * gib, 16 * gib, 16 * gib, 16 * gib}},
+		{"equal cards apart stay apart", "T4,K40,T4", "T4,K40,T4", []uint64{16 * gib, 12 * gib, 16 * gib}},
+		{"GB is GiB", "T4:8GB", "T4:8GiB", []uint64{8 * gib}},
+		{"KB is KiB, MB is MiB", "T4:1kb,T4:3mb", "T4:1KiB,T4:3MiB", []uint64{1 << 10, 3 << 20}},
+		{"TB is TiB", "B200:1TB", "B200-180GB:1TiB", []uint64{1 << 40}},
+		{"bytes", "T4:512B", "T4:512B", []uint64{512}},
+		{"bytes that make a unit", "T4:1048576B", "T4:1MiB", []uint64{1 << 20}},
+		{"the model's own memory is left out", "H100:80GB", "H100-80GB", []uint64{80 * gib}},
+		{"a leading zero", "02xT4:08GiB", "2xT4:8GiB", []uint64{8 * gib, 8 * gib}},
+		{"the largest memory", "T4:16TiB", "T4:16TiB", []uint64{16 << 40}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			spec, err := sim.ParseSpec(row.text)
+			require.NoError(t, err)
+			var memory []uint64
+			for _, card := range spec.Cards {
+				memory = append(memory, card.MemoryBytes)
+			}
+			require.Equal(t, row.memory, memory)
+			require.Equal(t, row.canonical, spec.String())
+		})
+	}
+}
+
+func TestParseSpecRefuses(t *testing.T) {
+	for _, row := range []struct{ name, text, says string }{
+		{"empty", "", "it is empty"},
+		{"blank", " \t", "it is empty"},
+		{"an empty entry", "T4,,T4", "an entry is empty"},
+		{"a comma at the end", "T4,", "an entry is empty"},
+		{"a count alone", "2x", "names no model"},
+		{"a count of nothing", "2x:8GiB", "names no model"},
+		{"a memory alone", ":8GiB", "names no model"},
+		{"count 0", "0xT4", "the count in \"0xT4\" is not 1 to 64"},
+		{"count 65", "65xT4", "not 1 to 64"},
+		{"a huge count", "99999999999999999999xT4", "not 1 to 64"},
+		{"a negative count", "-1xT4", "unknown GPU model"},
+		{"a fractional count", "1.5xT4", "unknown GPU model"},
+		{"65 in all", "64xT4,K40", "more than 64 GPUs"},
+		{"an unknown model", "2xH900", "unknown GPU model \"H900\"; known models: "},
+		{"a family of several sizes", "A100", "say A100-80GB or A100-40GB"},
+		{"no unit", "T4:8", "not a whole number with a unit"},
+		{"no number", "T4:GiB", "not a whole number with a unit"},
+		{"nothing after the colon", "T4:", "not a whole number with a unit"},
+		{"an unknown unit", "T4:8XB", "not a whole number with a unit"},
+		{"a fraction", "T4:1.5GiB", "not a whole number with a unit"},
+		{"a negative memory", "T4:-1GiB", "not a whole number with a unit"},
+		{"two memories", "T4:1GiB:2GiB", "not a whole number with a unit"},
+		{"no memory", "T4:0GiB", "a memory of 0GiB is none"},
+		{"less than a unit of allocation", "T4:255B", "not a multiple of 256 bytes"},
+		{"a crooked memory", "T4:257B", "not a multiple of 256 bytes"},
+		{"too much memory", "T4:17TiB", "more than 16TiB"},
+		{"memory over 64 bits", "T4:99999999999999999999TiB", "more than 16TiB"},
+		{"memory over 64 bits by its unit", "T4:18014398509481985KiB", "more than 16TiB"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := sim.ParseSpec(row.text)
+			require.ErrorContains(t, err, row.says)
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		})
+	}
+}
+
+func TestUnknownModelListsEveryModel(t *testing.T) {
+	_, err := sim.ParseSpec("Voodoo2")
+	for _, model := range sim.Models() {
+		require.ErrorContains(t, err, model.Name)
+	}
+}
+
+// drawSpec makes any spec that ParseSpec can make.
+func drawSpec(t *rapid.T) sim.Spec {
+	models := sim.Models()
+	spec := sim.Spec{}
+	for range rapid.IntRange(1, 8).Draw(t, "cards") {
+		card := sim.Card{Model: rapid.SampledFrom(models).Draw(t, "model")}
+		card.MemoryBytes = card.Model.MemoryBytes
+		if rapid.Bool().Draw(t, "own memory") {
+			card.MemoryBytes = 256 * rapid.Uint64Range(1, (16<<40)/256).Draw(t, "units")
+		}
+		spec.Cards = append(spec.Cards, card)
+	}
+	return spec
+}
+
+func TestSpecRoundTrips(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := drawSpec(t)
+		again, err := sim.ParseSpec(spec.String())
+		require.NoError(t, err)
+		require.Equal(t, spec, again)
+		loud, err := sim.ParseSpec(" " + strings.ToUpper(strings.ReplaceAll(spec.String(), ",", " , ")))
+		require.NoError(t, err)
+		require.Equal(t, spec, loud)
+	})
+}
+
+func FuzzParseSpec(f *testing.F) {
+	for _, seed := range []string{"2xH100-80GB", "A100-40GB,T4", "4xT4:8GiB", " 1 x k40 : 256 b ", "0x", "T4:18014398509481985KiB"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		spec, err := sim.ParseSpec(text)
+		if err != nil {
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			return
+		}
+		require.NotEmpty(t, spec.Cards)
+		require.LessOrEqual(t, len(spec.Cards), sim.MaxCards)
+		again, err := sim.ParseSpec(spec.String())
+		require.NoError(t, err)
+		require.Equal(t, spec, again)
+	})
+}
