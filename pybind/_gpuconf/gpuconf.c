@@ -44,38 +44,349 @@ typedef enum _PyBindGenWrapperFlags {
 
 
 PyObject *
-_wrap__gpuconf_pybind_Add(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+_wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t address;
+    int64_t offset;
+    int64_t host;
+    int64_t nbytes;
+    const char *keywords[] = {"address", "offset", "host", "nbytes", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLL", (char **) keywords, &address, &offset, &host, &nbytes)) {
+        return NULL;
+    }
+    retval = pybind_CopyFromHost(address, offset, host, nbytes);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t address;
+    int64_t offset;
+    int64_t host;
+    int64_t nbytes;
+    const char *keywords[] = {"address", "offset", "host", "nbytes", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLL", (char **) keywords, &address, &offset, &host, &nbytes)) {
+        return NULL;
+    }
+    retval = pybind_CopyToHost(address, offset, host, nbytes);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
     int64_t retval;
-    int64_t a;
-    char *b;
-    bool c;
-    PyObject *py_c;
-    double d;
-    const char *keywords[] = {"a", "b", "c", "d", NULL};
+    char *name;
+    const char *keywords[] = {"name", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsOd", (char **) keywords, &a, &b, &py_c, &d)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
         return NULL;
     }
-    c = (bool) PyObject_IsTrue(py_c);
-    retval = pybind_Add(a, b, c, d);
+    retval = pybind_EnterScope(name);
     if (PyErr_Occurred()) {
         return NULL;
     }
     py_retval = Py_BuildValue((char *) "L", retval);
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_Add(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+PyObject * _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
-_wrap__gpuconf_pybind_BuildInfo(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+_wrap__gpuconf_pybind_FreeBlock(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t address;
+    int64_t id;
+    const char *keywords[] = {"address", "id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &address, &id)) {
+        return NULL;
+    }
+    retval = pybind_FreeBlock(address, id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_FreeBlock(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    retval = pybind_Frees(number);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t position;
+    char *repr;
+    const char *keywords[] = {"position", "repr", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
+        return NULL;
+    }
+    retval = pybind_LogicalConfigured(position, repr);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t position;
+    char *repr;
+    const char *keywords[] = {"position", "repr", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
+        return NULL;
+    }
+    retval = pybind_MemoryGrowth(position, repr);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Reset(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    bool retval;
+
+    retval = pybind_Reset();
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Reset(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_ResetMemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    retval = pybind_ResetMemoryStats(device);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ResetMemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    retval = pybind_ResolveGPU(device);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SetLogicalConfiguration(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t position;
+    char *repr;
+    char *configuration;
+    const char *keywords[] = {"position", "repr", "configuration", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lss", (char **) keywords, &position, &repr, &configuration)) {
+        return NULL;
+    }
+    retval = pybind_SetLogicalConfiguration(position, repr, configuration);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SetLogicalConfiguration(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SetMemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t position;
+    char *repr;
+    int64_t value;
+    char *badType;
+    const char *keywords[] = {"position", "repr", "value", "badType", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLs", (char **) keywords, &position, &repr, &value, &badType)) {
+        return NULL;
+    }
+    retval = pybind_SetMemoryGrowth(position, repr, value, badType);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SetMemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *name;
+    char *value;
+    const char *keywords[] = {"name", "value", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &name, &value)) {
+        return NULL;
+    }
+    retval = pybind_SetSetting(name, value);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SetVisibleDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *devices;
+    char *deviceType;
+    bool typed;
+    PyObject *py_typed;
+    const char *keywords[] = {"devices", "deviceType", "typed", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ssO", (char **) keywords, &devices, &deviceType, &py_typed)) {
+        return NULL;
+    }
+    typed = (bool) PyObject_IsTrue(py_typed);
+    retval = pybind_SetVisibleDevices(devices, deviceType, typed);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SetVisibleDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t number;
+    int64_t seen;
+    int64_t milliseconds;
+    const char *keywords[] = {"number", "seen", "milliseconds", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &number, &seen, &milliseconds)) {
+        return NULL;
+    }
+    retval = pybind_WaitForFree(number, seen, milliseconds);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
     char *retval;
+    int64_t number;
+    int64_t nbytes;
+    const char *keywords[] = {"number", "nbytes", NULL};
 
-    retval = pybind_BuildInfo();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &nbytes)) {
+        return NULL;
+    }
+    retval = pybind_Allocate(number, nbytes);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -84,7 +395,299 @@ _wrap__gpuconf_pybind_BuildInfo(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYB
     free(retval);
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_BuildInfo(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+PyObject * _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_DeviceDetails(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t position;
+    const char *keywords[] = {"position", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &position)) {
+        return NULL;
+    }
+    retval = pybind_DeviceDetails(position);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DeviceDetails(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_DrainNotices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_DrainNotices();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DrainNotices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *env;
+    const char *keywords[] = {"env", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
+        return NULL;
+    }
+    retval = pybind_Enumerate(env);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *env;
+    char *origin;
+    const char *keywords[] = {"env", "origin", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &env, &origin)) {
+        return NULL;
+    }
+    retval = pybind_Initialize(env, origin);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    retval = pybind_MemoryInfo(device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_MemoryMap(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    retval = pybind_MemoryMap(device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryMap(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_MemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    retval = pybind_MemoryStats(device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *outer;
+    char *argument;
+    const char *keywords[] = {"outer", "argument", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &outer, &argument)) {
+        return NULL;
+    }
+    retval = pybind_MergeScope(outer, argument);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *name;
+    const char *keywords[] = {"name", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
+        return NULL;
+    }
+    retval = pybind_Setting(name);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Simulate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *spec;
+    const char *keywords[] = {"spec", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &spec)) {
+        return NULL;
+    }
+    retval = pybind_Simulate(spec);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Simulate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_StartPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    retval = pybind_StartPeak(number);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_StartPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t number;
+    int64_t id;
+    const char *keywords[] = {"number", "id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &id)) {
+        return NULL;
+    }
+    retval = pybind_StopPeak(number, id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_VisibleDevices();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
 
 
 PyObject *
@@ -113,8 +716,35 @@ _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN
 PyObject * _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
 
 static PyMethodDef _gpuconf_functions[] = {
-    {(char *) "pybind_Add", (PyCFunction) _wrap__gpuconf_pybind_Add, METH_VARARGS|METH_KEYWORDS, "pybind_Add(a, b, c, d)\n\ntype: a: int64_t\ntype: b: char *\ntype: c: bool\ntype: d: double" },
-    {(char *) "pybind_BuildInfo", (PyCFunction) _wrap__gpuconf_pybind_BuildInfo, METH_NOARGS, "pybind_BuildInfo()\n\n" },
+    {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
+    {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
+    {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
+    {(char *) "pybind_MemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_MemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryGrowth(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
+    {(char *) "pybind_Reset", (PyCFunction) _wrap__gpuconf_pybind_Reset, METH_NOARGS, "pybind_Reset()\n\n" },
+    {(char *) "pybind_ResetMemoryStats", (PyCFunction) _wrap__gpuconf_pybind_ResetMemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_ResetMemoryStats(device)\n\ntype: device: char *" },
+    {(char *) "pybind_ResolveGPU", (PyCFunction) _wrap__gpuconf_pybind_ResolveGPU, METH_VARARGS|METH_KEYWORDS, "pybind_ResolveGPU(device)\n\ntype: device: char *" },
+    {(char *) "pybind_SetLogicalConfiguration", (PyCFunction) _wrap__gpuconf_pybind_SetLogicalConfiguration, METH_VARARGS|METH_KEYWORDS, "pybind_SetLogicalConfiguration(position, repr, configuration)\n\ntype: position: int64_t\ntype: repr: char *\ntype: configuration: char *" },
+    {(char *) "pybind_SetMemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_SetMemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_SetMemoryGrowth(position, repr, value, badType)\n\ntype: position: int64_t\ntype: repr: char *\ntype: value: int64_t\ntype: badType: char *" },
+    {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
+    {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
+    {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
+    {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
+    {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },
+    {(char *) "pybind_Enumerate", (PyCFunction) _wrap__gpuconf_pybind_Enumerate, METH_VARARGS|METH_KEYWORDS, "pybind_Enumerate(env)\n\ntype: env: char *" },
+    {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
+    {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
+    {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },
+    {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
+    {(char *) "pybind_Setting", (PyCFunction) _wrap__gpuconf_pybind_Setting, METH_VARARGS|METH_KEYWORDS, "pybind_Setting(name)\n\ntype: name: char *" },
+    {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },
+    {(char *) "pybind_StartPeak", (PyCFunction) _wrap__gpuconf_pybind_StartPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StartPeak(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_StopPeak", (PyCFunction) _wrap__gpuconf_pybind_StopPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StopPeak(number, id)\n\ntype: number: int64_t\ntype: id: int64_t" },
+    {(char *) "pybind_VisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_VisibleDevices, METH_NOARGS, "pybind_VisibleDevices()\n\n" },
     {(char *) "GoPyInit", (PyCFunction) _wrap__gpuconf_GoPyInit, METH_NOARGS, "GoPyInit()\n\n" },
     {(char *) "NumHandles", (PyCFunction) _wrap__gpuconf_NumHandles, METH_NOARGS, "NumHandles()\n\n" },
     {NULL, NULL, 0, NULL}

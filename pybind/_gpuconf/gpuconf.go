@@ -124,10 +124,85 @@ func errorGoToPy(e error) *C.char {
 
 // ---- Functions ---
 
-//export pybind_Add
-func pybind_Add(a C.longlong, b *C.char, c C.char, d C.double) C.longlong {
+//export pybind_Allocate
+func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.Add(int64(a), C.GoString(b), boolPyToGo(c), float64(d))
+	cret, __err := pybind.Allocate(int64(number), int64(nbytes))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_CopyFromHost
+func pybind_CopyFromHost(address C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CopyFromHost(int64(address), int64(offset), int64(host), int64(nbytes))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_CopyToHost
+func pybind_CopyToHost(address C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CopyToHost(int64(address), int64(offset), int64(host), int64(nbytes))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_DeviceDetails
+func pybind_DeviceDetails(position C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DeviceDetails(int64(position))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_DrainNotices
+func pybind_DrainNotices() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DrainNotices()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_EnterScope
+func pybind_EnterScope(name *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.EnterScope(C.GoString(name))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -139,10 +214,10 @@ func pybind_Add(a C.longlong, b *C.char, c C.char, d C.double) C.longlong {
 	return C.longlong(cret)
 }
 
-//export pybind_BuildInfo
-func pybind_BuildInfo() *C.char {
+//export pybind_Enumerate
+func pybind_Enumerate(env *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.BuildInfo()
+	cret, __err := pybind.Enumerate(C.GoString(env))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -152,4 +227,334 @@ func pybind_BuildInfo() *C.char {
 		return C.CString("")
 	}
 	return C.CString(cret)
+}
+
+//export pybind_FreeBlock
+func pybind_FreeBlock(address C.longlong, id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.FreeBlock(int64(address), int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_Frees
+func pybind_Frees(number C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Frees(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_Initialize
+func pybind_Initialize(env *C.char, origin *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Initialize(C.GoString(env), C.GoString(origin))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_LogicalConfigured
+func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LogicalConfigured(int64(position), C.GoString(repr))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_MemoryGrowth
+func pybind_MemoryGrowth(position C.longlong, repr *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryGrowth(int64(position), C.GoString(repr))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_MemoryInfo
+func pybind_MemoryInfo(device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryInfo(C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_MemoryMap
+func pybind_MemoryMap(device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryMap(C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_MemoryStats
+func pybind_MemoryStats(device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryStats(C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_MergeScope
+func pybind_MergeScope(outer *C.char, argument *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MergeScope(C.GoString(outer), C.GoString(argument))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_Reset
+func pybind_Reset() C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Reset()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_ResetMemoryStats
+func pybind_ResetMemoryStats(device *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ResetMemoryStats(C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_ResolveGPU
+func pybind_ResolveGPU(device *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ResolveGPU(C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_SetLogicalConfiguration
+func pybind_SetLogicalConfiguration(position C.longlong, repr *C.char, configuration *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SetLogicalConfiguration(int64(position), C.GoString(repr), C.GoString(configuration))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_SetMemoryGrowth
+func pybind_SetMemoryGrowth(position C.longlong, repr *C.char, value C.longlong, badType *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SetMemoryGrowth(int64(position), C.GoString(repr), int64(value), C.GoString(badType))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_SetSetting
+func pybind_SetSetting(name *C.char, value *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SetSetting(C.GoString(name), C.GoString(value))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_SetVisibleDevices
+func pybind_SetVisibleDevices(devices *C.char, deviceType *C.char, typed C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SetVisibleDevices(C.GoString(devices), C.GoString(deviceType), boolPyToGo(typed))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_Setting
+func pybind_Setting(name *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Setting(C.GoString(name))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_Simulate
+func pybind_Simulate(spec *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Simulate(C.GoString(spec))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_StartPeak
+func pybind_StartPeak(number C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.StartPeak(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_StopPeak
+func pybind_StopPeak(number C.longlong, id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.StopPeak(int64(number), int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_VisibleDevices
+func pybind_VisibleDevices() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.VisibleDevices()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_WaitForFree
+func pybind_WaitForFree(number C.longlong, seen C.longlong, milliseconds C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.WaitForFree(int64(number), int64(seen), int64(milliseconds))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
 }

@@ -1,1 +1,45 @@
+"""gpuconf: TensorFlow's GPU configuration for any Python program.
 
+Which GPUs a process sees, how its GPU memory grows, hard limits, several logical GPUs on one card, and what is in use
+now and at the peak; on real GPUs and on simulated ones.
+
+>>> import gpuconf as tf
+>>> gpus = tf.config.list_physical_devices("GPU")
+>>> tf.config.set_logical_device_configuration(gpus[0], [tf.config.LogicalDeviceConfiguration(memory_limit=1024)])
+>>> len(tf.config.list_logical_devices("GPU"))
+2
+
+Importing this loads neither the compiled core nor CUDA; the first call that needs them does.
+"""
+
+from __future__ import annotations
+
+from . import compat, config, debugging, errors, memory
+from ._native import library_path
+from ._scope import current_scope, device
+from ._simulate import Simulation, reset, simulate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Simulation",
+    "__version__",
+    "compat",
+    "config",
+    "current_scope",
+    "debugging",
+    "device",
+    "errors",
+    "get_include",
+    "library_path",
+    "memory",
+    "reset",
+    "simulate",
+]
+
+
+def get_include() -> str:
+    """The folder of ``gpuconf.h``, for C and C++ programs that use the allocator through ``library_path()``."""
+    import os
+
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")

@@ -1,0 +1,60 @@
+package devmgr
+
+import (
+	"fmt"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/gpu"
+)
+
+// enumerate lists the physical devices and keeps the GPUs among them in m.listed. It creates no context.
+func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
+	enabled, notices, err := env.EnabledTypes([]string{"CPU", "GPU"})
+	m.notice(notices...)
+	if err != nil {
+		return nil, err
+	}
+	physical := []config.PhysicalDevice{{Name: "/physical_device:CPU:0", Type: "CPU"}}
+	if m.driver == nil || len(enabled) < 2 {
+		return physical, nil
+	}
+	found, err := m.driver.Devices()
+	if err != nil {
+		return nil, driverError(err, "the GPUs could not be listed")
+	}
+	usable, notices := config.UsableGPUs(candidates(found), env)
+	m.notice(notices...)
+	for _, i := range usable {
+		m.listed = append(m.listed, found[i])
+		physical = append(physical, config.PhysicalDevice{Name: fmt.Sprintf("/physical_device:GPU:%d", found[i].Ordinal), Type: "GPU"})
+	}
+	return physical, nil
+}
+
+func candidates(devices []gpu.Device) []config.Candidate {
+	list := make([]config.Candidate, len(devices))
+	for i, d := range devices {
+		list[i] = candidate(d)
+	}
+	return list
+}
+
+func candidate(d gpu.Device) config.Candidate {
+	return config.Candidate{
+		Ordinal:         d.Ordinal,
+		Name:            d.Name,
+		PCIBusID:        d.PCIBusID,
+		ComputeMajor:    d.ComputeMajor,
+		ComputeMinor:    d.ComputeMinor,
+		Multiprocessors: d.Multiprocessors,
+	}
+}
+
+// Details describes the physical device at an index of the physical list; ok is false for the CPU.
+func (m *Manager) Details(index int) (device gpu.Device, ok bool) {
+	i := index - 1 // the CPU comes first
+	if i < 0 || i >= len(m.listed) {
+		return gpu.Device{}, false
+	}
+	return m.listed[i], true
+}

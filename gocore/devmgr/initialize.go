@@ -1,0 +1,91 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devname"
+)
+
+// Initialize builds the logical devices that the configuration asks for and freezes it. origin says who asked, as
+// "file:line (call)", for the errors of later calls that come too late. A second call does nothing.
+//
+// Contexts are created here; pool memory is taken by the first allocation. A failure leaves no trace.
+func (m *Manager) Initialize(env config.Env, origin string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	if m.state.Initialized() {
+		return nil
+	}
+	plan, err := m.state.Plan(m.facts())
+	if err != nil {
+		return err
+	}
+	pools, logical, err := m.build(plan, env)
+	if err != nil {
+		return err
+	}
+	m.gpus, m.logical = pools, logical
+	for _, d := range logical {
+		name, _ := devname.ParseFullName(d.FullName)
+		m.names = append(m.names, name)
+	}
+	m.state.Initialize(origin)
+	return nil
+}
+
+func (m *Manager) facts() []config.GPUFacts {
+	facts := make([]config.GPUFacts, len(m.listed))
+	for i, d := range m.listed {
+		facts[i] = config.GPUFacts{Ordinal: d.Ordinal, LeastPriority: d.LeastPriority, GreatestPriority: d.GreatestPriority}
+	}
+	return facts
+}
+
+// build makes the pools of a plan, all or none.
+func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logical []LogicalDevice, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closePools(m.driver, pools))
+			pools, logical = nil, nil
+		}
+	}()
+	collect, notices := env.GarbageCollection()
+	m.notice(notices...)
+	m.noticeAllocator(env)
+	for _, planned := range plan.Devices {
+		d := LogicalDevice{
+			Name:     planned.Logical.Name,
+			FullName: localTask + planned.Logical.Name,
+			Type:     planned.Logical.Type,
+			gpu:      -1,
+		}
+		if d.Type == "GPU" {
+			p, err := m.newPool(len(pools), planned, env, collect)
+			if err != nil {
+				return pools, logical, err
+			}
+			d.gpu = len(pools)
+			pools = append(pools, p)
+		}
+		logical = append(logical, d)
+	}
+	for _, p := range pools {
+		m.notice(config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
+			localTask, p.number, p.limitBytes>>20, candidate(p.device))})
+	}
+	return pools, logical, nil
+}
+
+// noticeAllocator says so where the environment asks for an allocator of TensorFlow's that gpuconf doesn't have.
+func (m *Manager) noticeAllocator(env config.Env) {
+	switch name := env["TF_GPU_ALLOCATOR"]; name {
+	case "cuda_malloc", "memory_guard", "cuda_malloc_async":
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf(
+			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has one allocator, which keeps the limits and the books", name)})
+	}
+}

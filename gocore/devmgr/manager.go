@@ -1,0 +1,206 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devname"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Manager is the devices of one runtime. See the package comment for its states and locks.
+type Manager struct {
+	driver gpu.Driver // nil on a machine without GPUs; immutable
+
+	mu      sync.RWMutex
+	state   *config.State   // guarded by mu
+	listed  []gpu.Device    // the GPUs of the physical list, in its order; immutable
+	logical []LogicalDevice // guarded by mu; empty before initialisation
+	names   []devname.Name  // guarded by mu; the full names of logical
+	gpus    []*pool         // guarded by mu; by number, as in GPU:0, GPU:1
+	owners  owners          // which pool an address belongs to
+	closed  bool            // guarded by mu
+
+	noticesMu sync.Mutex
+	notices   []config.Notice // guarded by noticesMu
+}
+
+// LogicalDevice is one device that operations and memory can be put on.
+type LogicalDevice struct {
+	Name     string // "/device:GPU:0"
+	FullName string // "/job:localhost/replica:0/task:0/device:GPU:0"
+	Type     string // "CPU" or "GPU"
+
+	gpu int // the number in gpus, or -1
+}
+
+// localTask begins the full name of every device of this process.
+const localTask = "/job:localhost/replica:0/task:0"
+
+// New lists the machine's physical devices: the CPU, then the GPUs that are strong enough. driver may be nil: a machine
+// without GPUs. The Manager owns the driver from here on and closes it, also when New fails.
+func New(driver gpu.Driver, env config.Env) (*Manager, error) {
+	m := &Manager{driver: driver}
+	physical, err := m.enumerate(env)
+	if err != nil {
+		if driver != nil {
+			err = errors.Join(err, driver.Close())
+		}
+		return nil, err
+	}
+	m.state = config.New(physical)
+	return m, nil
+}
+
+// Configure runs fn with the configuration, alone. fn must not keep the state.
+func (m *Manager) Configure(fn func(*config.State) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	return fn(m.state)
+}
+
+// Inspect runs fn with the configuration, beside other readers. fn must not change or keep the state.
+func (m *Manager) Inspect(fn func(*config.State) error) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return errClosed()
+	}
+	return fn(m.state)
+}
+
+// Initialized reports whether the logical devices exist.
+func (m *Manager) Initialized() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.state.Initialized()
+}
+
+// LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialisation.
+func (m *Manager) LogicalDevices() []LogicalDevice {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return append([]LogicalDevice(nil), m.logical...)
+}
+
+// Close gives every pool, every context and the driver back. While blocks are live it refuses with
+// FailedPrecondition and changes nothing, unless force is set. A second Close does nothing.
+func (m *Manager) Close(force bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil
+	}
+	if live := m.liveLocked(); live != "" && !force {
+		return status.Errorf(status.FailedPrecondition, "memory is still in use: %s. Free it first", live)
+	}
+	m.closed = true
+	err := closePools(m.driver, m.gpus)
+	m.gpus, m.logical, m.names = nil, nil, nil
+	if m.driver != nil {
+		err = errors.Join(err, m.driver.Close())
+	}
+	return err
+}
+
+// liveLocked names the GPUs that have live blocks, with numbers; "" where none has.
+func (m *Manager) liveLocked() string {
+	text := ""
+	for _, p := range m.gpus {
+		s := p.bfc.Stats()
+		if s.LiveBlocks == 0 {
+			continue
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), bfc.HumanBytes(int64(s.BytesInUse)))
+	}
+	return text
+}
+
+// Closed reports whether Close has given everything back.
+func (m *Manager) Closed() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.closed
+}
+
+// HostVisible reports whether device addresses are host addresses.
+func (m *Manager) HostVisible() bool { return m.driver != nil && m.driver.HostVisible() }
+
+// LogicalGPUs counts the logical GPUs.
+func (m *Manager) LogicalGPUs() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.gpus)
+}
+
+// IndexOf gives the place of a logical GPU in LogicalDevices: the CPUs come first.
+func (m *Manager) IndexOf(number int) int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.logical) - len(m.gpus) + number
+}
+
+// Route gives the logical GPU that serves an allocation on a CUDA ordinal: the one that the scope names, a number, if
+// it lies on that ordinal, else the ordinal's first.
+func (m *Manager) Route(ordinal, scope int) (number int, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return -1, errClosed()
+	}
+	if scope >= 0 && scope < len(m.gpus) && m.gpus[scope].device.Ordinal == ordinal {
+		return scope, nil
+	}
+	for _, p := range m.gpus {
+		if p.device.Ordinal == ordinal {
+			return p.number, nil
+		}
+	}
+	return -1, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it is not there, not visible, or gpuconf is not "+
+		"initialised yet (call gpuconf.config.list_logical_devices())", ordinal)
+}
+
+// DrainNotices hands out what happened that a person may want to know, oldest first, once.
+func (m *Manager) DrainNotices() []config.Notice {
+	m.noticesMu.Lock()
+	defer m.noticesMu.Unlock()
+	drained := m.notices
+	m.notices = nil
+	return drained
+}
+
+// HasNotices reports whether DrainNotices would give any.
+func (m *Manager) HasNotices() bool {
+	m.noticesMu.Lock()
+	defer m.noticesMu.Unlock()
+	return len(m.notices) > 0
+}
+
+func (m *Manager) notice(notices ...config.Notice) {
+	m.noticesMu.Lock()
+	defer m.noticesMu.Unlock()
+	m.notices = append(m.notices, notices...)
+}
+
+func errClosed() error {
+	return status.Errorf(status.FailedPrecondition, "this runtime was reset; list the devices again")
+}
+
+func plural(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func shortName(number int) string { return fmt.Sprintf("GPU:%d", number) }

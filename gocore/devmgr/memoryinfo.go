@@ -1,0 +1,120 @@
+package devmgr
+
+import (
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/devname"
+	"gpuconf/gocore/status"
+)
+
+// ResolveGPU finds the logical GPU that a device string names, as get_memory_info reads it: TensorFlow's errors for a
+// string that doesn't parse, fits no device or several. A CPU has no pool: InvalidArgument.
+func (m *Manager) ResolveGPU(text string) (int, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	number, name, err := m.resolveLocked(text)
+	if err == nil && number < 0 {
+		err = status.Errorf(status.InvalidArgument, "%s has no memory pool: only GPUs have. Ask for a GPU, such as \"GPU:0\"", name)
+	}
+	return number, err
+}
+
+// resolveLocked gives the number of a logical GPU, or -1 for another device, and its name.
+func (m *Manager) resolveLocked(text string) (number int, name string, err error) {
+	if m.closed {
+		return -1, "", errClosed()
+	}
+	i, err := devname.MatchMemoryDevice(m.names, text)
+	if err != nil {
+		return -1, "", err
+	}
+	return m.logical[i].gpu, m.logical[i].Name, nil
+}
+
+// MemoryInfo tells the bytes in use on a device and their peak.
+func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
+	stats, err := m.MemoryStats(text)
+	return stats.BytesInUse, stats.PeakBytesInUse, err
+}
+
+// MemoryStats tells all numbers of a device's pool.
+func (m *Manager) MemoryStats(text string) (bfc.Stats, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	number, _, err := m.resolveLocked(text)
+	if err != nil {
+		return bfc.Stats{}, err
+	}
+	if number < 0 {
+		return bfc.Stats{}, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s'", text)
+	}
+	return m.gpus[number].bfc.Stats(), nil
+}
+
+// ResetMemoryStats begins a new peak at what is in use now.
+func (m *Manager) ResetMemoryStats(text string) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	number, _, err := m.resolveLocked(text)
+	if err != nil {
+		return err
+	}
+	if number < 0 {
+		return status.Errorf(status.InvalidArgument, "Cannot reset memory stats for device '%s'", text)
+	}
+	m.gpus[number].bfc.ClearStats()
+	return nil
+}
+
+// MemoryMap pictures a device's pool. Its name is the short one, "GPU:0".
+func (m *Manager) MemoryMap(text string) (picture bfc.MemoryMap, name string, limitBytes uint64, err error) {
+	number, err := m.ResolveGPU(text)
+	if err != nil {
+		return bfc.MemoryMap{}, "", 0, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return bfc.MemoryMap{}, "", 0, err
+	}
+	return p.bfc.MemoryMap(), shortName(number), p.limitBytes, nil
+}
+
+// StartPeak begins a measurement of a logical GPU's peak and tells what is in use now.
+func (m *Manager) StartPeak(number int) (id bfc.PeakID, before uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return 0, 0, err
+	}
+	id = p.bfc.StartPeak()
+	return id, p.bfc.Stats().BytesInUse, nil
+}
+
+// StopPeak ends a measurement: what is in use now, and the most that was since it began.
+func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return 0, 0, err
+	}
+	peak, ok := p.bfc.StopPeak(id)
+	if !ok {
+		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d of %s is not running", id, shortName(number))
+	}
+	return p.bfc.Stats().BytesInUse, peak, nil
+}
+
+// Check walks every invariant of every pool.
+func (m *Manager) Check() error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, p := range m.gpus {
+		if err := p.bfc.Check(); err != nil {
+			return status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/status"
+)
+
+// outOfMemory tells a failed allocation to the person who ran into it. The first sentence is TensorFlow's as far as it goes;
+// then who holds what, and one next step. " out of memory" stands in it in these letters: other libraries look for them.
+func (p *pool) outOfMemory(bytes uint64, err error) error {
+	var oom *bfc.OutOfMemory
+	if !errors.As(err, &oom) {
+		return err
+	}
+	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.",
+		exactBytes(bytes), localTask, p.number, p.name, p.reason(oom))
+	text += fmt.Sprintf("\n  limit %s · in use %s in %s · reserved %s · largest free piece %s",
+		exactBytes(oom.Limit), exactBytes(oom.InUse), plural(p.bfc.Stats().LiveBlocks, "block"), exactBytes(oom.Reserved), exactBytes(oom.LargestFree))
+	text += "\n  on " + p.device.Name + ". " + p.advice(oom)
+	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
+}
+
+// reported is an out-of-memory error with a person's text in place of the allocator's.
+type reported struct {
+	text  string
+	cause error
+}
+
+func (r *reported) Error() string { return r.text }
+func (r *reported) Unwrap() error { return r.cause }
+
+func (p *pool) reason(oom *bfc.OutOfMemory) string {
+	switch oom.Cause {
+	case bfc.TooLarge:
+		return "the request is larger than the whole limit"
+	case bfc.DeviceFull:
+		return fmt.Sprintf("the GPU has no more to give, though the limit would allow it (%v)", rootOf(oom.Err))
+	case bfc.Fragmented:
+		return "enough memory is free, but in pieces that are too small"
+	default:
+		return "the limit is reached"
+	}
+}
+
+func (p *pool) advice(oom *bfc.OutOfMemory) string {
+	switch oom.Cause {
+	case bfc.DeviceFull:
+		return "Free memory, or end the other programs on this GPU."
+	case bfc.Fragmented:
+		return fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\") for the pieces; allocate the largest buffers first, or raise the limit.", shortName(p.number))
+	case bfc.TooLarge:
+		return "Ask for less, or give this logical GPU a larger memory_limit."
+	default:
+		return "Free memory, ask with wait= for another thread to do so, or give this logical GPU a larger memory_limit."
+	}
+}
+
+// rootOf is the innermost error: what the driver itself said.
+func rootOf(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// exactBytes is a size for people, with every byte where rounding hides some.
+func exactBytes(n uint64) string {
+	if n < 1024 {
+		return plural(n, "byte")
+	}
+	return fmt.Sprintf("%s (%d bytes)", bfc.HumanBytes(int64(min(n, 1<<63-1))), n)
+}

@@ -1,0 +1,64 @@
+package devmgr
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+)
+
+// owners finds the pool that an address belongs to, so that a free needs nothing but the pointer.
+//
+// Readers load one sorted slice and search it, without a lock; a pool that gains or loses a region publishes a new
+// slice. Regions come and go rarely, frees don't.
+type owners struct {
+	mu      sync.Mutex // serialises writers
+	regions atomic.Pointer[[]ownedRegion]
+}
+
+type ownedRegion struct {
+	start, end uint64 // [start, end)
+	pool       *pool
+}
+
+// find gives the pool whose region holds addr, or nil.
+func (o *owners) find(addr uint64) *pool {
+	loaded := o.regions.Load()
+	if loaded == nil {
+		return nil
+	}
+	regions := *loaded
+	i := sort.Search(len(regions), func(i int) bool { return regions[i].end > addr })
+	if i == len(regions) || regions[i].start > addr {
+		return nil
+	}
+	return regions[i].pool
+}
+
+func (o *owners) add(start, bytes uint64, p *pool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next := append(o.copyLocked(), ownedRegion{start, start + bytes, p})
+	sort.Slice(next, func(i, j int) bool { return next[i].start < next[j].start })
+	o.regions.Store(&next)
+}
+
+func (o *owners) remove(start uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next := o.copyLocked()
+	for i := range next {
+		if next[i].start == start {
+			next = append(next[:i], next[i+1:]...)
+			break
+		}
+	}
+	o.regions.Store(&next)
+}
+
+func (o *owners) copyLocked() []ownedRegion {
+	loaded := o.regions.Load()
+	if loaded == nil {
+		return nil
+	}
+	return append([]ownedRegion(nil), *loaded...)
+}

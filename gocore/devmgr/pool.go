@@ -1,0 +1,106 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/suballoc"
+)
+
+// pool is one logical GPU: a budget on a physical one, and the allocator that keeps within it.
+type pool struct {
+	number     int        // N of GPU:N
+	name       string     // TensorFlow's name for the allocator, "GPU_0_bfc"
+	device     gpu.Device // the physical GPU below
+	limitBytes uint64
+
+	bfc   *bfc.Allocator
+	frees freeSignal
+}
+
+// upstream is a pool's way to its physical GPU. It keeps owners true to what the driver has given.
+type upstream struct {
+	driver gpu.Driver
+	owners *owners
+	pool   *pool
+}
+
+// MemAlloc takes a region from the GPU and records whose it is.
+func (u upstream) MemAlloc(bytes uint64) (uint64, error) {
+	addr, err := u.driver.MemAlloc(u.pool.device.Ordinal, bytes)
+	if err != nil {
+		return 0, err
+	}
+	u.owners.add(addr, bytes, u.pool)
+	return addr, nil
+}
+
+// MemFree forgets a region and gives it back to the GPU.
+func (u upstream) MemFree(addr uint64) error {
+	u.owners.remove(addr)
+	return u.driver.MemFree(u.pool.device.Ordinal, addr)
+}
+
+// newPool retains the GPU's context and puts an empty pool on it. No pool memory is taken before the first allocation.
+func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.Env, collect bool) (*pool, error) {
+	device, _ := m.Details(planned.Physical)
+	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
+		return nil, driverError(err, "GPU:%d: the context of %s could not be created", number, device.Name)
+	}
+	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device}
+	if err := m.fill(p, planned, env, collect); err != nil {
+		return nil, errors.Join(err, m.driver.ContextRelease(device.Ordinal))
+	}
+	return p, nil
+}
+
+// fill decides the limit and the growth, and makes the allocator.
+func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, collect bool) (err error) {
+	if p.limitBytes, err = m.limit(p.device, planned, env); err != nil {
+		return err
+	}
+	growth, notices := env.AllowGrowth(planned.Growth)
+	m.notice(notices...)
+	regions := suballoc.NewRegions(upstream{m.driver, &m.owners, p}, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth})
+	p.bfc, err = bfc.New(regions, bfc.Options{Name: p.name, GarbageCollect: collect})
+	return err
+}
+
+// limit is what was asked for, else what the GPU can spare.
+func (m *Manager) limit(device gpu.Device, planned config.PlannedDevice, env config.Env) (uint64, error) {
+	if planned.Limited {
+		return planned.LimitBytes, nil
+	}
+	free, total, err := m.driver.MemGetInfo(device.Ordinal)
+	if err != nil {
+		return 0, driverError(err, "Failed to query available memory for GPU %d", device.Ordinal)
+	}
+	limit, notices, err := config.DefaultLimit(config.Memory{AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor}, env)
+	m.notice(notices...)
+	return limit, err
+}
+
+// closePools gives back every pool and its context, in the reverse order of their making.
+func closePools(driver gpu.Driver, pools []*pool) error {
+	var err error
+	for i := len(pools) - 1; i >= 0; i-- {
+		p := pools[i]
+		err = errors.Join(err, p.bfc.Close(), driver.ContextRelease(p.device.Ordinal))
+		p.frees.wake()
+	}
+	return err
+}
+
+// driverError wraps what the driver said into a kind that Python knows.
+func driverError(err error, format string, args ...any) error {
+	code := status.Unknown
+	var result gpu.Result
+	if errors.As(err, &result) && result == gpu.ErrorOutOfMemory {
+		code = status.ResourceExhausted
+	}
+	return status.Errorf(code, "%s: %w", fmt.Sprintf(format, args...), err)
+}

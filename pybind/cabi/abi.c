@@ -1,0 +1,87 @@
+/*
+ * The public C symbols, and what of them must be C: the fork flag, read before Go is entered; the scope and
+ * the last error, which belong to a thread and Go has no threads to hang them on.
+ *
+ * The Go functions behind them begin with gcgo_, so that the version script keeps them inside the library.
+ */
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "_cgo_export.h"
+#include "abi.h"
+
+static int forked;
+
+/*
+ * Go links its thread-locals into the little room that the loader keeps for libraries that come late, and ours with
+ * them: keep them to a few words, or the import fails with "cannot allocate memory in static TLS block".
+ */
+static __thread int64_t scope = GPUCONF_NO_SCOPE;
+static __thread char *last_error; /* malloc'd; NULL for none */
+
+static pthread_key_t at_thread_exit; /* frees last_error */
+
+static void mark_child(void) { forked = 1; }
+
+__attribute__((constructor)) static void begin(void)
+{
+	pthread_atfork(NULL, NULL, mark_child);
+	pthread_key_create(&at_thread_exit, free);
+}
+
+static void forget_error(void)
+{
+	if (__builtin_expect(last_error != NULL, 0)) {
+		pthread_setspecific(at_thread_exit, NULL);
+		free(last_error);
+		last_error = NULL;
+	}
+}
+
+/* Keeps a failure's text for the calling thread. Without the memory for it there is no text. */
+void gcgo_tell(const char *text)
+{
+	forget_error();
+	last_error = strdup(text);
+	pthread_setspecific(at_thread_exit, last_error);
+}
+
+static int refuse_in_child(void)
+{
+	if (__builtin_expect(forked, 0)) {
+		gcgo_tell("gpuconf was loaded before fork() and can't be used in the child: start workers with spawn or forkserver");
+		return 1;
+	}
+	return 0;
+}
+
+int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
+
+const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
+
+void *gpuconf_malloc(size_t size, int device, void *stream)
+{
+	forget_error();
+	if (refuse_in_child() || size == 0)
+		return NULL;
+	return (void *)gcgo_malloc(size, device, (uintptr_t)stream, scope);
+}
+
+void gpuconf_free(void *ptr, size_t size, int device, void *stream)
+{
+	(void)size, (void)device, (void)stream;
+	forget_error();
+	if (ptr == NULL || refuse_in_child())
+		return;
+	gcgo_free((uintptr_t)ptr);
+}
+
+void gcgo_scope_write(int64_t logical) { scope = logical; }
+
+int64_t gcgo_scope_read(void) { return scope; }
+
+/* For the benchmark: the same way into Go and back with nothing behind it. */
+int gpuconf_empty_call(int value) { return gcgo_empty(value); }

@@ -1,0 +1,154 @@
+package pybind
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/runtime"
+)
+
+// configure runs fn with the configuration of the listed devices.
+func configure(fn func(*config.State) error) error {
+	m, err := manager()
+	if err != nil {
+		return err
+	}
+	return m.Configure(fn)
+}
+
+// argument is a device as Python passes it: its position in the physical list, or -1 and how it prints.
+func argument(s *config.State, position int64, repr string) config.Arg {
+	physical := s.Physical()
+	if position < 0 || position >= int64(len(physical)) {
+		return config.Arg{Repr: repr}
+	}
+	return config.Arg{Device: physical[position]}
+}
+
+// VisibleDevices gives the visible devices as positions in the physical list: "0,2,1".
+func VisibleDevices() (positions string, err error) {
+	defer runtime.Gate(&err)
+	var list []string
+	err = configure(func(s *config.State) error {
+		index := map[config.PhysicalDevice]int{}
+		for i, d := range s.Physical() {
+			index[d] = i
+		}
+		for _, d := range s.Visible() {
+			list = append(list, strconv.Itoa(index[d]))
+		}
+		return nil
+	})
+	return strings.Join(list, ","), err
+}
+
+// SetVisibleDevices takes [[position, repr], ...]. deviceType counts only if typed.
+func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool, err error) {
+	defer runtime.Gate(&err)
+	var references [][2]any
+	if err := decode(devices, &references); err != nil {
+		return false, err
+	}
+	return true, configure(func(s *config.State) error {
+		args := make([]config.Arg, len(references))
+		for i, r := range references {
+			position, _ := r[0].(float64)
+			repr, _ := r[1].(string)
+			args[i] = argument(s, int64(position), repr)
+		}
+		var wanted *string
+		if typed {
+			wanted = &deviceType
+		}
+		return s.SetVisible(args, wanted)
+	})
+}
+
+// MemoryGrowth gives the stored growth of a device; math.MinInt64 for none.
+func MemoryGrowth(position int64, repr string) (growth int64, err error) {
+	defer runtime.Gate(&err)
+	growth = math.MinInt64
+	err = configure(func(s *config.State) error {
+		value, set, err := s.Growth(argument(s, position, repr))
+		if set {
+			growth = value
+		}
+		return err
+	})
+	return growth, err
+}
+
+// SetMemoryGrowth stores the growth of a device. badType is the Python type of a value that is neither bool nor int, else "".
+func SetMemoryGrowth(position int64, repr string, value int64, badType string) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, configure(func(s *config.State) error {
+		return s.SetGrowth(argument(s, position, repr), value, badType)
+	})
+}
+
+// LogicalConfigured tells whether a device has a logical configuration.
+func LogicalConfigured(position int64, repr string) (configured bool, err error) {
+	defer runtime.Gate(&err)
+	err = configure(func(s *config.State) error {
+		stored, err := s.LogicalConfigs(argument(s, position, repr))
+		configured = stored != nil
+		return err
+	})
+	return configured, err
+}
+
+// SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number, null, or
+// "inf", "-inf" or "nan".
+func SetLogicalConfiguration(position int64, repr string, configuration string) (done bool, err error) {
+	defer runtime.Gate(&err)
+	var sent struct {
+		Tuple bool
+		Items [][3]json.RawMessage
+	}
+	if err := decode(configuration, &sent); err != nil {
+		return false, err
+	}
+	configs := config.LogicalConfigs{Tuple: sent.Tuple}
+	for _, item := range sent.Items {
+		one, err := logicalConfig(item)
+		if err != nil {
+			return false, err
+		}
+		configs.Items = append(configs.Items, one)
+	}
+	return true, configure(func(s *config.State) error {
+		return s.SetLogicalConfigs(argument(s, position, repr), configs)
+	})
+}
+
+func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error) {
+	if text := strings.Trim(string(item[0]), `"`); text != "null" {
+		limit, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return one, status.Errorf(status.Internal, "decoding a memory limit: %w", err)
+		}
+		one.MemoryLimitMiB = &limit
+	}
+	if err := decode(string(item[1]), &one.Priority); err != nil {
+		return one, err
+	}
+	return one, decode(string(item[2]), &one.Ordinal)
+}
+
+// DeviceDetails describes a physical device: {} for a CPU, else name, compute capability and identity.
+func DeviceDetails(position int64) (details string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	d, ok := m.Details(int(position))
+	if !ok {
+		return "{}", nil
+	}
+	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor})
+}

@@ -1,0 +1,75 @@
+package pybind
+
+import (
+	"gpuconf/gocore/config"
+	"gpuconf/pybind/runtime"
+)
+
+// Simulate chooses the machine to simulate; "" leaves it to the environment. It gives the choices before and now, a line each.
+func Simulate(spec string) (choices string, err error) {
+	defer runtime.Gate(&err)
+	before, now, err := runtime.Shared().Simulate(spec)
+	return before + "\n" + now, err
+}
+
+// Reset gives up the devices and everything configured. It gives true.
+func Reset() (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, runtime.Shared().Reset()
+}
+
+// Enumerate lists the physical devices: {"physical": [[name, type], ...], "simulated": spec}.
+func Enumerate(env string) (devices string, err error) {
+	defer runtime.Gate(&err)
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return "", err
+	}
+	m, spec, err := runtime.Shared().Enumerate(variables)
+	if err != nil {
+		return "", err
+	}
+	physical := [][2]string{}
+	err = m.Inspect(func(s *config.State) error {
+		for _, d := range s.Physical() {
+			physical = append(physical, [2]string{d.Name, d.Type})
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{"physical": physical, "simulated": spec})
+}
+
+// Initialize builds the logical devices: {"logical": [[name, type, full name], ...], "host_visible": bool}. origin is who asked, as
+// "file:line (call)".
+func Initialize(env string, origin string) (devices string, err error) {
+	defer runtime.Gate(&err)
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return "", err
+	}
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	if err := m.Initialize(variables, origin); err != nil {
+		return "", err
+	}
+	logical := [][3]string{}
+	for _, d := range m.LogicalDevices() {
+		logical = append(logical, [3]string{d.Name, d.Type, d.FullName})
+	}
+	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible()})
+}
+
+// DrainNotices hands out what a person may want to know, once: [[level, text], ...].
+func DrainNotices() (notices string, err error) {
+	defer runtime.Gate(&err)
+	list := [][2]string{}
+	for _, n := range runtime.Shared().DrainNotices() {
+		list = append(list, [2]string{n.Level, n.Text})
+	}
+	return encode(list)
+}

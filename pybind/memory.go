@@ -1,0 +1,218 @@
+package pybind
+
+import (
+	"fmt"
+	"time"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/cabi"
+	"gpuconf/pybind/runtime"
+)
+
+// maxWait bounds one WaitForFree: Python must look for signals in between.
+const maxWait = 100 * time.Millisecond
+
+// logicalGPU gives the devices and the number of the GPU that a call means: the one it names, else the one that this thread's
+// scope names, else GPU:0.
+func logicalGPU(number int64) (*devmgr.Manager, int, error) {
+	m, err := manager()
+	if err != nil {
+		return nil, 0, err
+	}
+	if number < 0 {
+		number = cabi.Scope()
+	}
+	if number == cabi.ScopeMissing {
+		return nil, 0, status.Errorf(status.InvalidArgument, "this thread's scope names a GPU that is not there. "+
+			"See gpuconf.config.list_logical_devices() for those that are")
+	}
+	return m, int(max(number, 0)), nil
+}
+
+// Allocate takes memory on a logical GPU; -1 is the thread's. It gives "address id index notices": the block's address and
+// allocation id, the device's index in the logical list, and 1 if notices are waiting. Size 0 gives id 0.
+func Allocate(number int64, nbytes int64) (block string, err error) {
+	defer runtime.Gate(&err)
+	m, gpu, err := logicalGPU(number)
+	if err != nil {
+		return "", err
+	}
+	if nbytes < 0 {
+		return "", status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
+	}
+	b, err := m.Allocate(gpu, uint64(nbytes))
+	if err != nil {
+		return "", err
+	}
+	noticed := 0
+	if m.HasNotices() {
+		noticed = 1
+	}
+	return fmt.Sprintf("%d %d %d %d", b.Addr, b.ID, m.IndexOf(gpu), noticed), nil
+}
+
+// FreeBlock gives a block back, if it is still the one with this allocation id.
+func FreeBlock(address int64, id int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return false, err
+	}
+	return true, m.FreeID(uint64(address), uint64(id))
+}
+
+// Frees counts the frees on a logical GPU, for WaitForFree.
+func Frees(number int64) (count int64, err error) {
+	defer runtime.Gate(&err)
+	m, gpu, err := logicalGPU(number)
+	if err != nil {
+		return 0, err
+	}
+	frees, err := m.Frees(gpu)
+	return int64(frees), err
+}
+
+// WaitForFree sleeps until a logical GPU has seen more frees than seen, or for so many milliseconds. It gives the count.
+func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err error) {
+	defer runtime.Gate(&err)
+	m, gpu, err := logicalGPU(number)
+	if err != nil {
+		return 0, err
+	}
+	timeout := min(time.Duration(max(milliseconds, 0))*time.Millisecond, maxWait)
+	if err := m.WaitForFree(gpu, uint64(seen), timeout); err != nil {
+		return 0, err
+	}
+	frees, err := m.Frees(gpu)
+	return int64(frees), err
+}
+
+// ResolveGPU gives the number of the logical GPU that a device string names.
+func ResolveGPU(device string) (number int64, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return 0, err
+	}
+	n, err := m.ResolveGPU(device)
+	return int64(n), err
+}
+
+// CopyFromHost copies host memory, which the caller keeps alive, into a live block.
+func CopyFromHost(address int64, offset int64, host int64, nbytes int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
+		return m.CopyFromHost(uint64(address), uint64(offset), bytes)
+	})
+}
+
+// CopyToHost copies a live block into host memory, which the caller keeps alive.
+func CopyToHost(address int64, offset int64, host int64, nbytes int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
+		return m.CopyToHost(uint64(address), uint64(offset), bytes)
+	})
+}
+
+func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) error) error {
+	m, err := manager()
+	if err != nil {
+		return err
+	}
+	if offset < 0 || nbytes < 0 || (host == 0 && nbytes > 0) {
+		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d from host address 0x%x can't be", nbytes, offset, host)
+	}
+	return move(m, runtime.HostBytes(host, nbytes))
+}
+
+// MemoryInfo gives "current peak" of a device, in bytes.
+func MemoryInfo(device string) (info string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	current, peak, err := m.MemoryInfo(device)
+	return fmt.Sprintf("%d %d", current, peak), err
+}
+
+// ResetMemoryStats begins a new peak on a device.
+func ResetMemoryStats(device string) (done bool, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return false, err
+	}
+	return true, m.ResetMemoryStats(device)
+}
+
+// MemoryStats gives all numbers of a device's pool, by TensorFlow's names.
+func MemoryStats(device string) (stats string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	s, err := m.MemoryStats(device)
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]uint64{
+		"num_allocs":               s.NumAllocs,
+		"live_blocks":              s.LiveBlocks,
+		"bytes_in_use":             s.BytesInUse,
+		"requested_bytes_in_use":   s.RequestedBytesInUse,
+		"peak_bytes_in_use":        s.PeakBytesInUse,
+		"largest_alloc_size":       s.LargestAllocSize,
+		"bytes_limit":              s.BytesLimit,
+		"bytes_reserved":           s.BytesReserved,
+		"peak_bytes_reserved":      s.PeakBytesReserved,
+		"largest_free_block_bytes": s.LargestFreeBlockBytes,
+	})
+}
+
+// MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...]}.
+func MemoryMap(device string) (picture string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	drawn, name, limit, err := m.MemoryMap(device)
+	if err != nil {
+		return "", err
+	}
+	regions := make([][3]any, len(drawn.Regions))
+	for i, r := range drawn.Regions {
+		chunks := make([][4]any, len(r.Chunks))
+		for j, c := range r.Chunks {
+			chunks[j] = [4]any{c.Addr, c.Bytes, c.Requested, !c.Free}
+		}
+		regions[i] = [3]any{r.Addr, r.Bytes, chunks}
+	}
+	return encode(map[string]any{"device": name, "limit": limit, "regions": regions})
+}
+
+// StartPeak begins a measurement on a logical GPU; -1 is the thread's. It gives "number id before".
+func StartPeak(number int64) (started string, err error) {
+	defer runtime.Gate(&err)
+	m, gpu, err := logicalGPU(number)
+	if err != nil {
+		return "", err
+	}
+	id, before, err := m.StartPeak(gpu)
+	return fmt.Sprintf("%d %d %d", gpu, id, before), err
+}
+
+// StopPeak ends a measurement. It gives "after peak".
+func StopPeak(number int64, id int64) (measured string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	after, peak, err := m.StopPeak(int(number), bfc.PeakID(id))
+	return fmt.Sprintf("%d %d", after, peak), err
+}

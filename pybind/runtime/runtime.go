@@ -1,0 +1,122 @@
+package runtime
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// Runtime is the machine that a process runs on and the devices made of it.
+type Runtime struct {
+	mu      sync.Mutex
+	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
+	spec    string          // guarded by mu; the machine that is simulated, "" for none
+	notices []config.Notice // guarded by mu; of the machine, not of the devices
+
+	manager atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
+}
+
+// shared is the one process-wide state of gpuconf.
+var shared Runtime
+
+// Shared gives the runtime of this process.
+func Shared() *Runtime { return &shared }
+
+// Manager gives the devices. They must have been listed: FailedPrecondition otherwise.
+func (r *Runtime) Manager() (*devmgr.Manager, error) {
+	if err := Alive(); err != nil {
+		return nil, err
+	}
+	m := r.manager.Load()
+	if m == nil {
+		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first")
+	}
+	return m, nil
+}
+
+// Enumerate lists the devices, unless they are listed already, and tells the simulated machine's specification.
+func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
+	if err := Alive(); err != nil {
+		return nil, "", err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.manager.Load(); m != nil {
+		return m, r.spec, nil
+	}
+	driver, spec, notices, err := openMachine(r.asked, env)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := devmgr.New(driver, env)
+	if err != nil {
+		return nil, "", err
+	}
+	r.spec = spec
+	r.notices = append(r.notices, notices...)
+	r.manager.Store(m)
+	return m, spec, nil
+}
+
+// Simulate chooses the machine of the next Enumerate and gives up the present devices, which must not be in use. An
+// empty text leaves the choice to the environment. It tells the choices before and now.
+func (r *Runtime) Simulate(text string) (before, now string, err error) {
+	if err := Alive(); err != nil {
+		return "", "", err
+	}
+	if text != "" {
+		spec, err := sim.ParseSpec(text)
+		if err != nil {
+			return "", "", err
+		}
+		text = spec.String()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.closeLocked(); err != nil {
+		return "", "", err
+	}
+	before, r.asked = r.asked, text
+	return before, text, nil
+}
+
+// Reset gives up the devices, which must not be in use. The choice of the machine stays.
+func (r *Runtime) Reset() error {
+	if err := Alive(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closeLocked()
+}
+
+// closeLocked empties the runtime. Memory in use makes it fail and change nothing.
+func (r *Runtime) closeLocked() error {
+	m := r.manager.Load()
+	if m == nil {
+		return nil
+	}
+	err := m.Close(false)
+	if !m.Closed() {
+		return err // in use
+	}
+	r.manager.Store(nil)
+	r.spec, r.notices = "", nil
+	return err // what the driver said while it ended
+}
+
+// DrainNotices hands out what a person may want to know, oldest first, once.
+func (r *Runtime) DrainNotices() []config.Notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	drained := r.notices
+	r.notices = nil
+	if m := r.manager.Load(); m != nil {
+		drained = append(drained, m.DrainNotices()...)
+	}
+	return drained
+}

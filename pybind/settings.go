@@ -1,0 +1,108 @@
+package pybind
+
+import (
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/runtime"
+)
+
+// A setting is a switch of config.State by name: how to read it and how to store a JSON value. null is None.
+type setting struct {
+	get func(*config.State) (any, error)
+	set func(s *config.State, value string) error
+}
+
+var settings = map[string]setting{
+	"soft_device_placement": {
+		func(s *config.State) (any, error) { return s.SoftPlacement(true) },
+		decoded((*config.State).SetSoftPlacement),
+	},
+	"log_device_placement": {
+		func(s *config.State) (any, error) { return s.LogPlacement() },
+		decoded((*config.State).SetLogPlacement),
+	},
+	"synchronous_execution": {
+		func(s *config.State) (any, error) { return s.SynchronousExecution(), nil },
+		decoded((*config.State).SetSynchronousExecution),
+	},
+	"device_policy": {
+		func(s *config.State) (any, error) { return s.DevicePolicy(), nil },
+		checked(func(s *config.State, policy *string) error { return s.SetDevicePolicy(policy, quoted(policy)) }),
+	},
+	"intra_op_parallelism_threads": {
+		func(s *config.State) (any, error) { return s.IntraOpThreads() },
+		checked((*config.State).SetIntraOpThreads),
+	},
+	"inter_op_parallelism_threads": {
+		func(s *config.State) (any, error) { return s.InterOpThreads() },
+		checked((*config.State).SetInterOpThreads),
+	},
+	"jit": {
+		func(s *config.State) (any, error) { return s.Jit() },
+		checked(func(s *config.State, on *bool) error { s.SetJit(on != nil && *on); return nil }),
+	},
+	"optimizer_options": {
+		func(s *config.State) (any, error) { return s.OptimizerOptions() },
+		checked(func(s *config.State, options *map[string]*int64) error { return s.SetOptimizerOptions(*options) }),
+	},
+}
+
+// checked makes a setter of JSON from a setter of values.
+func checked[T any](set func(*config.State, *T) error) func(*config.State, string) error {
+	return func(s *config.State, text string) error {
+		var value *T
+		if err := decode(text, &value); err != nil {
+			return err
+		}
+		return set(s, value)
+	}
+}
+
+// decoded is checked for a setter that can't fail.
+func decoded[T any](set func(*config.State, *T)) func(*config.State, string) error {
+	return checked(func(s *config.State, value *T) error { set(s, value); return nil })
+}
+
+// quoted prints a string as Python's repr does in the common case.
+func quoted(text *string) string {
+	if text == nil {
+		return "None"
+	}
+	return "'" + *text + "'"
+}
+
+func findSetting(name string) (setting, error) {
+	found, ok := settings[name]
+	if !ok {
+		return found, status.Errorf(status.Internal, "no setting is called %q", name)
+	}
+	return found, nil
+}
+
+// Setting gives the value of a switch as JSON.
+func Setting(name string) (value string, err error) {
+	defer runtime.Gate(&err)
+	found, err := findSetting(name)
+	if err != nil {
+		return "", err
+	}
+	var got any
+	err = configure(func(s *config.State) (err error) {
+		got, err = found.get(s)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return encode(got)
+}
+
+// SetSetting stores a JSON value in a switch.
+func SetSetting(name string, value string) (done bool, err error) {
+	defer runtime.Gate(&err)
+	found, err := findSetting(name)
+	if err != nil {
+		return false, err
+	}
+	return true, configure(func(s *config.State) error { return found.set(s, value) })
+}

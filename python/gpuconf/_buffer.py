@@ -1,0 +1,207 @@
+"""A block of device memory, and how to get one."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from . import _runtime, errors
+from ._native import core, loaded
+from ._types import LogicalDevice
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# One wait in Go; between two, Python looks for signals, so Ctrl-C works.
+_WAIT_MS = 50
+
+_live: weakref.WeakSet[Buffer] = weakref.WeakSet()
+_views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
+
+
+class Buffer:
+    """Device memory that was handed out: by :func:`allocate`, until :meth:`free`.
+
+    Attributes: ``ptr``, the device address; ``nbytes``, the size that was asked for; ``device``, the LogicalDevice.
+    A buffer is a context manager that frees itself at the end. One that is dropped without being freed frees its memory
+    and gives a ResourceWarning, as an open file does.
+    """
+
+    __slots__ = ("__weakref__", "_generation", "_id", "device", "nbytes", "ptr")
+
+    ptr: int
+    nbytes: int
+    device: LogicalDevice
+
+    def __init__(self, ptr: int, nbytes: int, device: LogicalDevice, block_id: int) -> None:
+        self.ptr = ptr
+        self.nbytes = nbytes
+        self.device = device
+        self._id = block_id  # 0: nothing to free
+        self._generation = _runtime.generation
+        if block_id:
+            _live.add(self)
+
+    @property
+    def freed(self) -> bool:
+        """Whether the memory was given back."""
+        return self._id == 0 and self.nbytes != 0
+
+    def free(self) -> None:
+        """Give the memory back. A second call does nothing."""
+        block_id, self._id = self._id, 0
+        if block_id == 0:
+            return
+        _live.discard(self)
+        if self._generation == _runtime.generation:
+            core.pybind_FreeBlock(self.ptr, block_id)
+
+    def copy_from_host(self, data: Any, offset: int = 0) -> None:
+        """Copy an object's bytes (anything with the buffer protocol, contiguous) into the memory at ``offset``.
+
+        Raises ValueError where they don't fit or the buffer was freed, and TypeError for an object without bytes.
+        """
+        from . import _hostmemory
+
+        self._check_live()
+        with _hostmemory.readable(data) as (address, nbytes):
+            core.pybind_CopyFromHost(self.ptr, self._offset(offset, nbytes), address, nbytes)
+
+    def copy_to_host(self, out: Any = None, offset: int = 0) -> Any:
+        """Copy the memory from ``offset`` on to the host.
+
+        Without ``out`` returns the rest of the buffer as ``bytearray``; with it fills that writable object and returns it.
+        Raises as :meth:`copy_from_host` does.
+        """
+        from . import _hostmemory
+
+        self._check_live()
+        if out is None:
+            start = self._offset(offset, 0)
+            out = bytearray(self.nbytes - start)
+        with _hostmemory.writable(out) as (address, nbytes):
+            core.pybind_CopyToHost(self.ptr, self._offset(offset, nbytes), address, nbytes)
+        return out
+
+    def view(self) -> memoryview:
+        """The memory itself as a writable memoryview of bytes. On simulated GPUs only, whose memory is host memory.
+
+        A view that outlives its buffer reads something harmless, but no longer this memory.
+        """
+        from . import _hostmemory
+
+        self._check_live()
+        if not _runtime.host_visible():
+            raise errors.UnimplementedError("view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()")
+        array = _hostmemory.array_at(self.ptr, self.nbytes)
+        key = id(array)
+        _views[key] = weakref.ref(array, lambda _: _views.pop(key, None))
+        return memoryview(array).cast("B")
+
+    def _check_live(self) -> None:
+        if self.freed or self._generation != _runtime.generation:
+            raise errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
+
+    def _offset(self, offset: int, nbytes: int) -> int:
+        try:
+            start = operator.index(offset)
+        except TypeError:
+            raise errors.InvalidTypeError(f"offset must be an int, but got {type(offset).__name__}: {offset!r}") from None
+        if start < 0 or start + nbytes > self.nbytes:
+            raise errors.InvalidArgumentError(f"{nbytes} bytes at offset {start} do not fit in a buffer of {self.nbytes} bytes")
+        return start
+
+    def __enter__(self) -> Buffer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.free()
+
+    def __repr__(self) -> str:
+        where = "freed" if self.freed else f"at 0x{self.ptr:x}"
+        return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
+
+    def __del__(self) -> None:
+        # At exit and in a forked child there is nothing left to give back to.
+        if getattr(self, "_id", 0) == 0 or sys.is_finalizing() or not loaded() or self._generation != _runtime.generation:
+            return
+        import warnings
+
+        warnings.warn(f"{self!r} was dropped without free()", ResourceWarning, stacklevel=2, source=self)
+        self.free()
+
+
+def live() -> list[str]:
+    """What of this module is still in use, each as a line; for the refusal of ``reset``."""
+    lines = [repr(buffer) for buffer in _live if buffer._generation == _runtime.generation]
+    if _views:
+        lines.append(f"{len(_views)} view{'s' if len(_views) > 1 else ''} of device memory")
+    return lines
+
+
+def _size(nbytes: int) -> int:
+    try:
+        size = operator.index(nbytes)
+    except TypeError:
+        raise errors.InvalidTypeError(f"nbytes must be an int, but got {type(nbytes).__name__}: {nbytes!r}") from None
+    if not 0 <= size < 2**63:
+        raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {size}")
+    return size
+
+
+def _number(device: Any) -> int:
+    """A logical GPU's number; -1 leaves it to the core, which knows the thread's scope."""
+    if device is None:
+        return -1
+    name = device.name if isinstance(device, LogicalDevice) else _runtime.check_text("device", device)
+    return core.pybind_ResolveGPU(name)
+
+
+def _deadline(wait: float) -> float | None:
+    try:
+        seconds = float(wait)
+    except (TypeError, ValueError):
+        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {wait!r}") from None
+    if not seconds >= 0:
+        raise errors.InvalidArgumentError(f"wait must be at least 0 seconds, but got {seconds}")
+    return time.monotonic() + seconds if seconds else None
+
+
+def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float = 0.0) -> Buffer:
+    """Take ``nbytes`` bytes of memory on a logical GPU, aligned to 256 bytes. Initialises the runtime.
+
+    ``device`` is a string as for ``get_memory_info`` or a LogicalDevice; without one, the GPU that the thread's scope names
+    (``with gpuconf.device("GPU:1"):``), else GPU:0. With ``wait``, an allocation that doesn't fit waits up to that many
+    seconds for another thread to free memory; Ctrl-C ends the wait.
+
+    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the numbers and the cause where the memory is not to be
+    had, ValueError for a device that isn't there or a size that can't be, and TypeError for a size that is no int.
+
+    >>> buffer = allocate(1)
+    >>> buffer.device.name
+    '/device:GPU:0'
+    >>> buffer.free()
+    """
+    size = _size(nbytes)
+    deadline = _deadline(wait)
+    devices = _runtime.logical_devices("memory.allocate")
+    number = _number(device)
+    seen = core.pybind_Frees(number) if deadline is not None else 0
+    while True:
+        try:
+            told = core.pybind_Allocate(number, size)
+            break
+        except errors.ResourceExhaustedError:
+            if deadline is None or time.monotonic() >= deadline:
+                raise
+        remaining_ms = int(max(1.0, (deadline - time.monotonic()) * 1000))
+        seen = core.pybind_WaitForFree(number, seen, min(_WAIT_MS, remaining_ms))
+    ptr, block_id, position, noticed = map(int, told.split())
+    if noticed:
+        from ._notices import publish
+
+        publish()
+    return Buffer(ptr, size, devices[position], block_id)

@@ -1,0 +1,21 @@
+"""Bytes for people, as TensorFlow prints them."""
+
+from __future__ import annotations
+
+
+def human_bytes(count: int) -> str:
+    """Three to four digits and a unit of 1024.
+
+    >>> human_bytes(1023), human_bytes(1536), human_bytes(85899345920)
+    ('1023B', '1.5KiB', '80.00GiB')
+    """
+    if count < 0:
+        return "-" + human_bytes(-count)
+    if count < 1024:
+        return f"{count}B"
+    units = "KMGTPE"
+    unit = 0
+    while count >= 1 << 20 and unit < len(units) - 1:
+        count //= 1024
+        unit += 1
+    return f"{count / 1024:.{1 if unit == 0 else 2}f}{units[unit]}iB"

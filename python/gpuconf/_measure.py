@@ -1,0 +1,69 @@
+"""Measure what a stretch of a program does to a logical GPU's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _runtime, errors
+from ._buffer import _number
+from ._native import core
+
+if TYPE_CHECKING:
+    from ._types import LogicalDevice
+
+
+class Measurement:
+    """A ``with`` block's effect on one logical GPU, in bytes; the numbers stand when the block has ended.
+
+    ``before`` and ``after`` are the memory in use at its ends, ``peak`` the most in between. Measurements may be nested and
+    may overlap, in all threads, and leave ``get_memory_info``'s peak alone.
+    """
+
+    before: int
+    after: int
+    peak: int
+
+    def __init__(self, device: str | LogicalDevice | None) -> None:
+        self._device = device
+        self._token: tuple[int, int, int] | None = None  # number of the GPU, id of the measurement, generation
+
+    @property
+    def increase(self) -> int:
+        """What is in use in addition: ``after - before``."""
+        return self.after - self.before
+
+    @property
+    def peak_increase(self) -> int:
+        """What was in use in addition at the peak: ``peak - before``."""
+        return self.peak - self.before
+
+    def __enter__(self) -> Measurement:
+        if self._token is not None:
+            raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
+        _runtime.logical_devices("memory.measure")
+        number, peak_id, before = map(int, core.pybind_StartPeak(_number(self._device)).split())
+        self._token = (number, peak_id, _runtime.generation)
+        self.before = before
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        token, self._token = self._token, None
+        if token is None or token[2] != _runtime.generation:
+            raise errors.FailedPreconditionError("the runtime was reset during the measurement")
+        self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "peak"):
+            return "<gpuconf.Measurement, not finished>"
+        return f"<gpuconf.Measurement: before {self.before}, peak {self.peak}, after {self.after} bytes>"
+
+
+def measure(device: str | LogicalDevice | None = None) -> Measurement:
+    """Measure the memory that a ``with`` block uses on a logical GPU; without ``device`` on the one ``allocate`` would use.
+
+    >>> with measure() as m:
+    ...     allocate(1000, "GPU:0").free()
+    >>> m.increase, m.peak_increase
+    (0, 1024)
+    """
+    return Measurement(device)

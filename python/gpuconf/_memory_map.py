@@ -1,0 +1,79 @@
+"""The picture of a pool: its regions and what lies in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ._humanbytes import human_bytes
+from ._memory_stats import device_name
+from ._native import core
+
+if TYPE_CHECKING:
+    from ._types import LogicalDevice
+
+
+class Chunk(NamedTuple):
+    """A piece of a region: a block that is in use, or free memory."""
+
+    address: int
+    nbytes: int
+    requested: int  # what was asked for; 0 for free memory
+    in_use: bool
+
+
+class Region(NamedTuple):
+    """Memory that the pool has taken from the GPU in one piece. Its chunks cover it, in the order of their addresses."""
+
+    address: int
+    nbytes: int
+    chunks: tuple[Chunk, ...]
+
+
+class MemoryMap(NamedTuple):
+    """Everything that a pool holds, in the order of addresses. ``print`` draws it."""
+
+    device: str
+    limit: int
+    regions: tuple[Region, ...]
+
+    def draw(self, width: int = 64) -> str:
+        """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free."""
+        in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
+        reserved = sum(r.nbytes for r in self.regions)
+        lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {human_bytes(self.limit)}"]
+        for region in self.regions:
+            blocks = sum(c.in_use for c in region.chunks)
+            lines.append(f"  {region.address:#014x} ▕{_bar(region, width)}▏ {human_bytes(region.nbytes)}, {blocks} in use")
+        if not self.regions:
+            lines.append("  nothing is taken from the GPU yet")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.draw()
+
+
+def _bar(region: Region, width: int) -> str:
+    """Cell i stands for the bytes [i, i+1) * nbytes / width of the region."""
+    used = [0] * width  # in units of 1/width byte, so that everything stays whole
+    for chunk in region.chunks:
+        if not chunk.in_use:
+            continue
+        start = (chunk.address - region.address) * width
+        end = start + chunk.nbytes * width
+        for cell in range(start // region.nbytes, min(width, -(-end // region.nbytes))):
+            used[cell] += min(end, (cell + 1) * region.nbytes) - max(start, cell * region.nbytes)
+    return "".join("·" if u == 0 else "█" if u == region.nbytes else "▒" for u in used)
+
+
+def memory_map(device: str | LogicalDevice = "GPU:0") -> MemoryMap:
+    """Picture a logical GPU's pool. Initialises the runtime; raises as ``get_memory_info`` does.
+
+    >>> print(memory_map("GPU:0"))
+    GPU:0: 0B in use of 0B reserved, limit 78.24GiB
+      nothing is taken from the GPU yet
+    """
+    import json
+
+    told = json.loads(core.pybind_MemoryMap(device_name(device, "memory.memory_map")))
+    regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in told["regions"])
+    return MemoryMap(told["device"], told["limit"], regions)

@@ -1,0 +1,44 @@
+"""The books of one logical GPU's pool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import _runtime
+from ._native import core
+
+if TYPE_CHECKING:
+    from ._types import LogicalDevice
+
+
+class MemoryStats(NamedTuple):
+    """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats``."""
+
+    num_allocs: int  # allocations since the last reset_memory_stats
+    live_blocks: int  # allocations that were not freed yet
+    bytes_in_use: int  # the sizes of the live blocks, in steps of 256
+    requested_bytes_in_use: int  # what was asked for them
+    peak_bytes_in_use: int  # the most that bytes_in_use was since the last reset_memory_stats
+    largest_alloc_size: int  # the largest block since the last reset_memory_stats
+    bytes_limit: int  # the hard limit
+    bytes_reserved: int  # what the pool has taken from the GPU
+    peak_bytes_reserved: int
+    largest_free_block_bytes: int  # the largest free piece of what is reserved
+
+
+def device_name(device: str | LogicalDevice, function: str) -> str:
+    """The string that names a device argument; initialises the runtime as every call about memory does."""
+    _runtime.logical_devices(function)
+    name = getattr(device, "name", device) if isinstance(device, tuple) else device
+    return _runtime.check_text("device", name)
+
+
+def stats(device: str | LogicalDevice = "GPU:0") -> MemoryStats:
+    """Tell all numbers of a logical GPU's pool. Initialises the runtime; raises as ``get_memory_info`` does.
+
+    >>> stats("GPU:0").bytes_limit
+    84011909120
+    """
+    import json
+
+    return MemoryStats(**json.loads(core.pybind_MemoryStats(device_name(device, "memory.stats"))))

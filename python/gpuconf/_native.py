@@ -1,0 +1,113 @@
+"""The one module that touches the binary.
+
+``core`` is the extension module as far as a caller can see: ``core.pybind_MemoryInfo("GPU:0")``. It is loaded by the first
+attribute that is asked of it, so that ``import gpuconf`` starts neither Go nor CUDA. Each function is wrapped once, on
+first use: what Go marks as an error of a known kind is raised as the class of that kind.
+
+Fork: Go doesn't survive it. In a child that was forked after the load (or during it, by another thread) every
+function raises ForkedProcessError; a child forked before may load the core for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
+_MARK = "\x1e"
+
+_lock = threading.Lock()
+_loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
+_forked_from: int | None = None
+_loaded = False
+
+
+def _translate(error: RuntimeError) -> Exception:
+    text = error.args[0] if error.args else ""
+    if not (isinstance(text, str) and text.startswith(_MARK)):
+        return error
+    code, _, message = text[1:].partition(_MARK)
+    return errors.from_code(code, message)
+
+
+def _forked_error() -> errors.ForkedProcessError:
+    return errors.ForkedProcessError(
+        f"gpuconf was loaded in process {_forked_from} and can't be used in its fork()ed child {os.getpid()}: Go, in which its "
+        "core is written, does not survive fork. Start workers with the 'spawn' or 'forkserver' method, "
+        "or make the first gpuconf call in the child only."
+    )
+
+
+def _wrapped(raw: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        try:
+            return raw(*args)
+        except RuntimeError as error:
+            raise _translate(error) from None
+
+    call.__name__ = raw.__name__
+    return call
+
+
+class _Core:
+    """The extension module, loaded on first use. Functions that were used once are plain attributes."""
+
+    def __getattr__(self, name: str) -> Any:
+        if _forked_from is not None:
+            raise _forked_error()
+        if name.startswith("__"):
+            raise AttributeError(name)
+        function = _wrapped(getattr(_load(), name))
+        setattr(self, name, function)
+        return function
+
+
+def _load() -> Any:
+    global _loader_pid, _loaded
+    with _lock:
+        if _loader_pid is None:
+            _loader_pid = os.getpid()
+        try:
+            from . import _gpuconf
+        except ImportError as error:
+            if not os.path.exists(library_path()):
+                _loader_pid = None
+                raise errors.UnavailableError(
+                    f"gpuconf's compiled core is missing ({library_path()}): install gpuconf with pip, which builds it"
+                ) from error
+            raise
+        _loaded = True
+        return _gpuconf
+
+
+def loaded() -> bool:
+    """Whether this process has loaded the core and may call it."""
+    return _loaded and _forked_from is None
+
+
+def library_path() -> str:
+    """Where the shared object is that holds the core and the C symbols of ``gpuconf.h``."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_gpuconf.abi3.so")
+
+
+def _after_fork_in_child() -> None:
+    global _lock, _forked_from
+    _lock = threading.Lock()  # another thread may have held it
+    if _loader_pid is not None:
+        _forked_from = _loader_pid
+        if not TYPE_CHECKING:
+            vars(core).clear()  # the wrapped functions: from here on every access goes through __getattr__
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+if TYPE_CHECKING:
+    from . import _gpuconf as core
+else:
+    core = _Core()

@@ -1,0 +1,179 @@
+"""The life of the runtime as Python sees it: enumerated, initialised, reset.
+
+Go holds the state. What is kept here are copies of what can't change until the next reset (the device lists), so that
+a call needn't fetch them again, and the caller's own objects that TensorFlow's getters give back. ``forget`` drops
+them all; whoever keeps such a copy elsewhere asks for ``generation``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from . import errors
+from ._native import core
+from ._notices import publish
+from ._types import LogicalDevice, PhysicalDevice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_lock = threading.RLock()
+generation = 0
+
+_physical: list[PhysicalDevice] | None = None
+_positions: dict[Any, int] = {}
+_logical: list[LogicalDevice] | None = None
+_full_names: dict[str, str] = {}
+_simulated = ""
+_host_visible = False
+
+# What ends with a runtime and lives in another module (the scope cache, configurations kept for getters).
+_on_forget: list[Callable[[], None]] = []
+
+
+def on_forget(clear: Callable[[], None]) -> Callable[[], None]:
+    """Register what to clear when the runtime is reset."""
+    _on_forget.append(clear)
+    return clear
+
+
+# The variables that Go reads, by prefix. It can't see os.environ: it has a copy of the environment of the process's start.
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
+
+
+def _environment() -> str:
+    import json
+
+    return json.dumps({name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)})
+
+
+def _caller(function: str) -> str:
+    """The line outside gpuconf that led here, for the errors of later calls that come too late."""
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frame = sys._getframe(1)
+    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({function})"
+
+
+def physical_devices() -> list[PhysicalDevice]:
+    """The physical devices; the first call lists them. The list is shared: copy before you hand it out."""
+    if _physical is None:
+        _enumerate()
+    assert _physical is not None
+    return _physical
+
+
+def _enumerate() -> None:
+    global _physical, _simulated
+    import json
+
+    with _lock:
+        if _physical is not None:
+            return
+        told = json.loads(core.pybind_Enumerate(_environment()))
+        publish()
+        devices = [PhysicalDevice(name, device_type) for name, device_type in told["physical"]]
+        _positions.update({device: i for i, device in enumerate(devices)})
+        _simulated = told["simulated"]
+        _physical = devices
+
+
+def enumerated() -> bool:
+    """Whether the physical devices were listed."""
+    return _physical is not None
+
+
+def position(device: object) -> tuple[int, str]:
+    """Where a device stands in the physical list, and how to print it where it doesn't: (-1, its repr)."""
+    physical_devices()
+    try:
+        return _positions[device], ""
+    except (KeyError, TypeError):
+        return -1, repr(device)
+
+
+def simulated() -> str:
+    """The specification of the simulated machine, or "" on a real one."""
+    physical_devices()
+    return _simulated
+
+
+def logical_devices(function: str) -> list[LogicalDevice]:
+    """The logical devices; the first call initialises the runtime. ``function`` is what the user called."""
+    if _logical is None:
+        initialize(function)
+    assert _logical is not None
+    return _logical
+
+
+def initialize(function: str) -> None:
+    """Build the logical devices, unless they are there."""
+    global _logical, _host_visible
+    if _logical is not None:
+        return
+    import json
+
+    physical_devices()
+    with _lock:
+        if _logical is not None:
+            return
+        try:
+            told = json.loads(core.pybind_Initialize(_environment(), _caller(function)))
+        finally:
+            publish()
+        _full_names.update({name: full_name for name, _, full_name in told["logical"]})
+        _host_visible = told["host_visible"]
+        _logical = [LogicalDevice(name, device_type) for name, device_type, _ in told["logical"]]
+
+
+def initialized() -> bool:
+    """Whether the logical devices are there."""
+    return _logical is not None
+
+
+def host_visible() -> bool:
+    """Whether device memory can be read at its address, as on simulated GPUs."""
+    return _host_visible
+
+
+def full_name(name: str) -> str:
+    """The full name of a logical device, with job and task."""
+    return _full_names[name]
+
+
+def forget() -> None:
+    """Drop every copy, because Go's state is gone."""
+    global _physical, _logical, _simulated, _host_visible, generation
+    with _lock:
+        _physical = _logical = None
+        _simulated, _host_visible = "", False
+        _positions.clear()
+        _full_names.clear()
+        for clear in _on_forget:
+            clear()
+        generation += 1
+
+
+def _after_fork_in_child() -> None:
+    global _lock
+    _lock = threading.RLock()  # another thread may have held it
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def check_text(what: str, value: object) -> str:
+    """A string that can cross the border, or the error that says why not."""
+    if not isinstance(value, str):
+        raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {value!r}")
+    if "\0" in value:
+        raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidArgumentError(f"{what} is not valid text (it has a lone surrogate): {value!r}") from None
+    return value

@@ -1,0 +1,102 @@
+"""``gpuconf.device``: which device a thread's operations and allocations go to.
+
+A scope's name is TensorFlow's: fully qualified, made from the outer scope's and the argument field by field. Python holds a
+thread's stack of them; the logical GPU that the innermost one names is written where the C entry points read it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from . import _runtime, errors
+from ._native import core
+from ._types import LogicalDevice
+
+
+class _Current(threading.local):
+    """A thread's innermost scope. A new thread starts without one."""
+
+    name: str = ""  # "" places automatically
+    generation: int = 0
+
+
+_current = _Current()
+
+# (outer name, argument) -> the scope's name. TensorFlow has this cache too.
+_names: dict[tuple[str, str], str] = {}
+_runtime.on_forget(_names.clear)
+
+
+def current_scope() -> str:
+    """The full name of this thread's innermost scope, or "" where it has none."""
+    if _current.generation != _runtime.generation:
+        _current.name, _current.generation = "", _runtime.generation
+    return _current.name
+
+
+def _set(name: str) -> None:
+    _current.name = name
+    _current.generation = _runtime.generation
+    core.pybind_EnterScope(name)
+
+
+def _merge(outer: str, argument: str) -> str:
+    key = (outer, argument)
+    name = _names.get(key)
+    if name is None:
+        name = core.pybind_MergeScope(outer, argument)
+        if len(_names) < 4096:
+            _names[key] = name
+    return name
+
+
+class _DeviceScope:
+    """What ``gpuconf.device`` returns. It may be entered again and again, also inside itself."""
+
+    def __init__(self, device_name: Any) -> None:
+        self._device_name = device_name
+        self._entered: list[tuple[str, str, int]] = []  # (outer name, own name, generation) of each entry not left yet
+
+    def __enter__(self) -> None:
+        outer = current_scope()
+        name = self._name_inside(outer)
+        _set(name)
+        self._entered.append((outer, name, _runtime.generation))
+
+    def __exit__(self, *_: object) -> None:
+        outer, name, generation = self._entered[-1]
+        if generation == _runtime.generation:  # else a reset has left all scopes already
+            if current_scope() != name:
+                raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
+            _set(outer)
+        self._entered.pop()
+
+    def _name_inside(self, outer: str) -> str:
+        argument = self._device_name
+        if argument is None:
+            return ""
+        if isinstance(argument, LogicalDevice):
+            argument = argument.name
+        if not isinstance(argument, str):
+            raise errors.InvalidArgumentError(f"Expecting a string device name. Got {type(argument)}({argument})")
+        return _merge(outer, _runtime.check_text("device name", argument))
+
+
+def device(device_name: Any) -> _DeviceScope:
+    """Choose the device for the operations and allocations of a ``with`` block, in this thread.
+
+    ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a LogicalDevice, or ``None``, which places
+    automatically. Initialises the runtime at once. Fields that the string leaves out come from the outer scope, at the top
+    from CPU:0. Whether the device exists is not checked here but when it is used.
+
+    Raises RuntimeError for a function, and on entering ValueError for a string that doesn't parse or an object of another type.
+
+    >>> with device("GPU:1"):
+    ...     current_scope()
+    '/job:localhost/replica:0/task:0/device:GPU:1'
+    """
+    if callable(device_name):
+        raise errors.FailedPreconditionError("tf.device does not support functions.")
+    _runtime.logical_devices("device")
+    return _DeviceScope(device_name)

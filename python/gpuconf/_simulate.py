@@ -1,0 +1,77 @@
+"""Simulated GPUs, and starting over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import _buffer, _runtime, errors
+from ._native import core, loaded
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def reset() -> None:
+    """Start over: forget the devices and the configuration, and give all memory of the pools back. For tests and notebooks.
+
+    The devices are listed anew by the next call. Raises RuntimeError with the list of what is still in use (buffers, views, memory
+    that another library holds) where there is any, and changes nothing then.
+    """
+    if not loaded() and not _runtime.enumerated():
+        return
+    _refuse_while_in_use("reset")
+    core.pybind_Reset()
+    _runtime.forget()
+
+
+def _refuse_while_in_use(function: str) -> None:
+    lines = _buffer.live()
+    if lines:
+        shown = "\n".join(f"  {line}" for line in sorted(lines)[:10])
+        more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
+        raise errors.FailedPreconditionError(f"{function} is refused while device memory is in use; free it first:\n{shown}{more}")
+
+
+class Simulation:
+    """What ``simulate`` returns: a handle that ends the simulation when it is used as a context manager."""
+
+    def __init__(self, spec: str, before: str) -> None:
+        self.spec = spec
+        self._before = before
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            _choose(self._before)
+        except errors.FailedPreconditionError:
+            if kind is None:
+                raise  # else the block's own error is the one to see
+
+    def __repr__(self) -> str:
+        return f"gpuconf.simulate({self.spec!r})"
+
+
+def _choose(spec: str) -> str:
+    _refuse_while_in_use("simulate")
+    told = core.pybind_Simulate(spec)
+    _runtime.forget()
+    return told
+
+
+def simulate(spec: str) -> Simulation:
+    """Run on simulated GPUs from here on, or for a ``with`` block, after which the machine is the one before.
+
+    ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100-40GB,T4"`` or ``"4xT4:8GiB"``. Simulated memory
+    is host memory, taken only as it is written. Everything that was configured is forgotten. ``CUDA_VISIBLE_DEVICES`` filters
+    simulated GPUs too. The environment variable ``GPUCONF_SIMULATE`` does the same without a call.
+
+    Raises ValueError for a spec that can't be (an unknown model lists the known ones), and RuntimeError while memory is in use.
+
+    >>> with simulate("A100-40GB,T4"):
+    ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
+    ['/physical_device:GPU:0', '/physical_device:GPU:1']
+    """
+    before, now = _choose(_runtime.check_text("spec", spec)).split("\n")
+    return Simulation(now, before)

@@ -1,0 +1,7 @@
+"""``tf.compat``: the same modules under TensorFlow's versioned names."""
+
+from __future__ import annotations
+
+from . import v1, v2
+
+__all__ = ["v1", "v2"]

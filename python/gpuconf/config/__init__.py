@@ -1,0 +1,43 @@
+"""``tf.config`` without TensorFlow: which devices there are, which are used, and how their memory is shared out.
+
+The functions, their errors and the order of their checks are TensorFlow's; ``docs/differences.md`` lists where gpuconf
+differs on purpose.
+"""
+
+from __future__ import annotations
+
+from .._types import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
+from . import experimental, optimizer, threading
+from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
+from ._devices import get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
+from ._logical import get_logical_device_configuration, set_logical_device_configuration
+from ._placement import get_soft_device_placement, set_soft_device_placement
+from ._run_eagerly import (
+    experimental_functions_run_eagerly,
+    experimental_run_functions_eagerly,
+    functions_run_eagerly,
+    run_functions_eagerly,
+)
+
+__all__ = [
+    "LogicalDevice",
+    "LogicalDeviceConfiguration",
+    "PhysicalDevice",
+    "experimental",
+    "experimental_connect_to_cluster",
+    "experimental_connect_to_host",
+    "experimental_functions_run_eagerly",
+    "experimental_run_functions_eagerly",
+    "functions_run_eagerly",
+    "get_logical_device_configuration",
+    "get_soft_device_placement",
+    "get_visible_devices",
+    "list_logical_devices",
+    "list_physical_devices",
+    "optimizer",
+    "run_functions_eagerly",
+    "set_logical_device_configuration",
+    "set_soft_device_placement",
+    "set_visible_devices",
+    "threading",
+]

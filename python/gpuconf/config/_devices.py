@@ -1,0 +1,82 @@
+"""Which devices there are and which are visible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .. import _runtime, errors
+from .._native import core
+from .._types import LogicalDevice, PhysicalDevice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """List the devices of the machine: the CPU, then the GPUs that this process may see.
+
+    Does not initialise the runtime and creates no CUDA context. The GPUs are those that ``CUDA_VISIBLE_DEVICES``
+    leaves, numbered from 0. ``device_type`` is compared exactly: ``'gpu'`` finds nothing.
+
+    >>> [d.name for d in list_physical_devices("GPU")]
+    ['/physical_device:GPU:0', '/physical_device:GPU:1']
+    """
+    return [d for d in _runtime.physical_devices() if device_type is None or d.device_type == device_type]
+
+
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """List the devices that memory and operations can be put on. Initialises the runtime.
+
+    Raises what a contradictory configuration deserves: ``ValueError`` for memory growth that differs between
+    GPUs, ``NotFoundError`` where no CPU is visible, and so on, always before anything is taken.
+
+    >>> [d.name for d in list_logical_devices()]
+    ['/device:CPU:0', '/device:GPU:0', '/device:GPU:1']
+    """
+    return [d for d in _runtime.logical_devices("list_logical_devices") if device_type is None or d.device_type == device_type]
+
+
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """List the physical devices that the runtime will use, in the order in which they were set."""
+    physical = _runtime.physical_devices()
+    told = core.pybind_VisibleDevices()
+    visible = [physical[int(i)] for i in told.split(",")] if told else []
+    return [d for d in visible if device_type is None or d.device_type == device_type]
+
+
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Choose the physical devices that the runtime may use.
+
+    ``devices`` is a device or a list of them. With ``device_type`` only devices of that type are replaced; without it
+    all are, the CPU included, and a runtime without a CPU can't be initialised.
+
+    Raises ValueError for a device that isn't listed or isn't of ``device_type``, and RuntimeError where the runtime is
+    initialised and the list would change.
+    """
+    asked: Sequence[object] = devices if isinstance(devices, list) else [devices]
+    import json
+
+    _runtime.physical_devices()
+    references = [_runtime.position(device) for device in asked]
+    # A type that is no string equals no device's type, as in TensorFlow, where the two are compared with ==.
+    wanted = device_type if isinstance(device_type, str) else repr(device_type)
+    core.pybind_SetVisibleDevices(json.dumps(references), _runtime.check_text("device_type", wanted), device_type is not None)
+
+
+def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
+    """Describe a physical device: ``{}`` for the CPU; for a GPU ``device_name`` and ``compute_capability``, such as ``(9, 0)``.
+
+    Raises ValueError for what is no PhysicalDevice, and for one that ``list_physical_devices`` has not given.
+    """
+    if not isinstance(device, PhysicalDevice):
+        raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device!r}")
+    if not _runtime.enumerated() or _runtime.position(device)[0] < 0:
+        raise errors.InvalidArgumentError(
+            f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device!r}"
+        )
+    import json
+
+    told = json.loads(core.pybind_DeviceDetails(_runtime.position(device)[0]))
+    if not told:
+        return {}
+    return {"device_name": told["device_name"], "compute_capability": (told["major"], told["minor"])}

@@ -1,0 +1,52 @@
+"""Memory growth: whether a GPU's pool takes its whole limit at once or grows as needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _runtime, errors
+from .._native import core
+from .._types import PhysicalDevice
+
+_UNSET = -(2**63)  # what the core says for "never set"
+
+# The caller's own values, by position: True and 1 are one setting, but the getter gives back what was set.
+_values: dict[int, bool | int] = {}
+_runtime.on_forget(_values.clear)
+
+
+class _NoGrowthError(errors.NotFoundError, KeyError):
+    """KeyError for a device that can't grow, as TensorFlow raises it."""
+
+
+def get_memory_growth(device: PhysicalDevice) -> Any:
+    """Tell whether memory growth is on for a GPU; ``None`` if it was never set.
+
+    Raises ValueError for an unknown device and KeyError for one that is no GPU.
+    """
+    position, text = _runtime.position(device)
+    try:
+        value = core.pybind_MemoryGrowth(position, text)
+    except errors.NotFoundError:
+        raise _NoGrowthError(device) from None
+    if value == _UNSET:
+        return None
+    return _values.get(position, bool(value))
+
+
+def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
+    """Let a GPU's pool grow as needed instead of taking its whole limit at the first allocation.
+
+    Memory that a pool has taken stays with it. Growth can't be set for a GPU with logical devices configured, and must
+    be the same for all visible GPUs, which is checked when the runtime is initialised.
+
+    Raises ValueError for an unknown device, a device with logical devices configured, or one that is no GPU; TypeError
+    for a value that is neither bool nor int; RuntimeError where the runtime is initialised and the value would change.
+    """
+    position, text = _runtime.position(device)
+    bad = "" if isinstance(enable, int) else type(enable).__name__
+    number = 0 if bad else min(max(int(enable), -(2**31)), 2**31)
+    core.pybind_SetMemoryGrowth(position, text, number, bad)
+    _values.setdefault(position, enable)
+    if _values[position] != enable:
+        _values[position] = enable

@@ -1,0 +1,96 @@
+"""Logical devices: several on one physical device, each with a hard limit."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .. import _runtime, errors
+from .._native import core
+from .._types import LogicalDeviceConfiguration, PhysicalDevice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# The very objects that were set, by position, for the getter.
+_objects: dict[int, Any] = {}
+_runtime.on_forget(_objects.clear)
+
+
+def get_logical_device_configuration(device: PhysicalDevice) -> Any:
+    """Give back what was set with ``set_logical_device_configuration``, or ``None``.
+
+    Raises ValueError for an unknown device.
+    """
+    position, text = _runtime.position(device)
+    return _objects.get(position) if core.pybind_LogicalConfigured(position, text) else None
+
+
+def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
+    """Split a physical device into logical ones: one for each LogicalDeviceConfiguration of the list.
+
+    A GPU's need a ``memory_limit`` in MiB, which is a hard limit; a CPU's must not have one. The values are copied: a list
+    that changes later changes nothing.
+
+    Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative or no number; TypeError
+    for what is no sequence of configurations; RuntimeError where the runtime is initialised and the configuration would change.
+    """
+    position, text = _runtime.position(device)
+    try:
+        sent = _canonical(logical_devices)
+    except Exception:
+        core.pybind_LogicalConfigured(position, text)  # an unknown device is the first thing to complain of
+        raise
+    core.pybind_SetLogicalConfiguration(position, text, sent)
+    if position not in _objects or _objects[position] != logical_devices:
+        _objects[position] = logical_devices
+
+
+_UNSET: Any = object()
+
+
+def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = _UNSET, *, logical_devices: Any = _UNSET) -> None:
+    """The old name of ``set_logical_device_configuration``; the second argument may go by either name."""
+    if (virtual_devices is _UNSET) == (logical_devices is _UNSET):
+        raise errors.InvalidTypeError("set_virtual_device_configuration() takes one list: as virtual_devices or as logical_devices")
+    set_logical_device_configuration(device, logical_devices if virtual_devices is _UNSET else virtual_devices)
+
+
+def _canonical(configurations: Any) -> str:
+    """The value of a configuration list as Go reads it. A list and a tuple are told apart: TensorFlow's comparison does."""
+    import json
+
+    items = [
+        [
+            _number("memory_limit", one.memory_limit),
+            _integer("experimental_priority", one.experimental_priority),
+            _integer("experimental_device_ordinal", one.experimental_device_ordinal),
+        ]
+        for one in configurations
+    ]
+    return json.dumps({"tuple": isinstance(configurations, tuple), "items": items})
+
+
+def _number(field: str, value: Any) -> float | str | None:
+    """A limit for JSON: a float, or the names of the numbers that JSON lacks."""
+    if value is None:
+        return None
+    try:
+        number = float(value) if not isinstance(value, (str, bytes)) else None
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, OverflowError):
+            return "inf" if value > 0 else "-inf"
+        number = None
+    if number is None:
+        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {value!r}")
+    return number if math.isfinite(number) else str(number)
+
+
+def _integer(field: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int):
+        raise errors.InvalidTypeError(f"{field} must be an integer, but got {type(value).__name__}: {value!r}")
+    if not -(2**31) <= value < 2**31:
+        raise errors.InvalidArgumentError(f"{field} must fit in 32 bits, but got {value}")
+    return int(value)

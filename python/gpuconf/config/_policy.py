@@ -1,0 +1,35 @@
+"""What happens when an operation's inputs are on another device, and whether operations are waited for."""
+
+from __future__ import annotations
+
+from .. import errors
+from . import _switch
+
+
+def get_device_policy() -> str:
+    """Tell the policy for inputs on another device: ``'silent'`` unless it was set.
+
+    >>> get_device_policy()
+    'silent'
+    """
+    return str(_switch.get("device_policy"))
+
+
+def set_device_policy(device_policy: str | None) -> None:
+    """Set the policy: ``'silent'``, ``'silent_for_int32'``, ``'warn'`` or ``'explicit'``; ``None`` is ``'silent'``.
+
+    Raises ValueError for anything else.
+    """
+    if device_policy is not None and not isinstance(device_policy, str):
+        raise errors.InvalidArgumentError(f"Invalid argument `device_policy`: {device_policy!r}. Use one of the four names, or None")
+    _switch.put("device_policy", device_policy)
+
+
+def get_synchronous_execution() -> bool:
+    """Tell whether operations are waited for: ``True`` unless it was set."""
+    return bool(_switch.get("synchronous_execution"))
+
+
+def set_synchronous_execution(enable: bool | None) -> None:
+    """Keep whether operations are waited for; ``None`` puts the default back. gpuconf always waits."""
+    _switch.put("synchronous_execution", None if enable is None else bool(enable))

@@ -1,0 +1,43 @@
+"""``tf.config.threading``: sizes of thread pools, kept and given back. gpuconf itself has no such pools."""
+
+from __future__ import annotations
+
+from .. import errors
+from . import _switch
+
+__all__ = [
+    "get_inter_op_parallelism_threads",
+    "get_intra_op_parallelism_threads",
+    "set_inter_op_parallelism_threads",
+    "set_intra_op_parallelism_threads",
+]
+
+
+def get_intra_op_parallelism_threads() -> int:
+    """Tell the number of threads within an operation; 0 leaves it to the runtime."""
+    return int(_switch.get("intra_op_parallelism_threads"))
+
+
+def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
+    """Set the number of threads within an operation. Raises RuntimeError where the runtime is initialised and it would change."""
+    _switch.put("intra_op_parallelism_threads", _threads(num_threads))
+
+
+def get_inter_op_parallelism_threads() -> int:
+    """Tell the number of operations that may run side by side; 0 leaves it to the runtime."""
+    return int(_switch.get("inter_op_parallelism_threads"))
+
+
+def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
+    """Set the number of operations side by side. Raises RuntimeError where the runtime is initialised and it would change."""
+    _switch.put("inter_op_parallelism_threads", _threads(num_threads))
+
+
+def _threads(value: int | None) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int):
+        raise errors.InvalidTypeError(f"num_threads must be an int, but got {type(value).__name__}: {value!r}")
+    if not -(2**31) <= value < 2**31:
+        raise errors.InvalidArgumentError(f"num_threads must fit in 32 bits, but got {value}")
+    return int(value)

@@ -1,0 +1,145 @@
+"""What gpuconf raises.
+
+Every class derives from :class:`GpuconfError` and from the built-in that code written for TensorFlow
+catches, so ``except ValueError`` and ``except RuntimeError`` keep working. The names are those of ``tf.errors``.
+
+======================== ======================== =======================================================
+class                    is also a                raised when
+======================== ======================== =======================================================
+InvalidArgumentError     ValueError               an argument can't be right: an unknown device, a bad size
+InvalidTypeError         TypeError                an argument is of the wrong type
+FailedPreconditionError  RuntimeError             the call comes too late or too early
+ResourceExhaustedError   MemoryError              out of memory; also called ``OutOfMemoryError``
+NotFoundError            LookupError              something that was named is not there
+AlreadyExistsError       RuntimeError             something is there already
+UnavailableError         RuntimeError             a driver or library is missing, or too old
+UnimplementedError       NotImplementedError      the call has no meaning without TensorFlow
+UnknownError             RuntimeError             a failure that nobody classified, as TensorFlow's UNKNOWN
+InternalError            RuntimeError             gpuconf broke a promise of its own: please report it
+ForkedProcessError       RuntimeError             gpuconf was loaded before ``fork()``, and this is the child
+======================== ======================== =======================================================
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AlreadyExistsError",
+    "FailedPreconditionError",
+    "ForkedProcessError",
+    "GpuconfError",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "ResourceExhaustedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnknownError",
+]
+
+
+class GpuconfError(Exception):
+    """The base of all errors of gpuconf. ``code`` is TensorFlow's canonical name of the kind.
+
+    >>> issubclass(InvalidArgumentError, ValueError)
+    True
+    >>> InvalidArgumentError.code
+    'INVALID_ARGUMENT'
+    """
+
+    code: str = "UNKNOWN"
+
+    @property
+    def message(self) -> str:
+        """The text alone, as ``tf.errors.OpError.message``."""
+        return str(self)
+
+
+class InvalidArgumentError(GpuconfError, ValueError):
+    """An argument can't be right: an unknown device, a bad size, a device string that doesn't parse."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class InvalidTypeError(GpuconfError, TypeError):
+    """An argument is of the wrong type."""
+
+    code = "INVALID_TYPE"
+
+
+class FailedPreconditionError(GpuconfError, RuntimeError):
+    """The call comes too late (the runtime is initialised) or too early, or something is still in use."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class ResourceExhaustedError(GpuconfError, MemoryError):
+    """Out of memory: the limit is reached, the device is full, or the free memory is in too small pieces. The text says which."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+OutOfMemoryError = ResourceExhaustedError
+
+
+class NotFoundError(GpuconfError, LookupError):
+    """Something that was named is not there."""
+
+    code = "NOT_FOUND"
+
+
+class AlreadyExistsError(GpuconfError, RuntimeError):
+    """Something is there already."""
+
+    code = "ALREADY_EXISTS"
+
+
+class UnavailableError(GpuconfError, RuntimeError):
+    """A driver or a library is missing, or too old."""
+
+    code = "UNAVAILABLE"
+
+
+class UnimplementedError(GpuconfError, NotImplementedError):
+    """The call has no meaning without TensorFlow; the text says why."""
+
+    code = "UNIMPLEMENTED"
+
+
+class UnknownError(GpuconfError, RuntimeError):
+    """A failure that TensorFlow reports as UNKNOWN."""
+
+    code = "UNKNOWN"
+
+
+class InternalError(GpuconfError, RuntimeError):
+    """gpuconf broke a promise of its own. Nothing it says afterwards can be trusted, so it says nothing more: please report it."""
+
+    code = "INTERNAL"
+
+
+class ForkedProcessError(FailedPreconditionError):
+    """gpuconf was loaded before ``fork()``, and this is the child: the Go runtime doesn't survive a fork."""
+
+
+_BY_CODE: dict[str, type[GpuconfError]] = {
+    cls.code: cls
+    for cls in (
+        UnknownError,
+        InvalidArgumentError,
+        InvalidTypeError,
+        FailedPreconditionError,
+        ResourceExhaustedError,
+        NotFoundError,
+        AlreadyExistsError,
+        UnavailableError,
+        UnimplementedError,
+        InternalError,
+    )
+}
+
+
+def from_code(code: str, message: str) -> GpuconfError:
+    """The error for a canonical code, as the Go core names it."""
+    return _BY_CODE.get(code, UnknownError)(message)
