@@ -2,12 +2,13 @@ package bfc
 
 import "math/bits"
 
-// Size classes. Up to exactUnits a class is one size, counted in units of 256 bytes. The last 64 classes take all
-// larger sizes, one for each power of two: few chunks are that large, since a region is not cut into many
-// pieces of 4 GiB, and their lists are sorted, so best fit stays exact.
+// Size classes. Below exactUnits (63.4 MiB, in units of 256 bytes) a class is one size. Above, there are 64 classes to a power of
+// two, in lists sorted by size, so that best fit stays exact. A device has room for few chunks that large, so these lists
+// are short. Exact classes up to 4 GiB were tried: their tables are 64 MiB, of which varied large sizes touch
+// a new page at almost every step.
 const (
-	exactUnits    = classCount - 64
-	exactUnitBits = 24 // bits.Len64(exactUnits)
+	coarseClasses = 2560 // enough for sizes up to 2^64
+	exactUnits    = classCount - coarseClasses
 )
 
 // tieChunks is how many chunks of one size are looked at for the lowest address.
@@ -19,7 +20,13 @@ func class(bytes uint64) uint32 {
 	if units < exactUnits {
 		return uint32(units)
 	}
-	return exactUnits + uint32(bits.Len64(units)-exactUnitBits)
+	return exactUnits + coarse(units) - coarse(exactUnits)
+}
+
+// coarse numbers sizes by their exponent and the six bits that follow the leading one.
+func coarse(units uint64) uint32 {
+	exponent := uint32(bits.Len64(units) - 1)
+	return exponent<<6 | uint32(units>>(exponent-6))&63
 }
 
 func exact(class uint32) bool { return class < exactUnits }
@@ -35,7 +42,7 @@ type bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]
 	records []chunk     // the chunk table's
-	sorted  bool        // lists of exact classes are sorted by address
+	sorted  bool        // equal sizes are sorted by address
 }
 
 func newBins(records []chunk, sorted bool) (bins, error) {
@@ -69,10 +76,10 @@ func (b *bins) place(i, head uint32) (before, after uint32) {
 	return before, after
 }
 
-// less orders by size, then by address.
+// less is the order of sorted lists: by size, and equal sizes by address if that is wanted.
 func (b *bins) less(i, j uint32) bool {
 	x, y := &b.records[i], &b.records[j]
-	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
+	return x.bytes < y.bytes || b.sorted && x.bytes == y.bytes && x.addr < y.addr
 }
 
 func (b *bins) link(c, before, i, after uint32) {
@@ -110,7 +117,7 @@ func (b *bins) bestFit(bytes uint64) uint32 {
 	c := class(bytes)
 	if !exact(c) {
 		if i := b.firstAtLeast(c, bytes); i != none {
-			return i
+			return b.lowest(i)
 		}
 		c++
 	}
@@ -118,11 +125,7 @@ func (b *bins) bestFit(bytes uint64) uint32 {
 	if c == noClass {
 		return none
 	}
-	head := b.t.heads[c]
-	if b.sorted || !exact(c) || b.records[head].binNext == none {
-		return head
-	}
-	return b.lowest(head)
+	return b.lowest(b.t.heads[c&(classCount-1)])
 }
 
 // firstAtLeast looks through the sorted list of a class that holds several sizes.
@@ -137,11 +140,14 @@ func (b *bins) firstAtLeast(c uint32, bytes uint64) uint32 {
 	return i
 }
 
-// lowest gives the one with the lowest address among the first few of a list.
-func (b *bins) lowest(head uint32) uint32 {
-	best, i := head, head
+// lowest gives the one with the lowest address among the first few of the size of i that follow it in its list.
+func (b *bins) lowest(i uint32) uint32 {
+	best, bytes := i, b.records[i].bytes
+	if b.sorted {
+		return best
+	}
 	for range tieChunks - 1 {
-		if i = b.records[i].binNext; i == none {
+		if i = b.records[i].binNext; i == none || b.records[i].bytes != bytes {
 			break
 		}
 		if b.records[i].addr < b.records[best].addr {

@@ -126,23 +126,17 @@ func (c *checker) block(i uint32) error {
 	return nil
 }
 
-// summaries checks the second half of invariant 6. Leaves beyond the largest region that ever was were never touched, so they are not read.
+// summaries checks the second half of invariant 6.
 func (c *checker) summaries() error {
 	b := &c.a.bins.t.nonEmpty
-	touched := class(max(c.a.stats.PeakBytesReserved, granularity)) >> 6
-	for i, w := range b.leaf[:touched+1] {
+	for i, w := range b.leaf {
 		if (w != 0) != (b.low[i>>6]>>(i&63)&1 != 0) {
 			return broken(6, "leaf word %d is %#x, its bit says otherwise", i, w)
 		}
 	}
 	for i, w := range b.low {
-		if (w != 0) != (b.mid[i>>6]>>(i&63)&1 != 0) {
+		if (w != 0) != (b.top>>i&1 != 0) {
 			return broken(6, "low word %d is %#x, its bit says otherwise", i, w)
-		}
-	}
-	for i, w := range b.mid {
-		if (w != 0) != (b.top>>(i&63)&1 != 0) {
-			return broken(6, "mid word %d is %#x, its bit says otherwise", i, w)
 		}
 	}
 	return nil
@@ -152,7 +146,10 @@ func (c *checker) summaries() error {
 func (c *checker) lists() error {
 	b := &c.a.bins
 	var listed uint64
-	for k := b.t.nonEmpty.next(0); k != noClass; k = b.t.nonEmpty.next(k + 1) {
+	for k := uint32(0); k < classCount; k++ {
+		if k = b.t.nonEmpty.next(k); k == noClass {
+			break
+		}
 		before := none
 		for i := b.t.heads[k]; i != none; i = c.records[i].binNext {
 			if err := c.listed(k, i, before); err != nil {
@@ -163,9 +160,6 @@ func (c *checker) lists() error {
 		}
 		if before == none {
 			return broken(6, "class %d is marked but empty", k)
-		}
-		if k == classCount-1 {
-			break
 		}
 	}
 	if listed != c.free {
@@ -183,7 +177,7 @@ func (c *checker) listed(k, i, before uint32) error {
 	if x.binPrev != before || class(x.bytes) != k {
 		return broken(5, "chunk %d of %d bytes in the list of class %d comes after %d, not %d", i, x.bytes, k, x.binPrev, before)
 	}
-	if before != none && (c.a.bins.sorted || !exact(k)) && !c.a.bins.less(before, i) {
+	if before != none && (c.a.bins.sorted || !exact(k)) && c.a.bins.less(i, before) {
 		return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
 	}
 	return nil

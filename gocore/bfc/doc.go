@@ -14,10 +14,10 @@
 //
 // # How an allocation is found in constant time
 //
-// Free chunks hang in lists by size class (bin.go). Below 4 GiB a class is exactly one size, so the first class at
-// or above the request that is not empty holds the best fit; four levels of 64-bit words find it with at most
-// seven loads (bitmap.go). Above, a class is a power of two wide, and its list, which is short there, is sorted. Nothing
-// is ever searched that grows with the number of chunks, but the one list that the TensorFlow rule sorts.
+// Free chunks hang in lists by size class (bin.go). Below 63 MiB a class is exactly one size, so the first class at
+// or above the request that is not empty holds the best fit; three levels of 64-bit words find it with at most five
+// loads (bitmap.go). Above, a class holds several sizes, and its list, which is short there, is sorted. Nothing
+// is searched that grows with the number of chunks, but the one list that the TensorFlow rule keeps sorted by address.
 //
 // A block is found by its address in a hash table (index.go). Chunks are 40-byte records that name each other by number
 // (chunk.go). All tables are outside the Go heap (table_unsafe.go): the collector has nothing to scan, and an operation
@@ -37,7 +37,7 @@
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
 //  4. No two neighbours are both free.
 //  5. Every free chunk is in the list of its class exactly once, and nothing else is in a list. Lists of classes that hold
-//     several sizes are sorted by size and address, under the TensorFlow rule all others by address.
+//     several sizes are sorted by size; under the TensorFlow rule equal sizes are sorted by address.
 //  6. A class's bit is set if and only if its list is not empty; a bit of a summary if and only if the word below is not 0.
 //  7. The index finds every live chunk under its address, and holds nothing else.
 //  8. Every chunk record is in exactly one region or on the list of unused records.

@@ -12,8 +12,8 @@ import (
 // table may be far longer than what is used of it, and it never moves. T must hold no Go pointer: the
 // collector does not look here.
 func mapTable[T any](length int) ([]T, error) {
-	var element T
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length)*unsafe.Sizeof(element),
+	var element *T // never followed: a value of a large T would be made on the heap
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(length)*unsafe.Sizeof(*element),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, status.Errorf(status.ResourceExhausted,
