@@ -1,0 +1,189 @@
+package bfc_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
+	"gpuconf/tests_go/traces"
+)
+
+// One iteration of a benchmark replays a whole trace on a new allocator, and ns/op is the time of one allocation or one free
+// after the trace is warm, in the best iteration. So -benchtime=1x already measures something.
+//
+// Other columns: high-MiB is the address space that the trace needed, live-MiB the most that was live.
+
+// subject is an allocator under comparison.
+type subject interface {
+	Allocate(bytes uint64) uint64
+	Free(addr uint64)
+}
+
+// ours is bfc behind the same two calls.
+type ours struct{ a *bfc.Allocator }
+
+func (o ours) Allocate(bytes uint64) uint64 {
+	block, err := o.a.Allocate(bytes)
+	if err != nil {
+		panic(err)
+	}
+	return block.Addr
+}
+
+func (o ours) Free(addr uint64) {
+	if err := o.a.Free(addr); err != nil {
+		panic(err)
+	}
+}
+
+func newOurs(limitBytes uint64, rule bfc.SplitRule) (subject, func()) {
+	device := fakedevice.New(limitBytes)
+	regions := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limitBytes})
+	a, err := bfc.New(regions, bfc.Options{Split: rule})
+	if err != nil {
+		panic(err)
+	}
+	return ours{a}, func() { _ = a.Close() }
+}
+
+type contender struct {
+	name   string
+	window int // operations timed after the warm ones; 0: all
+	open   func(limitBytes uint64) (subject, func())
+}
+
+func contenders() []contender {
+	nothing := func() {}
+	return []contender{
+		{"exact", 0, func(limit uint64) (subject, func()) { return newOurs(limit, bfc.SplitRule{}) }},
+		{"tensorflow-rule", 0, func(limit uint64) (subject, func()) { return newOurs(limit, bfc.SplitRule{TensorFlow: true}) }},
+		{"tree", 0, func(limit uint64) (subject, func()) { return newTree(fakedevice.Base, limit), nothing }},
+		{"list", 2_000, func(limit uint64) (subject, func()) { return newList(fakedevice.Base, limit), nothing }},
+	}
+}
+
+// replay runs the trace and gives the time of its operations after the warm ones, window of them at most.
+func replay(s subject, trace *traces.Trace, window int, addrs []uint64) (elapsed time.Duration, ops int) {
+	for _, op := range trace.Ops[:trace.Warm] {
+		step(s, op, addrs)
+	}
+	timed := trace.Ops[trace.Warm:]
+	if window > 0 {
+		timed = timed[:min(window, len(timed))]
+	}
+	start := time.Now()
+	for _, op := range timed {
+		step(s, op, addrs)
+	}
+	return time.Since(start), len(timed)
+}
+
+func step(s subject, op traces.Op, addrs []uint64) {
+	if op.Bytes != 0 {
+		addrs[op.Block] = s.Allocate(op.Bytes)
+	} else {
+		s.Free(addrs[op.Block])
+	}
+}
+
+func benchmarkTrace(b *testing.B, c contender, trace *traces.Trace) {
+	addrs := make([]uint64, trace.Blocks)
+	best := math.Inf(1)
+	for range b.N {
+		s, end := c.open(trace.LimitBytes)
+		elapsed, ops := replay(s, trace, c.window, addrs)
+		end()
+		best = min(best, float64(elapsed.Nanoseconds())/float64(ops))
+	}
+	b.ReportMetric(best, "ns/op")
+}
+
+// BenchmarkLaws is the table: six laws, ours by both rules, and the two baselines.
+func BenchmarkLaws(b *testing.B) {
+	for _, trace := range traces.Laws() {
+		for _, c := range contenders() {
+			b.Run(trace.Name+"/"+c.name, func(b *testing.B) { benchmarkTrace(b, c, &trace) })
+		}
+	}
+}
+
+// BenchmarkSlope is the price of many live blocks.
+func BenchmarkSlope(b *testing.B) {
+	for _, live := range []int{1_000, 10_000, 100_000} {
+		trace := traces.Churn("", live, 200_000, 512, 1<<20)
+		for _, c := range contenders()[:3] {
+			b.Run(fmt.Sprintf("%d-live/%s", live, c.name), func(b *testing.B) { benchmarkTrace(b, c, &trace) })
+		}
+	}
+}
+
+// BenchmarkHighWater reports how much address space each law needs; its time means nothing.
+func BenchmarkHighWater(b *testing.B) {
+	for _, trace := range traces.Laws()[1:] {
+		for _, c := range contenders()[:3] {
+			b.Run(trace.Name+"/"+c.name, func(b *testing.B) {
+				b.ReportMetric(float64(highWater(c, &trace))/(1<<20), "high-MiB")
+				b.ReportMetric(float64(trace.PeakBytes)/(1<<20), "live-MiB")
+			})
+		}
+	}
+}
+
+func highWater(c contender, trace *traces.Trace) (bytes uint64) {
+	s, end := c.open(trace.LimitBytes)
+	defer end()
+	addrs := make([]uint64, trace.Blocks)
+	for _, op := range trace.Ops {
+		step(s, op, addrs)
+		if op.Bytes != 0 {
+			bytes = max(bytes, addrs[op.Block]+op.Bytes-fakedevice.Base)
+		}
+	}
+	return bytes
+}
+
+// BenchmarkOpenClose is what a new allocator costs.
+func BenchmarkOpenClose(b *testing.B) {
+	for range b.N {
+		s, end := newOurs(80<<30, bfc.SplitRule{})
+		s.Free(s.Allocate(1 << 20))
+		end()
+	}
+}
+
+// The baselines must be right, or comparing with them says nothing: list and tree hold the same free pieces in number and
+// sum, and everything joins again in the end.
+func TestBaselinesAreAllocators(t *testing.T) {
+	trace := traces.Churn("", 200, 5_000, 512, 64<<10)
+	l, tr := newList(fakedevice.Base, trace.LimitBytes), newTree(fakedevice.Base, trace.LimitBytes)
+	for _, s := range []subject{l, tr} {
+		addrs, live := make([]uint64, trace.Blocks), map[uint32]bool{}
+		for _, op := range trace.Ops {
+			step(s, op, addrs)
+			live[op.Block] = op.Bytes != 0
+		}
+		require.Equal(t, sum(l.free), trace.LimitBytes-l.inUse)
+		require.Equal(t, sum(tr.freePieces()), trace.LimitBytes-tr.inUse)
+		for block, isLive := range live {
+			if isLive {
+				s.Free(addrs[block])
+			}
+		}
+	}
+	whole := []piece{{fakedevice.Base, trace.LimitBytes}}
+	require.Equal(t, whole, l.free)
+	require.Equal(t, whole, tr.freePieces())
+}
+
+func sum(pieces []piece) (bytes uint64) {
+	for _, p := range pieces {
+		bytes += p.bytes
+	}
+	return bytes
+}

@@ -1,0 +1,206 @@
+package bfc_test
+
+import (
+	"slices"
+
+	"gpuconf/gocore/bfc"
+)
+
+// naive is best fit with coalescing written the obvious way: regions are sorted slices of chunks, and everything is found by
+// looking at everything. It is the oracle of the random tests.
+//
+// Under the exact rule an allocator may choose among equals if there are more than four; naive follows its choice after
+// judging it.
+type naive struct {
+	sub     bfc.SubAllocator
+	rule    bfc.SplitRule
+	collect bool
+	regions []bfc.RegionMap
+	stats   bfc.Stats
+	lastID  uint64
+}
+
+const tieChunks = 4
+
+func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
+	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()}}
+}
+
+// allocate gives the block; chosen is the address that the allocator under test gave for the same request. ok is false when there is
+// no memory; a block at address 0 means that chosen was not a legal choice.
+func (n *naive) allocate(bytes, chosen uint64) (block bfc.Block, ok bool) {
+	if bytes == 0 {
+		return bfc.Block{}, true
+	}
+	rounded := (bytes + 255) / 256 * 256
+	if rounded < bytes {
+		return bfc.Block{}, false
+	}
+	candidates := n.bestFits(rounded)
+	if len(candidates) == 0 {
+		if !n.extend(rounded) && !(n.collect && n.giveBack(rounded) && n.extend(rounded)) {
+			return bfc.Block{}, false
+		}
+		candidates = n.bestFits(rounded)
+	}
+	addr := candidates[0]
+	if !n.rule.TensorFlow && len(candidates) > tieChunks {
+		if !slices.Contains(candidates, chosen) {
+			return bfc.Block{}, true
+		}
+		addr = chosen
+	}
+	return n.take(addr, bytes, rounded), true
+}
+
+// bestFits gives the addresses of all free chunks of the best size, ascending.
+func (n *naive) bestFits(rounded uint64) (addrs []uint64) {
+	var best uint64
+	for _, r := range n.regions {
+		for _, c := range r.Chunks {
+			switch {
+			case !c.Free || c.Bytes < rounded:
+			case best == 0 || c.Bytes < best:
+				best, addrs = c.Bytes, []uint64{c.Addr}
+			case c.Bytes == best:
+				addrs = append(addrs, c.Addr)
+			}
+		}
+	}
+	return addrs
+}
+
+func (n *naive) splits(have, want uint64) bool {
+	if !n.rule.TensorFlow {
+		return have > want
+	}
+	slack := uint64(128 << 20)
+	if n.rule.FragmentationFraction > 0 {
+		slack = uint64(n.rule.FragmentationFraction * float64(n.stats.BytesLimit))
+	}
+	return have > want && (have-want >= want || have-want >= slack)
+}
+
+func (n *naive) take(addr, bytes, rounded uint64) bfc.Block {
+	chunks, at := n.chunkAt(addr)
+	c := (*chunks)[at]
+	if n.splits(c.Bytes, rounded) {
+		rest := bfc.ChunkMap{Addr: addr + rounded, Bytes: c.Bytes - rounded, Free: true}
+		*chunks = slices.Insert(*chunks, at+1, rest)
+		c.Bytes = rounded
+	}
+	n.lastID++
+	c.Free, c.Requested, c.ID = false, bytes, n.lastID
+	(*chunks)[at] = c
+	n.stats.NumAllocs++
+	n.stats.LargestAllocSize = max(n.stats.LargestAllocSize, c.Bytes)
+	n.count()
+	return bfc.Block{Addr: c.Addr, Bytes: c.Bytes, ID: c.ID}
+}
+
+func (n *naive) chunkAt(addr uint64) (chunks *[]bfc.ChunkMap, at int) {
+	for i := range n.regions {
+		r := &n.regions[i]
+		if at = slices.IndexFunc(r.Chunks, func(c bfc.ChunkMap) bool { return c.Addr == addr }); at >= 0 {
+			return &r.Chunks, at
+		}
+	}
+	return nil, -1
+}
+
+// free reports whether there was such a block.
+func (n *naive) free(addr uint64) bool {
+	chunks, at := n.chunkAt(addr)
+	if at < 0 || (*chunks)[at].Free {
+		return addr == 0
+	}
+	c := &(*chunks)[at]
+	c.Free, c.Requested, c.ID = true, 0, 0
+	n.join(chunks, at)
+	n.join(chunks, at-1)
+	n.count()
+	return true
+}
+
+// join makes chunks at and at+1 one, if both are there and free.
+func (n *naive) join(chunks *[]bfc.ChunkMap, at int) {
+	s := *chunks
+	if at < 0 || at+1 >= len(s) || !s[at].Free || !s[at+1].Free {
+		return
+	}
+	s[at].Bytes += s[at+1].Bytes
+	*chunks = slices.Delete(s, at+1, at+2)
+}
+
+func (n *naive) extend(rounded uint64) bool {
+	addr, bytes, err := n.sub.Extend(rounded)
+	if err != nil {
+		return false
+	}
+	n.regions = append(n.regions, bfc.RegionMap{Addr: addr, Bytes: bytes, Chunks: []bfc.ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
+	slices.SortFunc(n.regions, func(x, y bfc.RegionMap) int {
+		if x.Addr < y.Addr {
+			return -1
+		}
+		return 1
+	})
+	n.count()
+	return true
+}
+
+func idle(r bfc.RegionMap) bool { return len(r.Chunks) == 1 && r.Chunks[0].Free }
+
+func (n *naive) giveBack(rounded uint64) bool {
+	var idleBytes uint64
+	var kept, gone []bfc.RegionMap
+	for _, r := range n.regions {
+		if idle(r) {
+			idleBytes += r.Bytes
+			gone = append(gone, r)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	if idleBytes == 0 || rounded > n.sub.AvailableBytes()+idleBytes {
+		return false
+	}
+	n.regions = kept
+	for _, r := range gone {
+		_ = n.sub.Release(r.Addr, r.Bytes)
+	}
+	n.count()
+	return true
+}
+
+// count makes the books anew from the chunks.
+func (n *naive) count() {
+	s := &n.stats
+	s.BytesInUse, s.RequestedBytesInUse, s.LiveBlocks, s.BytesReserved, s.LargestFreeBlockBytes = 0, 0, 0, 0, 0
+	for _, r := range n.regions {
+		s.BytesReserved += r.Bytes
+		for _, c := range r.Chunks {
+			if c.Free {
+				s.LargestFreeBlockBytes = max(s.LargestFreeBlockBytes, c.Bytes)
+				continue
+			}
+			s.BytesInUse += c.Bytes
+			s.RequestedBytesInUse += c.Requested
+			s.LiveBlocks++
+		}
+	}
+	s.PeakBytesInUse = max(s.PeakBytesInUse, s.BytesInUse)
+	s.PeakBytesReserved = max(s.PeakBytesReserved, s.BytesReserved)
+}
+
+func (n *naive) clearStats() {
+	n.stats.NumAllocs, n.stats.LargestAllocSize, n.stats.PeakBytesInUse = 0, 0, n.stats.BytesInUse
+}
+
+func (n *naive) memoryMap() bfc.MemoryMap {
+	m := bfc.MemoryMap{Regions: []bfc.RegionMap{}}
+	for _, r := range n.regions {
+		r.Chunks = slices.Clone(r.Chunks)
+		m.Regions = append(m.Regions, r)
+	}
+	return m
+}
