@@ -1,0 +1,26 @@
+//go:build !invariants
+
+package invariants_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/invariants"
+)
+
+func TestWithoutTheTagChecksAreOff(t *testing.T) { require.False(t, invariants.Enabled) }
+
+// TestAGuardedCheckCostsNothing counts what a guarded check with costly arguments allocates, which is what it computes.
+func TestAGuardedCheckCostsNothing(t *testing.T) {
+	costly := func() []byte {
+		t.Error("the arguments of a check were computed")
+		return make([]byte, 1<<20)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if invariants.Enabled {
+			invariants.Check(len(costly()) == 0, "%v", costly())
+		}
+	}))
+}
