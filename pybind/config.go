@@ -3,6 +3,7 @@ package pybind
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,18 +33,18 @@ func argument(s *config.State, position int64, repr string) config.Arg {
 // VisibleDevices gives the visible devices as positions in the physical list: "0,2,1".
 func VisibleDevices() (positions string, err error) {
 	defer runtime.Gate(&err)
-	var list []string
+	var list []byte
 	err = configure(func(s *config.State) error {
-		index := map[config.PhysicalDevice]int{}
-		for i, d := range s.Physical() {
-			index[d] = i
-		}
-		for _, d := range s.Visible() {
-			list = append(list, strconv.Itoa(index[d]))
+		physical := s.Physical()
+		for i, d := range s.Visible() {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = strconv.AppendInt(list, int64(slices.Index(physical, d)), 10)
 		}
 		return nil
 	})
-	return strings.Join(list, ","), err
+	return string(list), err
 }
 
 // SetVisibleDevices takes [[position, repr], ...]. deviceType counts only if typed.

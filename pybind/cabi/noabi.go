@@ -8,8 +8,5 @@ var scope atomic.Int64
 
 func init() { scope.Store(NoScope) }
 
-// SetScope makes a logical GPU the scope.
-func SetScope(number int64) { scope.Store(number) }
-
-// Scope gives the scope.
-func Scope() int64 { return scope.Load() }
+func writeScope(word int64) { scope.Store(word) }
+func readScope() int64      { return scope.Load() }

@@ -17,8 +17,12 @@ type Runtime struct {
 	spec    string          // guarded by mu; the machine that is simulated, "" for none
 	notices []config.Notice // guarded by mu; of the machine, not of the devices
 
-	manager atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
+	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
+	generation atomic.Uint32                  // counts the Managers that were given up
 }
+
+// Generation counts the resets so far. What was derived from the devices before one means nothing after it.
+func (r *Runtime) Generation() uint32 { return r.generation.Load() }
 
 // shared is the one process-wide state of gpuconf.
 var shared Runtime
@@ -104,6 +108,7 @@ func (r *Runtime) closeLocked() error {
 	if !m.Closed() {
 		return err // in use
 	}
+	r.generation.Add(1)
 	r.manager.Store(nil)
 	r.spec, r.notices = "", nil
 	return err // what the driver said while it ended

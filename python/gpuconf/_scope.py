@@ -66,7 +66,7 @@ class _DeviceScope:
 
     def __exit__(self, *_: object) -> None:
         outer, name, generation = self._entered[-1]
-        if generation == _runtime.generation:  # else a reset has left all scopes already
+        if generation == _runtime.generation:  # else a reset has left all scopes already, in the core too
             if current_scope() != name:
                 raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
             _set(outer)

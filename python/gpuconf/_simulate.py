@@ -60,8 +60,10 @@ def _choose(spec: str) -> str:
     return told
 
 
-def simulate(spec: str) -> Simulation:
+def simulate(spec: str | None) -> Simulation:
     """Run on simulated GPUs from here on, or for a ``with`` block, after which the machine is the one before.
+
+    ``None`` ends the simulation: the machine is the real one again, or that of ``GPUCONF_SIMULATE``.
 
     ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100-40GB,T4"`` or ``"4xT4:8GiB"``. Simulated memory
     is host memory, taken only as it is written. Everything that was configured is forgotten. ``CUDA_VISIBLE_DEVICES`` filters
@@ -73,5 +75,7 @@ def simulate(spec: str) -> Simulation:
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
-    before, now = _choose(_runtime.check_text("spec", spec)).split("\n")
+    if spec is not None and not _runtime.check_text("spec", spec).strip():
+        raise errors.InvalidArgumentError("spec names no GPU: write a model, such as 'H100-80GB', or None to end the simulation")
+    before, now = _choose(spec or "").split("\n")
     return Simulation(now, before)

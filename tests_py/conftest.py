@@ -1,0 +1,47 @@
+"""Every test begins and ends with an empty runtime, and fails if it leaves device memory in use."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import gpuconf
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# What TensorFlow and CUDA read; a test sets what it needs.
+_FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
+
+
+@pytest.fixture(autouse=True)
+def clean_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Start without devices and without a simulation, whatever the machine has; end with nothing in use."""
+    for name in list(os.environ):
+        if name in _FOREIGN or name.startswith("TF_"):
+            monkeypatch.delenv(name)
+    _start_over()
+    yield
+    _start_over()  # refuses, and so fails the test, while a buffer is live
+
+
+def _start_over() -> None:
+    gpuconf.simulate(None)
+
+
+@pytest.fixture
+def one_gpu() -> None:
+    """A machine with a CPU and one simulated H100."""
+    gpuconf.simulate("H100-80GB")
+
+
+@pytest.fixture
+def two_gpus() -> None:
+    """A machine with a CPU and two simulated H100."""
+    gpuconf.simulate("2xH100-80GB")
