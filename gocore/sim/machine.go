@@ -197,7 +197,7 @@ func (m *Machine) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) er
 	return m.touch(ordinal, dst, bytes, func(memory []byte) { fill(memory, value) })
 }
 
-// fill copies a filled beginning over the rest: a loop over all bytes takes four times as long.
+// fill copies a filled beginning over the rest: a loop over all bytes takes twice as long.
 func fill(memory []byte, value byte) {
 	pattern := memory[:min(len(memory), 16<<10)]
 	for i := range pattern {

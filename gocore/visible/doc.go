@@ -22,9 +22,8 @@
 //     the digits is ignored: " +1abc" is 1, "-0" is 0, "0x1" is 0. Without a digit ("", "all", "NoDevFiles") it names no GPU.
 //  8. A UUID is taken as it stands: white space before or after it makes it name no GPU.
 //  9. "MIG-..." names a slice of a GPU. It is a list of its own kind, and fits no GPU here.
-//
-// 10. CUDA_DEVICE_ORDER is PCI_BUS_ID or FASTEST_FIRST. Not set, empty or anything else: FASTEST_FIRST, which orders by
-// speed, the fastest first, and by PCI bus id among equals.
+//  10. CUDA_DEVICE_ORDER is PCI_BUS_ID or FASTEST_FIRST. Not set, empty or anything else: FASTEST_FIRST, which orders by
+//     speed, the fastest first, and by PCI bus id among equals.
 //
 // # Notices
 //

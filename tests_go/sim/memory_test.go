@@ -246,6 +246,21 @@ func TestAStaleViewNeverFaults(t *testing.T) {
 	}
 }
 
+// TestFreeingLeavesTheNeighboursBytes frees the middle one of three allocations that share pages.
+func TestFreeingLeavesTheNeighboursBytes(t *testing.T) {
+	for _, size := range []uint64{256, 5000, 20000} {
+		m := retained(t, "T4", sim.Options{})
+		var addrs [3]uint64
+		for i := range addrs {
+			addrs[i] = alloc(t, m, size)
+			require.NoError(t, m.MemsetD8(0, addrs[i], byte(i+1), size))
+		}
+		require.NoError(t, m.MemFree(0, addrs[1]))
+		require.Equal(t, bytes.Repeat([]byte{1}, int(size)), view(addrs[0], size))
+		require.Equal(t, bytes.Repeat([]byte{3}, int(size)), view(addrs[2], size))
+	}
+}
+
 func TestFreedPagesReadAsZero(t *testing.T) {
 	m := retained(t, "T4", sim.Options{})
 	const size = 8 * mib
