@@ -26,9 +26,9 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 		return err
 	}
 	device := s.physical[index]
-	if configs := s.logical[index]; configs != nil {
+	if s.logical[index] != nil {
 		return status.Errorf(status.InvalidArgument, "Cannot set memory growth on device when virtual devices configured: "+
-			"%s has a logical device configuration with %d entries", device.Name, len(configs.Items))
+			"%s has a logical device configuration", device.Name)
 	}
 	if device.Type != "GPU" {
 		return status.Errorf(status.InvalidArgument,

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"gpuconf/gocore/status"
 )
@@ -80,9 +81,17 @@ func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
 	rounded := float64(float32(memoryLimitMiB))
 	if !(memoryLimitMiB >= 0 && rounded <= tooMany) { // NaN fails too
 		return 0, status.Errorf(status.InvalidArgument,
-			"memory_limit is %v: it must be a number of MiB from 0 to less than 2**43", memoryLimitMiB)
+			"memory_limit is %s: it must be a number of MiB from 0 to less than 2**43", plainFloat(memoryLimitMiB))
 	}
 	return uint64(rounded) * mib, nil
+}
+
+// plainFloat writes a number as the caller most likely wrote it.
+func plainFloat(v float64) string {
+	if math.Abs(v) < 1e16 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return fmt.Sprint(v)
 }
 
 func humanMiB(n uint64) string {

@@ -86,12 +86,14 @@ func (s *State) unrecognized(dev Arg) error {
 	for _, d := range s.physical[:min(len(s.physical), enough)] {
 		names = append(names, d.Name)
 	}
-	known := strings.Join(names, ", ")
+	known := "the physical devices are " + strings.Join(names, ", ")
 	if more := len(s.physical) - enough; more > 0 {
 		known += fmt.Sprintf(" and %d more", more)
 	}
-	return status.Errorf(status.InvalidArgument,
-		"Unrecognized device: %s: pass a device of list_physical_devices(), which are %s", dev.repr(), known)
+	if len(names) == 0 {
+		known = "there are no physical devices"
+	}
+	return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 
 // tooLate is the error of a setter that comes after initialization: TensorFlow's text, who initialized the runtime
