@@ -1,0 +1,245 @@
+package config_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+)
+
+// setter is one drawn call of a setter, to be made again.
+type setter struct {
+	name string
+	call func(*config.State) error
+}
+
+var anySetter = rapid.Custom(func(t *rapid.T) setter {
+	anyNumber := rapid.Ptr(rapid.OneOf(rapid.Int64Range(-1, 3), rapid.Just[int64](1<<40)), true)
+	anyBool := rapid.Ptr(rapid.Bool(), true)
+	device := anyDevice.Draw(t, "device")
+	switch name := rapid.SampledFrom([]string{
+		"visible", "growth", "logical", "soft", "log", "jit", "intra", "inter", "policy", "sync", "options",
+	}).Draw(t, "setter"); name {
+	case "visible":
+		devices, deviceType := rapid.SliceOfN(anyDevice, 0, 3).Draw(t, "devices"), anyType.Draw(t, "type")
+		return setter{name, func(s *config.State) error { return s.SetVisible(devices, deviceType) }}
+	case "growth":
+		value := rapid.Int64Range(0, 2).Draw(t, "growth")
+		return setter{name, func(s *config.State) error { return s.SetGrowth(device, value, "") }}
+	case "logical":
+		configs := anyConfigs.Draw(t, "configs")
+		return setter{name, func(s *config.State) error { return s.SetLogicalConfigs(device, configs) }}
+	case "soft":
+		value := anyBool.Draw(t, "enabled")
+		return setter{name, func(s *config.State) error { s.SetSoftPlacement(value); return nil }}
+	case "log":
+		value := anyBool.Draw(t, "enabled")
+		return setter{name, func(s *config.State) error { s.SetLogPlacement(value); return nil }}
+	case "jit":
+		value := rapid.Bool().Draw(t, "enabled")
+		return setter{name, func(s *config.State) error { s.SetJit(value); return nil }}
+	case "intra":
+		value := anyNumber.Draw(t, "threads")
+		return setter{name, func(s *config.State) error { return s.SetIntraOpThreads(value) }}
+	case "inter":
+		value := anyNumber.Draw(t, "threads")
+		return setter{name, func(s *config.State) error { return s.SetInterOpThreads(value) }}
+	case "policy":
+		value := rapid.Ptr(rapid.SampledFrom([]string{"silent", "warn", "explicit", "x"}), true).Draw(t, "policy")
+		return setter{name, func(s *config.State) error { return s.SetDevicePolicy(value, "'x'") }}
+	case "sync":
+		value := anyBool.Draw(t, "enabled")
+		return setter{name, func(s *config.State) error { s.SetSynchronousExecution(value); return nil }}
+	default:
+		options := map[string]*int64{
+			rapid.SampledFrom([]string{"remapping", "min_graph_nodes"}).Draw(t, "option"): anyNumber.Draw(t, "value"),
+		}
+		return setter{name, func(s *config.State) error { return s.SetOptimizerOptions(options) }}
+	}
+})
+
+// anySession is a state after some setters, and maybe initialized.
+func anySession(r *rapid.T) *session {
+	s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4"}).Draw(r, "machine"))
+	for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "setters") {
+		_ = set.call(s.state)
+	}
+	if _, err := s.state.Plan(s.facts); err == nil && rapid.Bool().Draw(r, "initialize") {
+		s.state.Initialize("here")
+	}
+	return s
+}
+
+func TestAnErrorChangesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := anySession(r)
+		before := s.state.Clone()
+		if err := anySetter.Draw(r, "setter").call(s.state); err != nil {
+			require.Equal(r, before, s.state)
+		}
+		require.NoError(r, s.state.Check())
+	})
+}
+
+func TestSettingAgainChangesNothing(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := anySession(r)
+		set := anySetter.Draw(r, "setter")
+		if set.call(s.state) != nil {
+			return
+		}
+		s.state.Initialize("here")
+		before := s.state.Clone()
+		require.NoError(r, set.call(s.state), "what is stored may be set in every state")
+		require.Equal(r, before, s.state)
+	})
+}
+
+func TestAfterInitializationThePlanStays(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := anySession(r)
+		s.state.Initialize("here")
+		before, beforeError := s.state.Plan(s.facts)
+		set := anySetter.Draw(r, "setter")
+		switch err := set.call(s.state); set.name {
+		case "visible", "growth", "logical", "intra", "inter":
+			if err != nil && status.CodeOf(err) == status.FailedPrecondition {
+				require.Contains(r, err.Error(), "he runtime was initialized by here")
+				require.Contains(r, err.Error(), "gpuconf.reset()")
+			}
+		default:
+			require.NotEqual(r, status.FailedPrecondition, status.CodeOf(err), "%s may be set at any time", set.name)
+		}
+		after, afterError := s.state.Plan(s.facts)
+		require.Equal(r, before, after)
+		require.Equal(r, beforeError == nil, afterError == nil)
+	})
+}
+
+func TestPlanIsAFunctionOfTheState(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := anySession(r)
+		before := s.state.Clone()
+		first, firstError := s.state.Plan(s.facts)
+		second, secondError := before.Plan(s.facts)
+		require.Equal(r, first, second)
+		if firstError == nil {
+			require.NoError(r, secondError)
+		} else {
+			require.EqualError(r, secondError, firstError.Error())
+			require.Empty(r, first.Devices)
+		}
+		_ = s.state.Evaluate()
+		require.Equal(r, before, s.state, "planning changes nothing")
+	})
+}
+
+func TestEveryGetterThatEvaluatesFailsAlike(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := anySession(r)
+		want := s.state.Evaluate()
+		_, soft := s.state.SoftPlacement(true)
+		_, log := s.state.LogPlacement()
+		_, jit := s.state.Jit()
+		_, intra := s.state.IntraOpThreads()
+		_, inter := s.state.InterOpThreads()
+		_, options := s.state.OptimizerOptions()
+		for _, got := range []error{soft, log, jit, intra, inter, options} {
+			require.Equal(r, want, got)
+		}
+		if _, err := s.state.Plan(s.facts); want != nil {
+			require.Equal(r, want, err, "and planning fails with it before anything else")
+		}
+	})
+}
+
+func TestTheStateSharesNoMemory(t *testing.T) {
+	s := newSession("P3").state
+	devices := []config.Arg{arg("c"), arg("g0")}
+	limit, priority, ordinal, threads, enabled := 10.0, int64(0), int64(1), int64(4), false
+	configs := config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority, Ordinal: &ordinal}}}
+	option := map[string]*int64{"remapping": &threads}
+	require.NoError(t, s.SetVisible(devices, nil))
+	require.NoError(t, s.SetLogicalConfigs(arg("g0"), configs))
+	require.NoError(t, s.SetIntraOpThreads(&threads))
+	s.SetSoftPlacement(&enabled)
+	require.NoError(t, s.SetOptimizerOptions(option))
+	copied := s.Clone()
+	before := s.Clone()
+
+	// Changing what was given, a list after the call too (case 69 with gpuconf's answer).
+	devices[1] = arg("g1")
+	configs.Items[0].Priority = nil
+	limit, priority, ordinal, threads, enabled = 99, 99, 99, 99, true
+	option["constant_folding"] = &threads
+	require.Equal(t, before, s)
+
+	// Changing what was got.
+	s.Physical()[0].Name = "changed"
+	s.Visible()[0].Name = "changed"
+	got, err := s.LogicalConfigs(arg("g0"))
+	require.NoError(t, err)
+	*got.Items[0].MemoryLimitMiB = 1
+	got.Items[0].Ordinal = nil
+	options, err := s.OptimizerOptions()
+	require.NoError(t, err)
+	options["remapping"] = 5
+	require.Equal(t, before, s)
+
+	// Changing a clone's original.
+	one := int64(1)
+	require.NoError(t, s.SetVisible([]config.Arg{arg("c")}, nil))
+	require.NoError(t, s.SetGrowth(arg("g1"), 1, ""))
+	require.NoError(t, s.SetLogicalConfigs(arg("g0"), config.LogicalConfigs{}))
+	require.NoError(t, s.SetOptimizerOptions(map[string]*int64{"remapping": &one}))
+	require.Equal(t, before, copied)
+}
+
+func TestInitializingTwiceKeepsTheFirstOrigin(t *testing.T) {
+	s := newSession("P2").state
+	s.Initialize("first.py:1 (device)")
+	s.Initialize("second.py:2 (device)")
+	err := s.SetVisible(nil, nil)
+	require.EqualError(t, err, "Visible devices cannot be modified after being initialized: the runtime was initialized by "+
+		"first.py:1 (device). Set visible devices before the first call that needs a device, or call gpuconf.reset() first.")
+}
+
+func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
+	s := newSession("P2").state
+	s.Initialize("")
+	require.EqualError(t, s.SetVisible(nil, nil), "Visible devices cannot be modified after being initialized: the runtime is "+
+		"already initialized. Set visible devices before the first call that needs a device, or call gpuconf.reset() first.")
+	one := int64(1)
+	require.EqualError(t, s.SetInterOpThreads(&one), "Inter op parallelism cannot be modified after initialization. The runtime "+
+		"is already initialized. Set the number of threads before the first call that needs a device, or call gpuconf.reset() "+
+		"first.")
+}
+
+func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
+	s := newSession("P3")
+	_, err := s.state.Plan(s.facts[:1])
+	require.Equal(t, status.Internal, status.CodeOf(err))
+	require.EqualError(t, err, "no facts about /physical_device:GPU:1 to plan with")
+}
+
+// Ordinals need not be dense: GPUs that are too weak leave holes.
+func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
+	s := config.New([]config.PhysicalDevice{device("CPU", 0), device("GPU", 1), device("GPU", 4)})
+	priority, limit := int64(7), 1.0
+	require.NoError(t, s.SetVisible([]config.Arg{arg("c"), arg("g4")}, nil))
+	facts := []config.GPUFacts{{Ordinal: 1}, {Ordinal: 4, LeastPriority: 0, GreatestPriority: -2}}
+	plan, err := s.Plan(facts)
+	require.NoError(t, err)
+	require.Equal(t, []config.PlannedDevice{
+		{Logical: config.LogicalDevice{Name: "/device:CPU:0", Type: "CPU"}, Physical: 0},
+		{Logical: config.LogicalDevice{Name: "/device:GPU:0", Type: "GPU"}, Physical: 2},
+	}, plan.Devices)
+	require.NoError(t, s.SetLogicalConfigs(arg("g4"), config.LogicalConfigs{
+		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority}},
+	}))
+	_, err = s.Plan(facts)
+	require.EqualError(t, err, "Priority 7 is outside the range of supported priorities [-2,0] for virtual device 0 on GPU# 4")
+}
