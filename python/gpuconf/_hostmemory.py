@@ -1,4 +1,4 @@
-"""Host memory by address, for copies and views. The one module that uses ctypes, and so the one that can go wrong with addresses."""
+"""Host memory by address, for copies and views. The only module that uses ctypes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,9 @@ class MemoryMap(NamedTuple):
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free."""
         in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
         reserved = sum(r.nbytes for r in self.regions)
-        lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {human_bytes(self.limit)}"]
+        lines = [
+            f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {human_bytes(self.limit)}"
+        ]
         for region in self.regions:
             blocks = sum(c.in_use for c in region.chunks)
             lines.append(f"  {region.address:#014x} ▕{_bar(region, width)}▏ {human_bytes(region.nbytes)}, {blocks} in use")

@@ -19,6 +19,8 @@ from . import errors
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = ["core", "library_path", "loaded"]
+
 # "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
 _MARK = "\x1e"
 

@@ -47,7 +47,9 @@ _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
 def _environment() -> str:
     import json
 
-    return json.dumps({name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)})
+    return json.dumps(
+        {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    )
 
 
 def _caller(function: str) -> str:

@@ -37,4 +37,5 @@ class ClusterDeviceFilters:
 
     def set_device_filters(self, job_name: str, task_index: int, device_filters: Any) -> None:
         """Not available."""
+        del job_name, task_index, device_filters
         raise errors.UnimplementedError(f"set_device_filters {_WHY}")

@@ -49,7 +49,9 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
 _UNSET: Any = object()
 
 
-def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = _UNSET, *, logical_devices: Any = _UNSET) -> None:
+def set_virtual_device_configuration(
+    device: PhysicalDevice, virtual_devices: Any = _UNSET, *, logical_devices: Any = _UNSET
+) -> None:
     """The old name of ``set_logical_device_configuration``; the second argument may go by either name."""
     if (virtual_devices is _UNSET) == (logical_devices is _UNSET):
         raise errors.InvalidTypeError("set_virtual_device_configuration() takes one list: as virtual_devices or as logical_devices")

@@ -21,7 +21,9 @@ def set_device_policy(device_policy: str | None) -> None:
     Raises ValueError for anything else.
     """
     if device_policy is not None and not isinstance(device_policy, str):
-        raise errors.InvalidArgumentError(f"Invalid argument `device_policy`: {device_policy!r}. Use one of the four names, or None")
+        raise errors.InvalidArgumentError(
+            f"Invalid argument `device_policy`: {device_policy!r}. Use one of the four names, or None"
+        )
     _switch.put("device_policy", device_policy)
 
 

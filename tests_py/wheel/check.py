@@ -1,0 +1,110 @@
+"""Check what `make wheel` built: its tag, what it links, and that it works on every CPython at hand.
+
+    python tests_py/wheel/check.py dist
+
+Not a test module: pytest's tests run on the environment that they are in, this makes new ones.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+SMOKE = """
+import gpuconf as tf
+tf.simulate("2xT4")
+gpu = tf.config.list_physical_devices("GPU")[0]
+tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=8)])
+with tf.memory.allocate(1000, "GPU:0") as buffer:
+    buffer.copy_from_host(b"abc")
+    assert bytes(buffer.view()[:3]) == b"abc"
+    assert tf.config.experimental.get_memory_info("GPU:0") == {"current": 1024, "peak": 1024}
+try:
+    tf.memory.allocate(9 << 20, "GPU:0")
+except MemoryError:
+    pass
+else:
+    raise SystemExit("9 MiB fitted into 8")
+tf.reset()
+"""
+
+
+def main(dist: str) -> None:
+    """Run all checks; a failure ends the program with a sentence."""
+    wheels, sdists = list(Path(dist).glob("*.whl")), list(Path(dist).glob("*.tar.gz"))
+    if len(wheels) != 1 or len(sdists) != 1:
+        raise SystemExit(f"{dist} should hold one wheel and one sdist, but holds {wheels + sdists}")
+    check_tag(wheels[0])
+    check_links(wheels[0])
+    for interpreter in interpreters():
+        smoke(interpreter, wheels[0])
+    from_sdist(sdists[0])
+
+
+def check_tag(wheel: Path) -> None:
+    """One wheel for every CPython from 3.10."""
+    if not re.fullmatch(r"gpuconf-[\d.]+-cp310-abi3-linux_(x86_64|aarch64)\.whl", wheel.name):
+        raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
+    names = zipfile.ZipFile(wheel).namelist()
+    libraries = [name for name in names if name.endswith(".so")]
+    if libraries != ["gpuconf/_gpuconf.abi3.so"] or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
+        raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
+    print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
+
+
+def check_links(wheel: Path) -> None:
+    """Ask auditwheel which Linux it runs on; it refuses a link to libpython."""
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
+    found = re.search(r'consistent with the following platform\s+tag:\s+"(\w+)"', " ".join(done.stdout.split()))
+    if done.returncode or not found or not found[1].startswith("manylinux"):
+        raise SystemExit(f"auditwheel does not like {wheel.name}:\n{done.stdout}{done.stderr}")
+    print(f"auditwheel: {found[1]}, no link to libpython")
+
+
+def interpreters() -> list[str]:
+    """Every CPython from 3.10 on PATH, and those that pyenv keeps, one of each version."""
+    places = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin"))]
+    candidates = [sys.executable, *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 15))]
+    found: dict[str, str] = {}
+    for candidate in filter(None, candidates):
+        asked = "import sys, venv, ensurepip; print(sys.version_info[:2] >= (3, 10), *sys.version_info[:2])"
+        told = subprocess.run([candidate, "-c", asked], capture_output=True, text=True, check=False).stdout.split()
+        if told[:1] == ["True"]:
+            found.setdefault(".".join(told[1:]), candidate)
+    return [found[version] for version in sorted(found, key=lambda v: int(v.split(".")[1]))]
+
+
+def environment(interpreter: str, folder: str, *install: str) -> str:
+    """Make an environment and install into it; give its interpreter."""
+    subprocess.run([interpreter, "-m", "venv", folder], check=True)
+    python = os.path.join(folder, "bin", "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install], check=True)
+    return python
+
+
+def smoke(interpreter: str, wheel: Path) -> None:
+    """Install the wheel alone into a new environment and use it."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(interpreter, folder, "--no-index", str(wheel.resolve()))
+        subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
+        told = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        print(f"smoke test passed on {told}")
+
+
+def from_sdist(sdist: Path) -> None:
+    """Build and install from the source archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        python = environment(sys.executable, folder, str(sdist.resolve()))
+        subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
+        print(f"smoke test passed on {sdist.name}, built from source")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
