@@ -10,4 +10,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/go-python/gopy v0.5.0
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+)
