@@ -137,8 +137,8 @@ func (a *Allocator) getRegionLocked(bytes uint64) (refusal error) {
 // takeLocked makes free chunk i a block: free -> live.
 func (a *Allocator) takeLocked(i uint32, bytes, rounded uint64) Block {
 	c := &a.chunks.records[i]
-	if invariants.Enabled {
-		invariants.Check(c.free() && c.bytes >= rounded, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
+	if invariants.Enabled && !(c.free() && c.bytes >= rounded) { // the condition is here, since the arguments would be allocated
+		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
 	}
 	a.bins.remove(i)
 	if a.split.splits(c.bytes, rounded) {
