@@ -57,8 +57,11 @@ func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool
 	return true, configure(func(s *config.State) error {
 		args := make([]config.Arg, len(references))
 		for i, r := range references {
-			position, _ := r[0].(float64)
-			repr, _ := r[1].(string)
+			position, isNumber := r[0].(float64)
+			repr, isText := r[1].(string)
+			if !isNumber || !isText {
+				return status.Errorf(status.Internal, "decoding device %d of a list: it is not a position and a text", i)
+			}
 			args[i] = argument(s, int64(position), repr)
 		}
 		var wanted *string

@@ -57,8 +57,12 @@ func Initialize(env string, origin string) (devices string, err error) {
 	if err := m.Initialize(variables, origin); err != nil {
 		return "", err
 	}
+	list, err := m.LogicalDevices()
+	if err != nil {
+		return "", err
+	}
 	logical := [][3]string{}
-	for _, d := range m.LogicalDevices() {
+	for _, d := range list {
 		logical = append(logical, [3]string{d.Name, d.Type, d.FullName})
 	}
 	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible()})

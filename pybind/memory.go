@@ -2,6 +2,7 @@ package pybind
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"gpuconf/gocore/bfc"
@@ -11,8 +12,8 @@ import (
 	"gpuconf/pybind/runtime"
 )
 
-// maxWait bounds one WaitForFree: Python must look for signals in between.
-const maxWait = 100 * time.Millisecond
+// maxWaitMS bounds one WaitForFree: Python must look for signals in between.
+const maxWaitMS = 100
 
 // logicalGPU gives the devices and the number of the GPU that a call means: the one it names, else the one that this thread's
 // scope names, else GPU:0.
@@ -81,7 +82,7 @@ func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err
 	if err != nil {
 		return 0, err
 	}
-	timeout := min(time.Duration(max(milliseconds, 0))*time.Millisecond, maxWait)
+	timeout := time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond
 	if err := m.WaitForFree(gpu, uint64(seen), timeout); err != nil {
 		return 0, err
 	}
@@ -121,7 +122,8 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 	if err != nil {
 		return err
 	}
-	if offset < 0 || nbytes < 0 || (host == 0 && nbytes > 0) {
+	outside := host <= 0 || nbytes > math.MaxInt64-host // of the half of the addresses that a process has
+	if offset < 0 || nbytes < 0 || (nbytes > 0 && outside) {
 		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d from host address 0x%x can't be", nbytes, offset, host)
 	}
 	return move(m, runtime.HostBytes(host, nbytes))

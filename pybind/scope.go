@@ -16,6 +16,7 @@ func MergeScope(outer string, argument string) (name string, err error) {
 // GPU that name means, cabi.NoScope where it means none, cabi.ScopeMissing where that GPU is not there.
 func EnterScope(name string) (number int64, err error) {
 	defer runtime.Gate(&err)
+	generation := runtime.Shared().Generation() // before the devices: a reset from here on leaves this scope, too
 	number = cabi.NoScope
 	if name != "" {
 		m, err := manager()
@@ -24,7 +25,7 @@ func EnterScope(name string) (number int64, err error) {
 		}
 		number = scopeNumber(m.LogicalGPUs(), name)
 	}
-	cabi.SetScope(number)
+	cabi.SetScope(generation, number)
 	return number, nil
 }
 

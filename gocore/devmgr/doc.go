@@ -10,20 +10,22 @@
 //
 //	enumerated   New has listed the physical devices; the configuration can change
 //	initialised  Initialize has built the logical devices; the configuration is frozen
-//	closed       Close has given everything back; every call fails with FailedPrecondition
+//	closed       Close has given everything back; every call that can fail does, with FailedPrecondition
 //
 // A failed Initialize leaves the Manager enumerated and the machine as it was; it may be called again.
 //
 // # Invariants
 //
 //  1. gpus is empty before initialisation and doesn't change between it and Close.
-//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners knows that region.
+//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners knows that region. (One that the
+//     driver refuses to take back is no region any more, but counts against its pool's limit for good.)
 //  3. A context is retained once for each logical GPU and released in Close.
 //  4. Close with live blocks is refused unless it is forced: nobody's memory goes away silently.
 //
 // # Locks
 //
-// mu guards state, gpus, closed and notices. Allocation, free and statistics take it for reading, configuration and
+// mu guards state, logical, gpus and closed. Allocation, free and statistics take it for reading, configuration and
 // life-cycle for writing; so a pool can't be closed under an allocation. Order: mu, then a pool's own lock, then the driver's.
-// owners has a lock of its own that is a leaf. WaitForFree is the only call that blocks, and holds no lock while it does.
+// owners and the notices have locks of their own that are leaves. WaitForFree is the only call that blocks, and holds no
+// lock while it does.
 package devmgr

@@ -16,7 +16,7 @@ type freeSignal struct {
 	ch chan struct{} // guarded by mu; closed by the next wake; nil while nobody waits
 }
 
-// freed counts one free and wakes whoever waits. With nobody waiting it is two atomic operations.
+// freed counts one free, or the end of the pool, and wakes whoever waits. With nobody waiting it is two atomic operations.
 func (s *freeSignal) freed() {
 	s.count.Add(1)
 	if s.waiting.Load() > 0 {

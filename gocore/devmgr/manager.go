@@ -3,6 +3,7 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"gpuconf/gocore/bfc"
@@ -47,10 +48,7 @@ func New(driver gpu.Driver, env config.Env) (*Manager, error) {
 	m := &Manager{driver: driver}
 	physical, err := m.enumerate(env)
 	if err != nil {
-		if driver != nil {
-			err = errors.Join(err, driver.Close())
-		}
-		return nil, err
+		return nil, errors.Join(err, closeDriver(driver))
 	}
 	m.state = config.New(physical)
 	return m, nil
@@ -80,18 +78,22 @@ func (m *Manager) Inspect(fn func(*config.State) error) error {
 func (m *Manager) Initialized() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.state.Initialized()
+	return !m.closed && m.state.Initialized()
 }
 
 // LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialisation.
-func (m *Manager) LogicalDevices() []LogicalDevice {
+func (m *Manager) LogicalDevices() ([]LogicalDevice, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return append([]LogicalDevice(nil), m.logical...)
+	if m.closed {
+		return nil, errClosed()
+	}
+	return slices.Clone(m.logical), nil
 }
 
 // Close gives every pool, every context and the driver back. While blocks are live it refuses with
-// FailedPrecondition and changes nothing, unless force is set. A second Close does nothing.
+// FailedPrecondition and changes nothing, unless force is set. A second Close does nothing. Any other error is what the driver
+// said; the Manager is closed all the same.
 func (m *Manager) Close(force bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,10 +106,17 @@ func (m *Manager) Close(force bool) error {
 	m.closed = true
 	err := closePools(m.driver, m.gpus)
 	m.gpus, m.logical, m.names = nil, nil, nil
-	if m.driver != nil {
-		err = errors.Join(err, m.driver.Close())
+	return errors.Join(err, closeDriver(m.driver))
+}
+
+func closeDriver(driver gpu.Driver) error {
+	if driver == nil {
+		return nil
 	}
-	return err
+	if err := driver.Close(); err != nil {
+		return driverError(err, "the GPU driver did not end well")
+	}
+	return nil
 }
 
 // liveLocked names the GPUs that have live blocks, with numbers; "" where none has.
@@ -190,6 +199,17 @@ func (m *Manager) notice(notices ...config.Notice) {
 	m.noticesMu.Lock()
 	defer m.noticesMu.Unlock()
 	m.notices = append(m.notices, notices...)
+}
+
+// readyLocked refuses what needs the logical devices as long as they are not there.
+func (m *Manager) readyLocked() error {
+	if m.closed {
+		return errClosed()
+	}
+	if !m.state.Initialized() {
+		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialised yet; call gpuconf.config.list_logical_devices() first")
+	}
+	return nil
 }
 
 func errClosed() error {

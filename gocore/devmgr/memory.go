@@ -24,10 +24,13 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	return block, nil
 }
 
-// Free gives a block back by its address alone, whichever logical GPU it is on.
+// Free gives a block back by its address alone, whichever logical GPU it is on. Freeing the zero block does nothing.
 func (m *Manager) Free(addr uint64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if addr == 0 && !m.closed {
+		return nil
+	}
 	p, err := m.ownerLocked(addr)
 	if err != nil {
 		return err
@@ -43,6 +46,9 @@ func (m *Manager) Free(addr uint64) error {
 func (m *Manager) FreeID(addr, id uint64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if addr == 0 && id == 0 && !m.closed {
+		return nil
+	}
 	p, err := m.ownerLocked(addr)
 	if err != nil {
 		return err
@@ -65,7 +71,8 @@ func (m *Manager) Frees(number int) (uint64, error) {
 	return p.frees.count.Load(), nil
 }
 
-// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout.
+// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. A Close ends it
+// with FailedPrecondition.
 func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) error {
 	m.mu.RLock()
 	p, err := m.poolLocked(number)
@@ -74,6 +81,9 @@ func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) er
 		return err
 	}
 	p.frees.wait(seen, timeout)
+	if m.Closed() {
+		return errClosed()
+	}
 	return nil
 }
 
@@ -117,8 +127,8 @@ func (m *Manager) copy(base, offset, bytes uint64, move func(gpu.Driver, int) er
 
 // poolLocked finds a logical GPU by number.
 func (m *Manager) poolLocked(number int) (*pool, error) {
-	if m.closed {
-		return nil, errClosed()
+	if err := m.readyLocked(); err != nil {
+		return nil, err
 	}
 	if number < 0 || number >= len(m.gpus) {
 		return nil, errNoGPU(shortName(number), len(m.gpus))

@@ -20,8 +20,8 @@ func (m *Manager) ResolveGPU(text string) (int, error) {
 
 // resolveLocked gives the number of a logical GPU, or -1 for another device, and its name.
 func (m *Manager) resolveLocked(text string) (number int, name string, err error) {
-	if m.closed {
-		return -1, "", errClosed()
+	if err := m.readyLocked(); err != nil {
+		return -1, "", err
 	}
 	i, err := devname.MatchMemoryDevice(m.names, text)
 	if err != nil {
@@ -105,16 +105,4 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err e
 		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d of %s is not running", id, shortName(number))
 	}
 	return p.bfc.Stats().BytesInUse, peak, nil
-}
-
-// Check walks every invariant of every pool.
-func (m *Manager) Check() error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, p := range m.gpus {
-		if err := p.bfc.Check(); err != nil {
-			return status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
-		}
-	}
-	return nil
 }

@@ -37,6 +37,9 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 	case bfc.TooLarge:
 		return "the request is larger than the whole limit"
 	case bfc.DeviceFull:
+		if !isOutOfMemory(oom.Err) {
+			return fmt.Sprintf("the GPU's driver failed to give memory that the limit allows (%v)", rootOf(oom.Err))
+		}
 		return fmt.Sprintf("the GPU has no more to give, though the limit would allow it (%v)", rootOf(oom.Err))
 	case bfc.Fragmented:
 		return "enough memory is free, but in pieces that are too small"
@@ -48,6 +51,9 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 func (p *pool) advice(oom *bfc.OutOfMemory) string {
 	switch oom.Cause {
 	case bfc.DeviceFull:
+		if !isOutOfMemory(oom.Err) {
+			return "The GPU may have memory left: this is a fault of it or of its driver, which ends with the process at best."
+		}
 		return "Free memory, or end the other programs on this GPU."
 	case bfc.Fragmented:
 		return fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\") for the pieces; allocate the largest buffers first, or raise the limit.", shortName(p.number))

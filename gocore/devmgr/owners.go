@@ -34,6 +34,14 @@ func (o *owners) find(addr uint64) *pool {
 	return regions[i].pool
 }
 
+// count is how many regions there are.
+func (o *owners) count() int {
+	if loaded := o.regions.Load(); loaded != nil {
+		return len(*loaded)
+	}
+	return 0
+}
+
 func (o *owners) add(start, bytes uint64, p *pool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

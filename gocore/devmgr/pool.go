@@ -49,11 +49,11 @@ func (u upstream) MemFree(addr uint64) error {
 func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.Env, collect bool) (*pool, error) {
 	device, _ := m.Details(planned.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
-		return nil, driverError(err, "GPU:%d: the context of %s could not be created", number, device.Name)
+		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
 	}
 	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device}
 	if err := m.fill(p, planned, env, collect); err != nil {
-		return nil, errors.Join(err, m.driver.ContextRelease(device.Ordinal))
+		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
 	return p, nil
 }
@@ -84,23 +84,35 @@ func (m *Manager) limit(device gpu.Device, planned config.PlannedDevice, env con
 	return limit, err
 }
 
-// closePools gives back every pool and its context, in the reverse order of their making.
+// closePools gives back every pool and its context, in the reverse order of their making. What fails doesn't keep the rest.
 func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
-		err = errors.Join(err, p.bfc.Close(), driver.ContextRelease(p.device.Ordinal))
-		p.frees.wake()
+		err = errors.Join(err, p.bfc.Close(), releaseContext(driver, p))
+		p.frees.freed() // its memory is free: who waits for that has waited long enough
 	}
 	return err
 }
 
+func releaseContext(driver gpu.Driver, p *pool) error {
+	if err := driver.ContextRelease(p.device.Ordinal); err != nil {
+		return driverError(err, "%s: the context of %s could not be released", shortName(p.number), p.device.Name)
+	}
+	return nil
+}
+
 // driverError wraps what the driver said into a kind that Python knows.
 func driverError(err error, format string, args ...any) error {
-	code := status.Unknown
-	var result gpu.Result
-	if errors.As(err, &result) && result == gpu.ErrorOutOfMemory {
-		code = status.ResourceExhausted
+	what := fmt.Sprintf(format, args...)
+	if isOutOfMemory(err) {
+		return status.Errorf(status.ResourceExhausted, "%s: the GPU is out of memory: %w", what, err)
 	}
-	return status.Errorf(code, "%s: %w", fmt.Sprintf(format, args...), err)
+	return status.Errorf(status.Unknown, "%s: %w", what, err)
+}
+
+// isOutOfMemory reports whether the driver said that there is no memory, rather than anything else.
+func isOutOfMemory(err error) bool {
+	var result gpu.Result
+	return errors.As(err, &result) && result == gpu.ErrorOutOfMemory
 }

@@ -11,9 +11,9 @@ const (
 // A thread's scope is kept as one word: the runtime's generation above, the number below. A reset can't reach the words of other
 // threads, so a word of an earlier generation counts as no scope.
 
-// SetScope makes a logical GPU the calling thread's scope.
-func SetScope(number int64) {
-	writeScope(int64(runtime.Shared().Generation())<<32 | int64(uint32(int32(number))))
+// SetScope makes a logical GPU of a generation of devices the calling thread's scope.
+func SetScope(generation uint32, number int64) {
+	writeScope(int64(generation)<<32 | int64(uint32(int32(number))))
 }
 
 // Scope gives the calling thread's scope.

@@ -8,7 +8,7 @@
 //	empty       no Manager: nothing was asked yet, or Reset was called
 //	enumerated  a Manager lists the physical devices
 //	initialised its logical devices exist
-//	broken      a panic was caught at the gate: every later call fails with Internal
+//	broken      a panic was caught at the gate: every later call that needs the devices fails with Internal
 //
 // # Locks
 //

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -98,7 +99,8 @@ func (r *Runtime) Reset() error {
 	return r.closeLocked()
 }
 
-// closeLocked empties the runtime. Memory in use makes it fail and change nothing.
+// closeLocked empties the runtime. Memory in use makes it fail and change nothing; what the driver says while it ends is
+// a notice, because the devices are gone all the same.
 func (r *Runtime) closeLocked() error {
 	m := r.manager.Load()
 	if m == nil {
@@ -111,7 +113,10 @@ func (r *Runtime) closeLocked() error {
 	r.generation.Add(1)
 	r.manager.Store(nil)
 	r.spec, r.notices = "", nil
-	return err // what the driver said while it ended
+	if err != nil {
+		r.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("the devices were given up, but not all went well: %v", err)}}
+	}
+	return nil
 }
 
 // DrainNotices hands out what a person may want to know, oldest first, once.
