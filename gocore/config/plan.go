@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpuconf/gocore/status"
 )
@@ -89,8 +90,8 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	}
 	if toUse := min(e.gpus, len(e.visibleGPUs)); toUse < len(e.virtual) { // N3
 		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d "+
-			"#virtual_devices: %d. An empty list of logical devices takes a GPU away: give %s at least one "+
-			"LogicalDeviceConfiguration, or hide it with set_visible_devices", toUse, len(e.virtual), s.emptyGPU(e))
+			"#virtual_devices: %d. An empty list of logical devices takes a GPU away: %s. Give it at least one "+
+			"LogicalDeviceConfiguration, or hide it with set_visible_devices", toUse, len(e.virtual), s.emptyGPUs(e))
 	}
 	ordinals := countOrdinals(e.virtual[0]) > 0
 	for i, items := range e.virtual {
@@ -133,13 +134,15 @@ func (s *State) checkPriorities(e evaluation, i int, items []LogicalConfig, gpu 
 
 func (s *State) visibleName(e evaluation, i int) string { return s.physical[e.visibleGPUs[i]].Name }
 
-func (s *State) emptyGPU(e evaluation) string {
+// emptyGPUs names the visible GPUs whose list of logical devices is empty.
+func (s *State) emptyGPUs(e evaluation) string {
+	var names []string
 	for _, index := range e.visibleGPUs {
 		if configs := s.logical[index]; configs != nil && len(configs.Items) == 0 {
-			return s.physical[index].Name
+			names = append(names, s.physical[index].Name)
 		}
 	}
-	return "the GPU"
+	return strings.Join(names, ", ")
 }
 
 func (s *State) planCPUs() []PlannedDevice {

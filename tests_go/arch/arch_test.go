@@ -1,0 +1,150 @@
+package arch_test
+
+import (
+	"errors"
+	"go/build"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/tests_go/arch"
+)
+
+// root is the module's folder.
+func root(t *testing.T) string {
+	folder, err := os.Getwd()
+	require.NoError(t, err)
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return folder
+		}
+		parent := filepath.Dir(folder)
+		require.NotEqual(t, folder, parent, "no go.mod above the test")
+		folder = parent
+	}
+}
+
+func tree(t *testing.T, folders ...string) []*arch.File {
+	files, err := arch.ReadTree(root(t), folders...)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	return files
+}
+
+// check runs a rule on every file and fails with all that is broken, a line each.
+func check(t *testing.T, files []*arch.File, rule func(*arch.File) []string) {
+	var broken []string
+	for _, file := range files {
+		broken = append(broken, rule(file)...)
+	}
+	if len(broken) > 0 {
+		require.Fail(t, "\n"+strings.Join(broken, "\n"))
+	}
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	check(t, tree(t, "gocore", "pybind"), arch.CheckImports)
+}
+
+func TestSourceKeepsTheRules(t *testing.T) {
+	check(t, tree(t, "gocore", "pybind"), arch.CheckSource)
+}
+
+func TestSourceIsFormatted(t *testing.T) {
+	check(t, tree(t, "gocore", "pybind", "tests_go"), arch.CheckFormat)
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	comments := map[string]string{}
+	for _, file := range tree(t, "gocore", "pybind") {
+		comments[file.Package()] += file.Syntax.Doc.Text()
+	}
+	for pkg, comment := range comments {
+		require.NotEmpty(t, comment, "%s has no package comment: begin its doc.go with the idea, states and invariants", pkg)
+	}
+}
+
+// Without cgo everything but the real drivers must still build, so a package with cgo needs a twin without.
+func TestEveryPackageBuildsWithoutCgo(t *testing.T) {
+	context := build.Default
+	context.CgoEnabled = false
+	folders := map[string]bool{}
+	for _, file := range tree(t, "gocore", "pybind") {
+		folders[filepath.Dir(file.Path)] = true
+	}
+	for folder := range folders {
+		_, err := context.ImportDir(filepath.Join(root(t), folder), 0)
+		var none *build.NoGoError
+		require.False(t, errors.As(err, &none), "%s: with CGO_ENABLED=0 no file is left: add a file for builds without cgo that "+
+			"offers the same names and answers Unimplemented", folder)
+		require.NoError(t, err)
+	}
+}
+
+// TestRulesBite gives each rule something to find, so that a rule that stopped working is noticed.
+func TestRulesBite(t *testing.T) {
+	for _, row := range []struct {
+		name, path, source string
+		want               []string // one part of each complaint, in order
+	}{
+		{"a fine file", "gocore/bfc/x.go", "package bfc\nimport \"gpuconf/gocore/status\"\nvar _ status.Code\n", nil},
+		{"upwards", "gocore/gpu/x.go", "package gpu\nimport _ \"gpuconf/gocore/devmgr\"\n",
+			[]string{"gpu -> gpuconf/gocore/devmgr: upwards from floor 1 to floor 3"}},
+		{"siblings", "gocore/sim/x.go", "package sim\nimport _ \"gpuconf/gocore/config\"\n",
+			[]string{"siblings never import each other"}},
+		{"the allocator meets a GPU", "gocore/bfc/x.go", "package bfc\nimport _ \"gpuconf/gocore/gpu\"\n",
+			[]string{"it sees no GPU"}},
+		{"the manager picks a driver", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/gocore/sim\"\n",
+			[]string{"take a gpu.Driver"}},
+		{"tests imported", "gocore/sim/x.go", "package sim\nimport _ \"gpuconf/tests_go/traces\"\n",
+			[]string{"not a package that others import"}},
+		{"a package without a floor", "gocore/utils/x.go", "package utils\n", []string{"package utils has no floor"}},
+		{"pybind imports all", "pybind/runtime/x.go",
+			"package runtime\nimport (\n_ \"gpuconf/gocore/sim\"\n_ \"gpuconf/gocore/bfc\"\n_ \"gpuconf/pybind/cabi\"\n)\n", nil},
+		{"nothing imports pybind", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/pybind/runtime\"\n",
+			[]string{"upwards from floor 3 to floor 5"}},
+		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n", []string{"from outside"}},
+		{"a dependency that is listed", "gocore/nvml/x.go", "package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
+		{"the world in a pure package", "gocore/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",
+			[]string{"it is pure"}},
+		{"cgo outside", "gocore/sim/x.go", "package sim\nimport \"C\"\n", []string{"cgo lives in"}},
+		{"cgo inside", "gocore/cuda/x.go", "package cuda\nimport \"C\"\n", nil},
+		{"unsafe without a name", "gocore/sim/x.go", "package sim\nimport \"unsafe\"\nvar _ unsafe.Pointer\n", []string{"_unsafe.go"}},
+		{"unsafe by name", "gocore/sim/x_unsafe.go", "package sim\nimport \"unsafe\"\nvar _ unsafe.Pointer\n", nil},
+		{"an internal folder", "gocore/bfc/internal/x.go", "package internal\n", []string{"has no floor", "use a plain folder"}},
+		{"printing", "pybind/x.go", "package pybind\nimport \"fmt\"\nfunc f() { fmt.Println(1); println(2) }\n",
+			[]string{"fmt.Println in pybind: Go never prints", "println in pybind"}},
+		{"printing under another name", "gocore/bfc/x.go", "package bfc\nimport p \"fmt\"\nfunc f() { p.Printf(\"\") }\n",
+			[]string{"fmt.Printf"}},
+		{"a method that is called Print", "gocore/bfc/x.go", "package bfc\nfunc f(fmt interface{ Print() }) { fmt.Print() }\n", nil},
+		{"logging", "gocore/devmgr/x.go", "package devmgr\nimport _ \"log\"\n", []string{"log in devmgr"}},
+		{"the environment", "gocore/devmgr/x.go", "package devmgr\nimport \"os\"\nvar _ = os.Getenv(\"X\")\n", []string{"config.Env"}},
+		{"sleeping", "gocore/devmgr/x.go", "package devmgr\nimport \"time\"\nfunc f() { time.Sleep(1) }\n", []string{"time.Sleep"}},
+		{"panic", "gocore/bfc/x.go", "package bfc\nfunc f() { panic(1) }\n", []string{"invariants.Check"}},
+		{"panic where it belongs", "gocore/invariants/x.go", "package invariants\nfunc f() { panic(1) }\n", nil},
+		{"recover", "gocore/bfc/x.go", "package bfc\nfunc f() { _ = recover() }\n", []string{"the gate"}},
+		{"a goroutine", "gocore/sim/x.go", "package sim\nfunc f() { go f() }\n", []string{"no goroutine below devmgr"}},
+		{"a goroutine above", "gocore/devmgr/x.go", "package devmgr\nfunc f() { go f() }\n", nil},
+		{"init", "gocore/sim/x.go", "package sim\nfunc init() {}\n", []string{"no work at import"}},
+		{"a finalizer", "gocore/bfc/x.go", "package bfc\nimport \"runtime\"\nvar _ = runtime.SetFinalizer\n", []string{"explicit Close"}},
+		{"unformatted", "gocore/bfc/x.go", "package bfc\nvar  x int\n", []string{"gofmt"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			file, err := arch.ParseFile(row.path, []byte(row.source))
+			require.NoError(t, err)
+			broken := slices.Concat(arch.CheckImports(file), arch.CheckSource(file))
+			if row.name == "unformatted" {
+				broken = append(broken, arch.CheckFormat(file)...)
+			}
+			require.Len(t, broken, len(row.want), "%q", broken)
+			for i, want := range row.want {
+				require.Contains(t, broken[i], want)
+				require.True(t, strings.HasPrefix(broken[i], row.path), broken[i])
+			}
+		})
+	}
+}

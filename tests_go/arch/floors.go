@@ -1,0 +1,108 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// floors are the packages from the bottom up. A package imports only from floors below its own; siblings never. Below
+// gocore a package is named after its folder; "pybind/..." is everything below pybind.
+var floors = []string{
+	0: "status invariants",
+	1: "gpu devname visible",
+	2: "cuda nvml sim cublas suballoc bfc config",
+	3: "devmgr",
+	4: "graph",
+	5: "pybind pybind/...",
+}
+
+// closed are the arrows that point downwards and are still forbidden, with the way round.
+var closed = []struct{ from, to, instead string }{
+	{"bfc config suballoc", "gpu devname visible",
+		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
+	{"devmgr graph", "cuda nvml sim cublas",
+		"take a gpu.Driver and let pybind/runtime pick the implementation"},
+}
+
+// outside are the packages from outside the module and the standard library, and who may import them. A
+// trailing "..." stands for all below.
+var outside = []struct{ by, path string }{
+	{"bfc sim suballoc cuda", "golang.org/x/sys/unix"},
+	{"nvml", "github.com/NVIDIA/go-nvml/..."},
+	{"sim graph", "gonum.org/v1/gonum/..."},
+	{"pybind", "github.com/go-python/gopy/gopyh"},
+}
+
+// pure are the packages that give the same answer to the same call: nothing from the world around reaches them.
+const pure = "status invariants gpu devname visible config"
+
+// worldly are the standard packages that a pure one does without.
+const worldly = "os os/... time sync sync/... runtime runtime/... syscall unsafe net net/... math/rand math/rand/... crypto/rand C"
+
+// floorOf gives the floor of a package, or -1.
+func floorOf(pkg string) int {
+	return slices.IndexFunc(floors, func(floor string) bool { return listed(floor, pkg) })
+}
+
+// listed reports whether a list of names and "name/..." patterns holds name.
+func listed(list, name string) bool {
+	return slices.ContainsFunc(strings.Fields(list), func(entry string) bool {
+		prefix, below := strings.CutSuffix(entry, "...")
+		return entry == name || below && strings.HasPrefix(name, prefix)
+	})
+}
+
+// CheckImports holds a file's imports to the floors and gives what it breaks.
+func CheckImports(f *File) (broken []string) {
+	pkg := f.Package()
+	if floorOf(pkg) < 0 {
+		return []string{fmt.Sprintf("%s: package %s has no floor: give it one in tests_go/arch/floors.go", f.Path, pkg)}
+	}
+	for _, imported := range slices.Sorted(maps.Values(f.Imports)) {
+		if remedy := checkArrow(pkg, imported); remedy != "" {
+			broken = append(broken, fmt.Sprintf("%s: %s -> %s: %s", f.Path, pkg, imported, remedy))
+		}
+	}
+	return broken
+}
+
+// checkArrow gives what to do about an import, "" if it is fine.
+func checkArrow(pkg, imported string) string {
+	local, inModule := strings.CutPrefix(imported, "gpuconf/")
+	switch {
+	case inModule:
+		return checkLocal(pkg, strings.TrimPrefix(local, "gocore/"))
+	case listed(pure, pkg) && listed(worldly, imported):
+		return "it is pure: take what it needs as an argument"
+	case imported == "C" || !strings.Contains(strings.Split(imported, "/")[0], "."):
+		return "" // the standard library; cgo has a rule of its own
+	}
+	for _, allowed := range outside {
+		if listed(allowed.by, pkg) && listed(allowed.path, imported) {
+			return ""
+		}
+	}
+	return "a dependency from outside: do without, or list it in tests_go/arch/floors.go with the reason in the commit"
+}
+
+func checkLocal(pkg, imported string) string {
+	from, to := floorOf(pkg), floorOf(imported)
+	if to < 0 {
+		return "not a package that others import: give it a floor in tests_go/arch/floors.go, or move what you need below"
+	}
+	for _, arrow := range closed {
+		if listed(arrow.from, pkg) && listed(arrow.to, imported) {
+			return arrow.instead
+		}
+	}
+	switch {
+	case from > to || from == to && listed(floors[len(floors)-1], pkg):
+		return "" // within pybind Go's own ban on cycles is enough
+	case from == to:
+		return fmt.Sprintf("both are on floor %d, and siblings never import each other: let the floor above connect them "+
+			"through an interface of the consumer's, or move what both need to a floor below", from)
+	}
+	return fmt.Sprintf("upwards from floor %d to floor %d: declare an interface down here and let %s implement it", from, to, imported)
+}

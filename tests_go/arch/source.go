@@ -1,0 +1,99 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// File is one Go source file of the module.
+type File struct {
+	Path    string // from the module's root, with slashes: "gocore/bfc/check.go"
+	Source  []byte
+	Syntax  *ast.File
+	Set     *token.FileSet
+	Imports map[string]string // local name -> import path
+}
+
+// Package is the file's package in the policy's words: "bfc" for gocore/bfc, "pybind/runtime" for pybind/runtime.
+func (f *File) Package() string {
+	return strings.TrimPrefix(filepath.ToSlash(filepath.Dir(f.Path)), "gocore/")
+}
+
+// ImportsC reports whether the file uses cgo.
+func (f *File) ImportsC() bool { return f.Imports["C"] == "C" }
+
+// ParseFile reads one file's source.
+func ParseFile(path string, source []byte) (*File, error) {
+	set := token.NewFileSet()
+	syntax, err := parser.ParseFile(set, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{Path: path, Source: source, Syntax: syntax, Set: set, Imports: map[string]string{}}
+	for _, spec := range syntax.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		name := imported[strings.LastIndex(imported, "/")+1:]
+		if spec.Name != nil && spec.Name.Name != "_" {
+			name = spec.Name.Name
+		}
+		f.Imports[name] = imported
+	}
+	return f, nil
+}
+
+// ReadTree reads the module's Go files below the given folders. Folders that Go leaves out (a leading "_" or ".",
+// testdata) and other modules are left out here too.
+func ReadTree(root string, folders ...string) ([]*File, error) {
+	var files []*File
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if entry.IsDir() {
+				if leftOut(path, entry.Name()) {
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if !strings.HasSuffix(path, ".go") {
+				return nil
+			}
+			source, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			relative, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			file, err := ParseFile(filepath.ToSlash(relative), source)
+			if err != nil {
+				return err
+			}
+			files = append(files, file)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+func leftOut(path, name string) bool {
+	if strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	return err == nil
+}
