@@ -6,14 +6,15 @@ import operator
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
 
 from . import _runtime, errors
 from ._native import core, loaded
 from ._types import LogicalDevice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any
 
 # One wait in Go; between two, Python looks for signals, so Ctrl-C works.
 _WAIT_MS = 50

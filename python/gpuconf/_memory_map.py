@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
 
 from ._humanbytes import human_bytes
 from ._memory_stats import device_name
 from ._native import core
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._types import LogicalDevice
 
 
-class Chunk(NamedTuple):
+class Chunk(namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
     """A piece of a region: a block that is in use, or free memory."""
+
+    __slots__ = ()
 
     address: int
     nbytes: int
@@ -21,16 +24,20 @@ class Chunk(NamedTuple):
     in_use: bool
 
 
-class Region(NamedTuple):
+class Region(namedtuple("Region", ["address", "nbytes", "chunks"])):
     """Memory that the pool has taken from the GPU in one piece. Its chunks cover it, in the order of their addresses."""
+
+    __slots__ = ()
 
     address: int
     nbytes: int
     chunks: tuple[Chunk, ...]
 
 
-class MemoryMap(NamedTuple):
+class MemoryMap(namedtuple("MemoryMap", ["device", "limit", "regions"])):
     """Everything that a pool holds, in the order of addresses. ``print`` draws it."""
+
+    __slots__ = ()
 
     device: str
     limit: int

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections import namedtuple
 
 from . import _runtime
 from ._native import core
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ._types import LogicalDevice
 
 
-class MemoryStats(NamedTuple):
+class MemoryStats(
+    namedtuple(
+        "MemoryStats",
+        [
+            "num_allocs",
+            "live_blocks",
+            "bytes_in_use",
+            "requested_bytes_in_use",
+            "peak_bytes_in_use",
+            "largest_alloc_size",
+            "bytes_limit",
+            "bytes_reserved",
+            "peak_bytes_reserved",
+            "largest_free_block_bytes",
+        ],
+    )
+):
     """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats``."""
+
+    __slots__ = ()
 
     num_allocs: int  # allocations since the last reset_memory_stats
     live_blocks: int  # allocations that were not freed yet

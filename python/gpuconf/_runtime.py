@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
 
 from . import errors
 from ._native import core
 from ._notices import publish
 from ._types import LogicalDevice, PhysicalDevice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 _lock = threading.RLock()
 generation = 0

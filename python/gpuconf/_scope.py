@@ -7,11 +7,14 @@ thread's stack of them; the logical GPU that the innermost one names is written 
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from . import _runtime, errors
 from ._native import core
 from ._types import LogicalDevice
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class _Current(threading.local):

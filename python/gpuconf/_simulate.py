@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from . import _buffer, _runtime, errors
 from ._native import core, loaded
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 

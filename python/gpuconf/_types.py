@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
-class PhysicalDevice(NamedTuple):
+class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
     """A device of the machine, as ``list_physical_devices`` names it.
 
     A device built by hand is as good as a listed one:
@@ -14,22 +18,32 @@ class PhysicalDevice(NamedTuple):
     PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')
     """
 
+    __slots__ = ()
+
     name: str
     device_type: str
 
 
-class LogicalDevice(NamedTuple):
+class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
     """A device that memory and operations can be put on, as ``list_logical_devices`` names it.
 
     >>> LogicalDevice("/device:GPU:0", "GPU").name
     '/device:GPU:0'
     """
 
+    __slots__ = ()
+
     name: str
     device_type: str
 
 
-class LogicalDeviceConfiguration(NamedTuple):
+class LogicalDeviceConfiguration(
+    namedtuple(
+        "LogicalDeviceConfiguration",
+        ["memory_limit", "experimental_priority", "experimental_device_ordinal"],
+        defaults=[None, None, None],
+    )
+):
     """What one logical device shall be; for ``set_logical_device_configuration``.
 
     ``memory_limit`` is in MiB and a hard limit; a fraction is cut off. ``experimental_priority`` is a CUDA stream priority
@@ -40,6 +54,8 @@ class LogicalDeviceConfiguration(NamedTuple):
     LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)
     """
 
-    memory_limit: Any = None
-    experimental_priority: Any = None
-    experimental_device_ordinal: Any = None
+    __slots__ = ()
+
+    memory_limit: Any
+    experimental_priority: Any
+    experimental_device_ordinal: Any

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 _WHY = "needs TensorFlow's distributed runtime; gpuconf configures the devices of one process"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from .. import _runtime, errors
 from .._native import core
 from .._types import LogicalDevice, PhysicalDevice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:

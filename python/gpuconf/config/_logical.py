@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 from .. import _runtime, errors
 from .._native import core
 from .._types import LogicalDeviceConfiguration, PhysicalDevice
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 # The very objects that were set, by position, for the getter.
 _objects: dict[int, Any] = {}

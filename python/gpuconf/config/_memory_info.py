@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from .. import _runtime
 from .._native import core
 
@@ -31,6 +29,8 @@ def get_memory_info(device: str) -> dict[str, int]:
 
 def get_memory_usage(device: str) -> int:
     """Tell the memory in use on a logical GPU, in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
+    import logging
+
     logging.getLogger("gpuconf").warning("get_memory_usage is deprecated: use get_memory_info(device)['current']")
     return get_memory_info(device)["current"]
 

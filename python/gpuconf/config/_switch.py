@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from .. import _runtime
 from .._native import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def get(name: str) -> Any:
     """The value of a setting. Some getters evaluate the whole configuration and raise what is wrong with it."""
+    import json
+
     _runtime.physical_devices()
     return json.loads(core.pybind_Setting(name))
 
 
 def put(name: str, value: Any) -> None:
     """Change a setting; None puts it back to its default."""
+    import json
+
     _runtime.physical_devices()
     core.pybind_SetSetting(name, json.dumps(value))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import _runtime, errors
 from . import _switch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]
 

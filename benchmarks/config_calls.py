@@ -1,0 +1,40 @@
+"""What a call from Python costs."""
+
+from __future__ import annotations
+
+import statistics
+import timeit
+
+import gpuconf as tf
+
+ROUNDS = 9
+NUMBER = 20_000
+
+CALLS = {
+    "`get_memory_info('GPU:0')`": ("tf.config.experimental.get_memory_info('GPU:0')", "<= 2 us"),
+    "`get_memory_growth(gpu)`": ("tf.config.experimental.get_memory_growth(gpu)", "<= 2 us"),
+    "`set_memory_growth(gpu, True)`, unchanged": ("tf.config.experimental.set_memory_growth(gpu, True)", "<= 2 us"),
+    "`list_physical_devices('GPU')`": ("tf.config.list_physical_devices('GPU')", "<= 2 us"),
+    "`list_logical_devices('GPU')`": ("tf.config.list_logical_devices('GPU')", "<= 2 us"),
+    "`get_visible_devices('GPU')`": ("tf.config.get_visible_devices('GPU')", "<= 2 us"),
+    "`get_logical_device_configuration(gpu)`": ("tf.config.get_logical_device_configuration(gpu)", "<= 2 us"),
+    "`get_soft_device_placement()`": ("tf.config.get_soft_device_placement()", "<= 2 us"),
+    "`with device('GPU:1'): pass`": ("\nwith tf.device('GPU:1'): pass", ""),
+    "`allocate(4096, 'GPU:0').free()`": ("tf.memory.allocate(4096, 'GPU:0').free()", ""),
+    "`len('abc')`, for scale": ("len('abc')", ""),
+}
+
+
+def measure() -> list[dict[str, str]]:
+    """Take turns between the calls; medians of microseconds."""
+    with tf.simulate("2xH100-80GB"):
+        gpu = tf.config.list_physical_devices("GPU")[0]
+        for each in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(each, True)
+        tf.config.list_logical_devices()
+        timers = {what: timeit.Timer(code, globals={"tf": tf, "gpu": gpu}) for what, (code, _) in CALLS.items()}
+        times: dict[str, list[float]] = {what: [] for what in CALLS}
+        for _ in range(ROUNDS):
+            for what, timer in timers.items():
+                times[what].append(timer.timeit(NUMBER) / NUMBER * 1e6)
+        return [{"what": what, "time": f"{statistics.median(times[what]):.2f} us", "goal": CALLS[what][1]} for what in CALLS]
