@@ -88,10 +88,10 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	if len(e.virtual) == 0 {
 		return nil
 	}
-	if toUse := min(e.gpus, len(e.visibleGPUs)); toUse < len(e.virtual) { // N3
+	if e.gpus < len(e.virtual) { // N3
 		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d "+
 			"#virtual_devices: %d. An empty list of logical devices takes a GPU away: %s. Give it at least one "+
-			"LogicalDeviceConfiguration, or hide it with set_visible_devices", toUse, len(e.virtual), s.emptyGPUs(e))
+			"LogicalDeviceConfiguration, or hide it with set_visible_devices", e.gpus, len(e.virtual), s.emptyGPUs(e))
 	}
 	ordinals := countOrdinals(e.virtual[0]) > 0
 	for i, items := range e.virtual {

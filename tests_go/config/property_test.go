@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -167,15 +168,14 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	require.NoError(t, s.SetIntraOpThreads(&threads))
 	s.SetSoftPlacement(&enabled)
 	require.NoError(t, s.SetOptimizerOptions(option))
-	copied := s.Clone()
-	before := s.Clone()
+	before := everything(t, s)
 
 	// Changing what was given, a list after the call too (case 69 with gpuconf's answer).
 	devices[1] = arg("g1")
 	configs.Items[0].Priority = nil
 	limit, priority, ordinal, threads, enabled = 99, 99, 99, 99, true
 	option["constant_folding"] = &threads
-	require.Equal(t, before, s)
+	require.Equal(t, before, everything(t, s))
 
 	// Changing what was got.
 	s.Physical()[0].Name = "changed"
@@ -187,15 +187,54 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	options, err := s.OptimizerOptions()
 	require.NoError(t, err)
 	options["remapping"] = 5
-	require.Equal(t, before, s)
+	require.Equal(t, before, everything(t, s))
 
 	// Changing a clone's original.
-	one := int64(1)
+	copied := s.Clone()
+	zero := int64(0)
 	require.NoError(t, s.SetVisible([]config.Arg{arg("c")}, nil))
 	require.NoError(t, s.SetGrowth(arg("g1"), 1, ""))
 	require.NoError(t, s.SetLogicalConfigs(arg("g0"), config.LogicalConfigs{}))
-	require.NoError(t, s.SetOptimizerOptions(map[string]*int64{"remapping": &one}))
-	require.Equal(t, before, copied)
+	require.NoError(t, s.SetIntraOpThreads(&zero))
+	require.NoError(t, s.SetOptimizerOptions(map[string]*int64{"remapping": &zero}))
+	s.SetSoftPlacement(nil)
+	require.NotEqual(t, before, everything(t, s))
+	require.Equal(t, before, everything(t, copied))
+}
+
+// everything writes down all that getters show.
+func everything(t *testing.T, s *config.State) string {
+	configs, err := s.LogicalConfigs(arg("g0"))
+	require.NoError(t, err)
+	growth, set, err := s.Growth(arg("g1"))
+	require.NoError(t, err)
+	soft, err := s.SoftPlacement(true)
+	require.NoError(t, err)
+	threads, err := s.IntraOpThreads()
+	require.NoError(t, err)
+	options, err := s.OptimizerOptions()
+	require.NoError(t, err)
+	return fmt.Sprintln(s.Physical(), s.Visible(), showConfigs(configs), growth, set, soft, threads, options)
+}
+
+// More entries than a sort that is not stable keeps in order by accident.
+func TestEqualOrdinalsKeepTheirOrder(t *testing.T) {
+	s := newSession("P2")
+	var configs config.LogicalConfigs
+	for i := range 40 {
+		limit, ordinal := float64(i+1), int64(-(i % 2))
+		configs.Items = append(configs.Items, config.LogicalConfig{MemoryLimitMiB: &limit, Ordinal: &ordinal})
+	}
+	require.NoError(t, s.state.SetLogicalConfigs(arg("g0"), configs))
+	plan, err := s.state.Plan(s.facts)
+	require.NoError(t, err)
+	for i, device := range plan.Devices[1:] {
+		want := uint64(2*i + 2) // first the odd positions, with ordinal -1
+		if i >= 20 {
+			want = uint64(2*(i-20) + 1)
+		}
+		require.Equal(t, want<<20, device.LimitBytes, device.Logical.Name)
+	}
 }
 
 func TestInitializingTwiceKeepsTheFirstOrigin(t *testing.T) {

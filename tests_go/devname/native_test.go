@@ -85,6 +85,7 @@ func TestMatching(t *testing.T) {
 		{"replicas differ", "/replica:1", "/replica:2", false, false},
 		{"tasks differ", "/task:1", "/task:2", false, false},
 		{"a type's case counts", "/device:gpu:0", "/device:GPU:0", false, false},
+		{"an id that only the pattern has", "/gpu:0", "/gpu:*", true, false},
 		{"a field that only the pattern has", "/job:a/gpu:0", "/gpu:0", true, false},
 	} {
 		a, b := full(t, row.a), full(t, row.b)
@@ -102,6 +103,7 @@ func TestMerging(t *testing.T) {
 		{"/gpu:*", "/gpu:3", "/device:GPU:3", "", "/device:GPU:3", ""},
 		{"/gpu:*", "/cpu:*", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:*'", "", ""},
 		{"/gpu:*", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:1'", "", ""},
+		{"/gpu:2", "/cpu:1", "", "Cannot merge devices with incompatible types: '/device:GPU:2' and '/device:CPU:1'", "", ""},
 		{"/device:GPU:1", "/device:GPU:2", "",
 			"Cannot merge devices with incompatible ids: '/device:GPU:1' and '/device:GPU:2'", "/device:GPU:*", ""},
 		{"/job:a", "/job:b", "", "Cannot merge devices with incompatible jobs: '/job:a' and '/job:b'",
@@ -122,7 +124,7 @@ func TestMerging(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err, "%s and %s", row.a, row.b)
-			require.Equal(t, way.want, merged.String(), "%s and %s", row.a, row.b)
+			require.Equal(t, full(t, way.want), merged, "%s and %s", row.a, row.b)
 		}
 	}
 }
