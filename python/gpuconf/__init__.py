@@ -17,7 +17,7 @@ from __future__ import annotations
 from . import compat, config, debugging, errors, memory
 from ._native import library_path
 from ._scope import current_scope, device
-from ._simulate import Simulation, reset, simulate
+from ._simulate import Simulation, reset, simulate, simulated
 
 __version__ = "0.1.0"
 
@@ -35,6 +35,7 @@ __all__ = [
     "memory",
     "reset",
     "simulate",
+    "simulated",
 ]
 
 

@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
+def simulated() -> str:
+    """Tell which machine is simulated, as :func:`simulate` takes it; "" where the GPUs are real, or none. Lists the devices.
+
+    >>> simulated()
+    '2xH100-80GB'
+    """
+    return _runtime.simulated()
+
+
 def reset() -> None:
     """Start over: forget the devices and the configuration, and give all memory of the pools back. For tests and notebooks.
 
@@ -49,7 +58,7 @@ class Simulation:
                 raise  # else the block's own error is the one to see
 
     def __repr__(self) -> str:
-        return f"gpuconf.simulate({self.spec!r})"
+        return f"gpuconf.simulate({self.spec or None!r})"
 
 
 def _choose(spec: str) -> str:

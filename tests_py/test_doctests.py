@@ -1,0 +1,35 @@
+"""The examples of all docstrings, and of README, print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import gpuconf
+import pytest
+
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def examples() -> list[doctest.DocTest]:
+    names = [gpuconf.__name__, *(m.name for m in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.") if not m.name.endswith("_gpuconf"))]
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [test for name in names for test in finder.find(importlib.import_module(name)) if test.examples]
+    return sorted(found, key=lambda test: test.name)
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
+def test_docstring(example: doctest.DocTest, two_gpus: None) -> None:
+    example.globs.update(gpuconf=gpuconf, allocate=gpuconf.memory.allocate)
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(example, clear_globs=False)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_readme() -> None:
+    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=FLAGS)
+    assert result.attempted > 5
+    assert result.failed == 0
