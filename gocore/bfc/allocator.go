@@ -74,7 +74,7 @@ func (a *Allocator) mapTables() (err error) {
 }
 
 func (a *Allocator) unmapTables() error {
-	err := errors.Join(unmapTable(a.index.slots), unmapTable(a.bins.tables), unmapTable(a.chunks.records))
+	err := errors.Join(unmapTable(a.index.slots), a.bins.unmap(), unmapTable(a.chunks.records))
 	a.index, a.bins, a.chunks = index{}, bins{}, chunkTable{}
 	return err
 }

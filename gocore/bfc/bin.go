@@ -1,6 +1,9 @@
 package bfc
 
-import "math/bits"
+import (
+	"errors"
+	"math/bits"
+)
 
 // Size classes. Below exactUnits (63.4 MiB, in units of 256 bytes) a class is one size. Above, there are 64 classes to a power of
 // two, in lists sorted by size, so that best fit stays exact. A device has room for few chunks that large, so these lists
@@ -37,33 +40,48 @@ type binTables struct {
 	nonEmpty bitmap
 }
 
-// bins holds the free chunks, in a list for each size class.
+// bins holds the free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
 type bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]
 	records []chunk     // the chunk table's
-	sorted  bool        // equal sizes are sorted by address
+	sorted  bool        // equal sizes are ordered by address
+	heap    addressHeap // of exact classes, if sorted
 }
 
-func newBins(records []chunk, sorted bool) (bins, error) {
-	tables, err := mapTable[binTables](1)
-	if err != nil {
-		return bins{}, err
+func newBins(records []chunk, sorted bool) (b bins, err error) {
+	b = bins{records: records, sorted: sorted}
+	if b.tables, err = mapTable[binTables](1); err != nil {
+		return b, err
 	}
-	return bins{tables: tables, t: &tables[0], records: records, sorted: sorted}, nil
+	b.t = &b.tables[0]
+	if sorted {
+		b.heap, err = newAddressHeap(records)
+	}
+	return b, err
 }
 
-// insert puts free chunk i into the list of its class.
+func (b *bins) unmap() error { return errors.Join(unmapTable(b.tables), unmapTable(b.heap.children)) }
+
+// heaped reports whether the class is a heap.
+func (b *bins) heaped(class uint32) bool { return b.sorted && exact(class) }
+
+// insert puts free chunk i into its class.
 func (b *bins) insert(i uint32) {
 	c := class(b.records[i].bytes)
-	if !b.t.nonEmpty.has(c) {
+	head := none
+	if b.t.nonEmpty.has(c) {
+		head = b.t.heads[c]
+	} else {
 		b.t.nonEmpty.set(c)
-		b.link(c, none, i, none)
+	}
+	if b.heaped(c) {
+		b.t.heads[c] = b.heap.insert(head, i)
 		return
 	}
-	before, after := none, b.t.heads[c]
-	if b.sorted || !exact(c) {
-		before, after = b.place(i, after)
+	before, after := none, head
+	if !exact(c) {
+		before, after = b.place(i, head)
 	}
 	b.link(c, before, i, after)
 }
@@ -94,9 +112,15 @@ func (b *bins) link(c, before, i, after uint32) {
 	}
 }
 
-// remove takes chunk i out of the list of its class.
+// remove takes chunk i out of its class.
 func (b *bins) remove(i uint32) {
 	r := &b.records[i]
+	if b.sorted {
+		if c := class(r.bytes); exact(c) {
+			b.setHead(c, b.heap.remove(b.t.heads[c], i))
+			return
+		}
+	}
 	if r.binNext != none {
 		b.records[r.binNext].binPrev = r.binPrev
 	}
@@ -104,12 +128,15 @@ func (b *bins) remove(i uint32) {
 		b.records[r.binPrev].binNext = r.binNext
 		return
 	}
-	c := class(r.bytes)
-	if r.binNext == none {
+	b.setHead(class(r.bytes), r.binNext)
+}
+
+func (b *bins) setHead(c, head uint32) {
+	if head == none {
 		b.t.nonEmpty.clear(c)
 		return
 	}
-	b.t.heads[c] = r.binNext
+	b.t.heads[c] = head
 }
 
 // bestFit gives the smallest free chunk of at least bytes, or none.
@@ -140,7 +167,7 @@ func (b *bins) firstAtLeast(c uint32, bytes uint64) uint32 {
 	return i
 }
 
-// lowest gives the one with the lowest address among the first few of the size of i that follow it in its list.
+// lowest gives the one with the lowest address among i, the first of its size, and the few that follow it.
 func (b *bins) lowest(i uint32) uint32 {
 	best, bytes := i, b.records[i].bytes
 	if b.sorted {

@@ -1,8 +1,6 @@
 package bfc
 
-import (
-	"gpuconf/gocore/status"
-)
+import "gpuconf/gocore/status"
 
 // Check walks every invariant of the package comment and gives an Internal error that names the first broken one by
 // number. It takes time in proportion to the number of chunks and holds the mutex.
@@ -14,7 +12,7 @@ func (a *Allocator) Check() error {
 	}
 	c := checker{a: a, records: a.chunks.records, state: make([]recordState, a.chunks.fresh), ids: make(map[uint64]bool)}
 	for _, check := range []func() error{
-		c.regions, c.chunks, c.summaries, c.lists, c.index, c.recycled, c.books,
+		c.regions, c.chunks, c.summaries, c.classes, c.index, c.recycled, c.books,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -30,7 +28,7 @@ const (
 	unseen recordState = iota
 	inRegionFree
 	inRegionLive
-	inList // and free in a region
+	inClass // and free in a region
 	unused
 )
 
@@ -42,6 +40,7 @@ type checker struct {
 	ids     map[uint64]bool
 
 	live, free     uint64 // chunks
+	listed         uint64 // free chunks found in classes
 	inUse, request uint64 // bytes
 	largestFree    uint64
 }
@@ -142,43 +141,77 @@ func (c *checker) summaries() error {
 	return nil
 }
 
-// lists checks invariant 5 and the first half of 6: a set bit with a chunk in its list for each, and every free chunk in one.
-func (c *checker) lists() error {
+// classes checks invariant 5 and the first half of 6: a set bit with chunks in its class for each, and every free chunk in one.
+func (c *checker) classes() error {
 	b := &c.a.bins
-	var listed uint64
 	for k := uint32(0); k < classCount; k++ {
 		if k = b.t.nonEmpty.next(k); k == noClass {
 			break
 		}
-		before := none
-		for i := b.t.heads[k]; i != none; i = c.records[i].binNext {
-			if err := c.listed(k, i, before); err != nil {
-				return err
-			}
-			listed++
-			before = i
-		}
-		if before == none {
+		head := b.t.heads[k]
+		if head == none {
 			return broken(6, "class %d is marked but empty", k)
 		}
+		walk := c.list
+		if b.heaped(k) {
+			walk = c.heap
+		}
+		if err := walk(k, head); err != nil {
+			return err
+		}
 	}
-	if listed != c.free {
-		return broken(5, "%d chunks are free, %d are in lists", c.free, listed)
+	if c.listed != c.free {
+		return broken(5, "%d chunks are free, %d are in classes", c.free, c.listed)
 	}
 	return nil
 }
 
-func (c *checker) listed(k, i, before uint32) error {
+func (c *checker) list(k, head uint32) error {
+	before := none
+	for i := head; i != none; i = c.records[i].binNext {
+		if err := c.member(k, i, before); err != nil {
+			return err
+		}
+		if before != none && c.a.bins.less(i, before) {
+			return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
+		}
+		before = i
+	}
+	return nil
+}
+
+// heap walks a heap; todo holds the chunks whose children are still to be seen.
+func (c *checker) heap(k, root uint32) error {
+	if err := c.member(k, root, none); err != nil {
+		return err
+	}
+	for todo := []uint32{root}; len(todo) > 0; {
+		parent := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		before := parent
+		for i := c.a.bins.heap.children[parent]; i != none; i = c.records[i].binNext {
+			if err := c.member(k, i, before); err != nil {
+				return err
+			}
+			if c.a.bins.less(i, parent) {
+				return broken(5, "chunk %d in the heap of class %d lies below its parent %d", i, k, parent)
+			}
+			before = i
+			todo = append(todo, i)
+		}
+	}
+	return nil
+}
+
+// member checks one chunk of class k that is linked behind before.
+func (c *checker) member(k, i, before uint32) error {
 	if i >= c.a.chunks.fresh || c.state[i] != inRegionFree {
-		return broken(5, "chunk %d in the list of class %d is not free, or in a list twice", i, k)
+		return broken(5, "chunk %d in class %d is not free, or in a class twice", i, k)
 	}
-	c.state[i] = inList
-	x := &c.records[i]
-	if x.binPrev != before || class(x.bytes) != k {
-		return broken(5, "chunk %d of %d bytes in the list of class %d comes after %d, not %d", i, x.bytes, k, x.binPrev, before)
-	}
-	if before != none && (c.a.bins.sorted || !exact(k)) && c.a.bins.less(i, before) {
-		return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
+	c.state[i] = inClass
+	c.listed++
+	if x := &c.records[i]; x.binPrev != before || class(x.bytes) != k {
+		return broken(5, "chunk %d of %d bytes in class %d comes after %d, not %d", i, x.bytes, k, x.binPrev, before)
 	}
 	return nil
 }

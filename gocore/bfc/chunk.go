@@ -58,7 +58,7 @@ func (t *chunkTable) roomAmongRecycled(n int) error {
 	}
 	if n > 0 {
 		return status.Errorf(status.ResourceExhausted,
-			"the table of chunks is full (%d entries): out of memory for the allocator's own books", len(t.records))
+			"the host is out of memory for more than the %d chunks of an allocator's table", len(t.records))
 	}
 	return nil
 }

@@ -16,8 +16,8 @@
 //
 // Free chunks hang in lists by size class (bin.go). Below 63 MiB a class is exactly one size, so the first class at
 // or above the request that is not empty holds the best fit; three levels of 64-bit words find it with at most five
-// loads (bitmap.go). Above, a class holds several sizes, and its list, which is short there, is sorted. Nothing
-// is searched that grows with the number of chunks, but the one list that the TensorFlow rule keeps sorted by address.
+// loads (bitmap.go). Above, a class holds several sizes, and its list, which is short there, is sorted. So no step
+// grows with the number of chunks. Under the TensorFlow rule a class of one size is a heap (heap.go): O(log n) in the mean.
 //
 // A block is found by its address in a hash table (index.go). Chunks are 40-byte records that name each other by number
 // (chunk.go). All tables are outside the Go heap (table_unsafe.go): the collector has nothing to scan, and an operation
@@ -36,9 +36,9 @@
 //  2. The chunks of a region, from its first one along next, cover it exactly; prev mirrors next; no link leaves the region.
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
 //  4. No two neighbours are both free.
-//  5. Every free chunk is in the list of its class exactly once, and nothing else is in a list. Lists of classes that hold
-//     several sizes are sorted by size; under the TensorFlow rule equal sizes are sorted by address.
-//  6. A class's bit is set if and only if its list is not empty; a bit of a summary if and only if the word below is not 0.
+//  5. Every free chunk is in its class exactly once, and nothing else is in a class. Classes that hold several sizes are lists
+//     sorted by size, and under the TensorFlow rule by address then; its other classes are heaps with the lowest address on top.
+//  6. A class's bit is set if and only if the class is not empty; a bit of a summary if and only if the word below is not 0.
 //  7. The index finds every live chunk under its address, and holds nothing else.
 //  8. Every chunk record is in exactly one region or on the list of unused records.
 //  9. The books are the sums over the chunks; no peak is below what it is the peak of.

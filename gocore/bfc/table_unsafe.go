@@ -17,21 +17,23 @@ func mapTable[T any](length int) ([]T, error) {
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, status.Errorf(status.ResourceExhausted,
-			"no host memory for an allocator's table of %d entries: %w", length, err)
+			"the host is out of memory for an allocator's table of %d entries: %w", length, err)
 	}
 	return unsafe.Slice((*T)(p), length), nil
 }
 
-// mapTableUpTo gives as many of length elements as the process may map, at least atLeast. Only processes under
-// a limit on address space (ulimit -v) or a strict overcommit policy get fewer.
+// mapTableUpTo gives length elements; a process under a limit on address space (ulimit -v) or a strict overcommit policy
+// gets fewer, at least atLeast: half of what it could map, so that something is left for everything else.
 func mapTableUpTo[T any](length, atLeast int) ([]T, error) {
-	for {
-		table, err := mapTable[T](length)
-		if err == nil || length <= atLeast {
-			return table, err
-		}
+	table, err := mapTable[T](length)
+	for err != nil && length > atLeast {
 		length = max(length/2, atLeast)
+		if table, err = mapTable[T](length); err == nil {
+			_ = unmapTable(table) // of a mapping just made: it cannot fail
+			return mapTable[T](max(length/2, atLeast))
+		}
 	}
+	return table, err
 }
 
 // unmapTable ends the table; nil is no table. No slice of it may be used afterwards.

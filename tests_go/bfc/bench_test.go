@@ -123,6 +123,16 @@ func BenchmarkSlope(b *testing.B) {
 	}
 }
 
+// BenchmarkEqualHoles is the price of many free chunks of one size.
+func BenchmarkEqualHoles(b *testing.B) {
+	for _, live := range []int{1_000, 100_000} {
+		trace := traces.Waves("", live, 200_000, 4<<10)
+		for _, c := range contenders()[:3] {
+			b.Run(fmt.Sprintf("%d-live/%s", live, c.name), func(b *testing.B) { benchmarkTrace(b, c, &trace) })
+		}
+	}
+}
+
 // BenchmarkHighWater reports how much address space each law needs; its time means nothing.
 func BenchmarkHighWater(b *testing.B) {
 	for _, trace := range traces.Laws()[1:] {

@@ -56,6 +56,26 @@ func Churn(name string, live, ops int, low, high uint64) Trace {
 	return b.trace(warm)
 }
 
+// Waves holds live blocks of one size, and frees half of them in random order before it allocates them anew: many equal holes.
+func Waves(name string, live, ops int, bytes uint64) Trace {
+	b := newBuilder(name, 5)
+	blocks := make([]uint32, live)
+	for i := range blocks {
+		blocks[i] = b.alloc(bytes)
+	}
+	warm := len(b.ops)
+	for len(b.ops) < warm+ops {
+		victims := b.random.Perm(live)[:live/2]
+		for _, i := range victims {
+			b.free(blocks[i])
+		}
+		for _, i := range victims {
+			blocks[i] = b.alloc(bytes)
+		}
+	}
+	return b.trace(warm)
+}
+
 func logUniform(random *rand.Rand, low, high uint64) uint64 {
 	lo, hi := math.Log(float64(low)), math.Log(float64(high))
 	return uint64(math.Exp(lo + (hi-lo)*random.Float64()))

@@ -1,0 +1,88 @@
+package bfc
+
+// addressHeap orders the free chunks of one size by address, for the TensorFlow rule: a pairing heap for each class. A
+// sorted list would do, but a program that frees many blocks of one size in random order would walk it at every step.
+//
+// In a heap, binNext is the next sibling, and binPrev the sibling before or, for the first child, the parent.
+// insert is O(1); remove is O(log n) in the mean over many calls.
+type addressHeap struct {
+	records  []chunk  // the chunk table's
+	children []uint32 // by chunk: its first child; nil but for the TensorFlow rule
+}
+
+func newAddressHeap(records []chunk) (addressHeap, error) {
+	children, err := mapTable[uint32](len(records))
+	return addressHeap{records: records, children: children}, err
+}
+
+// insert puts i into the heap under root (none: empty) and gives the new root.
+func (h *addressHeap) insert(root, i uint32) uint32 {
+	h.children[i] = none
+	h.records[i].binPrev, h.records[i].binNext = none, none
+	return h.meld(root, i)
+}
+
+// remove takes i out of the heap under root and gives the new root.
+func (h *addressHeap) remove(root, i uint32) uint32 {
+	below := h.combine(h.children[i])
+	h.children[i] = none
+	if i == root {
+		return below
+	}
+	before, after := h.records[i].binPrev, h.records[i].binNext
+	if h.children[before] == i {
+		h.children[before] = after
+	} else {
+		h.records[before].binNext = after
+	}
+	if after != none {
+		h.records[after].binPrev = before
+	}
+	return h.meld(root, below)
+}
+
+// meld makes one heap of two and gives its root; either may be empty.
+func (h *addressHeap) meld(x, y uint32) uint32 {
+	if x == none || y == none {
+		return x | y // the one that is there
+	}
+	if h.records[y].addr < h.records[x].addr {
+		x, y = y, x
+	}
+	first := h.children[x]
+	h.records[y].binPrev, h.records[y].binNext = x, first
+	if first != none {
+		h.records[first].binPrev = y
+	}
+	h.children[x] = y
+	return x
+}
+
+// combine makes one heap of a chain of siblings: it melds them by twos, and then the results from the last to the first.
+func (h *addressHeap) combine(first uint32) (root uint32) {
+	pairs := none // linked by binNext, last one first
+	for first != none {
+		x, y := first, h.records[first].binNext
+		first = none
+		if y != none {
+			first = h.records[y].binNext
+		}
+		pair := h.meld(h.alone(x), h.alone(y))
+		h.records[pair].binNext = pairs
+		pairs = pair
+	}
+	for pairs != none {
+		pair := pairs
+		pairs = h.records[pair].binNext
+		root = h.meld(root, h.alone(pair))
+	}
+	return root
+}
+
+// alone cuts i's links to parent and siblings.
+func (h *addressHeap) alone(i uint32) uint32 {
+	if i != none {
+		h.records[i].binPrev, h.records[i].binNext = none, none
+	}
+	return i
+}

@@ -1,0 +1,69 @@
+package bfc_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
+)
+
+// A process under a limit on address space (ulimit -v) gets shorter tables. When they are full, allocating fails
+// with an error that says so, and everything else goes on.
+func TestLittleAddressSpace(t *testing.T) {
+	if os.Getenv("BFC_LITTLE_ADDRESS_SPACE") != "" {
+		fillTables(t)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestLittleAddressSpace$")
+	child.Env = append(os.Environ(), "BFC_LITTLE_ADDRESS_SPACE=1", "GOGC=off")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func fillTables(t *testing.T) {
+	sub := suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40})
+	lift := limitAddressSpace(t, 64<<20)
+	a := newAllocator(t, sub, bfc.Options{})
+	blocks := make([]bfc.Block, 0, 100)
+	for {
+		block, err := a.Allocate(1)
+		if err != nil {
+			lift() // what follows is not about little space
+			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+			require.ErrorContains(t, err, "host is out of memory")
+			break
+		}
+		if len(blocks) < cap(blocks) {
+			blocks = append(blocks, block)
+		}
+	}
+	require.Len(t, blocks, cap(blocks))
+	require.NoError(t, a.Check())
+	for _, b := range blocks {
+		require.NoError(t, a.FreeID(b.Addr, b.ID))
+	}
+	require.NoError(t, a.Check())
+	allocate(t, a, 256) // the freed blocks were neighbours, so their records are there again
+}
+
+// limitAddressSpace leaves the process spare bytes more than it has mapped, until lift is called.
+func limitAddressSpace(t *testing.T, spare uint64) (lift func()) {
+	statm, err := os.ReadFile("/proc/self/statm")
+	require.NoError(t, err)
+	var pages uint64
+	_, err = fmt.Sscan(string(statm), &pages)
+	require.NoError(t, err)
+	var before unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_AS, &before))
+	low := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + spare, Max: before.Max}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &low))
+	return func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_AS, &before)) }
+}
