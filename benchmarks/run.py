@@ -1,0 +1,93 @@
+"""Measure everything and write docs/benchmarks.md.
+
+make bench
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import allocator, c_abi, config_calls, import_time  # noqa: E402
+
+PAGE = """# Benchmarks
+
+Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}.
+Load average {load} at the start. Figures within a table come from one run in which the contenders take turns; medians. The
+ratios are what counts: another machine has other nanoseconds.
+
+## Import
+
+{imports}
+
+## Calls from Python
+
+{calls}
+
+## The C symbols
+
+One thread; the loops are compiled C (`benchmarks/c_abi.c`). Each figure is one call.
+
+{abi}
+
+## The allocator's core
+
+ns for one allocation or one free, with lock, statistics and free by address, no C and no Python around it
+(`tests_go/bfc/bench_test.go`; the laws are in `tests_go/traces`). The tree is shaped like torch's caching allocator, a red-black tree
+by size and address; the list is the plain best fit that also serves the random tests as an oracle.
+
+{laws}
+
+The same churn (512 B to 1 MiB) with more and more live blocks:
+
+{slope}
+"""
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """A Markdown table."""
+    head = list(rows[0])
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row.values()) + " |" for row in rows)])
+
+
+def cpu() -> str:
+    """The processor's name."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def main() -> None:
+    facts = {
+        "date": datetime.date.today().isoformat(),
+        "cpu": cpu(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "go": subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip(),
+        "load": f"{os.getloadavg()[0]:.1f}",
+    }
+    print("import ...", flush=True)
+    facts["imports"] = table(import_time.measure())
+    print("calls from Python ...", flush=True)
+    facts["calls"] = table(config_calls.measure())
+    print("the C symbols ...", flush=True)
+    facts["abi"] = table(c_abi.measure())
+    print("the allocator's core ...", flush=True)
+    laws, slope = allocator.measure()
+    page = ROOT / "docs" / "benchmarks.md"
+    page.write_text(PAGE.format(**facts, laws=table(laws), slope=table(slope)))
+    print(f"\n{page.read_text()}\nwrote {page.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
