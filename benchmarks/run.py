@@ -40,7 +40,7 @@ One thread; the loops are compiled C (`benchmarks/c_abi.c`). Each figure is one 
 ## The allocator's core
 
 ns for one allocation or one free, with lock, statistics and free by address, no C and no Python around it
-(`tests_go/bfc/bench_test.go`; the laws are in `tests_go/traces`). The tree is shaped like torch's caching allocator, a red-black tree
+(`tests_go/bfc/bench_test.go`; the laws are in `tests_go/traces`). The tree is shaped like torch's caching allocator, red-black
 by size and address; the list is the plain best fit that also serves the random tests as an oracle.
 
 {laws}

@@ -1,4 +1,8 @@
-"""What the core has to say, into the logger ``gpuconf``. The core itself never prints."""
+"""What gpuconf has to say beside results and errors, into the logger ``gpuconf``. The core itself never prints.
+
+As a library's should, the logger has a handler that does nothing: a program that configures logging sees the notices, and
+standard error stays quiet in all others.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,16 @@ def publish() -> None:
     if told == "[]":
         return
     import json
+
+    for level, text in json.loads(told):
+        log(level, text)
+
+
+def log(level: str, text: str) -> None:
+    """Log one notice: ``"info"``, ``"warning"`` or ``"error"``."""
     import logging
 
     logger = logging.getLogger("gpuconf")
-    for level, text in json.loads(told):
-        logger.log(_LEVELS[level], "%s", text)
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    logger.log(_LEVELS[level], "%s", text)

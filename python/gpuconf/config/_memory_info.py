@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import _runtime
 from .._native import core
+from .._notices import log
 
 
 def _device(function: str, device: str) -> str:
@@ -29,9 +30,7 @@ def get_memory_info(device: str) -> dict[str, int]:
 
 def get_memory_usage(device: str) -> int:
     """Tell the memory in use on a logical GPU, in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
-    import logging
-
-    logging.getLogger("gpuconf").warning("get_memory_usage is deprecated: use get_memory_info(device)['current']")
+    log("warning", "get_memory_usage is deprecated: use get_memory_info(device)['current']")
     return get_memory_info(device)["current"]
 
 

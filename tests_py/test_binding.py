@@ -1,0 +1,16 @@
+"""The committed binding is what gopy makes of package pybind today."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_generated_code_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "pybind" / "generate.py", "--check"], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

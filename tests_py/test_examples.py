@@ -1,0 +1,74 @@
+"""The examples run, quietly, and print what they are there to show."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+
+SHOWN = {
+    "demo.py": [
+        "SIMULATED GPUs (2xH100-80GB)",
+        "taken 84,011,909,120 bytes",
+        "taken      2,097,152 bytes",
+        "Cannot set memory growth on device when virtual devices configured",
+        "read back         real bytes, in simulated memory",
+        "MemoryError: OOM when allocating 20.00MiB",
+        "▕████████········████████········████████········████████········▏",
+    ],
+    "two_tenants.py": [
+        "modest on GPU:0 got all it asked for; its peak was 160 MiB",
+        "greedy on GPU:1 was refused after 8 of 10 buffers",
+    ],
+    "wait_for_memory.py": ["8 jobs of 60 MiB ran under a limit of 100 MiB; the peak was 60 MiB"],
+    "which_machine.py": ["'2,0': Tesla T4, NVIDIA H100 80GB HBM3", "'1,-1,0': NVIDIA A100-SXM4-40GB", "'': no GPU"],
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWN)
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_script(name: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment | {"PYTHONIOENCODING": "utf-8"},
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in SHOWN[name]:
+        assert text in done.stdout
+
+
+def test_demo_on_a_machine_with_one_gpu_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "demo.py"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"GPUCONF_SIMULATE": "T4"},
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "needs two GPUs" in done.stderr
+
+
+def test_notebook() -> None:
+    notebook = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
+    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    outputs = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
+    assert "before 0, peak 7000320, after 5000192 bytes" in outputs
+    assert "reset is refused while device memory is in use" in outputs
+    assert "'1024'" in outputs
