@@ -1,0 +1,77 @@
+"""What the conformance tests have in common: TensorFlow's names, refusals, and how to see what a pool took."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import gpuconf as tf
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuconf.config import LogicalDevice, PhysicalDevice
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+# A pool's first region with memory growth; without growth it is the whole limit.
+FIRST_REGION = 2 * MIB
+
+# The limit of a GPU that has no explicit one: its memory less TensorFlow's reserve.
+H100_LIMIT = 84_011_909_120
+T4_LIMIT = 16 * GIB - 1050 * MIB
+
+TOO_LATE_VISIBLE = "Visible devices cannot be modified after being initialized"
+TOO_LATE_GROWTH = "Physical devices cannot be modified after being initialized"
+TOO_LATE_LOGICAL = "Virtual devices cannot be modified after being initialized"
+GROWTH_DIFFERS = "Memory growth cannot differ between GPU devices"
+
+L = tf.config.LogicalDeviceConfiguration
+PD = tf.config.PhysicalDevice
+
+
+@contextmanager
+def refused(kind: type[Exception], text: str) -> Iterator[None]:
+    """Expect one of gpuconf's errors that is also ``kind`` and whose text starts with TensorFlow's."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert isinstance(caught.value, tf.errors.GpuconfError), f"{type(caught.value).__name__} is none of gpuconf's errors"
+    assert str(caught.value).startswith(text)
+
+
+def cpu() -> PhysicalDevice:
+    """The machine's CPU."""
+    return tf.config.list_physical_devices("CPU")[0]
+
+
+def gpus() -> list[PhysicalDevice]:
+    """The machine's GPUs."""
+    return tf.config.list_physical_devices("GPU")
+
+
+def initialize() -> list[LogicalDevice]:
+    """Initialise the runtime, as any call that needs a logical device does."""
+    return tf.config.list_logical_devices()
+
+
+def names(devices: list[Any]) -> list[str]:
+    """The names of devices."""
+    return [d.name for d in devices]
+
+
+def logical_names(device_type: str | None = None) -> list[str]:
+    """The names of the logical devices."""
+    return names(tf.config.list_logical_devices(device_type))
+
+
+def limits() -> list[int]:
+    """The hard limit of each logical GPU."""
+    return [tf.memory.stats(d).bytes_limit for d in tf.config.list_logical_devices("GPU")]
+
+
+def reserved_by_first_allocation(device: str = "GPU:0") -> int:
+    """What the pool takes from the GPU for its first byte: FIRST_REGION if it grows, its whole limit if not."""
+    tf.memory.allocate(1, device).free()
+    return tf.memory.stats(device).bytes_reserved
