@@ -26,10 +26,18 @@ static pthread_key_t at_thread_exit; /* frees last_error */
 
 static void mark_child(void) { forked = 1; }
 
+/* Another library's destructor may free memory after this one, and then there must be no stale text. */
+static void end_thread(void *text)
+{
+	(void)text;
+	free(last_error);
+	last_error = NULL;
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	pthread_atfork(NULL, NULL, mark_child);
-	pthread_key_create(&at_thread_exit, free);
+	pthread_key_create(&at_thread_exit, end_thread);
 }
 
 static void forget_error(void)
