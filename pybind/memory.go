@@ -64,6 +64,17 @@ func FreeBlock(address int64, id int64) (done bool, err error) {
 	return true, m.FreeID(uint64(address), uint64(id))
 }
 
+// LimitBytes gives the most that a logical GPU can ever hand out.
+func LimitBytes(number int64) (bytes int64, err error) {
+	defer runtime.Gate(&err)
+	m, gpu, err := logicalGPU(number)
+	if err != nil {
+		return 0, err
+	}
+	limit, err := m.LimitBytes(gpu)
+	return int64(limit), err
+}
+
 // Frees counts the frees on a logical GPU, for WaitForFree.
 func Frees(number int64) (count int64, err error) {
 	defer runtime.Gate(&err)

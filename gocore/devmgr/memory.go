@@ -19,7 +19,7 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	}
 	block, err := p.bfc.Allocate(bytes)
 	if err != nil {
-		return bfc.Block{}, p.outOfMemory(bytes, err)
+		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 	}
 	return block, nil
 }
@@ -58,6 +58,17 @@ func (m *Manager) FreeID(addr, id uint64) error {
 	}
 	p.frees.freed()
 	return nil
+}
+
+// LimitBytes is the hard limit of a logical GPU.
+func (m *Manager) LimitBytes(number int) (uint64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return 0, err
+	}
+	return p.limitBytes, nil
 }
 
 // Frees counts the frees on a logical GPU so far; WaitForFree sleeps until there is one more, or for timeout.

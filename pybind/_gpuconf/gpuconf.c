@@ -156,6 +156,27 @@ PyObject * _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObj
 
 
 PyObject *
+_wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    retval = pybind_LimitBytes(number);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -721,6 +742,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_MemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_MemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryGrowth(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_Reset", (PyCFunction) _wrap__gpuconf_pybind_Reset, METH_NOARGS, "pybind_Reset()\n\n" },

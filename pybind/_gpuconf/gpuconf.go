@@ -274,6 +274,21 @@ func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_LimitBytes
+func pybind_LimitBytes(number C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LimitBytes(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_LogicalConfigured
 func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
