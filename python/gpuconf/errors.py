@@ -9,7 +9,7 @@ class                    is also a                raised when
 InvalidArgumentError     ValueError               an argument can't be right: an unknown device, a bad size
 InvalidTypeError         TypeError                an argument is of the wrong type
 FailedPreconditionError  RuntimeError             the call comes too late or too early
-ResourceExhaustedError   MemoryError              out of memory; also called ``OutOfMemoryError``
+ResourceExhaustedError   MemoryError              out of memory; also called ``OutOfMemoryError``, and torch's where torch is loaded
 NotFoundError            LookupError              something that was named is not there
 AlreadyExistsError       RuntimeError             something is there already
 UnavailableError         RuntimeError             a driver or library is missing, or too old
@@ -21,6 +21,8 @@ ForkedProcessError       RuntimeError             gpuconf was loaded before ``fo
 """
 
 from __future__ import annotations
+
+import sys
 
 __all__ = [
     "AlreadyExistsError",
@@ -141,5 +143,38 @@ _BY_CODE: dict[str, type[GpuconfError]] = {
 
 
 def from_code(code: str, message: str) -> GpuconfError:
-    """The error for a canonical code, as the Go core names it."""
-    return _BY_CODE.get(code, UnknownError)(message)
+    """The error for a canonical code, as the Go core names it. Out of memory is an error of torch too, where torch is loaded."""
+    cls = _BY_CODE.get(code, UnknownError)
+    if cls is ResourceExhaustedError:
+        theirs = _torch_out_of_memory()
+        if theirs is not None:
+            cls = _also(theirs)
+    return cls(message)
+
+
+def _torch_out_of_memory() -> type[Exception] | None:
+    """The class of torch, if torch is loaded and has one. Looked up in its namespace: nothing of torch runs or is imported."""
+    for module in ("torch", "torch.cuda"):  # in torch.cuda before torch 2.5
+        found = getattr(sys.modules.get(module), "__dict__", {}).get("OutOfMemoryError")
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    return None
+
+
+_with_torch: dict[type[Exception], type[ResourceExhaustedError]] = {}
+
+
+def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
+    """ResourceExhaustedError as a subclass of another library's class as well."""
+    if theirs not in _with_torch:
+        members = {
+            "__doc__": ResourceExhaustedError.__doc__,
+            "__module__": __name__,
+            # Pickled as a plain error: whoever reads it may have no torch.
+            "__reduce__": lambda self: (from_code, (self.code, str(self))),
+        }
+        try:
+            _with_torch[theirs] = type("ResourceExhaustedError", (ResourceExhaustedError, theirs), members)
+        except TypeError:  # no class can be both
+            _with_torch[theirs] = ResourceExhaustedError
+    return _with_torch[theirs]
