@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
 import operator
 import sys
 import time
 import weakref
 
 from . import _runtime, errors
-from ._native import core, loaded
+from ._native import core, keep, loaded
 from ._types import LogicalDevice
 
 TYPE_CHECKING = False
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
 # One wait in Go; between two, Python looks for signals, so Ctrl-C works.
 _WAIT_MS = 50
 
-_live: weakref.WeakSet[Buffer] = weakref.WeakSet()
+# The buffers that nobody has freed, by id. To pop one is to claim its memory: of two threads that free a buffer one gets it.
+_live: dict[int, weakref.ref[Buffer]] = {}
 _views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
 
@@ -44,21 +48,30 @@ class Buffer:
         self._id = block_id  # 0: nothing to free
         self._generation = _runtime.generation
         if block_id:
-            _live.add(self)
+            _live[id(self)] = weakref.ref(self)
 
     @property
     def freed(self) -> bool:
         """Whether the memory was given back."""
-        return self._id == 0 and self.nbytes != 0
+        return self.nbytes != 0 and (self._id == 0 or self._generation != _runtime.generation)
 
     def free(self) -> None:
-        """Give the memory back. A second call does nothing."""
-        block_id, self._id = self._id, 0
-        if block_id == 0:
-            return
-        _live.discard(self)
-        if self._generation == _runtime.generation:
-            core.pybind_FreeBlock(self.ptr, block_id)
+        """Give the memory back. A second call does nothing.
+
+        Raises ValueError where somebody has freed it by its address (``gpuconf_free``); the books don't change then.
+        """
+        if _live.pop(id(self), None) is not None:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        # The mark comes last: if Ctrl-C cuts this short, __del__ finds what is left to do.
+        try:
+            if self._generation == _runtime.generation:
+                core.pybind_FreeBlock(self.ptr, self._id)
+        except errors.InvalidArgumentError:
+            self._id = 0
+            raise
+        self._id = 0
 
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
         """Copy an object's bytes (anything with the buffer protocol, contiguous) into the memory at ``offset``.
@@ -69,7 +82,9 @@ class Buffer:
 
         self._check_live()
         with _hostmemory.readable(data) as (address, nbytes):
-            core.pybind_CopyFromHost(self.ptr, self._offset(offset, nbytes), address, nbytes)
+            start = self._offset(offset, nbytes)
+            if nbytes:
+                core.pybind_CopyFromHost(self.ptr, start, address, nbytes)
 
     def copy_to_host(self, out: Any = None, offset: int = 0) -> Any:
         """Copy the memory from ``offset`` on to the host.
@@ -84,7 +99,9 @@ class Buffer:
             start = self._offset(offset, 0)
             out = bytearray(self.nbytes - start)
         with _hostmemory.writable(out) as (address, nbytes):
-            core.pybind_CopyToHost(self.ptr, self._offset(offset, nbytes), address, nbytes)
+            start = self._offset(offset, nbytes)
+            if nbytes:
+                core.pybind_CopyToHost(self.ptr, start, address, nbytes)
         return out
 
     def view(self) -> memoryview:
@@ -94,18 +111,19 @@ class Buffer:
         """
         from . import _hostmemory
 
-        self._check_live()
-        if not _runtime.host_visible():
-            raise errors.UnimplementedError(
-                "view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()"
-            )
-        array = _hostmemory.array_at(self.ptr, self.nbytes)
-        key = id(array)
-        _views[key] = weakref.ref(array, lambda _: _views.pop(key, None))
+        with _runtime.unchanged():  # a reset comes before, and there is no view, or after, and sees it
+            self._check_live()
+            if not _runtime.host_visible():
+                raise errors.UnimplementedError(
+                    "view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()"
+                )
+            array = _hostmemory.array_at(self.ptr, self.nbytes)
+            key = id(array)
+            _views[key] = weakref.ref(array, functools.partial(_views.pop, key))
         return memoryview(array).cast("B")
 
     def _check_live(self) -> None:
-        if self.freed or self._generation != _runtime.generation:
+        if self.freed:
             raise errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
 
     def _offset(self, offset: int, nbytes: int) -> int:
@@ -114,14 +132,17 @@ class Buffer:
         except TypeError:
             raise errors.InvalidTypeError(f"offset must be an int, but got {type(offset).__name__}: {offset!r}") from None
         if start < 0 or start + nbytes > self.nbytes:
-            raise errors.InvalidArgumentError(f"{nbytes} bytes at offset {start} do not fit in a buffer of {self.nbytes} bytes")
+            raise errors.InvalidArgumentError(
+                f"{nbytes} bytes at offset {_shown(start)} do not fit in a buffer of {self.nbytes} bytes"
+            )
         return start
 
     def __enter__(self) -> Buffer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.free()
+        if loaded():  # else this is a forked child, and the memory is its parent's
+            self.free()
 
     def __repr__(self) -> str:
         where = "freed" if self.freed else f"at 0x{self.ptr:x}"
@@ -133,13 +154,19 @@ class Buffer:
             return
         import warnings
 
-        warnings.warn(f"{self!r} was dropped without free()", ResourceWarning, stacklevel=2, source=self)
-        self.free()
+        text = f"{self!r} was dropped without free()"
+        _live.pop(id(self), None)
+        try:
+            self._give_back()  # first: a warning may be an error
+        except errors.InvalidArgumentError:
+            return  # somebody has freed it by its address, or Ctrl-C has cut a free short
+        warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
 
 def live() -> list[str]:
     """What of this module is still in use, each as a line; for the refusal of ``reset``."""
-    lines = [repr(buffer) for buffer in _live if buffer._generation == _runtime.generation]
+    buffers = (ref() for ref in list(_live.values()))
+    lines = [repr(b) for b in buffers if b is not None and b._generation == _runtime.generation]
     if _views:
         lines.append(f"{len(_views)} view{'s' if len(_views) > 1 else ''} of device memory")
     return lines
@@ -151,23 +178,32 @@ def _size(nbytes: int) -> int:
     except TypeError:
         raise errors.InvalidTypeError(f"nbytes must be an int, but got {type(nbytes).__name__}: {nbytes!r}") from None
     if not 0 <= size < 2**63:
-        raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {size}")
+        raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {_shown(size)}")
     return size
+
+
+def _shown(number: int) -> str:
+    """A number for a message; Python doesn't print the very long ones."""
+    return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
 def _number(device: Any) -> int:
     """A logical GPU's number; -1 leaves it to the core, which knows the thread's scope."""
     if device is None:
         return -1
-    name = device.name if isinstance(device, LogicalDevice) else _runtime.check_text("device", device)
-    return core.pybind_ResolveGPU(name)
+    name = device.name if isinstance(device, LogicalDevice) else device
+    return core.pybind_ResolveGPU(_runtime.check_text("device", name))
 
 
 def _deadline(wait: float) -> float | None:
     try:
-        seconds = float(wait)
+        seconds = float(wait) if not isinstance(wait, (str, bytes, bytearray)) else None
+    except OverflowError:  # an int beyond all floats
+        seconds = math.inf if wait > 0 else -math.inf
     except (TypeError, ValueError):
-        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {wait!r}") from None
+        seconds = None
+    if seconds is None:
+        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {wait!r}")
     if not seconds >= 0:
         raise errors.InvalidArgumentError(f"wait must be at least 0 seconds, but got {seconds}")
     return time.monotonic() + seconds if seconds else None
@@ -190,21 +226,34 @@ def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float
     """
     size = _size(nbytes)
     deadline = _deadline(wait)
-    devices = _runtime.logical_devices("memory.allocate")
-    number = _number(device)
-    seen = core.pybind_Frees(number) if deadline is not None else 0
-    while True:
-        try:
-            told = core.pybind_Allocate(number, size)
-            break
-        except errors.ResourceExhaustedError:
-            if deadline is None or time.monotonic() >= deadline:
-                raise
-        remaining_ms = int(max(1.0, (deadline - time.monotonic()) * 1000))
-        seen = core.pybind_WaitForFree(number, seen, min(_WAIT_MS, remaining_ms))
-    ptr, block_id, position, noticed = map(int, told.split())
+    _runtime.logical_devices("memory.allocate")
+    receipt: list[str] = []
+    try:
+        _take(receipt, _number(device), size, deadline)
+        ptr, block_id, position, noticed = map(int, receipt[0].split())
+        # Asked for again, since another thread may have reset: with memory in use it can't any more.
+        buffer = Buffer(ptr, size, _runtime.logical_devices("memory.allocate")[position], block_id)
+    except BaseException:
+        if receipt:  # Ctrl-C came before the memory had an owner
+            ptr, block_id = map(int, receipt[0].split()[:2])
+            with contextlib.suppress(errors.InvalidArgumentError):  # or a buffer had it, and its __del__ was faster
+                core.pybind_FreeBlock(ptr, block_id)
+        raise
     if noticed:
         from ._notices import publish
 
         publish()
-    return Buffer(ptr, size, devices[position], block_id)
+    return buffer
+
+
+def _take(receipt: list[str], number: int, size: int, deadline: float | None) -> None:
+    """Allocate, and wait for a free as long as there is time."""
+    seen = core.pybind_Frees(number) if deadline is not None else 0
+    while True:
+        try:
+            return keep(receipt, core.pybind_Allocate, number, size)
+        except errors.ResourceExhaustedError:
+            if deadline is None or time.monotonic() >= deadline or size > core.pybind_LimitBytes(number):
+                raise  # what is larger than the whole limit never comes
+        remaining_ms = (deadline - time.monotonic()) * 1000
+        seen = core.pybind_WaitForFree(number, seen, int(min(_WAIT_MS, max(1.0, remaining_ms))))

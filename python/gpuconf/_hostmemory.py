@@ -34,10 +34,11 @@ class _PyBuffer(ctypes.Structure):
 _SIMPLE = 0  # PyBUF_SIMPLE: contiguous bytes
 _WRITABLE = 1  # PyBUF_WRITABLE
 
-_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+# By [], which makes an object of our own: the attribute is shared with everybody in the process who uses ctypes.
+_get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
 _get_buffer.restype = ctypes.c_int
-_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer = ctypes.pythonapi["PyBuffer_Release"]
 _release_buffer.argtypes = (ctypes.POINTER(_PyBuffer),)
 _release_buffer.restype = None
 

@@ -47,9 +47,11 @@ class Measurement:
         self.before = before
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         token, self._token = self._token, None
         if token is None or token[2] != _runtime.generation:
+            if kind is not None:
+                return  # the block's own error is the one to see
             raise errors.FailedPreconditionError("the runtime was reset during the measurement")
         self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
 

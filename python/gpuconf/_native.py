@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["core", "library_path", "loaded"]
+__all__ = ["core", "keep", "library_path", "loaded"]
 
 # "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
 _MARK = "\x1e"
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a buffer's __del__ or a signal handler may call the core while this thread loads it
 _loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
 _forked_from: int | None = None
 _loaded = False
+_path_told = False  # somebody may have opened the library without us
 
 
 def _translate(error: RuntimeError) -> Exception:
@@ -55,7 +56,21 @@ def _wrapped(raw: Callable[..., Any]) -> Callable[..., Any]:
             raise _translate(error) from None
 
     call.__name__ = raw.__name__
+    call.raw = raw  # type: ignore[attr-defined]
     return call
+
+
+def keep(receipt: list[Any], function: Callable[..., Any], *args: Any) -> None:
+    """Append what a function of ``core`` gives to ``receipt``, in one step of the interpreter.
+
+    A signal handler that raises (Ctrl-C does) can come between any two steps. What the core has handed out is in the receipt
+    by then, and whoever holds that can give it back.
+    """
+    raw = function.raw  # type: ignore[attr-defined]
+    try:
+        receipt.extend(map(raw, *((argument,) for argument in args)))
+    except RuntimeError as error:
+        raise _translate(error) from None
 
 
 class _Core:
@@ -79,10 +94,10 @@ def _load() -> Any:
         try:
             from . import _gpuconf
         except ImportError as error:
-            if not os.path.exists(library_path()):
+            if not os.path.exists(_path()):
                 _loader_pid = None
                 raise errors.UnavailableError(
-                    f"gpuconf's compiled core is missing ({library_path()}): install gpuconf with pip, which builds it"
+                    f"gpuconf's compiled core is missing ({_path()}): install gpuconf with pip, which builds it"
                 ) from error
             raise
         _loaded = True
@@ -96,14 +111,31 @@ def loaded() -> bool:
 
 def library_path() -> str:
     """Where the shared object is that holds the core and the C symbols of ``gpuconf.h``."""
+    global _path_told
+    _path_told = True
+    return _path()
+
+
+def _path() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_gpuconf.abi3.so")
+
+
+def _opened_without_us() -> bool:
+    """Whether the library is in this process although nobody called ``core``: a C caller has opened it by its path."""
+    if not _path_told:
+        return False
+    try:
+        with open("/proc/self/maps", "rb") as maps:
+            return os.fsencode(os.path.basename(_path())) in maps.read()
+    except OSError:
+        return False
 
 
 def _after_fork_in_child() -> None:
     global _lock, _forked_from
-    _lock = threading.Lock()  # another thread may have held it
-    if _loader_pid is not None:
-        _forked_from = _loader_pid
+    _lock = threading.RLock()  # another thread may have held it
+    if _forked_from is None and (_loader_pid is not None or _opened_without_us()):
+        _forked_from = _loader_pid or os.getppid()
         if not TYPE_CHECKING:
             vars(core).clear()  # the wrapped functions: from here on every access goes through __getattr__
 

@@ -1,7 +1,7 @@
 """The life of the runtime as Python sees it: enumerated, initialised, reset.
 
 Go holds the state. What is kept here are copies of what can't change until the next reset (the device lists), so that
-a call needn't fetch them again, and the caller's own objects that TensorFlow's getters give back. ``forget`` drops
+a call needn't fetch them again, and the caller's own objects that TensorFlow's getters give back. ``replace`` drops
 them all; whoever keeps such a copy elsewhere asks for ``generation``.
 """
 
@@ -19,7 +19,9 @@ from ._types import LogicalDevice, PhysicalDevice
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 _lock = threading.RLock()
 generation = 0
@@ -55,11 +57,13 @@ def _environment() -> str:
 
 def _caller(function: str) -> str:
     """The line outside gpuconf that led here, for the errors of later calls that come too late."""
-    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    package = os.path.dirname(__file__) + os.sep  # as it is: making it absolute fails in a folder that was deleted
     frame = sys._getframe(1)
-    while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(package):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} ({function})"
+    # A file's name may hold bytes that are no text.
+    path = frame.f_code.co_filename.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+    return f"{path}:{frame.f_lineno} ({function})"
 
 
 def physical_devices() -> list[PhysicalDevice]:
@@ -148,17 +152,31 @@ def full_name(name: str) -> str:
     return _full_names[name]
 
 
-def forget() -> None:
-    """Drop every copy, because Go's state is gone."""
-    global _physical, _logical, _simulated, _host_visible, generation
+def unchanged() -> threading.RLock:
+    """A lock: while a thread holds it, no other lists devices or resets."""
+    return _lock
+
+
+def replace(change: Callable[[], T]) -> T:
+    """Run what empties Go's state, and forget the copies of it, as one step for all threads.
+
+    In two steps, a thread could list the new devices in between, and what it got would be forgotten with the old.
+    """
     with _lock:
-        _physical = _logical = None
-        _simulated, _host_visible = "", False
-        _positions.clear()
-        _full_names.clear()
-        for clear in _on_forget:
-            clear()
-        generation += 1
+        changed = change()
+        _forget()
+        return changed
+
+
+def _forget() -> None:
+    global _physical, _logical, _simulated, _host_visible, generation
+    _physical = _logical = None
+    _simulated, _host_visible = "", False
+    _positions.clear()
+    _full_names.clear()
+    for clear in _on_forget:
+        clear()
+    generation += 1
 
 
 def _after_fork_in_child() -> None:

@@ -54,8 +54,11 @@ def _merge(outer: str, argument: str) -> str:
     return name
 
 
-class _DeviceScope:
-    """What ``gpuconf.device`` returns. It may be entered again and again, also inside itself."""
+class _DeviceScope(threading.local):
+    """What ``gpuconf.device`` returns. It may be entered again and again, also inside itself and in several threads.
+
+    Each thread has an ``_entered`` of its own.
+    """
 
     def __init__(self, device_name: Any) -> None:
         self._device_name = device_name

@@ -27,9 +27,12 @@ def reset() -> None:
     """
     if not loaded() and not _runtime.enumerated():
         return
-    _refuse_while_in_use("reset")
-    core.pybind_Reset()
-    _runtime.forget()
+
+    def change() -> None:
+        _refuse_while_in_use("reset")
+        core.pybind_Reset()
+
+    _runtime.replace(change)
 
 
 def _refuse_while_in_use(function: str) -> None:
@@ -62,10 +65,11 @@ class Simulation:
 
 
 def _choose(spec: str) -> str:
-    _refuse_while_in_use("simulate")
-    told = core.pybind_Simulate(spec)
-    _runtime.forget()
-    return told
+    def change() -> str:
+        _refuse_while_in_use("simulate")
+        return core.pybind_Simulate(spec)
+
+    return _runtime.replace(change)
 
 
 def simulate(spec: str | None) -> Simulation:
