@@ -18,6 +18,7 @@ const (
 	ErrorAlreadyMapped        Result = 208
 	ErrorNotMapped            Result = 211
 	ErrorInvalidHandle        Result = 400
+	ErrorNotReady             Result = 600
 	ErrorIllegalAddress       Result = 700
 	ErrorNotPermitted         Result = 800
 	ErrorNotSupported         Result = 801
@@ -37,6 +38,7 @@ var resultNames = map[Result]string{
 	ErrorAlreadyMapped:        "CUDA_ERROR_ALREADY_MAPPED",
 	ErrorNotMapped:            "CUDA_ERROR_NOT_MAPPED",
 	ErrorInvalidHandle:        "CUDA_ERROR_INVALID_HANDLE",
+	ErrorNotReady:             "CUDA_ERROR_NOT_READY",
 	ErrorIllegalAddress:       "CUDA_ERROR_ILLEGAL_ADDRESS",
 	ErrorNotPermitted:         "CUDA_ERROR_NOT_PERMITTED",
 	ErrorNotSupported:         "CUDA_ERROR_NOT_SUPPORTED",

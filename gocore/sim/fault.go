@@ -14,10 +14,10 @@ type Call struct {
 	Op      string // the method's name, such as "MemAlloc"
 	Index   int    // how many calls came before it
 	OpIndex int    // how many calls of the same Op came before it
-	Ordinal int    // the device, -1 for Devices
-	Bytes   uint64 // how much is allocated, copied or filled, else 0
+	Ordinal int    // the device, -1 for calls that name none
+	Bytes   uint64 // how much is allocated, reserved, mapped, copied or filled, else 0
 
-	// AllocatedBytes is the sum of all allocations that succeeded before, freed ones included.
+	// AllocatedBytes is the sum of all allocations of device memory that succeeded before, freed ones included.
 	AllocatedBytes uint64
 }
 
@@ -42,10 +42,11 @@ func Seeded(rate float64, seed uint64, result gpu.Result) Fault {
 	return func(Call) error { return failIf(random.Float64() < rate, result) }
 }
 
-// AfterBytes fails every MemAlloc that would bring the sum of all allocations above limit.
+// AfterBytes fails every MemAlloc and MemCreate that would bring the sum of all allocations above limit.
 func AfterBytes(limit uint64, result gpu.Result) Fault {
 	return func(c Call) error {
-		return failIf(c.Op == "MemAlloc" && (c.Bytes > limit || c.AllocatedBytes > limit-c.Bytes), result)
+		takes := c.Op == "MemAlloc" || c.Op == "MemCreate"
+		return failIf(takes && (c.Bytes > limit || c.AllocatedBytes > limit-c.Bytes), result)
 	}
 }
 
@@ -152,11 +153,16 @@ func (i *Injector) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) 
 	}
 	addr, err = i.upstream.MemAlloc(ordinal, bytes)
 	if err == nil {
-		i.mu.Lock()
-		i.allocatedBytes += bytes
-		i.mu.Unlock()
+		i.allocated(bytes)
 	}
 	return addr, err
+}
+
+// allocated adds to what Call.AllocatedBytes tells.
+func (i *Injector) allocated(bytes uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.allocatedBytes += bytes
 }
 
 // MemFree passes the call on.
@@ -181,6 +187,14 @@ func (i *Injector) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 		return err
 	}
 	return i.upstream.MemcpyDtoH(ordinal, dst, src)
+}
+
+// MemcpyDtoD passes the call on.
+func (i *Injector) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
+	if err := i.before("MemcpyDtoD", ordinal, bytes); err != nil {
+		return err
+	}
+	return i.upstream.MemcpyDtoD(ordinal, dst, src, bytes)
 }
 
 // MemsetD8 passes the call on.

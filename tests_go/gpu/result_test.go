@@ -23,6 +23,7 @@ func TestResultsAreCUDAs(t *testing.T) {
 		gpu.ErrorAlreadyMapped:        "CUDA_ERROR_ALREADY_MAPPED (208)",
 		gpu.ErrorNotMapped:            "CUDA_ERROR_NOT_MAPPED (211)",
 		gpu.ErrorInvalidHandle:        "CUDA_ERROR_INVALID_HANDLE (400)",
+		gpu.ErrorNotReady:             "CUDA_ERROR_NOT_READY (600)",
 		gpu.ErrorIllegalAddress:       "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
 		gpu.ErrorNotPermitted:         "CUDA_ERROR_NOT_PERMITTED (800)",
 		gpu.ErrorNotSupported:         "CUDA_ERROR_NOT_SUPPORTED (801)",
