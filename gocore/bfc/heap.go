@@ -25,7 +25,6 @@ func (h *addressHeap) insert(root, i uint32) uint32 {
 // remove takes i out of the heap under root and gives the new root.
 func (h *addressHeap) remove(root, i uint32) uint32 {
 	below := h.combine(h.children[i])
-	h.children[i] = none
 	if i == root {
 		return below
 	}

@@ -45,6 +45,7 @@ func TestPlacement(t *testing.T) {
 		"the exact hole before the large rest":      {layout: []uint64{256, 512, 256}, free: []int{1}, ask: 512, at: 256, bytes: 512, left: "0x400/64512"},
 		"the smallest hole that fits":               {layout: []uint64{1024, 256, 768, 256, 512, 256}, free: []int{0, 2, 4}, ask: 600, at: 1280, bytes: 768, left: "0x0/1024,0x900/512,0xc00/62464"},
 		"the lowest of equal holes":                 {layout: []uint64{256, 256, 256, 256, 256, 256}, free: []int{4, 0, 2}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/64000"},
+		"the lowest of four, freed first":           {layout: []uint64{256, 256, 256, 256, 256, 256, 256, 256}, free: []int{0, 2, 4, 6}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/256,0x800/63488"},
 		"neighbours join on both sides":             {layout: []uint64{256, 256, 256, 256}, free: []int{0, 2, 1}, ask: 768, at: 0, bytes: 768, left: "0x400/64512"},
 		"exact rule splits one unit off":            {layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 768, left: "0x300/256,0x500/64256"},
 		"TensorFlow's rule keeps a rest below half": {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 1024, left: "0x500/64256"},
@@ -96,6 +97,45 @@ func TestBestFitAmongLargeChunks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A chunk of the right class may still be too small.
+func TestLargeChunkThatIsTooSmall(t *testing.T) {
+	a := pool(t, 1<<40, bfc.Options{})
+	hole := allocate(t, a, 64*mib)
+	allocate(t, a, 256)
+	require.NoError(t, a.Free(hole.Addr))
+	require.Equal(t, hole.Addr+64*mib+256, allocate(t, a, 64*mib+256).Addr)
+	require.NoError(t, a.Check())
+}
+
+// Idle regions stay if giving them back would not make room.
+func TestIdleRegionsStayInVain(t *testing.T) {
+	device := fakedevice.New(1 << 30)
+	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 6 * mib, Growth: true})
+	a := newAllocator(t, sub, bfc.Options{GarbageCollect: true})
+	first := allocate(t, a, 2*mib)
+	allocate(t, a, 4*mib)
+	require.NoError(t, a.Free(first.Addr))
+	device.TakeCalls()
+	_, err := a.Allocate(2*mib + 256)
+	require.Equal(t, bfc.LimitReached, outOfMemory(t, err).Cause)
+	require.Empty(t, device.TakeCalls())
+}
+
+// The pool shrinks when the device has less to give than before; its peak stays.
+func TestPeakOfThePool(t *testing.T) {
+	device := fakedevice.New(1 << 30)
+	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 7 * mib, Growth: true})
+	a := newAllocator(t, sub, bfc.Options{GarbageCollect: true})
+	first, second := allocate(t, a, 2*mib), allocate(t, a, 4*mib)
+	require.NoError(t, a.Free(first.Addr))
+	require.NoError(t, a.Free(second.Addr))
+	device.CapacityBytes = 5*mib + 512<<10
+	allocate(t, a, 5*mib)
+	s := a.Stats()
+	require.Less(t, s.BytesReserved, uint64(6*mib))
+	require.Equal(t, uint64(6*mib), s.PeakBytesReserved)
 }
 
 func TestNoDuplicatesAmongManySizes(t *testing.T) {
@@ -234,6 +274,9 @@ func TestSizesNearTheEndOfArithmetic(t *testing.T) {
 					require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 					require.Equal(t, bytes, outOfMemory(t, err).Requested)
 					require.GreaterOrEqual(t, outOfMemory(t, err).Rounded, bytes)
+					if bytes > limit-limit%256 {
+						require.Equal(t, bfc.TooLarge, outOfMemory(t, err).Cause)
+					}
 				}
 				require.NoError(t, a.Check())
 			})
@@ -392,6 +435,7 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 			text: []string{"pieces that are too small", "free in the pool 7340032", "largest free piece 4194304"}},
 		"pieces and the rest of the limit too small": {limit: 8 * mib, capacity: 64 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, free: []int{0}, ask: 3 * mib, cause: bfc.Fragmented,
 			text: []string{"not yet reserved 2097152"}},
+		"the device refuses exactly what is left": {limit: 8 * mib, capacity: 2 * mib, growth: true, layout: []uint64{2 * mib}, ask: 6 * mib, cause: bfc.DeviceFull},
 		"the device is full": {limit: 64 * mib, capacity: 8 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, ask: 3 * mib, cause: bfc.DeviceFull,
 			text: []string{"the device is full", "limit allows it", "other users of the device"}},
 	}
