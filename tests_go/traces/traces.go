@@ -39,7 +39,7 @@ func HotPair() Trace {
 	return b.trace(0)
 }
 
-// Churn holds live blocks of log-uniform sizes and replaces random ones.
+// Churn holds live blocks of log-uniform sizes and replaces random ones. It is warm when as many were replaced as are live.
 func Churn(name string, live, ops int, low, high uint64) Trace {
 	b := newBuilder(name, 2)
 	var blocks []uint32
@@ -47,7 +47,7 @@ func Churn(name string, live, ops int, low, high uint64) Trace {
 	for range live {
 		blocks = append(blocks, b.alloc(size()))
 	}
-	warm := len(b.ops)
+	warm := 3 * live
 	for len(b.ops) < warm+ops {
 		i := b.random.IntN(len(blocks))
 		b.free(blocks[i])
