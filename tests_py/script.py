@@ -1,0 +1,60 @@
+"""Run a program in a process of its own, for what can't be tried in the process of the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+class Done(NamedTuple):
+    """How a program ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of the tests without what gpuconf, TensorFlow and CUDA read, plus changes."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "PYTEST_"))}
+    return {**kept, "PYTHONFAULTHANDLER": "", **(changes or {})}
+
+
+def run(
+    code: str,
+    *,
+    env: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+    cwd: Path | str | None = None,
+    stdin: str | None = None,
+    timeout: float = 30,
+) -> Done:
+    """Run Python code with this interpreter. A program that hangs is a failed test, by subprocess.TimeoutExpired."""
+    begin = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(env),
+        cwd=cwd,
+        input=stdin,
+        timeout=timeout,
+    )
+    return Done(done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+
+
+def run_well(code: str, **how: object) -> str:
+    """Run code that must end with code 0 and nothing on stderr; gives its stdout."""
+    done = run(code, **how)  # type: ignore[arg-type]
+    assert (done.code, done.stderr) == (0, ""), done
+    return done.stdout
