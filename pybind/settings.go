@@ -27,7 +27,12 @@ var settings = map[string]setting{
 	},
 	"device_policy": {
 		func(s *config.State) (any, error) { return s.DevicePolicy(), nil },
-		checked(func(s *config.State, policy *string) error { return s.SetDevicePolicy(policy, quoted(policy)) }),
+		checked(func(s *config.State, policy *devicePolicy) error {
+			if policy == nil {
+				return s.SetDevicePolicy(nil, "None")
+			}
+			return s.SetDevicePolicy(&policy.Name, policy.Repr)
+		}),
 	},
 	"intra_op_parallelism_threads": {
 		func(s *config.State) (any, error) { return s.IntraOpThreads() },
@@ -63,12 +68,10 @@ func decoded[T any](set func(*config.State, *T)) func(*config.State, string) err
 	return checked(func(s *config.State, value *T) error { set(s, value); return nil })
 }
 
-// quoted prints a string as Python's repr does in the common case.
-func quoted(text *string) string {
-	if text == nil {
-		return "None"
-	}
-	return "'" + *text + "'"
+// devicePolicy is a policy's name, "" for what is no string, and Python's repr() of what was given.
+type devicePolicy struct {
+	Name string `json:"name"`
+	Repr string `json:"repr"`
 }
 
 func findSetting(name string) (setting, error) {

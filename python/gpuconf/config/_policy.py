@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .. import errors
 from . import _switch
 
 
@@ -20,11 +19,11 @@ def set_device_policy(device_policy: str | None) -> None:
 
     Raises ValueError for anything else.
     """
-    if device_policy is not None and not isinstance(device_policy, str):
-        raise errors.InvalidArgumentError(
-            f"Invalid argument `device_policy`: {device_policy!r}. Use one of the four names, or None"
-        )
-    _switch.put("device_policy", device_policy)
+    if device_policy is None:
+        _switch.put("device_policy", None)
+        return
+    name = device_policy if isinstance(device_policy, str) else ""
+    _switch.put("device_policy", {"name": name, "repr": repr(device_policy)})
 
 
 def get_synchronous_execution() -> bool:

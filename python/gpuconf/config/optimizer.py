@@ -15,7 +15,7 @@ __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "s
 
 def get_jit() -> str:
     """Give back ``'autoclustering'`` or ``''``. Raises ValueError where the configuration contradicts itself."""
-    return str(_switch.get("jit"))
+    return "autoclustering" if _switch.get("jit") else ""
 
 
 def set_jit(enabled: bool | str) -> None:
