@@ -1,0 +1,3 @@
+"""The listings are no modules of the tests."""
+
+collect_ignore_glob = ["listings/*"]
