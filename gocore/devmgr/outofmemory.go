@@ -3,6 +3,7 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/status"
@@ -10,7 +11,7 @@ import (
 
 // outOfMemory tells a failed allocation to the person who ran into it. The first sentence is TensorFlow's as far as it goes;
 // then who holds what, and one next step. " out of memory" stands in it in these letters: other libraries look for them.
-func (p *pool) outOfMemory(bytes uint64, err error) error {
+func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	var oom *bfc.OutOfMemory
 	if !errors.As(err, &oom) {
 		return err
@@ -20,6 +21,9 @@ func (p *pool) outOfMemory(bytes uint64, err error) error {
 	text += fmt.Sprintf("\n  limit %s · in use %s in %s · reserved %s · largest free piece %s",
 		exactBytes(oom.Limit), exactBytes(oom.InUse), plural(p.bfc.Stats().LiveBlocks, "block"), exactBytes(oom.Reserved), exactBytes(oom.LargestFree))
 	text += "\n  on " + p.device.Name + ". " + p.advice(oom)
+	if oom.Cause == bfc.DeviceFull {
+		text += m.neighboursLocked(p)
+	}
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
 
@@ -46,6 +50,19 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 	default:
 		return "the limit is reached"
 	}
+}
+
+// neighboursLocked tells what the other logical GPUs of this process have taken of the same physical GPU; "" for nothing.
+func (m *Manager) neighboursLocked(p *pool) (text string) {
+	for _, other := range m.gpus {
+		if other == p || other.device.Ordinal != p.device.Ordinal {
+			continue
+		}
+		if s := other.bfc.Stats(); s.BytesReserved > 0 {
+			text += fmt.Sprintf(" %s has reserved %s of it and uses %s.", shortName(other.number), exactBytes(s.BytesReserved), exactBytes(s.BytesInUse))
+		}
+	}
+	return text
 }
 
 func (p *pool) advice(oom *bfc.OutOfMemory) string {
@@ -77,8 +94,8 @@ func rootOf(err error) error {
 
 // exactBytes is a size for people, with every byte where rounding hides some.
 func exactBytes(n uint64) string {
-	if n < 1024 {
+	if n < 1024 || n > math.MaxInt64 {
 		return plural(n, "byte")
 	}
-	return fmt.Sprintf("%s (%d bytes)", bfc.HumanBytes(int64(min(n, 1<<63-1))), n)
+	return fmt.Sprintf("%s (%d bytes)", bfc.HumanBytes(int64(n)), n)
 }

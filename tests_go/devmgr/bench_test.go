@@ -1,0 +1,62 @@
+package devmgr_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/suballoc"
+)
+
+// One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between
+// the first row and the others is what a Manager costs: its lock, the way from an address to its pool, and the count of frees.
+
+// device is a card as suballoc wants one.
+type device struct{ *sim.Machine }
+
+func (d device) MemAlloc(bytes uint64) (uint64, error) { return d.Machine.MemAlloc(0, bytes) }
+func (d device) MemFree(addr uint64) error             { return d.Machine.MemFree(0, addr) }
+
+func BenchmarkAllocateFree(b *testing.B) {
+	const limit = 1024
+	b.Run("bfc alone", func(b *testing.B) {
+		d := newDriver(b, "T4", sim.Options{})
+		require.NoError(b, d.machine.ContextRetain(0))
+		a, err := bfc.New(suballoc.NewRegions(device{d.machine}, suballoc.Options{LimitBytes: limit * mib}), bfc.Options{})
+		require.NoError(b, err)
+		defer func() { require.NoError(b, a.Close()) }()
+		pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return a.Allocate(bytes) }, a.Free)
+	})
+	for _, gpus := range []int{1, 4} {
+		b.Run(fmt.Sprintf("logical GPUs=%d", gpus), func(b *testing.B) {
+			limits := make([]float64, gpus)
+			for i := range limits {
+				limits[i] = limit
+			}
+			m, _ := initialized(b, "T4", sim.Options{}, nil, limits)
+			pairs(b, func(i int, bytes uint64) (bfc.Block, error) { return m.Allocate(i%gpus, bytes) }, m.Free)
+		})
+	}
+}
+
+func pairs(b *testing.B, allocate func(i int, bytes uint64) (bfc.Block, error), free func(addr uint64) error) {
+	for i := range 100 {
+		_, err := allocate(i, 4*kib)
+		require.NoError(b, err)
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		block, err := allocate(i, 64*kib)
+		if err == nil {
+			err = free(block.Addr)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}

@@ -1,0 +1,160 @@
+package devmgr_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// walk is one session in which the driver call number n fails, once. Every step that fails is tried again.
+type walk struct {
+	t      *testing.T
+	driver *driver
+	failed string // the method that was failed, "" while none was
+}
+
+func newWalk(t *testing.T, spec string, n int, result gpu.Result) *walk {
+	w := &walk{t: t, driver: openDriver(t, spec, sim.Options{})}
+	w.driver.SetFaults(func(c sim.Call) error {
+		if c.Index != n {
+			return nil
+		}
+		w.failed = c.Op
+		return result
+	})
+	return w
+}
+
+// step does something that must work at the second try at the latest.
+func (w *walk) step(name string, do func() error) {
+	w.t.Helper()
+	before := w.failed
+	err := do()
+	if err == nil {
+		return
+	}
+	require.NotEqual(w.t, before, w.failed, "%s: no call was failed, but: %v", name, err)
+	var kind *status.Error
+	require.True(w.t, errors.As(err, &kind), "%s: an error without a kind: %v", name, err)
+	require.NoError(w.t, do(), "%s: the second try, after: %v", name, err)
+}
+
+// session is the whole life of a Manager. It returns how many driver calls it took.
+func (w *walk) session(env config.Env) (calls int) {
+	t, d := w.t, w.driver
+	var m *devmgr.Manager
+	w.step("list", func() (err error) {
+		m, err = devmgr.New(d, env)
+		return err
+	})
+	require.NoError(t, splitGPU(m, 0, 8, 16))
+	w.step("initialize", func() error {
+		err := m.Initialize(env, "")
+		if err != nil && w.failed != "ContextRelease" {
+			d.requireNothingLeft(t)
+			require.False(t, m.Initialized())
+		}
+		return err
+	})
+	require.Len(t, logicalNames(t, m), 4)
+
+	addrs := make([]uint64, 6)
+	for i := range addrs {
+		w.step(fmt.Sprint("allocate ", i), func() error {
+			block, err := m.Allocate(i%3, mib)
+			addrs[i] = block.Addr
+			return err
+		})
+		require.NoError(t, m.Check())
+	}
+	sent, got := []byte("what was written"), make([]byte, 16)
+	w.step("write", func() error { return m.CopyFromHost(addrs[1], 100, sent) })
+	w.step("read", func() error { return m.CopyToHost(addrs[1], 100, got) })
+	require.Equal(t, sent, got)
+	for i, addr := range addrs {
+		w.step(fmt.Sprint("free ", i), func() error { return m.Free(addr) })
+		require.NoError(t, m.Check())
+	}
+	w.collect(m)
+	return w.close(m)
+}
+
+// collect allocates what needs the free regions to go back first. Memory that the GPU refused to take back stays counted.
+func (w *walk) collect(m *devmgr.Manager) {
+	bytes := 8 * mib
+	w.step("collect", func() error {
+		block, err := m.Allocate(0, bytes)
+		if err != nil {
+			require.NoError(w.t, m.Check())
+			if w.failed == "MemFree" {
+				bytes = 2 * mib
+			}
+			return err
+		}
+		return m.FreeID(block.Addr, block.ID)
+	})
+}
+
+// close ends the session. Only a context that the driver refused to release may stay.
+func (w *walk) close(m *devmgr.Manager) (calls int) {
+	t, d := w.t, w.driver
+	before := w.failed
+	w.step("close", func() error { return m.Close(false) })
+	require.True(t, m.Closed())
+	want := 0
+	if w.failed == "ContextRelease" && before == "" {
+		want = 1
+	}
+	allocations, retains := d.machine.Live()
+	require.Zero(t, allocations)
+	require.Equal(t, want, retains)
+	calls = d.Calls()
+	require.NoError(t, d.machine.Close())
+	return calls
+}
+
+func TestWalkOfFailures(t *testing.T) {
+	for _, result := range []gpu.Result{gpu.ErrorOutOfMemory, gpu.ErrorIllegalAddress} {
+		for _, growth := range []string{"true", "false"} {
+			t.Run(fmt.Sprint(result, " growth ", growth), func(t *testing.T) {
+				env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": growth}
+				failed := map[string]bool{}
+				for n := 0; ; n++ {
+					w := newWalk(t, "2xT4:1GiB", n, result)
+					calls := w.session(env)
+					failed[w.failed] = true
+					if w.failed == "" {
+						require.Equal(t, n, calls, "the walk ends behind the last call")
+						break
+					}
+				}
+				for _, op := range []string{"Devices", "ContextRetain", "MemGetInfo", "MemAlloc", "MemcpyHtoD", "MemcpyDtoH", "MemFree", "ContextRelease"} {
+					require.True(t, failed[op], "%s was never failed", op)
+				}
+			})
+		}
+	}
+}
+
+// Once a driver is lost nothing works any more, but it ends.
+func TestDriverThatFailsForGood(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
+	block := allocate(t, m, 0, 1)
+	d.SetFaults(sim.Seeded(1, 0, gpu.ErrorIllegalAddress))
+	err := m.CopyFromHost(block.Addr, 0, []byte{1})
+	requireCode(t, status.Unknown, err)
+	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
+	require.NoError(t, m.Free(block.Addr), "a free needs no driver")
+	require.Error(t, m.Close(false))
+	require.True(t, m.Closed())
+	d.SetFaults()
+	require.NoError(t, d.machine.ContextRelease(0))
+}

@@ -1,0 +1,104 @@
+package devmgr_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+func TestResolveGPU(t *testing.T) {
+	m, _ := initialized(t, "2xT4", sim.Options{}, nil)
+	for text, want := range map[string]int{
+		"GPU:0": 0, "GPU:1": 1, "/gpu:1": 1, "/device:GPU:0": 0, "/job:localhost/replica:0/task:0/device:GPU:1": 1,
+	} {
+		number, err := m.ResolveGPU(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, number, text)
+	}
+	for text, says := range map[string]string{
+		"":             "Multiple devices match the provided string ''",
+		"GPU":          "Failed parsing device name: 'GPU'",
+		"/device:GPU":  "Multiple devices match",
+		"GPU:2":        "No matching devices found for 'GPU:2' (there are CPU:0, GPU:0, GPU:1; a type's case counts)",
+		"gpu:0":        "No matching devices found",
+		"CPU:0":        "/device:CPU:0 has no memory pool: only GPUs have",
+		"a\x00b\xff\n": "Failed parsing device name",
+	} {
+		_, err := m.ResolveGPU(text)
+		requireCode(t, status.InvalidArgument, err)
+		require.ErrorContains(t, err, says, text)
+	}
+}
+
+func TestMemoryInfo(t *testing.T) {
+	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	info := func(device string) [2]uint64 {
+		current, peak, err := m.MemoryInfo(device)
+		require.NoError(t, err)
+		return [2]uint64{current, peak}
+	}
+	require.Equal(t, [2]uint64{0, 0}, info("GPU:0"))
+	small, large := allocate(t, m, 0, 1), allocate(t, m, 0, mib+1)
+	require.Equal(t, [2]uint64{mib + 512, mib + 512}, info("GPU:0"))
+	require.NoError(t, m.Free(large.Addr))
+	require.Equal(t, [2]uint64{256, mib + 512}, info("GPU:0"))
+	require.Equal(t, [2]uint64{0, 0}, info("GPU:1"), "the other logical GPU has books of its own")
+	require.NoError(t, m.ResetMemoryStats("GPU:0"))
+	require.Equal(t, [2]uint64{256, 256}, info("GPU:0"))
+	require.NoError(t, m.Free(small.Addr))
+	require.Equal(t, [2]uint64{0, 256}, info("GPU:0"))
+
+	_, _, err := m.MemoryInfo("CPU:0")
+	requireCode(t, status.InvalidArgument, err)
+	require.EqualError(t, err, "Allocator stats not available for device 'CPU:0'")
+	err = m.ResetMemoryStats("CPU:0")
+	requireCode(t, status.InvalidArgument, err)
+	require.EqualError(t, err, "Cannot reset memory stats for device 'CPU:0'")
+	requireCode(t, status.InvalidArgument, m.ResetMemoryStats("GPU:9"))
+}
+
+func TestMeasurementsOverlap(t *testing.T) {
+	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 10})
+	held := allocate(t, m, 0, mib)
+	outer, before, err := m.StartPeak(0)
+	require.NoError(t, err)
+	require.Equal(t, mib, before)
+	require.NoError(t, m.Free(allocate(t, m, 0, 4*mib).Addr))
+	inner, _, err := m.StartPeak(0)
+	require.NoError(t, err)
+	require.NoError(t, m.Free(allocate(t, m, 0, 2*mib).Addr))
+	require.NoError(t, m.Free(allocate(t, m, 1, 9*mib).Addr)) // of no concern here
+	require.NoError(t, m.ResetMemoryStats("GPU:0"))           // nor this
+	after, peak, err := m.StopPeak(0, inner)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{mib, 3 * mib}, []uint64{after, peak})
+	after, peak, err = m.StopPeak(0, outer)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{mib, 5 * mib}, []uint64{after, peak})
+	_, _, err = m.StopPeak(0, inner)
+	requireCode(t, status.InvalidArgument, err)
+	require.ErrorContains(t, err, "is not running")
+	require.NoError(t, m.Free(held.Addr))
+}
+
+func TestMemoryMap(t *testing.T) {
+	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	a := allocate(t, m, 1, 1000)
+	picture, name, limit, err := m.MemoryMap("/device:GPU:1")
+	require.NoError(t, err)
+	require.Equal(t, "GPU:1", name)
+	require.Equal(t, 20*mib, limit)
+	require.Len(t, picture.Regions, 1)
+	chunks := picture.Regions[0].Chunks
+	require.Len(t, chunks, 2)
+	require.Equal(t, a.Addr, chunks[0].Addr)
+	require.EqualValues(t, 1000, chunks[0].Requested)
+	require.Equal(t, 20*mib-1024, chunks[1].Bytes)
+	for _, device := range []string{"CPU:0", "GPU:7", "nonsense"} {
+		_, _, _, err = m.MemoryMap(device)
+		requireCode(t, status.InvalidArgument, err)
+	}
+}

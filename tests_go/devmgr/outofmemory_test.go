@@ -1,0 +1,143 @@
+package devmgr_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+func TestOutOfMemory(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		spec    string
+		opts    sim.Options
+		env     config.Env
+		limits  []float64
+		prepare func(t *testing.T, m *devmgr.Manager, d *driver)
+		ask     uint64
+		cause   bfc.Cause
+		want    string
+	}{
+		{
+			name: "limit reached", spec: "T4", limits: []float64{10},
+			prepare: func(t *testing.T, m *devmgr.Manager, _ *driver) {
+				allocate(t, m, 0, 4*mib)
+				allocate(t, m, 0, 3*mib)
+			},
+			ask: 4 * mib, cause: bfc.LimitReached,
+			want: "OOM when allocating 4.00MiB (4194304 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the limit is reached.\n" +
+				"  limit 10.00MiB (10485760 bytes) · in use 7.00MiB (7340032 bytes) in 2 blocks · reserved 10.00MiB (10485760 bytes) " +
+				"· largest free piece 3.00MiB (3145728 bytes)\n" +
+				"  on Tesla T4. Free memory, ask with wait= for another thread to do so, or give this logical GPU a larger memory_limit.",
+		},
+		{
+			name: "too large", spec: "T4", limits: []float64{10},
+			ask: 10*mib + 1, cause: bfc.TooLarge,
+			want: "OOM when allocating 10.00MiB (10485761 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the request is larger than the whole limit.\n" +
+				"  limit 10.00MiB (10485760 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4. Ask for less, or give this logical GPU a larger memory_limit.",
+		},
+		{
+			name: "huge", spec: "T4", limits: []float64{10}, ask: 1<<64 - 1, cause: bfc.TooLarge,
+			want: "OOM when allocating 18446744073709551615 bytes on /job:localhost/replica:0/task:0/device:GPU:0 by allocator " +
+				"GPU_0_bfc: out of memory, the request is larger than the whole limit.\n" +
+				"  limit 10.00MiB (10485760 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4. Ask for less, or give this logical GPU a larger memory_limit.",
+		},
+		{
+			name: "fragmented", spec: "T4", limits: []float64{8},
+			prepare: func(t *testing.T, m *devmgr.Manager, _ *driver) {
+				var blocks []uint64
+				for range 8 {
+					blocks = append(blocks, allocate(t, m, 0, mib).Addr)
+				}
+				for i := 0; i < 8; i += 2 {
+					require.NoError(t, m.Free(blocks[i]))
+				}
+			},
+			ask: 2 * mib, cause: bfc.Fragmented,
+			want: "OOM when allocating 2.00MiB (2097152 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, enough memory is free, but in pieces that are too small.\n" +
+				"  limit 8.00MiB (8388608 bytes) · in use 4.00MiB (4194304 bytes) in 4 blocks · reserved 8.00MiB (8388608 bytes) " +
+				"· largest free piece 1.00MiB (1048576 bytes)\n" +
+				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\") for the pieces; allocate the largest buffers first, or raise the limit.",
+		},
+		{
+			name: "another program has the GPU", spec: "T4:1GiB", opts: sim.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},
+			ask: 4 * mib, cause: bfc.DeviceFull,
+			want: "OOM when allocating 4.00MiB (4194304 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 100.00MiB (104857600 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4. Free memory, or end the other programs on this GPU.",
+		},
+		{
+			name: "two logical GPUs want more than there is", spec: "T4:100MiB", limits: []float64{60, 60},
+			prepare: func(t *testing.T, m *devmgr.Manager, d *driver) {
+				allocate(t, m, 1, mib)
+				require.Equal(t, 60*mib, d.taken(t, 0))
+			},
+			ask: 41 * mib, cause: bfc.DeviceFull,
+			want: "OOM when allocating 41.00MiB (42991616 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 60.00MiB (62914560 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4. Free memory, or end the other programs on this GPU. " +
+				"GPU:1 has reserved 60.00MiB (62914560 bytes) of it and uses 1.00MiB (1048576 bytes).",
+		},
+		{
+			name: "a GPU that is broken", spec: "T4", limits: []float64{100},
+			prepare: func(t *testing.T, _ *devmgr.Manager, d *driver) {
+				d.SetFaults(sim.Seeded(1, 0, gpu.ErrorIllegalAddress))
+			},
+			ask: mib, cause: bfc.DeviceFull,
+			want: "OOM when allocating 1.00MiB (1048576 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the GPU's driver failed to give memory that the limit allows (CUDA_ERROR_ILLEGAL_ADDRESS (700)).\n" +
+				"  limit 100.00MiB (104857600 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4. The GPU may have memory left: this is a fault of it or of its driver, which ends with the process at best.",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, d := initialized(t, row.spec, row.opts, row.env, row.limits)
+			if row.prepare != nil {
+				row.prepare(t, m, d)
+			}
+			before, taken := stats(t, m, "GPU:0"), d.taken(t, 0)
+			_, err := m.Allocate(0, row.ask)
+			requireCode(t, status.ResourceExhausted, err)
+			require.EqualError(t, err, row.want)
+			require.ErrorContains(t, err, " out of memory", "the letters that other libraries look for")
+			var cause *bfc.OutOfMemory
+			require.True(t, errors.As(err, &cause))
+			require.Equal(t, row.cause.String(), cause.Cause.String())
+			require.Equal(t, before, stats(t, m, "GPU:0"), "no figure has changed")
+			require.Equal(t, taken, d.taken(t, 0))
+			require.NoError(t, m.Check())
+			d.SetFaults()
+		})
+	}
+}
+
+// What fails for want of memory works once there is some.
+func TestOutOfMemoryPasses(t *testing.T) {
+	m, d := initialized(t, "T4:100MiB", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
+	block := allocate(t, m, 1, 70*mib)
+	_, err := m.Allocate(0, 40*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.NoError(t, m.Free(block.Addr))
+	_, err = m.Allocate(0, 40*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.ErrorContains(t, err, "GPU:1 has reserved 80.00MiB (83886080 bytes) of it and uses 0 bytes.")
+	require.Equal(t, 80*mib, d.taken(t, 0), "GPU:1 keeps its region, so the card has no room yet")
+
+	require.NoError(t, m.Free(allocate(t, m, 0, 10*mib).Addr))
+	require.NoError(t, m.Check())
+}
