@@ -12,5 +12,6 @@ require (
 
 require (
 	github.com/go-python/gopy v0.5.0
+	github.com/google/uuid v1.6.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 )

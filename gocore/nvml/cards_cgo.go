@@ -1,0 +1,86 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package nvml
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Cards lists the GPUs in NVML's order.
+func (m *monitor) Cards() ([]gpu.Card, error) {
+	leave, err := m.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	count, ret := m.lib.DeviceGetCount()
+	if err := failure(ret, "nvmlDeviceGetCount"); err != nil {
+		return nil, err
+	}
+	cards := make([]gpu.Card, count)
+	for index := range cards {
+		cards[index] = m.card(index)
+	}
+	return cards, nil
+}
+
+// card reads all that it can of one GPU.
+func (m *monitor) card(index int) gpu.Card {
+	card := gpu.Card{Index: index}
+	device, ret := m.lib.DeviceGetHandleByIndex(index)
+	if card.Err = failure(ret, fmt.Sprintf("nvmlDeviceGetHandleByIndex %d", index)); card.Err != nil {
+		return card
+	}
+	// read notes what could not be read. First comes what names the card in the messages that follow.
+	who := fmt.Sprintf("GPU %d", index)
+	read := func(ret nvml.Return, call string) bool {
+		err := failure(ret, call+" of "+who)
+		card.Err = errors.Join(card.Err, err)
+		return err == nil
+	}
+	card.UUID, ret = device.GetUUID()
+	if read(ret, "nvmlDeviceGetUUID") {
+		who = card.UUID
+	}
+	card.Name, ret = device.GetName()
+	read(ret, "nvmlDeviceGetName")
+	pci, ret := device.GetPciInfo()
+	if read(ret, "nvmlDeviceGetPciInfo") {
+		card.PCIBusID = busID(pci)
+	}
+	card.ComputeMajor, card.ComputeMinor, ret = device.GetCudaComputeCapability()
+	read(ret, "nvmlDeviceGetCudaComputeCapability")
+	card.MIG, ret = migMode(device)
+	read(ret, "nvmlDeviceGetMigMode")
+	if card.MIG == gpu.MIGOn {
+		var err error
+		card.Instances, err = instances(device, who)
+		card.Err = errors.Join(card.Err, err)
+	}
+	return card
+}
+
+// busID writes the address as CUDA does. NVML's own text has eight digits for the domain, its older one can't hold them.
+// A GPU is always function 0 of its device.
+func busID(pci nvml.PciInfo) string {
+	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
+}
+
+func migMode(device nvml.Device) (gpu.MIGMode, nvml.Return) {
+	current, _, ret := device.GetMigMode()
+	switch {
+	case status.CodeOf(failure(ret, "")) == status.Unimplemented:
+		return gpu.MIGAbsent, nvml.SUCCESS
+	case ret != nvml.SUCCESS:
+		return gpu.MIGUnknown, ret
+	case current == nvml.DEVICE_MIG_ENABLE:
+		return gpu.MIGOn, ret
+	}
+	return gpu.MIGOff, ret
+}

@@ -1,0 +1,14 @@
+//go:build !cgo || !linux || !(amd64 || arm64)
+
+package nvml
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Open fails: NVML is reached through C.
+func Open() (gpu.Monitor, error) {
+	return nil, status.Errorf(status.Unavailable,
+		"NVML is not available: gpuconf was built without cgo, or for another system than Linux on x86-64 or arm64")
+}

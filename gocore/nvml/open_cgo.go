@@ -1,0 +1,77 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package nvml
+
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "trampolines.h"
+import "C"
+
+import (
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// candidates are the names of the library, in the order in which they are tried. The loader finds the first wherever
+// a driver's package puts it; the others are where the loader doesn't look by itself: WSL's and NixOS's. libnvidia-ml.so
+// is not one of them: that is the toolkit's, which knows no GPU.
+var candidates = []string{
+	"libnvidia-ml.so.1",
+	"/usr/lib/wsl/lib/libnvidia-ml.so.1",
+	"/run/opengl-driver/lib/libnvidia-ml.so.1",
+}
+
+// library is what a process has once: the table of trampolines, and go-nvml's state, which lies in variables of its
+// package. Sharing one instance leaves it to go-nvml to count its users.
+var library struct {
+	sync.Mutex
+	instance nvml.Interface // nil until the table is filled
+}
+
+// Open loads NVML, starts it and gives a Monitor, to be closed by the caller. Without an error of kind Unavailable there is
+// an NVIDIA driver.
+func Open() (gpu.Monitor, error) {
+	instance, err := load()
+	if err != nil {
+		return nil, err
+	}
+	return Over(instance, thisHost())
+}
+
+// load fills the table from the first candidate that can be loaded. After a failure a later call tries again.
+func load() (nvml.Interface, error) {
+	library.Lock()
+	defer library.Unlock()
+	if library.instance != nil {
+		return library.instance, nil
+	}
+	var complaints []string
+	for _, path := range candidates {
+		complaint := fillTable(path)
+		if complaint == "" {
+			library.instance = nvml.New(nvml.WithLibraryPath(path))
+			return library.instance, nil
+		}
+		complaints = append(complaints, complaint)
+	}
+	return nil, status.Errorf(status.Unavailable, "NVML is not available (%s). The library comes with the NVIDIA driver. "+
+		"In a container it comes from the host: start the container with its GPUs, and with `utility` "+
+		"among NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
+}
+
+// fillTable gives the loader's complaint, or "".
+func fillTable(path string) string {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var complaint [1024]C.char
+	if C.trampolines_load(name, &complaint[0], C.size_t(len(complaint))) == 1 {
+		return ""
+	}
+	return C.GoString(&complaint[0])
+}

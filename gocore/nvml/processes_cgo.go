@@ -1,0 +1,99 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package nvml
+
+import (
+	"math"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+const (
+	bytesNotKnown = math.MaxUint64 // NVML_VALUE_NOT_AVAILABLE
+	noInstance    = math.MaxUint32 // where there is no MIG
+)
+
+// Processes lists who uses a card or an instance, in the order of NVML's lists: computing, computing through
+// the multi-process service, drawing. NVML lists a process that does two of these twice, with the same memory; here it is listed once.
+func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
+	leave, err := m.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	device, err := m.find(uuid)
+	if err != nil {
+		return nil, err
+	}
+	merged := processList{}
+	var unsupported error
+	told := false
+	for _, list := range []struct {
+		name string
+		get  func() ([]nvml.ProcessInfo, nvml.Return)
+	}{
+		{"nvmlDeviceGetComputeRunningProcesses", device.GetComputeRunningProcesses},
+		{"nvmlDeviceGetMPSComputeRunningProcesses", device.GetMPSComputeRunningProcesses},
+		{"nvmlDeviceGetGraphicsRunningProcesses", device.GetGraphicsRunningProcesses},
+	} {
+		infos, ret := list.get()
+		err := failure(ret, list.name+" of "+uuid)
+		switch {
+		case err == nil:
+			told = true
+			merged.add(infos)
+		case status.CodeOf(err) != status.Unimplemented:
+			return nil, err
+		case unsupported == nil:
+			unsupported = err
+		}
+	}
+	switch {
+	case !told:
+		return nil, unsupported
+	case len(merged.list) == 0 && m.host.WSL:
+		return nil, status.Errorf(status.Unimplemented, "under WSL the driver lists no processes, so nobody can tell who uses %s", uuid)
+	}
+	return merged.list, nil
+}
+
+// processList holds each process once for each instance that it uses.
+type processList struct {
+	list []gpu.Process
+}
+
+func (p *processList) add(infos []nvml.ProcessInfo) {
+	for _, info := range infos {
+		next := gpu.Process{
+			PID:               int(info.Pid),
+			GPUInstanceID:     instanceID(info.GpuInstanceId),
+			ComputeInstanceID: instanceID(info.ComputeInstanceId),
+		}
+		if info.UsedGpuMemory != bytesNotKnown {
+			next.UsedBytes, next.BytesKnown = info.UsedGpuMemory, true
+		}
+		p.merge(next)
+	}
+}
+
+func (p *processList) merge(next gpu.Process) {
+	for i := range p.list {
+		known := &p.list[i]
+		if known.PID == next.PID && known.GPUInstanceID == next.GPUInstanceID && known.ComputeInstanceID == next.ComputeInstanceID {
+			known.UsedBytes = max(known.UsedBytes, next.UsedBytes)
+			known.BytesKnown = known.BytesKnown || next.BytesKnown
+			return
+		}
+	}
+	p.list = append(p.list, next)
+}
+
+func instanceID(id uint32) int {
+	if id == noInstance {
+		return -1
+	}
+	return int(id)
+}

@@ -1,0 +1,34 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package nvml
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// System gives the driver's version, and CUDA's where the driver tells it.
+func (m *monitor) System() (gpu.System, error) {
+	leave, err := m.enter()
+	if err != nil {
+		return gpu.System{}, err
+	}
+	defer leave()
+	driver, ret := m.lib.SystemGetDriverVersion()
+	if err := failure(ret, "nvmlSystemGetDriverVersion"); err != nil {
+		return gpu.System{}, err
+	}
+	// Not _v2, which loads libcuda and fails where there is none.
+	cuda, ret := m.lib.SystemGetCudaDriverVersion()
+	if err := failure(ret, "nvmlSystemGetCudaDriverVersion"); status.CodeOf(err) == status.Unimplemented {
+		cuda = 0
+	} else if err != nil {
+		return gpu.System{}, err
+	}
+	return gpu.System{
+		DriverVersion: driver,
+		CUDAMajor:     cuda / 1000, // 12040 is 12.4
+		CUDAMinor:     cuda % 1000 / 10,
+		HostPIDs:      m.host.PIDNamespace,
+	}, nil
+}

@@ -1,0 +1,473 @@
+//go:build ignore
+
+/*
+ * A libnvidia-ml.so.1 for tests: the functions of NVML that list GPUs, over a machine that a text file describes.
+ *
+ * FAKE_NVML names the file, which nvmlInit reads anew. FAKE_NVML_LOG, where set, names a file that gets each call's name.
+ *
+ *     driver 550.54.15
+ *     cuda 12040
+ *     card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=1048576 NVIDIA H100 80GB HBM3
+ *     process 4711 bytes=1024 list=compute gi=-1 ci=-1
+ *     instance MIG-1 gi=1 ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb
+ *     fail nvmlDeviceGetMemoryInfo 3
+ *     fail nvmlDeviceGetName 15 GPU-1
+ *
+ * A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands
+ * for a place where nothing was created. A process belongs to the card above it; "bytes=-1" is memory that the driver doesn't know;
+ * its list is "compute", "mps" or "graphics". A call fails with the number given, for one UUID or for all.
+ *
+ * Compiled with FAKE_NVML_OLD it is the library of an old driver: first versions of functions only, no MIG, no
+ * multi-process service.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DEVICES 64
+#define MAX_INSTANCES 7
+#define MAX_PROCESSES 256
+#define MAX_FAILURES 64
+
+enum {
+	SUCCESS = 0,
+	UNINITIALIZED = 1,
+	INVALID_ARGUMENT = 2,
+	NOT_SUPPORTED = 3,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+};
+
+enum mig { MIG_NONE, MIG_OFF, MIG_ON };
+
+/* A card, or an instance of the card that parent names. */
+struct device {
+	char uuid[80], name[96];
+	int parent; /* -1: a card */
+	int place;  /* of an instance on its card */
+	int gi, ci;
+	unsigned domain, bus, slot;
+	int major, minor;
+	enum mig mig;
+	int places; /* of a card: used ones and holes */
+	unsigned long long total, used;
+};
+
+struct process {
+	int card;
+	unsigned pid;
+	unsigned long long bytes;
+	char list[16];
+	unsigned gi, ci;
+};
+
+struct failure {
+	char function[64], uuid[80];
+	int result;
+};
+
+static struct machine {
+	char driver[80];
+	int cuda;
+	int devices, processes, failures;
+	struct device device[MAX_DEVICES];
+	struct process process[MAX_PROCESSES];
+	struct failure failure[MAX_FAILURES];
+} machine;
+
+static int users;
+
+static void misread(const char *line)
+{
+	fprintf(stderr, "fake NVML: can't read the line: %s", line);
+	abort();
+}
+
+static void read_card(const char *line)
+{
+	struct device *card = &machine.device[machine.devices++];
+	char mig[8];
+	if (sscanf(line, "card %79s domain=%u bus=%u device=%u cc=%d.%d mig=%7s total=%llu used=%llu %95[^\n]", card->uuid,
+		   &card->domain, &card->bus, &card->slot, &card->major, &card->minor, mig, &card->total, &card->used,
+		   card->name) != 10)
+		misread(line);
+	card->parent = -1;
+	card->mig = strcmp(mig, "on") == 0 ? MIG_ON : strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
+}
+
+static int last_card(void)
+{
+	int last = machine.devices - 1;
+	return machine.device[last].parent < 0 ? last : machine.device[last].parent;
+}
+
+static void read_instance(const char *line)
+{
+	int parent = last_card();
+	struct device *instance = &machine.device[machine.devices++];
+	if (sscanf(line, "instance %79s gi=%d ci=%d total=%llu used=%llu %95[^\n]", instance->uuid, &instance->gi, &instance->ci,
+		   &instance->total, &instance->used, instance->name) != 6)
+		misread(line);
+	instance->parent = parent;
+	instance->place = machine.device[parent].places++;
+}
+
+static void read_process(const char *line)
+{
+	struct process *process = &machine.process[machine.processes++];
+	long long bytes;
+	int gi, ci;
+	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &process->pid, &bytes, process->list, &gi, &ci) != 5)
+		misread(line);
+	process->card = last_card();
+	process->bytes = (unsigned long long)bytes;
+	process->gi = (unsigned)gi;
+	process->ci = (unsigned)ci;
+}
+
+static void read_machine(void)
+{
+	memset(&machine, 0, sizeof machine);
+	const char *path = getenv("FAKE_NVML");
+	FILE *file = path == NULL ? NULL : fopen(path, "r");
+	char line[512];
+	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+		struct failure *failure = &machine.failure[machine.failures];
+		if (strncmp(line, "card ", 5) == 0)
+			read_card(line);
+		else if (strncmp(line, "instance ", 9) == 0)
+			read_instance(line);
+		else if (strncmp(line, "hole", 4) == 0)
+			machine.device[last_card()].places++;
+		else if (strncmp(line, "process ", 8) == 0)
+			read_process(line);
+		else if (sscanf(line, "fail %63s %d %79s", failure->function, &failure->result, failure->uuid) >= 2)
+			machine.failures++;
+		else if (sscanf(line, "driver %79s", machine.driver) != 1 && sscanf(line, "cuda %d", &machine.cuda) != 1)
+			misread(line);
+	}
+	if (file != NULL)
+		fclose(file);
+}
+
+static void note(const char *function)
+{
+	const char *path = getenv("FAKE_NVML_LOG");
+	FILE *file = path == NULL ? NULL : fopen(path, "a");
+	if (file == NULL)
+		return;
+	fprintf(file, "%s\n", function);
+	fclose(file);
+}
+
+/* What a call must answer before it looks at anything: 0 to go on. */
+static int begin(const char *function, const struct device *device)
+{
+	note(function);
+	if (users == 0)
+		return UNINITIALIZED;
+	for (int i = 0; i < machine.failures; i++) {
+		struct failure *failure = &machine.failure[i];
+		if (strcmp(failure->function, function) == 0 &&
+		    (failure->uuid[0] == '\0' || (device != NULL && strcmp(failure->uuid, device->uuid) == 0)))
+			return failure->result;
+	}
+	return SUCCESS;
+}
+
+#define BEGIN(device) \
+	do { \
+		int refused = begin(__func__, device); \
+		if (refused) \
+			return refused; \
+	} while (0)
+
+static int copy(char *out, unsigned size, const char *text)
+{
+	if (strlen(text) + 1 > size)
+		return INSUFFICIENT_SIZE;
+	strcpy(out, text);
+	return SUCCESS;
+}
+
+static int start(const char *function)
+{
+	if (users == 0)
+		read_machine();
+	users++;
+	int refused = begin(function, NULL);
+	if (refused)
+		users--;
+	return refused;
+}
+
+const char *nvmlErrorString(int result)
+{
+	static __thread char text[40];
+	snprintf(text, sizeof text, "the fake's error %d", result);
+	return text;
+}
+
+int nvmlInit(void) { return start(__func__); }
+
+int nvmlShutdown(void)
+{
+	BEGIN(NULL);
+	users--;
+	return SUCCESS;
+}
+
+int nvmlSystemGetDriverVersion(char *version, unsigned size)
+{
+	BEGIN(NULL);
+	return copy(version, size, machine.driver);
+}
+
+int nvmlSystemGetCudaDriverVersion(int *version)
+{
+	BEGIN(NULL);
+	*version = machine.cuda;
+	return SUCCESS;
+}
+
+static int count(unsigned *cards)
+{
+	*cards = 0;
+	for (int i = 0; i < machine.devices; i++)
+		*cards += machine.device[i].parent < 0;
+	return SUCCESS;
+}
+
+static int by_index(unsigned index, struct device **found)
+{
+	for (int i = 0; i < machine.devices; i++)
+		if (machine.device[i].parent < 0 && index-- == 0) {
+			*found = &machine.device[i];
+			return SUCCESS;
+		}
+	return INVALID_ARGUMENT;
+}
+
+int nvmlDeviceGetCount(unsigned *cards)
+{
+	BEGIN(NULL);
+	return count(cards);
+}
+
+int nvmlDeviceGetHandleByIndex(unsigned index, struct device **found)
+{
+	struct device *device = NULL;
+	by_index(index, &device);
+	BEGIN(device);
+	return by_index(index, found);
+}
+
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found)
+{
+	BEGIN(NULL);
+	if (strncmp(uuid, "GPU-", 4) != 0 && strncmp(uuid, "MIG-", 4) != 0)
+		return INVALID_ARGUMENT;
+	for (int i = 0; i < machine.devices; i++)
+		if (strcmp(machine.device[i].uuid, uuid) == 0) {
+			*found = &machine.device[i];
+			return SUCCESS;
+		}
+	return NOT_FOUND;
+}
+
+int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned size)
+{
+	BEGIN(device);
+	return copy(uuid, size, device->uuid);
+}
+
+int nvmlDeviceGetName(struct device *device, char *name, unsigned size)
+{
+	BEGIN(device);
+	return copy(name, size, device->name);
+}
+
+int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor)
+{
+	BEGIN(device);
+	*major = device->major;
+	*minor = device->minor;
+	return SUCCESS;
+}
+
+struct memory {
+	unsigned long long total, free, used;
+};
+
+int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
+{
+	BEGIN(device);
+	memory->total = device->total;
+	memory->used = device->used;
+	memory->free = device->total - device->used;
+	return SUCCESS;
+}
+
+struct pci {
+	char bus_id_legacy[16];
+	unsigned domain, bus, device, device_id, subsystem;
+#ifndef FAKE_NVML_OLD
+	char bus_id[32];
+#endif
+};
+
+static int pci(const struct device *device, struct pci *out)
+{
+	memset(out, 0, sizeof *out);
+	out->domain = device->domain;
+	out->bus = device->bus;
+	out->device = device->slot;
+#ifndef FAKE_NVML_OLD
+	snprintf(out->bus_id, sizeof out->bus_id, "%08X:%02X:%02X.0", device->domain, device->bus, device->slot);
+#endif
+	return SUCCESS;
+}
+
+struct info_v1 {
+	unsigned pid;
+	unsigned long long bytes;
+};
+
+struct info {
+	unsigned pid;
+	unsigned long long bytes;
+	unsigned gi, ci;
+};
+
+static int runs_on(const struct process *process, const struct device *device)
+{
+	int on_card = process->card == device - machine.device;
+	int on_instance = device->parent == process->card && device->gi == (int)process->gi && device->ci == (int)process->ci;
+	return device->parent < 0 ? on_card : on_instance;
+}
+
+/* Fills infos of `size` bytes each; what doesn't fit is counted all the same. */
+static int processes(const struct device *device, const char *list, unsigned *room, char *infos, size_t size)
+{
+	unsigned found = 0;
+	for (int i = 0; i < machine.processes; i++) {
+		struct process *process = &machine.process[i];
+		if (strcmp(process->list, list) != 0 || !runs_on(process, device))
+			continue;
+		if (found < *room) {
+			struct info info = {process->pid, process->bytes, process->gi, process->ci};
+			memcpy(infos + found * size, &info, size);
+		}
+		found++;
+	}
+	int fits = found <= *room;
+	*room = found;
+	return fits ? SUCCESS : INSUFFICIENT_SIZE;
+}
+
+#ifdef FAKE_NVML_OLD
+
+int nvmlDeviceGetPciInfo(struct device *device, struct pci *out)
+{
+	BEGIN(device);
+	return pci(device, out);
+}
+
+int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
+{
+	BEGIN(device);
+	return processes(device, "compute", room, (char *)infos, sizeof *infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
+{
+	BEGIN(device);
+	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
+}
+
+#else
+
+int nvmlInit_v2(void) { return start(__func__); }
+
+int nvmlDeviceGetCount_v2(unsigned *cards)
+{
+	BEGIN(NULL);
+	return count(cards);
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **found)
+{
+	struct device *device = NULL;
+	by_index(index, &device);
+	BEGIN(device);
+	return by_index(index, found);
+}
+
+int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out)
+{
+	BEGIN(device);
+	return pci(device, out);
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
+{
+	BEGIN(device);
+	return processes(device, "compute", room, (char *)infos, sizeof *infos);
+}
+
+int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
+{
+	BEGIN(device);
+	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
+}
+
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
+{
+	BEGIN(device);
+	return processes(device, "mps", room, (char *)infos, sizeof *infos);
+}
+
+int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)
+{
+	BEGIN(device);
+	if (device->mig == MIG_NONE)
+		return NOT_SUPPORTED;
+	*current = *pending = device->mig == MIG_ON;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *places)
+{
+	BEGIN(device);
+	*places = device->mig == MIG_NONE ? 0 : MAX_INSTANCES;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(struct device *card, unsigned place, struct device **found)
+{
+	BEGIN(card);
+	for (int i = 0; i < machine.devices; i++) {
+		struct device *device = &machine.device[i];
+		if (device->parent == card - machine.device && device->place == (int)place) {
+			*found = device;
+			return SUCCESS;
+		}
+	}
+	return NOT_FOUND;
+}
+
+int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id)
+{
+	BEGIN(device);
+	*id = (unsigned)device->gi;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id)
+{
+	BEGIN(device);
+	*id = (unsigned)device->ci;
+	return SUCCESS;
+}
+
+#endif

@@ -1,0 +1,45 @@
+// Package fakenvml builds a libnvidia-ml.so.1 that shows whatever machine a test describes, so that the code between
+// a program and NVIDIA's library is tested where there is neither GPU nor driver.
+//
+// The language of descriptions is in fakenvml.c.
+package fakenvml
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed fakenvml.c
+var source []byte
+
+// Build compiles the library into a folder for LD_LIBRARY_PATH. Defines are the preprocessor's: "FAKE_NVML_OLD".
+func Build(t testing.TB, defines ...string) (folder string) {
+	t.Helper()
+	compiler := os.Getenv("CC")
+	if compiler == "" {
+		compiler = "cc"
+	}
+	folder = t.TempDir()
+	file := filepath.Join(folder, "fakenvml.c")
+	require.NoError(t, os.WriteFile(file, source, 0o600))
+	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1", "-o", filepath.Join(folder, "libnvidia-ml.so.1"), file}
+	for _, define := range defines {
+		args = append(args, "-D"+define)
+	}
+	out, err := exec.Command(compiler, args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return folder
+}
+
+// Describe writes a machine's description to a file and gives its path, for FAKE_NVML.
+func Describe(t testing.TB, machine string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "machine")
+	require.NoError(t, os.WriteFile(path, []byte(machine), 0o600))
+	return path
+}

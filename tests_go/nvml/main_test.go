@@ -1,0 +1,47 @@
+package nvml_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain lets this binary be the program under test: a process that loads NVML as any user's would, with an
+// environment that a test picks. The loader reads LD_LIBRARY_PATH and LD_BIND_NOW once, at the start.
+func TestMain(m *testing.M) {
+	if job := os.Getenv("NVML_TEST_JOB"); job != "" {
+		if err := json.NewEncoder(os.Stdout).Encode(jobs[job]()); err != nil {
+			panic(err)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// jobs are what such a process can do. The answer is written as JSON.
+var jobs = map[string]func() any{}
+
+// runJob runs a job in a process of its own, and reads its answer.
+func runJob[T any](t *testing.T, job string, environment ...string) (answer T) {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = append(cleanEnvironment(), append(environment, "NVML_TEST_JOB="+job)...)
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	require.NoError(t, err, "%s", out)
+	require.NoError(t, json.Unmarshal(out, &answer), "%s", out)
+	return answer
+}
+
+// cleanEnvironment has nothing that reaches the loader or the fake.
+func cleanEnvironment() (environment []string) {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH", "GOPROXY", "CC"} {
+		if value, set := os.LookupEnv(name); set {
+			environment = append(environment, name+"="+value)
+		}
+	}
+	return environment
+}

@@ -1,0 +1,110 @@
+//go:build cgo
+
+package nvml_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	upstream "github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/nvml"
+	"gpuconf/gocore/status"
+	"gpuconf/tests_go/fakenvml"
+)
+
+// survey is all that a Monitor tells about a machine.
+type survey struct {
+	Open   failed
+	System gpu.System
+	SystemFailed,
+	CardsFailed failed
+	Cards     []cardSurvey
+	Close     failed
+	CUDA      bool // whether libcuda was loaded
+	AfterHand failed
+}
+
+type cardSurvey struct {
+	Card   gpu.Card
+	Failed string
+	Use    map[string]useSurvey // by UUID, of the card and its instances
+}
+
+type useSurvey struct {
+	Memory          gpu.MemoryUse
+	MemoryFailed    failed
+	Processes       []gpu.Process
+	ProcessesFailed failed
+}
+
+// failed is an error as a user meets it. The zero value is success.
+type failed struct{ Kind, Text string }
+
+func toFailed(err error) failed {
+	if err == nil {
+		return failed{}
+	}
+	return failed{status.CodeOf(err).String(), err.Error()}
+}
+
+func init() {
+	jobs["survey"] = func() any { return surveyHere() }
+	// What go-nvml answers a program that calls it before anything was loaded.
+	jobs["before"] = func() any {
+		_, count := upstream.DeviceGetCount()
+		text := upstream.ErrorString(upstream.ERROR_UNKNOWN)
+		return []any{upstream.Shutdown(), count, text}
+	}
+}
+
+func surveyHere() (s survey) {
+	monitor, err := nvml.Open()
+	if s.Open = toFailed(err); err != nil {
+		return s
+	}
+	s.System, err = monitor.System()
+	s.SystemFailed = toFailed(err)
+	cards, err := monitor.Cards()
+	s.CardsFailed = toFailed(err)
+	for _, card := range cards {
+		s.Cards = append(s.Cards, surveyCard(monitor, card))
+	}
+	maps, _ := os.ReadFile("/proc/self/maps")
+	s.CUDA = strings.Contains(string(maps), "libcuda")
+	s.Close = toFailed(monitor.Close())
+	_, err = monitor.Cards()
+	s.AfterHand = toFailed(err)
+	return s
+}
+
+func surveyCard(monitor gpu.Monitor, card gpu.Card) (s cardSurvey) {
+	s.Card, s.Use = card, map[string]useSurvey{}
+	if card.Err != nil {
+		s.Failed = card.Err.Error()
+		s.Card.Err = nil
+	}
+	uuids := []string{card.UUID}
+	for _, instance := range card.Instances {
+		uuids = append(uuids, instance.UUID)
+	}
+	for _, uuid := range uuids {
+		memory, memoryErr := monitor.Memory(uuid)
+		processes, processesErr := monitor.Processes(uuid)
+		s.Use[uuid] = useSurvey{memory, toFailed(memoryErr), processes, toFailed(processesErr)}
+	}
+	return s
+}
+
+// surveyFake surveys a described machine in a process of its own.
+func surveyFake(t *testing.T, machine string, environment ...string) survey {
+	t.Helper()
+	return surveyWith(t, fakenvml.Build(t), machine, environment...)
+}
+
+func surveyWith(t *testing.T, library, machine string, environment ...string) survey {
+	t.Helper()
+	return runJob[survey](t, "survey", append(environment, "LD_LIBRARY_PATH="+library, "FAKE_NVML="+fakenvml.Describe(t, machine))...)
+}
