@@ -47,16 +47,11 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
         _objects[position] = logical_devices
 
 
-_UNSET: Any = object()
-
-
-def set_virtual_device_configuration(
-    device: PhysicalDevice, virtual_devices: Any = _UNSET, *, logical_devices: Any = _UNSET
-) -> None:
+def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...) -> None:
     """The old name of ``set_logical_device_configuration``; the second argument may go by either name."""
-    if (virtual_devices is _UNSET) == (logical_devices is _UNSET):
+    if (virtual_devices is ...) == (logical_devices is ...):
         raise errors.InvalidTypeError("set_virtual_device_configuration() takes one list: as virtual_devices or as logical_devices")
-    set_logical_device_configuration(device, logical_devices if virtual_devices is _UNSET else virtual_devices)
+    set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
 
 
 def _canonical(configurations: Any) -> str:

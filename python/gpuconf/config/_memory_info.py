@@ -31,6 +31,7 @@ def get_memory_info(device: str) -> dict[str, int]:
 def get_memory_usage(device: str) -> int:
     """Tell the memory in use on a logical GPU, in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
     log("warning", "get_memory_usage is deprecated: use get_memory_info(device)['current']")
+    _runtime.logical_devices("get_memory_usage")  # so that later errors name this function
     return get_memory_info(device)["current"]
 
 
