@@ -47,8 +47,8 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     assert "gpuconf._gpuconf" not in modules.split()
     assert "gpuconf._hostmemory" not in modules.split()
     heavy = {
-        "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy", "pickle",
-        "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
+        "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
+        "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
     }  # fmt: skip
     assert loaded & heavy == set()
 
@@ -195,7 +195,7 @@ def test_python_uses_every_function_of_the_binary() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_leaves_no_handle_and_no_hook_behind() -> None:
-    """gopy's own Python files would register a hook that stops the world after each of Python's collections."""
+    """The Python files that gopy makes would register a hook that stops the world after each of Python's collections."""
     with gpuconf.memory.allocate(1000), gpuconf.memory.measure(), gpuconf.device("GPU:1"):
         gpuconf.config.get_visible_devices()
         with pytest.raises(ValueError, match="No matching devices"):

@@ -11,7 +11,7 @@ import time
 import weakref
 
 from . import _runtime, errors
-from ._native import core, keep, loaded
+from ._native import core, keep, loaded, refuse_in_child
 from ._types import LogicalDevice
 
 TYPE_CHECKING = False
@@ -123,6 +123,7 @@ class Buffer:
         return memoryview(array).cast("B")
 
     def _check_live(self) -> None:
+        refuse_in_child()
         if self.freed:
             raise errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-__all__ = ["core", "keep", "library_path", "loaded"]
+__all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
 
 # "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
 _MARK = "\x1e"
@@ -46,6 +46,12 @@ def _forked_error() -> errors.ForkedProcessError:
         "core is written, does not survive fork. Start workers with the 'spawn' or 'forkserver' method, "
         "or make the first gpuconf call in the child only."
     )
+
+
+def refuse_in_child() -> None:
+    """Raise in a forked child. For what would answer from copies of the core's state, without a call of it."""
+    if _forked_from is not None:
+        raise _forked_error()
 
 
 def _wrapped(raw: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,8 +83,7 @@ class _Core:
     """The extension module, loaded on first use. Functions that were used once are plain attributes."""
 
     def __getattr__(self, name: str) -> Any:
-        if _forked_from is not None:
-            raise _forked_error()
+        refuse_in_child()
         if name.startswith("__"):
             raise AttributeError(name)
         function = _wrapped(getattr(_load(), name))

@@ -180,8 +180,9 @@ def _forget() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _lock
+    global _lock, _physical, _logical
     _lock = threading.RLock()  # another thread may have held it
+    _physical = _logical = None  # to list them again is refused
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _buffer, _runtime, errors
-from ._native import core, loaded
+from ._native import core, loaded, refuse_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def reset() -> None:
     The devices are listed anew by the next call. Raises RuntimeError with the list of what is still in use (buffers, views, memory
     that another library holds) where there is any, and changes nothing then.
     """
+    refuse_in_child()
     if not loaded() and not _runtime.enumerated():
         return
 
@@ -88,6 +89,7 @@ def simulate(spec: str | None) -> Simulation:
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
+    refuse_in_child()
     if spec is not None and not _runtime.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec names no GPU: write a model, such as 'H100-80GB', or None to end the simulation")
     before, now = _choose(spec or "").split("\n")

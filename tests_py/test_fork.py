@@ -1,0 +1,413 @@
+"""fork(): the core does not survive it. Children get a clear error at once and never hang; those forked before the load use it."""
+
+from __future__ import annotations
+
+import pytest
+from script import run, run_well
+
+# Forks, runs child() in the child and collects how it ended: its exit code, what it wrote, how long it took.
+HARNESS = """
+import contextlib, ctypes, gc, os, signal, subprocess, sys, threading, time
+import gpuconf
+
+def reap(pid, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.0005)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return "hung"
+
+def fork(child):
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.dup2(write, 1); os.dup2(write, 2)
+            os.close(read)
+            child()
+            code = 0
+        except SystemExit as error:
+            code = error.code
+        except BaseException:
+            import traceback; traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    os.close(write)
+    code = reap(pid)
+    with os.fdopen(read) as pipe:
+        return code, pipe.read()
+
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        assert isinstance(error, gpuconf.errors.ForkedProcessError), error
+        assert "fork" in str(error) and str(os.getppid()) in str(error), error
+    else:
+        raise AssertionError("no error")
+"""
+
+CALLS = """
+CALLS = [
+    lambda: gpuconf.config.list_physical_devices(),
+    lambda: gpuconf.config.set_visible_devices([]),
+    lambda: gpuconf.config.experimental.get_memory_info("GPU:0"),
+    lambda: gpuconf.config.list_logical_devices(),
+    lambda: gpuconf.memory.allocate(1000),
+    lambda: gpuconf.memory.allocate(1000, wait=5),
+    lambda: gpuconf.memory.stats(),
+    lambda: gpuconf.memory.memory_map(),
+    lambda: gpuconf.memory.measure().__enter__(),
+    lambda: gpuconf.device("GPU:0").__enter__(),
+    lambda: gpuconf.reset(),
+    lambda: gpuconf.simulate("T4"),
+    lambda: gpuconf.simulate(None),
+]
+"""
+
+
+def test_a_hundred_children_of_a_working_process_end_with_a_clear_error() -> None:
+    """Live buffers, a thread that allocates at the very moment, a collection and a subprocess in the child."""
+    out = run_well(
+        HARNESS
+        + CALLS
+        + """
+gpuconf.simulate("2xH100-80GB")
+keep = [gpuconf.memory.allocate(1000) for _ in range(10)]
+view = keep[0].view()
+library = ctypes.CDLL(gpuconf.library_path())
+library.gpuconf_malloc.restype = ctypes.c_void_p
+library.gpuconf_malloc.argtypes = (ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+library.gpuconf_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+library.gpuconf_last_error.restype = ctypes.c_char_p
+foreign = library.gpuconf_malloc(1000, 0, None)
+assert foreign
+stop = threading.Event()
+
+def work():
+    while not stop.is_set():
+        for i in range(100):
+            gpuconf.memory.allocate(1000 + i).free()
+            library.gpuconf_free(library.gpuconf_malloc(5000, 1, None), 5000, 1, None)
+
+workers = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+for worker in workers:
+    worker.start()
+
+def child():
+    for call in CALLS:
+        refused(call)
+    assert library.gpuconf_malloc(1000, 0, None) is None
+    assert b"fork" in library.gpuconf_last_error(), library.gpuconf_last_error()
+    library.gpuconf_free(foreign, 1000, 0, None)
+    assert b"fork" in library.gpuconf_last_error(), library.gpuconf_last_error()
+    refused(keep[0].free)
+    refused(keep[1].view)
+    refused(keep[1].copy_to_host)
+    keep.clear()       # their __del__ is silent
+    gc.collect()
+    if number % 10 == 0:
+        assert subprocess.run(["true"]).returncode == 0
+
+slowest = 0
+for number in range(100):
+    begin = time.monotonic()
+    code, text = fork(child)
+    slowest = max(slowest, time.monotonic() - begin)
+    assert (code, text) == (0, ""), (number, code, text)
+stop.set()
+for worker in workers:
+    worker.join()
+library.gpuconf_free(foreign, 1000, 0, None)
+assert library.gpuconf_last_error() == b""
+del view
+assert gpuconf.memory.stats("GPU:0").live_blocks == 10
+for buffer in keep:
+    buffer.free()
+gpuconf.reset()
+print(slowest < 5, slowest, file=sys.stdout)
+""",
+        timeout=120,
+    )
+    assert out.startswith("True"), out
+
+
+def test_children_exit_with_their_own_code_and_silently() -> None:
+    """Through sys.exit, with the interpreter's whole shutdown, live buffers and atexit handlers."""
+    done = run(
+        """
+        import atexit, os, sys, warnings
+        import gpuconf
+        warnings.simplefilter("error")
+        gpuconf.simulate("H100-80GB")
+        buffer = gpuconf.memory.allocate(1000)
+        view = buffer.view()
+        codes = []
+        with gpuconf.memory.allocate(1000):
+            for code in (0, 3, 77):
+                pid = os.fork()
+                if pid == 0:
+                    atexit.register(lambda: print("atexit ran", flush=True))
+                    sys.exit(code)  # leaves the with block in the child too
+                codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        del view
+        buffer.free()
+        print(codes)
+        gpuconf.reset()
+        """
+    )
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["atexit ran"] * 3 + ["[0, 3, 77]"]
+
+
+def test_the_error_names_the_remedy_and_the_parent() -> None:
+    out = run_well(
+        HARNESS
+        + """
+gpuconf.config.list_physical_devices()
+def child():
+    try:
+        gpuconf.config.list_physical_devices()
+    except RuntimeError as error:
+        print(error)
+code, text = fork(child)
+assert f"loaded in process {os.getpid()} " in text, text
+print(text)
+"""
+    )
+    for word in ("fork()", "spawn", "forkserver"):
+        assert word in out
+
+
+def test_a_grandchild_gets_the_error_too() -> None:
+    run_well(
+        HARNESS
+        + """
+gpuconf.config.list_physical_devices()
+loader = os.getpid()
+def grandchild():
+    try:
+        gpuconf.config.list_physical_devices()
+    except gpuconf.errors.ForkedProcessError as error:
+        assert f"process {loader} " in str(error), error
+        sys.exit(7)
+def child():
+    assert fork(grandchild) == (7, ""), "grandchild"
+assert fork(child) == (0, "")
+"""
+    )
+
+
+def test_a_child_forked_before_the_first_call_uses_gpuconf_fully() -> None:
+    run_well(
+        HARNESS
+        + """
+gpuconf.library_path()
+gpuconf.get_include()
+def child():
+    gpuconf.simulate("2xH100-80GB")
+    with gpuconf.device("GPU:1"), gpuconf.memory.allocate(1000) as buffer:
+        buffer.copy_from_host(b"hello")
+        assert buffer.copy_to_host()[:5] == b"hello"
+        assert gpuconf.memory.stats("GPU:1").live_blocks == 1
+    assert fork(lambda: refused(gpuconf.memory.stats)) == (0, "")
+    gpuconf.reset()
+for _ in range(5):
+    assert fork(child) == (0, "")
+child()   # and so may the parent, afterwards
+"""
+    )
+
+
+def test_a_child_of_a_process_that_only_opened_the_library_gets_the_error() -> None:
+    """A C caller has started the core; no Python function was called, so Python's guard has to find out."""
+    run_well(
+        HARNESS
+        + """
+library = ctypes.CDLL(gpuconf.library_path())
+library.gpuconf_malloc.restype = ctypes.c_void_p
+assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None) is None   # not initialised yet
+assert fork(lambda: refused(gpuconf.config.list_physical_devices)) == (0, "")
+assert len(gpuconf.config.list_physical_devices()) >= 1
+"""
+    )
+
+
+def test_a_fork_while_another_thread_loads_the_core_never_hangs() -> None:
+    run_well(
+        HARNESS
+        + """
+def attempt(delay):
+    def run():
+        started = threading.Event()
+        def load():
+            started.set()
+            gpuconf.simulate("T4")
+            gpuconf.memory.allocate(1000).free()
+        thread = threading.Thread(target=load)
+        thread.start()
+        started.wait()
+        end = time.perf_counter() + delay
+        while time.perf_counter() < end:
+            pass
+        def child():
+            try:
+                gpuconf.simulate("T4")
+                gpuconf.memory.allocate(1000).free()
+            except gpuconf.errors.ForkedProcessError as error:
+                assert "fork" in str(error)
+        code, text = fork(child)
+        thread.join()
+        assert (code, text) == (0, ""), (code, text)
+        gpuconf.reset()
+    return run
+sys.setswitchinterval(1e-6)
+for i in range(40):
+    assert fork(attempt(i * 0.0001)) == (0, ""), i
+""",
+        timeout=120,
+    )
+
+
+def test_a_lock_held_by_another_thread_at_the_fork_is_free_in_the_child() -> None:
+    """The child is told about the fork, also if the Python side was in the middle of listing devices."""
+    run_well(
+        HARNESS
+        + """
+from gpuconf import _native, _runtime
+gpuconf.simulate("T4")
+held, release = threading.Event(), threading.Event()
+def hold():
+    with _runtime._lock, _native._lock:
+        held.set()
+        release.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+assert fork(lambda: refused(gpuconf.config.list_physical_devices)) == (0, "")
+release.set()
+thread.join()
+"""
+    )
+
+
+POOL = """
+import multiprocessing, os, sys, time
+import gpuconf
+
+def square(x):
+    return x * x
+
+def use(size):
+    gpuconf.simulate("H100-80GB")
+    with gpuconf.memory.allocate(size) as buffer:
+        buffer.copy_from_host(b"x")
+        return gpuconf.memory.stats("GPU:0").requested_bytes_in_use
+
+def try_to_use(size):
+    try:
+        return use(size)
+    except gpuconf.errors.ForkedProcessError as error:
+        return "fork" in str(error)
+
+def out_of_memory(size):
+    gpuconf.simulate("T4")
+    gpuconf.memory.allocate(size)
+
+def load():
+    gpuconf.simulate("H100-80GB")
+    return gpuconf.memory.allocate(1000)
+"""
+
+
+def write(folder: object, main: str) -> str:
+    """Code that runs a script: spawn and forkserver import the main module again, so it has to be a file."""
+    script = POOL + "\nif __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in main.strip().splitlines())
+    return f"""
+import pathlib, runpy, subprocess, sys
+path = pathlib.Path({str(folder)!r}) / "script.py"
+path.write_text({script!r})
+sys.exit(subprocess.run([sys.executable, str(path)]).returncode)
+"""
+
+
+def test_a_fork_pool_of_a_working_process_serves_others_and_tells_users(tmp_path: object) -> None:
+    run_well(
+        write(
+            tmp_path,
+            """
+buffer = load()
+context = multiprocessing.get_context("fork")
+with context.Pool(3) as pool:
+    assert pool.map(square, range(20)) == [x * x for x in range(20)]
+    assert pool.map(try_to_use, [1000] * 6) == [True] * 6
+process = context.Process(target=square, args=(3,))
+process.start(); process.join(20)
+assert process.exitcode == 0
+assert gpuconf.memory.stats("GPU:0").live_blocks == 1
+buffer.free()
+gpuconf.reset()
+""",
+        )
+    )
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_of_a_working_process_use_gpuconf(tmp_path: object, method: str) -> None:
+    run_well(
+        write(
+            tmp_path,
+            f"""
+buffer = load()
+context = multiprocessing.get_context({method!r})
+with context.Pool(2) as pool:
+    assert pool.map(use, [1000, 2000, 3000]) == [1000, 2000, 3000]
+    try:
+        pool.apply(out_of_memory, (1 << 50,))
+    except MemoryError as error:
+        assert isinstance(error, gpuconf.errors.ResourceExhaustedError) and " out of memory" in str(error)
+    else:
+        raise AssertionError("no error")
+buffer.free()
+""",
+        ),
+        timeout=60,
+    )
+
+
+def test_fork_workers_of_a_process_that_has_not_used_it_yet_use_gpuconf(tmp_path: object) -> None:
+    run_well(
+        write(
+            tmp_path,
+            """
+context = multiprocessing.get_context("fork")
+with context.Pool(2) as pool:
+    assert pool.map(use, [1000, 2000, 3000]) == [1000, 2000, 3000]
+load().free()
+""",
+        )
+    )
+
+
+def test_a_broken_pipe_in_the_child_is_pythons_error() -> None:
+    """Go has put a handler of its own on SIGPIPE; in the child there is no Go any more to run it."""
+    run_well(
+        HARNESS
+        + """
+gpuconf.config.list_physical_devices()
+def child():
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        os.write(write, b"x")
+    except BrokenPipeError:
+        sys.exit(5)
+assert fork(child) == (5, "")
+"""
+    )
