@@ -1,0 +1,460 @@
+"""Many threads at once: exact books, kept limits, untouched memory, honest waits, and no crash beside resets."""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import gpuconf
+import pytest
+from script import run_well
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MIB = 1 << 20
+THREADS = 16
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Let threads take turns often."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def limit_of_64_mib() -> int:
+    """One GPU with a hard limit, initialised."""
+    gpuconf.simulate("T4")
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)])
+    gpuconf.config.list_logical_devices()
+    return 64 * MIB
+
+
+def run_threads(*targets: Callable[[], None]) -> None:
+    """Run all at once; the first exception of a thread is the test's."""
+    failures: list[BaseException] = []
+
+    def guarded(target: Callable[[], None]) -> None:
+        try:
+            target()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(target,)) for target in targets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "a thread hangs"
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_sixteen_threads_under_a_limit_keep_books_limit_and_memory(limit_of_64_mib: int) -> None:
+    counts = {"served": 0, "refused": 0}
+    lock = threading.Lock()
+    done = threading.Event()
+    seen: list[tuple[int, int]] = []
+
+    def work(number: int) -> Callable[[], None]:
+        def loop() -> None:
+            rng = random.Random(number)
+            live: list[tuple[gpuconf.memory.Buffer, int]] = []
+            served = refused = 0
+
+            def drop(place: int) -> None:
+                buffer, pattern = live.pop(place)
+                view = buffer.view()
+                assert view[0] == view[buffer.nbytes // 2] == view[-1] == pattern
+                assert view.tobytes().count(pattern) == buffer.nbytes
+                view.release()
+                buffer.free()
+
+            for step in range(250):
+                if live and rng.random() < 0.48:
+                    drop(rng.randrange(len(live)))
+                    continue
+                try:
+                    buffer = gpuconf.memory.allocate(rng.choice([1, 257, 4096, 100_000, MIB + 1, 3 * MIB]))
+                except MemoryError:
+                    refused += 1
+                    if live:
+                        drop(0)
+                    continue
+                served += 1
+                pattern = (number * 37 + step) % 255 + 1
+                view = buffer.view()
+                view[:] = bytes([pattern]) * buffer.nbytes
+                view.release()
+                live.append((buffer, pattern))
+            while live:
+                drop(0)
+            with lock:
+                counts["served"] += served
+                counts["refused"] += refused
+
+        return loop
+
+    def sample() -> None:
+        while not done.wait(0.001):
+            stats = gpuconf.memory.stats()
+            seen.append((stats.bytes_in_use, stats.bytes_reserved))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        run_threads(*(work(i) for i in range(THREADS)))
+    finally:
+        done.set()
+        sampler.join()
+    stats = gpuconf.memory.stats()
+    assert (stats.live_blocks, stats.bytes_in_use, stats.requested_bytes_in_use) == (0, 0, 0)
+    assert stats.num_allocs == counts["served"]
+    assert stats.peak_bytes_in_use <= limit_of_64_mib
+    assert stats.largest_free_block_bytes == stats.bytes_reserved
+    assert seen
+    assert max(in_use for in_use, _ in seen) <= limit_of_64_mib
+    assert max(reserved for _, reserved in seen) <= limit_of_64_mib
+    assert counts["refused"] > 0, "the limit was never reached: the test tests nothing"
+    gc.collect()
+
+
+@pytest.mark.usefixtures("one_gpu", "eager_switching")
+def test_a_buffer_that_many_threads_free_is_freed_once() -> None:
+    for _ in range(50):
+        with gpuconf.memory.allocate(1000):
+            buffer = gpuconf.memory.allocate(1000)
+            start = threading.Barrier(8)
+
+            def free(buffer: gpuconf.memory.Buffer = buffer, start: threading.Barrier = start) -> None:
+                start.wait()
+                buffer.free()
+
+            run_threads(*[free] * 8)
+            assert gpuconf.memory.stats().live_blocks == 1
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_scopes_belong_to_their_thread() -> None:
+    inside, checked = threading.Event(), threading.Event()
+    places: dict[str, str] = {}
+
+    def scoped() -> None:
+        with gpuconf.device("GPU:1"):
+            inside.set()
+            assert checked.wait(20)
+            with gpuconf.memory.allocate(1000) as buffer:
+                places["scoped"] = buffer.device.name
+
+    def plain() -> None:
+        assert inside.wait(20)
+        places["scope"] = gpuconf.current_scope()
+        with gpuconf.memory.allocate(1000) as buffer:
+            places["plain"] = buffer.device.name
+        checked.set()
+
+    with gpuconf.device("GPU:1"):
+        run_threads(scoped, plain)
+    assert places == {"scoped": "/device:GPU:1", "scope": "", "plain": "/device:GPU:0"}
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_one_scope_object_serves_many_threads() -> None:
+    scope = gpuconf.device("GPU:1")
+    start = threading.Barrier(4)
+
+    def enter_and_leave() -> None:
+        for _ in range(20):
+            start.wait(20)
+            with scope:
+                start.wait(20)
+                with gpuconf.memory.allocate(1) as buffer:
+                    assert buffer.device.name == "/device:GPU:1"
+            assert gpuconf.current_scope() == ""
+
+    run_threads(*[enter_and_leave] * 4)
+
+
+def test_a_wait_is_served_by_another_threads_free(limit_of_64_mib: int) -> None:
+    holder = gpuconf.memory.allocate(limit_of_64_mib - 1000)
+    waiting = threading.Event()
+    got: list[float] = []
+
+    def wait() -> None:
+        begin = time.monotonic()
+        waiting.set()
+        with gpuconf.memory.allocate(MIB, wait=30):
+            got.append(time.monotonic() - begin)
+
+    def free() -> None:
+        assert waiting.wait(20)
+        threading.Event().wait(0.15)  # let it really wait
+        holder.free()
+
+    run_threads(wait, free)
+    assert 0.1 < got[0] < 10
+
+
+def test_many_waiters_are_all_served_in_the_end(limit_of_64_mib: int) -> None:
+    """Each needs most of the limit, so that they have to take turns."""
+    served: list[int] = []
+
+    def use() -> None:
+        with gpuconf.memory.allocate(limit_of_64_mib * 2 // 3, wait=60):
+            served.append(gpuconf.memory.stats().live_blocks)
+
+    run_threads(*[use] * THREADS)
+    assert served == [1] * THREADS
+
+
+@pytest.mark.parametrize("wait", [0.02, 0.2])
+def test_a_wait_in_vain_ends_in_time_with_the_error(limit_of_64_mib: int, wait: float) -> None:
+    with gpuconf.memory.allocate(limit_of_64_mib - 1000):
+        begin = time.monotonic()
+        with pytest.raises(MemoryError, match=" out of memory"):
+            gpuconf.memory.allocate(MIB, wait=wait)
+        assert wait <= time.monotonic() - begin < wait + 2
+
+
+def test_frees_that_are_too_small_do_not_end_a_wait(limit_of_64_mib: int) -> None:
+    done = threading.Event()
+
+    def churn() -> None:
+        while not done.is_set():
+            gpuconf.memory.allocate(100).free()
+
+    def wait() -> None:
+        begin = time.monotonic()
+        try:
+            with pytest.raises(MemoryError):
+                gpuconf.memory.allocate(MIB, wait=0.2)
+        finally:
+            done.set()
+        assert 0.2 <= time.monotonic() - begin < 5
+
+    with gpuconf.memory.allocate(limit_of_64_mib - 100_000):
+        run_threads(churn, wait)
+
+
+@pytest.mark.parametrize("wait", [5, 1e300, float("inf"), 10**400], ids=["seconds", "huge", "inf", "huge int"])
+def test_what_is_larger_than_the_limit_is_not_waited_for(limit_of_64_mib: int, wait: float) -> None:
+    begin = time.monotonic()
+    with pytest.raises(MemoryError, match="larger than the whole limit"):
+        gpuconf.memory.allocate(limit_of_64_mib + 1, wait=wait)
+    assert time.monotonic() - begin < 2
+
+
+@pytest.mark.usefixtures("limit_of_64_mib")
+def test_a_wait_without_need_allocates_at_once() -> None:
+    begin = time.monotonic()
+    gpuconf.memory.allocate(MIB, wait=float("inf")).free()
+    assert time.monotonic() - begin < 2
+
+
+@pytest.mark.parametrize("wait", ["30", "float('inf')"])
+def test_ctrl_c_ends_a_wait_at_once_and_leaves_the_books_right(wait: str) -> None:
+    run_well(
+        f"""
+        import os, signal, sys, threading, time
+        import gpuconf
+        gpuconf.simulate("T4")
+        limit = gpuconf.memory.stats().bytes_limit
+        holder = gpuconf.memory.allocate(limit)
+        sent = []
+        def interrupt():
+            time.sleep(0.2)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+        try:
+            gpuconf.memory.allocate(1000, wait={wait})
+        except KeyboardInterrupt:
+            assert time.monotonic() - sent[0] < 1, time.monotonic() - sent[0]
+        else:
+            raise AssertionError("not interrupted")
+        assert gpuconf.memory.stats().live_blocks == 1
+        holder.free()
+        gpuconf.memory.allocate(limit).free()
+        assert gpuconf.memory.stats().bytes_in_use == 0
+        gpuconf.reset()
+        """
+    )
+
+
+def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> None:
+    """Thousands of interrupts in the middle of allocate and free: afterwards everything can be given back."""
+    out = run_well(
+        """
+        import gc, signal, sys, time, warnings
+        import gpuconf
+        warnings.simplefilter("ignore")
+        class Interrupt(Exception): pass
+        armed = False
+        def handler(*_):
+            global armed
+            if armed:
+                armed = False  # one at a time: a second one may hit what mends the first
+                raise Interrupt
+        signal.signal(signal.SIGALRM, handler)
+        def swallowed(unraisable):  # it hit the __del__ of a buffer that was freed
+            global armed
+            armed = True
+        sys.unraisablehook = swallowed
+        gpuconf.simulate("H100-80GB")
+        def work():
+            live = []
+            while True:
+                live.append(gpuconf.memory.allocate(1000))
+                if len(live) > 5:
+                    live.pop(0).free()
+        gpuconf.memory.allocate(1).free()
+        interrupts = 0
+        end = time.monotonic() + 1.5
+        while time.monotonic() < end:
+            try:
+                armed = True
+                signal.setitimer(signal.ITIMER_REAL, 0.0002 + interrupts % 97 * 1e-6, 0.0005)
+                work()
+            except Interrupt:
+                interrupts += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.collect()
+        stats = gpuconf.memory.stats()
+        assert (stats.live_blocks, stats.bytes_in_use) == (0, 0), stats
+        gpuconf.reset()
+        print(interrupts)
+        """
+    )
+    assert int(out) > 500
+
+
+def test_first_calls_of_sixteen_threads_initialise_once() -> None:
+    out = run_well(
+        """
+        import logging, sys, threading
+        import gpuconf
+        sys.setswitchinterval(1e-6)
+        records = []
+        class Keep(logging.Handler):
+            def emit(self, record):
+                records.append(record.getMessage())
+        logger = logging.getLogger("gpuconf")
+        logger.addHandler(Keep())
+        logger.setLevel(logging.INFO)
+        start = threading.Barrier(16)
+        lists, failures = [], []
+        def first(i):
+            try:
+                start.wait()
+                if i % 3 == 0:
+                    gpuconf.memory.allocate(1000).free()
+                elif i % 3 == 1:
+                    gpuconf.config.experimental.get_memory_info("GPU:0")
+                lists.append(tuple(gpuconf.config.list_logical_devices()))
+            except BaseException as error:
+                failures.append(error)
+        threads = [threading.Thread(target=first, args=(i,)) for i in range(16)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        assert not failures, failures
+        assert len(lists) == 16 and len(set(lists)) == 1 and len(lists[0]) == 3, lists
+        print(sum("Created device" in r for r in records))
+        """,
+        env={"GPUCONF_SIMULATE": "2xT4"},
+    )
+    assert out == "2\n"
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_resets_beside_allocating_threads_never_lose_memory() -> None:
+    """What a thread allocates is refused or works; what works keeps the reset away, and can be freed."""
+    gpuconf.simulate("2xH100-80GB")
+    stop = threading.Event()
+    served: list[int] = []
+    refusals: list[str] = []
+
+    def allocate() -> None:
+        count = 0
+        while not stop.is_set():
+            try:
+                first = gpuconf.memory.allocate(1000)
+            except (RuntimeError, ValueError):  # reset in the middle
+                continue
+            assert first.device.name == "/device:GPU:0"
+            first.copy_from_host(b"mine")
+            with gpuconf.memory.allocate(2000):
+                assert first.copy_to_host()[:4] == b"mine"
+            first.free()
+            count += 1
+        served.append(count)
+
+    def change(call: Callable[[], object]) -> Callable[[], None]:
+        def loop() -> None:
+            while not stop.is_set():
+                try:
+                    call()
+                except gpuconf.errors.FailedPreconditionError as error:
+                    refusals.append(str(error))
+
+        return loop
+
+    def look() -> None:
+        while not stop.is_set():
+            try:
+                stats = gpuconf.memory.stats()
+                assert stats.bytes_in_use >= stats.requested_bytes_in_use
+                gpuconf.memory.memory_map()
+                gpuconf.config.get_visible_devices()
+            except gpuconf.errors.FailedPreconditionError:
+                pass
+
+    def end() -> None:
+        time.sleep(1.5)
+        stop.set()
+
+    changes = [gpuconf.reset, gpuconf.reset, lambda: gpuconf.simulate("T4"), lambda: gpuconf.simulate("2xH100-80GB")]
+    run_threads(end, look, *[allocate] * 4, *(change(call) for call in changes))
+    assert sum(served) > 50
+    assert [text for text in refusals if "in use" not in text] == []
+    assert gpuconf.memory.stats().live_blocks == 0
+    gpuconf.reset()
+
+
+@pytest.mark.usefixtures("one_gpu", "eager_switching")
+def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
+    stop = threading.Event()
+    refusals: list[int] = []
+
+    def view() -> None:
+        while not stop.is_set():
+            try:
+                with gpuconf.memory.allocate(1000) as buffer:
+                    kept = buffer.view()
+            except (RuntimeError, ValueError):
+                continue
+            assert len(kept.tobytes()) == 1000  # stale, but there
+            del kept
+
+    def reset() -> None:
+        while not stop.is_set():
+            try:
+                gpuconf.reset()
+            except gpuconf.errors.FailedPreconditionError:
+                refusals.append(1)
+
+    def end() -> None:
+        time.sleep(0.7)
+        stop.set()
+
+    run_threads(end, view, view, reset, reset)
+    assert refusals, "no reset met a view: the test tests nothing"
