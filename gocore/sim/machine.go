@@ -16,13 +16,29 @@ type Options struct {
 
 	// UsedBytes is how much of every card other processes use already, so that free is less than total.
 	UsedBytes uint64
+
+	// NoVMM and NoStreamMemOps take an ability away from every card: virtual memory management, and streams that write and
+	// wait for words.
+	NoVMM          bool
+	NoStreamMemOps bool
+
+	// Stepped leaves the progress of streams to Step, so that a test can try every order. A call that waits does
+	// the work that it waits for, and no other.
+	Stepped bool
 }
 
 // Machine is a machine of simulated GPUs. Whoever made it closes it; its memory is mapped until then.
 type Machine struct {
 	mu     sync.RWMutex
 	cards  []*card // the slice never changes; mu guards what it holds
-	closed bool    // guarded by mu
+	closed bool    // guarded by mu, as is all below
+
+	space      addressSpace
+	handles    map[gpu.Handle]*part // what is held
+	lastHandle gpu.Handle
+	host       hostMemory
+
+	queues *queues // never changes; has a lock of its own
 }
 
 var _ gpu.Driver = (*Machine)(nil)
@@ -34,14 +50,15 @@ func New(spec Spec, opts Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{}
+	m := &Machine{handles: map[gpu.Handle]*part{}, queues: newQueues(opts.Stepped)}
 	for ordinal, slot := range slots {
-		c, err := openCard(spec.Cards[slot].describe(slot, ordinal), opts.UsedBytes)
+		c, err := openCard(spec.Cards[slot], slot, ordinal, opts)
 		if err != nil {
 			_ = m.Close()
 			return nil, err
 		}
 		m.cards = append(m.cards, c)
+		m.space.alignment = max(m.space.alignment, c.granularity)
 	}
 	return m, nil
 }
@@ -67,8 +84,9 @@ func visibleSlots(spec Spec, visible []int) ([]int, error) {
 	return visible, nil
 }
 
-func openCard(description gpu.Device, usedBytes uint64) (*card, error) {
-	total := description.TotalBytes
+func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
+	description := model.describe(slot, ordinal)
+	total, usedBytes := description.TotalBytes, opts.UsedBytes
 	if total == 0 || total > maxMemoryBytes || total%unitBytes != 0 {
 		return nil, status.Errorf(status.InvalidArgument,
 			"cannot simulate a GPU of %d bytes; its memory is a multiple of %d bytes, at most 16TiB", total, unitBytes)
@@ -84,25 +102,39 @@ func openCard(description gpu.Device, usedBytes uint64) (*card, error) {
 				"Nothing of it is memory yet; simulate less, such as T4:1GiB",
 			roundUp(reserved, gib)/gib, description.Ordinal, description.Name, err)
 	}
-	return &card{description: description, usedBytes: usedBytes, base: base, reserved: reserved, end: base}, nil
+	c := &card{description: description, usedBytes: usedBytes, memory: arena{base: base, reserved: reserved, end: base}}
+	if !opts.NoVMM {
+		c.granularity = model.Model.GranularityBytes
+	}
+	c.description.VMM = c.granularity > 0
+	c.description.StreamMemOps = !opts.NoStreamMemOps
+	return c, nil
 }
 
-// Close unmaps all memory; addresses that the machine gave must not be touched any more. It waits for running copies.
+// Close unmaps all memory; addresses that the machine gave must not be touched any more. It waits for running copies, and drops
+// what is queued.
 func (m *Machine) Close() error {
+	err := m.close()
+	m.queues.workers.Wait()
+	return err
+}
+
+func (m *Machine) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return nil
 	}
 	m.closed = true
-	var first error
+	errs := []error{}
 	for _, c := range m.cards {
-		c.live, c.charged, c.retains = nil, 0, 0
-		if err := unmap(c.base, c.reserved); err != nil && first == nil {
-			first = fmt.Errorf("simulated GPU %d: unmap: %w (%w)", c.description.Ordinal, err, gpu.ErrorUnknown)
+		m.queues.closeContext(c, gpu.ErrorDeinitialized)
+		if err := unmap(c.memory.base, c.memory.reserved); err != nil {
+			errs = append(errs, fmt.Errorf("simulated GPU %d: unmap: %w (%w)", c.description.Ordinal, err, gpu.ErrorUnknown))
 		}
+		c.memory, c.retains = arena{}, 0
 	}
-	return first
+	return firstError(append(errs, m.closeVMM(), m.host.close())...)
 }
 
 // HostVisible is true: a device address is a host address.
@@ -130,20 +162,26 @@ func (m *Machine) ContextRetain(ordinal int) error {
 	if err != nil {
 		return err
 	}
+	if c.retains == 0 {
+		m.queues.openContext(c)
+	}
 	c.retains++
 	return nil
 }
 
-// ContextRelease counts one less. The last one ends every allocation of the card.
+// ContextRelease counts one less. The last one ends every allocation of the card, its streams and events, and its page-locked
+// memory. Physical memory, mappings and reservations stay: they are the process's.
 func (m *Machine) ContextRelease(ordinal int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c, err := m.contextLocked(ordinal)
+	c, err := m.retainedLocked(ordinal)
 	if err != nil {
 		return err
 	}
 	if c.retains == 1 {
-		c.freeAll()
+		m.queues.closeContext(c, gpu.ErrorInvalidContext)
+		c.memory.freeAll()
+		m.host.freeAll(ordinal)
 	}
 	c.retains--
 	return nil
@@ -182,58 +220,6 @@ func (m *Machine) MemFree(ordinal int, addr uint64) error {
 	return c.free(addr)
 }
 
-// MemcpyHtoD writes src to the card's memory.
-func (m *Machine) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
-	return m.touch(ordinal, dst, uint64(len(src)), func(memory []byte) { copy(memory, src) })
-}
-
-// MemcpyDtoH reads the card's memory into dst.
-func (m *Machine) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
-	return m.touch(ordinal, src, uint64(len(dst)), func(memory []byte) { copy(dst, memory) })
-}
-
-// MemsetD8 fills the card's memory.
-func (m *Machine) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error {
-	return m.touch(ordinal, dst, bytes, func(memory []byte) { fill(memory, value) })
-}
-
-// fill copies a filled beginning over the rest: a loop over all bytes takes twice as long.
-func fill(memory []byte, value byte) {
-	pattern := memory[:min(len(memory), 16<<10)]
-	for i := range pattern {
-		pattern[i] = value
-	}
-	for rest := memory[len(pattern):]; len(rest) > 0; {
-		rest = rest[copy(rest, pattern):]
-	}
-}
-
-// touch runs work on a range of the card's memory, once the range is known to be one allocation's.
-func (m *Machine) touch(ordinal int, addr, bytes uint64, work func(memory []byte)) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	c, err := m.contextLocked(ordinal)
-	if err != nil || bytes == 0 {
-		return err
-	}
-	if err := c.checkRange(addr, bytes); err != nil {
-		return err
-	}
-	work(bytesAt(addr, bytes))
-	return nil
-}
-
-// Live counts what has not been given back: live allocations, and retains of contexts. After a clean end both are 0.
-func (m *Machine) Live() (allocations, retains int) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, c := range m.cards {
-		allocations += len(c.live)
-		retains += c.retains
-	}
-	return allocations, retains
-}
-
 // cardLocked finds the card of an open machine. m.mu is held, for reading at least.
 func (m *Machine) cardLocked(ordinal int) (*card, error) {
 	if m.closed {
@@ -245,14 +231,26 @@ func (m *Machine) cardLocked(ordinal int) (*card, error) {
 	return m.cards[ordinal], nil
 }
 
-// contextLocked finds a card that has a context. m.mu is held, for reading at least.
-func (m *Machine) contextLocked(ordinal int) (*card, error) {
+// retainedLocked finds a card that has a context. m.mu is held, for reading at least.
+func (m *Machine) retainedLocked(ordinal int) (*card, error) {
 	c, err := m.cardLocked(ordinal)
 	if err != nil {
 		return nil, err
 	}
 	if c.retains == 0 {
 		return nil, c.errorf(gpu.ErrorInvalidContext, "no context is retained")
+	}
+	return c, nil
+}
+
+// contextLocked finds a card whose context works. m.mu is held, for reading at least.
+func (m *Machine) contextLocked(ordinal int) (*card, error) {
+	c, err := m.retainedLocked(ordinal)
+	if err == nil {
+		err = c.faulted()
+	}
+	if err != nil {
+		return nil, err
 	}
 	return c, nil
 }

@@ -42,6 +42,45 @@ func decommit(addr, bytes uint64) error {
 	return asError(errno)
 }
 
+// memoryFile makes a file that lives in memory only, as long as addresses go: pages are committed when touched.
+func memoryFile() (file int, err error) {
+	const longest = 1 << 62
+	file, err = unix.MemfdCreate("gpuconf-simulated-gpu", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, err
+	}
+	if err := unix.Ftruncate(file, longest); err != nil {
+		_ = unix.Close(file)
+		return 0, err
+	}
+	return file, nil
+}
+
+func closeFile(file int) error { return unix.Close(file) }
+
+// punch gives the pages of a part of a file back to the host. They read as zero where they are still mapped.
+func punch(file int, offset, bytes uint64) error {
+	return unix.Fallocate(file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(bytes))
+}
+
+// mapFile puts a part of a file at addr, instead of what is mapped there.
+func mapFile(addr, bytes uint64, file int, offset uint64) error {
+	const flags = unix.MAP_SHARED | unix.MAP_FIXED | unix.MAP_NORESERVE
+	return mapAt(addr, bytes, flags, uintptr(file), uintptr(offset))
+}
+
+// mapBlank puts memory of its own at addr, instead of what is mapped there.
+func mapBlank(addr, bytes uint64) error {
+	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED | unix.MAP_NORESERVE
+	return mapAt(addr, bytes, flags, ^uintptr(0), 0)
+}
+
+func mapAt(addr, bytes uint64, flags, file, offset uintptr) error {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	_, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(addr), uintptr(bytes), access, flags, file, offset)
+	return asError(errno)
+}
+
 func asError(errno unix.Errno) error {
 	if errno != 0 {
 		return errno
@@ -59,6 +98,14 @@ func asError(errno unix.Errno) error {
 func bytesAt(addr, bytes uint64) []byte {
 	number := uintptr(addr)
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&number)), int(bytes))
+}
+
+// wordsAt is the same memory as words. addr is a multiple of 8.
+//
+//go:noinline
+func wordsAt(addr, words uint64) []uint64 {
+	number := uintptr(addr)
+	return unsafe.Slice(*(**uint64)(unsafe.Pointer(&number)), int(words))
 }
 
 func pageBytes() uint64 { return uint64(unix.Getpagesize()) }

@@ -18,31 +18,35 @@ type Model struct {
 
 	// GreatestPriority is the most urgent stream priority; the least urgent is 0 on every card.
 	GreatestPriority int
+
+	// GranularityBytes is the unit of virtual memory management; 0 is a card without. (That of Kepler is not known; it
+	// serves as the example.)
+	GranularityBytes uint64
 }
 
-const gib = 1 << 30
+const mib, gib = 1 << 20, 1 << 30
 
 // models is the catalogue, newest first within a family. Multiprocessors, clocks and compute capabilities are
 // NVIDIA's published ones, of the SXM board where there are several.
 var models = []Model{
-	{"B200-180GB", []string{"B200"}, "NVIDIA B200", 180 * gib, 10, 0, 148, 1965, -5},
-	{"H200-141GB", []string{"H200"}, "NVIDIA H200", 141 * gib, 9, 0, 132, 1980, -5},
-	{"H100-80GB", []string{"H100"}, "NVIDIA H100 80GB HBM3", 80 * gib, 9, 0, 132, 1980, -5},
-	{"L40S", []string{"L40S-48GB"}, "NVIDIA L40S", 48 * gib, 8, 9, 142, 2520, -5},
-	{"L4", []string{"L4-24GB"}, "NVIDIA L4", 24 * gib, 8, 9, 58, 2040, -5},
-	{"RTX4090", []string{"RTX4090-24GB"}, "NVIDIA GeForce RTX 4090", 24 * gib, 8, 9, 128, 2520, -5},
-	{"A100-80GB", nil, "NVIDIA A100-SXM4-80GB", 80 * gib, 8, 0, 108, 1410, -5},
-	{"A100-40GB", nil, "NVIDIA A100-SXM4-40GB", 40 * gib, 8, 0, 108, 1410, -5},
-	{"A30", []string{"A30-24GB"}, "NVIDIA A30", 24 * gib, 8, 0, 56, 1440, -5},
-	{"A10-24GB", []string{"A10"}, "NVIDIA A10", 24 * gib, 8, 6, 72, 1695, -5},
-	{"RTX3090", []string{"RTX3090-24GB"}, "NVIDIA GeForce RTX 3090", 24 * gib, 8, 6, 82, 1695, -5},
-	{"T4", []string{"T4-16GB"}, "Tesla T4", 16 * gib, 7, 5, 40, 1590, -5},
-	{"V100-32GB", nil, "Tesla V100-SXM2-32GB", 32 * gib, 7, 0, 80, 1530, -5},
-	{"V100-16GB", nil, "Tesla V100-SXM2-16GB", 16 * gib, 7, 0, 80, 1530, -5},
-	{"GTX1080Ti", []string{"GTX1080Ti-11GB"}, "NVIDIA GeForce GTX 1080 Ti", 11 * gib, 6, 1, 28, 1582, -2},
-	{"P100-16GB", []string{"P100"}, "Tesla P100-SXM2-16GB", 16 * gib, 6, 0, 56, 1480, -2},
-	{"K40", []string{"K40-12GB"}, "Tesla K40c", 12 * gib, 3, 5, 15, 875, -1},
-	{"K20", []string{"K20-5GB"}, "Tesla K20m", 5 * gib, 3, 5, 13, 706, -1},
+	{"B200-180GB", []string{"B200"}, "NVIDIA B200", 180 * gib, 10, 0, 148, 1965, -5, 2 * mib},
+	{"H200-141GB", []string{"H200"}, "NVIDIA H200", 141 * gib, 9, 0, 132, 1980, -5, 2 * mib},
+	{"H100-80GB", []string{"H100"}, "NVIDIA H100 80GB HBM3", 80 * gib, 9, 0, 132, 1980, -5, 2 * mib},
+	{"L40S", []string{"L40S-48GB"}, "NVIDIA L40S", 48 * gib, 8, 9, 142, 2520, -5, 2 * mib},
+	{"L4", []string{"L4-24GB"}, "NVIDIA L4", 24 * gib, 8, 9, 58, 2040, -5, 2 * mib},
+	{"RTX4090", []string{"RTX4090-24GB"}, "NVIDIA GeForce RTX 4090", 24 * gib, 8, 9, 128, 2520, -5, 2 * mib},
+	{"A100-80GB", nil, "NVIDIA A100-SXM4-80GB", 80 * gib, 8, 0, 108, 1410, -5, 2 * mib},
+	{"A100-40GB", nil, "NVIDIA A100-SXM4-40GB", 40 * gib, 8, 0, 108, 1410, -5, 2 * mib},
+	{"A30", []string{"A30-24GB"}, "NVIDIA A30", 24 * gib, 8, 0, 56, 1440, -5, 2 * mib},
+	{"A10-24GB", []string{"A10"}, "NVIDIA A10", 24 * gib, 8, 6, 72, 1695, -5, 2 * mib},
+	{"RTX3090", []string{"RTX3090-24GB"}, "NVIDIA GeForce RTX 3090", 24 * gib, 8, 6, 82, 1695, -5, 2 * mib},
+	{"T4", []string{"T4-16GB"}, "Tesla T4", 16 * gib, 7, 5, 40, 1590, -5, 2 * mib},
+	{"V100-32GB", nil, "Tesla V100-SXM2-32GB", 32 * gib, 7, 0, 80, 1530, -5, 2 * mib},
+	{"V100-16GB", nil, "Tesla V100-SXM2-16GB", 16 * gib, 7, 0, 80, 1530, -5, 2 * mib},
+	{"GTX1080Ti", []string{"GTX1080Ti-11GB"}, "NVIDIA GeForce GTX 1080 Ti", 11 * gib, 6, 1, 28, 1582, -2, 2 * mib},
+	{"P100-16GB", []string{"P100"}, "Tesla P100-SXM2-16GB", 16 * gib, 6, 0, 56, 1480, -2, 2 * mib},
+	{"K40", []string{"K40-12GB"}, "Tesla K40c", 12 * gib, 3, 5, 15, 875, -1, 0},
+	{"K20", []string{"K20-5GB"}, "Tesla K20m", 5 * gib, 3, 5, 13, 706, -1, 0},
 }
 
 // Models lists the catalogue.

@@ -14,18 +14,32 @@ import (
 // about 0x7eff_0000_0000 down), and clear of the Go heap and of the race detector's shadow memory (both below
 // 0x4000_0000_0000). The second serves machines whose addresses have 39 bits, as some arm64 kernels', and the
 // overflow of the first.
-var zones = []struct{ begin, end uint64 }{
+var zones = []zone{
 	{0x5800_0000_0000, 0x7800_0000_0000},
 	{0x0008_0000_0000, 0x0080_0000_0000},
 }
+
+type zone struct{ begin, end uint64 }
 
 // stepBytes is the distance of places; the rest of the last step is an unmapped gap behind each reservation.
 const stepBytes = 16 << 30
 
 // reserve maps bytes of address space at the lowest free place. It fails with the host's reason if there is none.
-func reserve(bytes uint64) (addr uint64, err error) {
-	for _, zone := range zones {
-		for addr = zone.begin; addr < zone.end && bytes < zone.end-addr; addr += stepBytes {
+func reserve(bytes uint64) (addr uint64, err error) { return reserveIn(zones, bytes, stepBytes) }
+
+// alignedZones are the zones of reservations that have an alignment of their own and are made while the machine works:
+// first the top of the first zone, so that they are out of the way of cards.
+var alignedZones = []zone{{0x7000_0000_0000, 0x7800_0000_0000}, {0x5800_0000_0000, 0x7000_0000_0000}, zones[1]}
+
+// reserveAligned does the same at multiples of alignment, a power of two.
+func reserveAligned(bytes, alignment uint64) (addr uint64, err error) {
+	const leastStep = 1 << 30
+	return reserveIn(alignedZones, bytes, max(alignment, leastStep))
+}
+
+func reserveIn(zones []zone, bytes, step uint64) (addr uint64, err error) {
+	for _, z := range zones {
+		for addr = roundUp(z.begin, step); addr >= z.begin && addr < z.end && bytes < z.end-addr; addr += step {
 			err = mapReserved(addr, bytes)
 			if err == nil {
 				return addr, nil

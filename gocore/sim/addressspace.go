@@ -1,0 +1,229 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/invariants"
+)
+
+// addressSpace is the ranges that MemAddressReserve has given. The machine's lock guards it.
+//
+// A range once taken from the host stays the machine's until it closes: given back by MemAddressFree, it is spare, and serves
+// later reservations. So a stale view of it never meets memory of somebody else.
+type addressSpace struct {
+	alignment    uint64         // of every reservation, at least; 0 if no card has virtual memory management
+	taken        []span         // from the host, in the order of taking
+	spare        []span         // parts of taken that nobody has reserved, in address order, never adjacent
+	reservations []*reservation // in address order
+}
+
+// span is a range of addresses.
+type span struct{ base, bytes uint64 }
+
+func (s span) end() uint64 { return s.base + s.bytes }
+
+// reservation is what MemAddressReserve gave.
+type reservation struct {
+	span
+	mappings []mapping // in address order
+}
+
+// mapping is a part at an address.
+type mapping struct {
+	span
+	part       *part
+	accessible bool
+}
+
+// reserve finds or takes a range.
+func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
+	switch {
+	case a.alignment == 0:
+		return 0, spaceError(gpu.ErrorNotSupported, "no simulated GPU has virtual memory management")
+	case bytes == 0 || bytes%pageBytes() != 0:
+		return 0, spaceError(gpu.ErrorInvalidValue, "a reservation of %d bytes", bytes)
+	case alignment&(alignment-1) != 0:
+		return 0, spaceError(gpu.ErrorInvalidValue, "alignment %d is not a power of two", alignment)
+	}
+	alignment = max(alignment, a.alignment)
+	base, found := a.takeSpare(bytes, alignment)
+	if !found {
+		var err error
+		if base, err = reserveAligned(roundUp(bytes, a.alignment), alignment); err != nil {
+			return 0, spaceError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", bytes, err)
+		}
+		a.taken = append(a.taken, span{base, roundUp(bytes, a.alignment)})
+	}
+	at, _ := a.search(base)
+	a.reservations = slices.Insert(a.reservations, at, &reservation{span: span{base, bytes}})
+	a.check()
+	return base, nil
+}
+
+// takeSpare takes the lowest spare range that fits. Spare ranges begin and end at multiples of a.alignment.
+func (a *addressSpace) takeSpare(bytes, alignment uint64) (base uint64, found bool) {
+	bytes = roundUp(bytes, a.alignment)
+	for i, s := range a.spare {
+		base = roundUp(s.base, alignment)
+		if base < s.base || base > s.end() || s.end()-base < bytes {
+			continue
+		}
+		var rest []span
+		if base > s.base {
+			rest = append(rest, span{s.base, base - s.base})
+		}
+		if end := base + bytes; end < s.end() {
+			rest = append(rest, span{end, s.end() - end})
+		}
+		a.spare = slices.Replace(a.spare, i, i+1, rest...)
+		return base, true
+	}
+	return 0, false
+}
+
+// free makes a reservation spare.
+func (a *addressSpace) free(addr, bytes uint64) error {
+	at, found := a.search(addr)
+	if !found || a.reservations[at].bytes != bytes {
+		return spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x are not a reservation", bytes, addr)
+	}
+	if n := len(a.reservations[at].mappings); n > 0 {
+		return spaceError(gpu.ErrorInvalidValue, "the reservation at %#x still has %d mappings", addr, n)
+	}
+	a.reservations = slices.Delete(a.reservations, at, at+1)
+	a.addSpare(span{addr, roundUp(bytes, a.alignment)})
+	_ = decommit(addr, bytes) // what stale views have written
+	a.check()
+	return nil
+}
+
+// addSpare joins s with its spare neighbours.
+func (a *addressSpace) addSpare(s span) {
+	at := sort.Search(len(a.spare), func(i int) bool { return a.spare[i].base >= s.base })
+	from, to := at, at
+	if at > 0 && a.spare[at-1].end() == s.base {
+		from--
+		s = span{a.spare[from].base, a.spare[from].bytes + s.bytes}
+	}
+	if at < len(a.spare) && s.end() == a.spare[at].base {
+		s.bytes += a.spare[at].bytes
+		to++
+	}
+	a.spare = slices.Replace(a.spare, from, to, s)
+}
+
+// search finds the reservation at addr, or the place where it would be.
+func (a *addressSpace) search(addr uint64) (at int, found bool) {
+	at = sort.Search(len(a.reservations), func(i int) bool { return a.reservations[i].base >= addr })
+	return at, at < len(a.reservations) && a.reservations[at].base == addr
+}
+
+// around finds the reservation in which all of a range lies.
+func (a *addressSpace) around(addr, bytes uint64) (*reservation, error) {
+	at := sort.Search(len(a.reservations), func(i int) bool { return a.reservations[i].base > addr }) - 1
+	if at >= 0 {
+		r := a.reservations[at]
+		if offset := addr - r.base; offset <= r.bytes && bytes <= r.bytes-offset {
+			return r, nil
+		}
+	}
+	return nil, spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x are not within one reservation", bytes, addr)
+}
+
+// firstFrom is the first mapping that ends above addr.
+func (r *reservation) firstFrom(addr uint64) int {
+	return sort.Search(len(r.mappings), func(i int) bool { return r.mappings[i].end() > addr })
+}
+
+// insert puts a mapping where nothing is mapped.
+func (r *reservation) insert(m mapping) error {
+	at := r.firstFrom(m.base)
+	if at < len(r.mappings) && r.mappings[at].base < m.end() {
+		return spaceError(gpu.ErrorInvalidValue, "something is mapped in %d bytes at %#x", m.bytes, m.base)
+	}
+	r.mappings = slices.Insert(r.mappings, at, m)
+	return nil
+}
+
+// whole finds the mappings that make up exactly the given range, without gaps.
+func (r *reservation) whole(addr, bytes uint64) (from, to int, err error) {
+	from = r.firstFrom(addr)
+	next := addr
+	for to = from; to < len(r.mappings) && next < addr+bytes && r.mappings[to].base == next; to++ {
+		next = r.mappings[to].end()
+	}
+	if bytes == 0 || next != addr+bytes {
+		return 0, 0, spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x are not whole mappings without a gap", bytes, addr)
+	}
+	return from, to, nil
+}
+
+// accessible tells whether c may touch every byte of a range.
+func (a *addressSpace) accessible(c *card, addr, bytes uint64) bool {
+	r, err := a.around(addr, bytes)
+	if err != nil {
+		return false
+	}
+	next := addr
+	for i := r.firstFrom(addr); i < len(r.mappings) && next < addr+bytes; i++ {
+		m := r.mappings[i]
+		if m.base > next || !m.accessible || m.part.card != c {
+			return false
+		}
+		next = m.end()
+	}
+	return next >= addr+bytes
+}
+
+// close gives all addresses back to the host.
+func (a *addressSpace) close() (first error) {
+	for _, s := range a.taken {
+		if err := unmap(s.base, s.bytes); err != nil && first == nil {
+			first = fmt.Errorf("reserved addresses: unmap: %w (%w)", err, gpu.ErrorUnknown)
+		}
+	}
+	*a = addressSpace{alignment: a.alignment}
+	return first
+}
+
+func spaceError(result gpu.Result, format string, args ...any) error {
+	return fmt.Errorf("simulated address space: %s: %w", fmt.Sprintf(format, args...), result)
+}
+
+// check holds invariants 5 and 6 of doc.go after a change.
+func (a *addressSpace) check() {
+	if !invariants.Enabled {
+		return
+	}
+	low := uint64(0)
+	for _, r := range a.reservations {
+		invariants.Check(r.base >= low, "sim 5: the reservation at %#x begins below %#x", r.base, low)
+		low = r.end()
+		r.check()
+	}
+	low = 0
+	for _, s := range a.spare {
+		invariants.Check(s.base > low || low == 0, "sim 5: spare ranges meet at %#x", low)
+		low = s.end()
+		_, err := a.around(s.base, 0)
+		invariants.Check(err != nil || a.isEnd(s.base), "sim 5: the spare range at %#x is reserved", s.base)
+	}
+}
+
+// isEnd tells whether a reservation ends at addr.
+func (a *addressSpace) isEnd(addr uint64) bool {
+	return slices.ContainsFunc(a.reservations, func(r *reservation) bool { return r.end() == addr })
+}
+
+func (r *reservation) check() {
+	low := r.base
+	for _, m := range r.mappings {
+		invariants.Check(m.base >= low, "sim 6: the mapping at %#x begins below %#x", m.base, low)
+		invariants.Check(m.part.mappings > 0, "sim 6: the mapping at %#x has no part", m.base)
+		low = m.end()
+	}
+	invariants.Check(low <= r.end(), "sim 6: a mapping ends outside its reservation")
+}

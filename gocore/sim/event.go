@@ -1,0 +1,107 @@
+package sim
+
+import "gpuconf/gocore/gpu"
+
+// event is a mark in a stream. queues.mu guards it.
+type event struct {
+	card *card
+	mark *work // nil before the first record
+}
+
+// done tells whether what the event marks is done.
+func (e *event) done() bool { return e.mark == nil || e.mark.done }
+
+// findEvent gives the event that a caller means. q.mu is held.
+func (q *queues) findEvent(number gpu.Event) (*event, error) {
+	if e := at(q.events, uint64(number), firstEvent); e != nil {
+		return e, nil
+	}
+	return nil, handleError("event", uint64(number))
+}
+
+// EventCreate makes an event.
+func (m *Machine) EventCreate(ordinal int) (gpu.Event, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	q := m.queues
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var index int
+	q.events, index = put(q.events, &event{card: c})
+	return firstEvent + gpu.Event(index), nil
+}
+
+// EventDestroy ends an event. Streams that wait for what it marks still do.
+func (m *Machine) EventDestroy(ordinal int, number gpu.Event) error {
+	return m.withEvent(ordinal, number, func(*event) { m.queues.events[number-firstEvent] = nil })
+}
+
+// EventQuery tells whether what an event marks is done.
+func (m *Machine) EventQuery(ordinal int, number gpu.Event) (done bool, err error) {
+	err = m.withEvent(ordinal, number, func(e *event) { done = e.done() })
+	return done, err
+}
+
+// EventSynchronize waits for what an event marks.
+func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
+	var mark *work
+	err := m.withEvent(ordinal, number, func(e *event) { mark = e.mark })
+	if err != nil || mark == nil {
+		return err
+	}
+	return m.await(mark)
+}
+
+// EventRecord marks the end of what is queued in a stream.
+func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) error {
+	return m.withStream(ordinal, number, func(c *card, s *stream) error {
+		e, err := m.queues.findEvent(event)
+		if err != nil {
+			return err
+		}
+		if e.card != c {
+			return c.errorf(gpu.ErrorInvalidHandle, "event %#x is another GPU's", uint64(event))
+		}
+		e.mark = m.enqueue(s, &work{})
+		return nil
+	})
+}
+
+// StreamWaitEvent makes later work of a stream wait for what the event marks now.
+func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Event) error {
+	return m.withStream(ordinal, number, func(_ *card, s *stream) error {
+		e, err := m.queues.findEvent(event)
+		if err != nil {
+			return err
+		}
+		if !e.done() {
+			m.enqueue(s, &work{after: e.mark})
+		}
+		return nil
+	})
+}
+
+// withEvent looks at an event of a card under the locks.
+func (m *Machine) withEvent(ordinal int, number gpu.Event, look func(*event)) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	m.queues.mu.Lock()
+	defer m.queues.mu.Unlock()
+	e, err := m.queues.findEvent(number)
+	if err != nil {
+		return err
+	}
+	if e.card != c {
+		return c.errorf(gpu.ErrorInvalidHandle, "event %#x is another GPU's", uint64(number))
+	}
+	look(e)
+	return nil
+}

@@ -1,0 +1,79 @@
+package sim
+
+import "gpuconf/gocore/gpu"
+
+// physical is a card's memory without addresses: one file in memory, of which every handle has a part. Parts are never
+// given out twice, so that neighbours in time are neighbours in the file: mapped side by side, they cost the host
+// one mapping, and the host counts mappings (vm.max_map_count).
+type physical struct {
+	file    int // descriptor, once open
+	open    bool
+	next    uint64
+	charged uint64 // parts that are not freed yet
+}
+
+// part is what a handle stands for. It is freed when it is neither held nor mapped.
+type part struct {
+	card     *card
+	offset   uint64 // in the card's file
+	bytes    uint64
+	held     bool // MemRelease has not come yet
+	mappings int
+}
+
+// createPart takes physical memory. Nothing is committed before it is touched.
+func (c *card) createPart(bytes uint64) (*part, error) {
+	if err := c.checkGranularity(0, bytes); err != nil {
+		return nil, err
+	}
+	if err := c.affords(bytes); err != nil {
+		return nil, err
+	}
+	if err := c.physical.openFile(); err != nil {
+		return nil, c.errorf(gpu.ErrorOutOfMemory, "the host refuses a file in memory (%v)", err)
+	}
+	p := &part{card: c, offset: c.physical.next, bytes: bytes, held: true}
+	c.physical.next += bytes
+	c.physical.charged += bytes
+	c.check()
+	return p, nil
+}
+
+// drop frees the part if nobody needs it any more.
+func (p *part) drop() {
+	if p.held || p.mappings > 0 {
+		return
+	}
+	p.card.physical.charged -= p.bytes
+	// The books are right either way: a host that fails here only keeps pages longer.
+	_ = punch(p.card.physical.file, p.offset, p.bytes)
+}
+
+// checkGranularity tells whether a range may be physical memory of this card.
+func (c *card) checkGranularity(addr, bytes uint64) error {
+	if c.granularity == 0 {
+		return c.errorf(gpu.ErrorNotSupported, "it has no virtual memory management")
+	}
+	if bytes == 0 || bytes%c.granularity != 0 || addr%c.granularity != 0 {
+		return c.errorf(gpu.ErrorInvalidValue, "%d bytes at %#x are not whole granules of %d", bytes, addr, c.granularity)
+	}
+	return nil
+}
+
+func (p *physical) openFile() (err error) {
+	if !p.open {
+		p.file, err = memoryFile()
+		p.open = err == nil
+	}
+	return err
+}
+
+// close gives the file back. Mappings of it must be gone.
+func (p *physical) close() error {
+	if !p.open {
+		return nil
+	}
+	file := p.file
+	*p = physical{}
+	return closeFile(file)
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"fmt"
+
+	"gpuconf/gocore/gpu"
+)
+
+// MemGetAllocationGranularity tells the granularity of the card's model; what is recommended is no more.
+func (m *Machine) MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.cardLocked(ordinal)
+	if err != nil {
+		return 0, 0, err
+	}
+	if c.granularity == 0 {
+		return 0, 0, c.errorf(gpu.ErrorNotSupported, "it has no virtual memory management")
+	}
+	return c.granularity, c.granularity, nil
+}
+
+// MemAddressReserve takes addresses, the lowest that fit.
+func (m *Machine) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return 0, gpu.ErrorDeinitialized
+	}
+	return m.space.reserve(bytes, alignment)
+}
+
+// MemAddressFree gives addresses back. A reservation with mappings is refused: what CUDA does then is not documented.
+func (m *Machine) MemAddressFree(addr, bytes uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return gpu.ErrorDeinitialized
+	}
+	return m.space.free(addr, bytes)
+}
+
+// MemCreate takes physical memory of a card.
+func (m *Machine) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	p, err := c.createPart(bytes)
+	if err != nil {
+		return 0, err
+	}
+	m.lastHandle++
+	m.handles[m.lastHandle] = p
+	return m.lastHandle, nil
+}
+
+// MemRelease gives a handle back. Its number never comes again: a handle used too long is found out.
+func (m *Machine) MemRelease(handle gpu.Handle) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.partLocked(handle)
+	if err != nil {
+		return err
+	}
+	delete(m.handles, handle)
+	p.held = false
+	p.drop()
+	return nil
+}
+
+// MemMap puts a handle at an address.
+func (m *Machine) MemMap(addr, bytes uint64, handle gpu.Handle) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.partLocked(handle)
+	if err != nil {
+		return err
+	}
+	if err := p.card.checkGranularity(addr, bytes); err != nil {
+		return err
+	}
+	if bytes != p.bytes {
+		return p.card.errorf(gpu.ErrorInvalidValue, "%d bytes cannot be mapped of a handle of %d: it is mapped whole", bytes, p.bytes)
+	}
+	r, err := m.space.around(addr, bytes)
+	if err != nil {
+		return err
+	}
+	return r.mapPart(mapping{span: span{addr, bytes}, part: p})
+}
+
+// mapPart enters a mapping into the books and makes it. The host may refuse, for instance at its limit of mappings.
+func (r *reservation) mapPart(m mapping) error {
+	if err := r.insert(m); err != nil {
+		return err
+	}
+	m.part.mappings++
+	if err := mapFile(m.base, m.bytes, m.part.card.physical.file, m.part.offset); err != nil {
+		at := r.firstFrom(m.base)
+		r.remove(at, at+1)
+		return m.part.card.errorf(gpu.ErrorOutOfMemory, "the host refuses to map %d bytes (%v); it counts mappings: vm.max_map_count", m.bytes, err)
+	}
+	r.check()
+	return nil
+}
+
+// MemUnmap takes whole mappings away. The addresses stay readable and writable for the host, with nothing of the handle behind.
+func (m *Machine) MemUnmap(addr, bytes uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, from, to, err := m.mappingsLocked(addr, bytes)
+	if err != nil {
+		return err
+	}
+	// A host that refuses leaves the old pages in sight of stale views. The books are right either way, and so is
+	// whatever is mapped here next.
+	_ = mapBlank(addr, bytes)
+	r.remove(from, to)
+	r.check()
+	return nil
+}
+
+// remove takes mappings out of the books.
+func (r *reservation) remove(from, to int) {
+	for _, m := range r.mappings[from:to] {
+		m.part.mappings--
+		m.part.drop()
+	}
+	r.mappings = append(r.mappings[:from], r.mappings[to:]...)
+}
+
+// MemSetAccess lets a card touch mappings of its own memory. Simulated GPUs cannot reach each other's.
+func (m *Machine) MemSetAccess(ordinal int, addr, bytes uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	if err := c.checkGranularity(addr, bytes); err != nil {
+		return err
+	}
+	r, from, to, err := m.mappingsLocked(addr, bytes)
+	if err != nil {
+		return err
+	}
+	for _, mapped := range r.mappings[from:to] {
+		if mapped.part.card != c {
+			return c.errorf(gpu.ErrorInvalidDevice, "the memory at %#x is another GPU's", mapped.base)
+		}
+	}
+	for i := from; i < to; i++ {
+		r.mappings[i].accessible = true
+	}
+	return nil
+}
+
+// mappingsLocked finds the whole mappings of a range. m.mu is held.
+func (m *Machine) mappingsLocked(addr, bytes uint64) (r *reservation, from, to int, err error) {
+	if m.closed {
+		return nil, 0, 0, gpu.ErrorDeinitialized
+	}
+	if r, err = m.space.around(addr, bytes); err != nil {
+		return nil, 0, 0, err
+	}
+	from, to, err = r.whole(addr, bytes)
+	return r, from, to, err
+}
+
+// partLocked finds what a handle stands for. m.mu is held.
+func (m *Machine) partLocked(handle gpu.Handle) (*part, error) {
+	if m.closed {
+		return nil, gpu.ErrorDeinitialized
+	}
+	p := m.handles[handle]
+	if p == nil {
+		return nil, fmt.Errorf("simulated memory handle %d: %w", handle, gpu.ErrorInvalidValue)
+	}
+	return p, nil
+}
+
+// closeVMM ends everything in this file. m.mu is held.
+func (m *Machine) closeVMM() (first error) {
+	first = m.space.close()
+	m.handles = nil
+	for _, c := range m.cards {
+		if err := c.physical.close(); err != nil && first == nil {
+			first = fmt.Errorf("simulated GPU %d: physical memory: %w (%w)", c.description.Ordinal, err, gpu.ErrorUnknown)
+		}
+	}
+	return first
+}

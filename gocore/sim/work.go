@@ -1,0 +1,170 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"gpuconf/gocore/gpu"
+)
+
+// work is one entry of a stream's queue. queues.mu guards it; what is set before it is queued never changes.
+type work struct {
+	stream *stream
+	seq    uint64 // of the machine: tells which of two entries was queued first
+
+	after *work        // must be done first, in whatever stream; nil: nothing
+	until func() bool  // must be true first; nil: nothing. Called under queues.mu alone
+	run   func() error // Machine.mu is held for reading; nil: nothing to do
+
+	done    bool
+	dropped gpu.Result // why it is done but was never run: its context ended. Else 0
+}
+
+// enqueue appends to a stream. Machine.mu is held for reading, and queues.mu.
+func (m *Machine) enqueue(s *stream, w *work) *work {
+	q := m.queues
+	q.lastSeq++
+	w.stream, w.seq = s, q.lastSeq
+	s.queue = append(s.queue, w)
+	if !q.stepped && !s.worker {
+		s.worker = true
+		q.workers.Go(func() { m.workThrough(s) })
+	}
+	return w
+}
+
+// workThrough is a stream's goroutine. It ends when nothing is left to do.
+func (m *Machine) workThrough(s *stream) {
+	q := m.queues
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	nap := leastNap
+	for len(s.queue) > 0 {
+		w := s.queue[0]
+		switch {
+		case q.ready(w):
+			m.perform(w)
+			nap = leastNap
+		case w.until != nil:
+			// The host may write the word, too, and tells nobody.
+			q.mu.Unlock()
+			time.Sleep(nap)
+			q.mu.Lock()
+			nap = min(2*nap, longestNap)
+		default:
+			q.progress.Wait()
+		}
+	}
+	s.worker = false
+}
+
+const leastNap, longestNap = 10 * time.Microsecond, time.Millisecond
+
+// ready tells whether w, at the head of its queue, may run. After a fault everything may: it does nothing. q.mu is held.
+func (q *queues) ready(w *work) bool {
+	if w.stream.running {
+		return false
+	}
+	return w.stream.card.fault.Load() != nil || q.obstacle(w) == nil && (w.until == nil || w.until())
+}
+
+// obstacle is a piece of work that must be done before w, which is at the head of its queue; nil if there is none. It was
+// queued before w: so waits never go round in a circle. q.mu is held.
+func (q *queues) obstacle(w *work) *work {
+	s := w.stream
+	c := s.card
+	if w.after != nil && !w.after.done {
+		return w.after
+	}
+	if s.blocking && earlier(c.legacy, w) {
+		return c.legacy.queue[0]
+	}
+	if s != c.legacy {
+		return nil
+	}
+	for other := range q.of(c) {
+		if other.blocking && earlier(other, w) {
+			return other.queue[0]
+		}
+	}
+	return nil
+}
+
+// earlier tells whether a stream still has work that was queued before w.
+func earlier(s *stream, w *work) bool { return len(s.queue) > 0 && s.queue[0].seq < w.seq }
+
+// quiet tells whether the legacy stream has nothing to wait for. q.mu is held.
+func (q *queues) quiet(c *card) bool {
+	for s := range q.of(c) {
+		if (s.blocking || s == c.legacy) && len(s.queue) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// perform does the head of a queue, which is ready. q.mu is held, but not meanwhile.
+func (m *Machine) perform(w *work) {
+	q, s := m.queues, w.stream
+	s.running = true
+	q.mu.Unlock()
+	m.do(w)
+	q.mu.Lock()
+	s.running = false
+	w.done = true
+	if !s.ended {
+		s.queue = s.queue[1:]
+		q.release(s)
+	}
+	q.progress.Broadcast()
+}
+
+// do runs a piece of work, unless its context has ended or is broken. A failure breaks the context.
+func (m *Machine) do(w *work) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c := w.stream.card
+	if w.run == nil || m.dropped(w) || c.fault.Load() != nil {
+		return
+	}
+	if err := w.run(); err != nil {
+		fault := c.errorf(gpu.ErrorIllegalAddress, "work met memory that was not there any more when its turn came (%v)", err)
+		c.fault.CompareAndSwap(nil, &fault)
+	}
+}
+
+func (m *Machine) dropped(w *work) bool {
+	m.queues.mu.Lock()
+	defer m.queues.mu.Unlock()
+	return w.dropped != 0
+}
+
+// await waits until w is done, and tells what the context came to meanwhile. No lock is held.
+func (m *Machine) await(w *work) error {
+	q, c := m.queues, w.stream.card
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !w.done {
+		if !q.stepped {
+			q.progress.Wait()
+		} else if !m.advance(w) {
+			return c.errorf(gpu.ErrorNotReady, "a stepped machine would wait for ever: a stream waits for a word that no work writes")
+		}
+	}
+	if w.dropped != 0 {
+		return c.errorf(w.dropped, "the context ended while work was waited for")
+	}
+	return c.faulted()
+}
+
+// faulted is the error of a broken context, else nil.
+func (c *card) faulted() error {
+	if fault := c.fault.Load(); fault != nil {
+		return *fault
+	}
+	return nil
+}
+
+func handleError(kind string, number uint64) error {
+	return fmt.Errorf("simulated GPUs have no %s %#x: %w", kind, number, gpu.ErrorInvalidHandle)
+}
