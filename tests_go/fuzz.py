@@ -1,0 +1,62 @@
+"""Run every native fuzz target below this folder, one after the other, each for a time: ``fuzz.py 30s [PATTERN]``.
+
+A line for each target tells how it went. The first failure ends the run with the target's output, which says where Go has
+kept the input that failed: commit that file with the mend, and the ordinary tests run it from then on. With a PATTERN only the
+targets whose package and name hold it are run, such as ``devname`` or ``FuzzTrace``.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TARGET = re.compile(r"^func (Fuzz\w*)\(", re.MULTILINE)
+
+
+def targets(pattern: str) -> list[tuple[str, str]]:
+    """All fuzz targets as (package folder, function), in order."""
+    found = []
+    for path in sorted(HERE.rglob("*_test.go")):
+        package = "./" + path.parent.relative_to(HERE.parent).as_posix()
+        found += [(package, name) for name in TARGET.findall(path.read_text(encoding="utf-8"))]
+    return [(package, name) for package, name in found if pattern in f"{package} {name}"]
+
+
+def fuzz(package: str, name: str, duration: str) -> tuple[bool, str]:
+    """Fuzz one target: whether it went well, and what Go printed."""
+    command = ["go", "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={duration}", "-tags=invariants", package]
+    done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode == 0, done.stdout
+
+
+def tries(output: str) -> str:
+    """How many inputs the last progress line of ``go test -fuzz`` counts."""
+    counts = re.findall(r"execs: (\d+)", output)
+    return f"{int(counts[-1]):,} inputs" if counts else "no inputs counted"
+
+
+def main(arguments: list[str]) -> int:
+    if not 1 <= len(arguments) <= 2 or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 2
+    duration, pattern = arguments[0], "".join(arguments[1:])
+    found = targets(pattern)
+    if not found:
+        print(f"no fuzz target below {HERE} has {pattern!r} in its name", file=sys.stderr)
+        return 1
+    for package, name in found:
+        begin = time.monotonic()
+        well, output = fuzz(package, name, duration)
+        print(f"{'ok  ' if well else 'FAIL'}  {package} {name}  {tries(output)}  {time.monotonic() - begin:.0f} s", flush=True)
+        if not well:
+            print(output, file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,243 @@
+package pybind_test
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/status"
+	"gpuconf/pybind"
+	"gpuconf/pybind/runtime"
+)
+
+// functions are all that Python can call. A test holds this list against the package.
+var functions = map[string]any{
+	"Allocate":                pybind.Allocate,
+	"CopyFromHost":            pybind.CopyFromHost,
+	"CopyToHost":              pybind.CopyToHost,
+	"DeviceDetails":           pybind.DeviceDetails,
+	"DrainNotices":            pybind.DrainNotices,
+	"EnterScope":              pybind.EnterScope,
+	"Enumerate":               pybind.Enumerate,
+	"FreeBlock":               pybind.FreeBlock,
+	"Frees":                   pybind.Frees,
+	"Initialize":              pybind.Initialize,
+	"LimitBytes":              pybind.LimitBytes,
+	"LogicalConfigured":       pybind.LogicalConfigured,
+	"MemoryGrowth":            pybind.MemoryGrowth,
+	"MemoryInfo":              pybind.MemoryInfo,
+	"MemoryMap":               pybind.MemoryMap,
+	"MemoryStats":             pybind.MemoryStats,
+	"MergeScope":              pybind.MergeScope,
+	"Reset":                   pybind.Reset,
+	"ResetMemoryStats":        pybind.ResetMemoryStats,
+	"ResolveGPU":              pybind.ResolveGPU,
+	"SetLogicalConfiguration": pybind.SetLogicalConfiguration,
+	"SetMemoryGrowth":         pybind.SetMemoryGrowth,
+	"SetSetting":              pybind.SetSetting,
+	"SetVisibleDevices":       pybind.SetVisibleDevices,
+	"Setting":                 pybind.Setting,
+	"Simulate":                pybind.Simulate,
+	"StartPeak":               pybind.StartPeak,
+	"StopPeak":                pybind.StopPeak,
+	"VisibleDevices":          pybind.VisibleDevices,
+	"WaitForFree":             pybind.WaitForFree,
+}
+
+func TestEveryBoundFunctionIsTested(t *testing.T) {
+	there, _ := bound(t, "../../pybind")
+	for name := range there {
+		require.Contains(t, functions, name, "add it to this file's table")
+	}
+	require.Len(t, functions, len(there), "the table has functions that are gone")
+}
+
+// What nobody should send, of each kind.
+var hostile = map[reflect.Kind][]any{
+	reflect.Int64: {int64(0), int64(1), int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 32, int64(0x7f00_0000_0000)},
+	reflect.String: {
+		"", "null", "{", "[]", "7", `"x"`, "{}", "[[0]]", "[[null, null]]", `[[1e300, "x"]]`, `[["x", 1]]`, `{"items": [[1, 2]]}`,
+		`{"items": [["x", null, null]]}`, `{"items": [[1e999, 1.5, {}]]}`, `{"A": 1}`, "GPU:0", "GPU:99999999999999999999", "jit", "a\x00b", "\xff\xfe",
+		"\x1eINTERNAL\x1e", strings.Repeat("[", 20_000),
+	},
+	reflect.Bool: {true, false},
+}
+
+// everyCall calls a function with every combination of hostile arguments.
+func everyCall(function reflect.Value, arguments []reflect.Value, each func(arguments, results []reflect.Value)) {
+	if len(arguments) == function.Type().NumIn() {
+		each(arguments, function.Call(arguments))
+		return
+	}
+	for _, value := range hostile[function.Type().In(len(arguments)).Kind()] {
+		everyCall(function, append(arguments[:len(arguments):len(arguments)], reflect.ValueOf(value)), each)
+	}
+}
+
+func TestNothingThatComesAcrossPanics(t *testing.T) {
+	for _, state := range []struct {
+		name  string
+		enter func(t *testing.T)
+	}{
+		{"nothing listed", func(*testing.T) {}},
+		{"enumerated", func(t *testing.T) {
+			_, err := pybind.Enumerate("{}")
+			require.NoError(t, err)
+		}},
+		{"initialised", func(t *testing.T) { initialize(t) }},
+		{"reset", func(t *testing.T) {
+			initialize(t)
+			_, err := pybind.Reset()
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(state.name, func(t *testing.T) {
+			for name, function := range functions {
+				t.Run(name, func(t *testing.T) {
+					onMachine(t, "T4:1GiB")
+					state.enter(t)
+					everyCall(reflect.ValueOf(function), nil, func(arguments, results []reflect.Value) {
+						if err, failed := results[1].Interface().(error); failed {
+							if _, _, complaint := unmark(err); complaint != "" {
+								t.Errorf("%v: %s", arguments, complaint)
+							}
+						} else if name == "Allocate" {
+							parseBlock(t, results[0].String()).free(t)
+						}
+						require.NoError(t, runtime.Alive(), "%v panics", arguments)
+					})
+					_, err := pybind.EnterScope("")
+					require.NoError(t, err)
+				})
+			}
+		})
+	}
+}
+
+// What is nonsense, and what Python has to make of it.
+func TestKindsOfErrors(t *testing.T) {
+	type row struct {
+		name string
+		call func() (any, error)
+		kind status.Code
+		text string
+	}
+	run := func(t *testing.T, rows []row) {
+		for _, row := range rows {
+			t.Run(row.name, func(t *testing.T) {
+				_, err := row.call()
+				require.Contains(t, requireKind(t, row.kind, err), row.text)
+				require.NoError(t, runtime.Alive())
+			})
+		}
+	}
+	allocate := func(number, bytes int64) func() (any, error) {
+		return func() (any, error) { return pybind.Allocate(number, bytes) }
+	}
+	visible := func(devices string) func() (any, error) {
+		return func() (any, error) { return pybind.SetVisibleDevices(devices, "", false) }
+	}
+	logical := func(text string) func() (any, error) {
+		return func() (any, error) { return pybind.SetLogicalConfiguration(1, "", text) }
+	}
+	setting := func(name, value string) func() (any, error) {
+		return func() (any, error) { return pybind.SetSetting(name, value) }
+	}
+	onMachine(t, "T4:1GiB")
+	t.Run("before Enumerate", func(t *testing.T) {
+		const text = "no devices are listed yet; call gpuconf.config.list_logical_devices() first"
+		run(t, []row{
+			{"Initialize", func() (any, error) { return pybind.Initialize("{}", "") }, status.FailedPrecondition, text},
+			{"VisibleDevices", func() (any, error) { return pybind.VisibleDevices() }, status.FailedPrecondition, text},
+			{"Allocate", allocate(0, 1), status.FailedPrecondition, text},
+			{"FreeBlock", func() (any, error) { return pybind.FreeBlock(1, 1) }, status.FailedPrecondition, text},
+			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 0, 1, 1) }, status.FailedPrecondition, text},
+			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
+			{"EnterScope", func() (any, error) { return pybind.EnterScope("/device:GPU:0") }, status.FailedPrecondition, text},
+			{"SetSetting", setting("jit", "true"), status.FailedPrecondition, text},
+			{"an environment that is no JSON", func() (any, error) { return pybind.Enumerate("{") }, status.Internal, "decoding"},
+			{"an environment of numbers", func() (any, error) { return pybind.Enumerate(`{"A": 1}`) }, status.Internal, "decoding"},
+			{"an unknown model", func() (any, error) { return pybind.Simulate("Z80") }, status.InvalidArgument, "known models: "},
+		})
+	})
+	_, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	t.Run("enumerated", func(t *testing.T) {
+		run(t, []row{
+			{"an allocation", allocate(0, 1), status.FailedPrecondition, "not initialised yet"},
+			{"a device list that is no JSON", visible("["), status.Internal, "decoding"},
+			{"a device list of other things", visible(`[["x", 1]]`), status.Internal, "decoding device 0"},
+			{"a device list with nulls", visible(`[[0, ""], [null, null]]`), status.Internal, "decoding device 1"},
+			{"an unknown device", visible(`[[-1, "'what'"]]`), status.InvalidArgument, "'what'"},
+			{"a device far behind", visible(`[[1e18, "'what'"]]`), status.InvalidArgument, "'what'"},
+			{"growth of an unknown device", func() (any, error) { return pybind.MemoryGrowth(99, "'x'") }, status.InvalidArgument, "'x'"},
+			{"growth of a CPU", func() (any, error) { return pybind.MemoryGrowth(0, "") }, status.NotFound, "only a GPU"},
+			{"growth of no bool", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 0, "str") }, status.InvalidType, "str"},
+			{"logical devices of a CPU with a limit", func() (any, error) {
+				return pybind.SetLogicalConfiguration(0, "", `{"items": [[1, null, null]]}`)
+			}, status.InvalidArgument, "CPU"},
+			{"no JSON", logical("{"), status.Internal, "decoding"},
+			{"an item too short", logical(`{"items": [[1]]}`), status.Internal, "decoding"},
+			{"a limit that is no number", logical(`{"items": [["ten", null, null]]}`), status.Internal, "memory limit"},
+			{"a limit that is nan", logical(`{"items": [["nan", null, null]]}`), status.InvalidArgument, "memory_limit"},
+			{"a limit that is inf", logical(`{"items": [["inf", null, null]]}`), status.InvalidArgument, "memory_limit"},
+			{"a negative limit", logical(`{"items": [[-1, null, null]]}`), status.InvalidArgument, "memory_limit"},
+			{"a huge limit", logical(`{"items": [[1e30, null, null]]}`), status.InvalidArgument, "memory_limit"},
+			{"a fractional priority", logical(`{"items": [[1, 1.5, null]]}`), status.Internal, "decoding"},
+			{"an unknown setting", setting("magic", "1"), status.Internal, "magic"},
+			{"a setting of another type", setting("soft_device_placement", "7"), status.Internal, "decoding"},
+			{"threads beyond 32 bits", setting("intra_op_parallelism_threads", "4294967296"), status.InvalidArgument, "range"},
+			{"an unknown policy", setting("device_policy", `{"name": "loud", "repr": "'loud'"}`), status.InvalidArgument, "'loud'"},
+			{"an argument no scope can have", func() (any, error) { return pybind.MergeScope("", "what:is:this") }, status.InvalidArgument, "what:is:this"},
+		})
+		positions, err := pybind.VisibleDevices()
+		require.NoError(t, err)
+		require.Equal(t, "0,1", positions, "nothing has changed")
+	})
+	initialize(t)
+	held, err := pybind.Allocate(0, 1000)
+	require.NoError(t, err)
+	b := parseBlock(t, held)
+	t.Run("initialised", func(t *testing.T) {
+		copyTo := func(address, offset, host, bytes int64) func() (any, error) {
+			return func() (any, error) { return pybind.CopyToHost(address, offset, host, bytes) }
+		}
+		copyFrom := func(address, offset, host, bytes int64) func() (any, error) {
+			return func() (any, error) { return pybind.CopyFromHost(address, offset, host, bytes) }
+		}
+		run(t, []row{
+			{"a GPU too many", allocate(1, 1), status.InvalidArgument, "GPU:1 is not there"},
+			{"a number beyond all", allocate(math.MaxInt64, 1), status.InvalidArgument, "is not there"},
+			{"a negative size", allocate(0, -1), status.InvalidArgument, "nbytes must be at least 0, but got -1"},
+			{"a huge size", allocate(0, math.MaxInt64), status.ResourceExhausted, " out of memory"},
+			{"a free of nothing known", func() (any, error) { return pybind.FreeBlock(4096, 1) }, status.InvalidArgument, "0x1000"},
+			{"a free with another id", func() (any, error) { return pybind.FreeBlock(b.address, b.id+1) }, status.InvalidArgument, "not live"},
+			{"a free at a negative address", func() (any, error) { return pybind.FreeBlock(-b.address, b.id) }, status.InvalidArgument, "not the address"},
+			{"a negative offset", copyTo(b.address, -1, 1, 1), status.InvalidArgument, "can't be"},
+			{"a negative length", copyTo(b.address, 0, 1, -1), status.InvalidArgument, "can't be"},
+			{"nowhere on the host", copyFrom(b.address, 0, 0, 1), status.InvalidArgument, "can't be"},
+			{"a negative host address", copyFrom(b.address, 0, -1, 2), status.InvalidArgument, "can't be"},
+			{"beyond the host's addresses", copyFrom(b.address, 0, math.MaxInt64, 2), status.InvalidArgument, "can't be"},
+			{"longer than the block", copyTo(b.address, 0, 4096, math.MaxInt64-4096), status.InvalidArgument, "does not fit"},
+			{"behind the block", copyTo(b.address, 1001, 4096, 1), status.InvalidArgument, "does not fit"},
+			{"into nothing known", copyFrom(b.address+256, 0, 4096, 1), status.InvalidArgument, "not the address"},
+			{"a device that is not there", func() (any, error) { return pybind.MemoryInfo("GPU:1") }, status.InvalidArgument, "No matching devices"},
+			{"a device string with a NUL", func() (any, error) { return pybind.ResolveGPU("GPU:\x000") }, status.InvalidArgument, `GPU:\00`},
+			{"a device string of no text", func() (any, error) { return pybind.ResolveGPU("\xff") }, status.InvalidArgument, "\uFFFD"},
+			{"a device string with a mark", func() (any, error) { return pybind.ResolveGPU("a\x1eb") }, status.InvalidArgument, "'a b'"},
+			{"the memory of a CPU", func() (any, error) { return pybind.MemoryMap("CPU:0") }, status.InvalidArgument, "no memory pool"},
+			{"an unknown measurement", func() (any, error) { return pybind.StopPeak(0, 99) }, status.InvalidArgument, "not running"},
+			{"a wait for a GPU too many", func() (any, error) { return pybind.WaitForFree(1, 0, 1) }, status.InvalidArgument, "is not there"},
+			{"growth, too late", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 1, "") }, status.FailedPrecondition, "main.py:1 (test)"},
+			{"a reset under a live block", func() (any, error) { return pybind.Reset() }, status.FailedPrecondition, "1 block on GPU:0 (1.0KiB)"},
+			{"a simulation under a live block", func() (any, error) { return pybind.Simulate("T4") }, status.FailedPrecondition, "1 block on GPU:0"},
+		})
+		info, err := pybind.MemoryInfo("GPU:0")
+		require.NoError(t, err)
+		require.Equal(t, "1024 1024", info, "nothing has changed")
+	})
+	b.free(t)
+}

@@ -1,0 +1,124 @@
+package pybind_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gpuconf/gocore/status"
+	"gpuconf/pybind"
+	"gpuconf/pybind/runtime"
+)
+
+// childEnv names a job to do in a process of its own instead of the tests.
+const childEnv = "GPUCONF_PYBIND_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childEnv) {
+	case "":
+		goleak.VerifyTestMain(m)
+	case "panics":
+		fmt.Print(panics())
+	}
+}
+
+const mib = int64(1) << 20
+
+// onMachine makes spec the machine of a test, "" for none, and gives it up at the end. The test keeps its thread: scopes belong to threads.
+func onMachine(t *testing.T, spec string) {
+	t.Helper()
+	goruntime.LockOSThread()
+	_, err := pybind.Simulate(spec)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		defer goruntime.UnlockOSThread()
+		_, err := pybind.EnterScope("")
+		require.NoError(t, err)
+		_, err = pybind.Simulate("")
+		require.NoError(t, err, "a test has left something behind")
+		_, err = pybind.DrainNotices()
+		require.NoError(t, err)
+	})
+}
+
+func environment(pairs ...string) string {
+	env := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	text, _ := json.Marshal(env)
+	return string(text)
+}
+
+// initialize lists the devices and builds the logical ones.
+func initialize(t *testing.T, pairs ...string) {
+	t.Helper()
+	_, err := pybind.Enumerate(environment(pairs...))
+	require.NoError(t, err)
+	_, err = pybind.Initialize(environment(pairs...), "main.py:1 (test)")
+	require.NoError(t, err)
+}
+
+// split gives GPU number of the physical list logical devices with limits in MiB.
+func split(t *testing.T, number int, limits ...int) {
+	t.Helper()
+	var items []string
+	for _, limit := range limits {
+		items = append(items, fmt.Sprintf("[%d, null, null]", limit))
+	}
+	_, err := pybind.SetLogicalConfiguration(int64(number+1), "", fmt.Sprintf(`{"tuple": false, "items": [%s]}`, strings.Join(items, ",")))
+	require.NoError(t, err)
+}
+
+// block is what Allocate tells.
+type block struct{ address, id, index, notices int64 }
+
+func allocate(t require.TestingT, number, nbytes int64) block {
+	told, err := pybind.Allocate(number, nbytes)
+	require.NoError(t, err)
+	return parseBlock(t, told)
+}
+
+func parseBlock(t require.TestingT, told string) (b block) {
+	_, err := fmt.Sscanf(told, "%d %d %d %d", &b.address, &b.id, &b.index, &b.notices)
+	require.NoError(t, err)
+	return b
+}
+
+func (b block) free(t require.TestingT) {
+	_, err := pybind.FreeBlock(b.address, b.id)
+	require.NoError(t, err)
+}
+
+// unmark takes an error of the border apart, as _native.py does, and complains of whatever that would trip over.
+func unmark(err error) (kind, text string, complaint string) {
+	parts := strings.Split(err.Error(), "\x1e")
+	if len(parts) != 3 || parts[0] != "" {
+		return "", "", fmt.Sprintf("not marked: %q", err)
+	}
+	kind, text = parts[1], parts[2]
+	known := slices.ContainsFunc(status.Codes(), func(c status.Code) bool { return c.String() == kind })
+	if !known || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+		return "", "", fmt.Sprintf("badly marked: %q", err)
+	}
+	if runtime.Unmark(err) != text {
+		return "", "", fmt.Sprintf("Unmark(%q) is %q", err, runtime.Unmark(err))
+	}
+	return kind, text, ""
+}
+
+func requireKind(t require.TestingT, want status.Code, err error) (text string) {
+	require.Error(t, err)
+	kind, text, complaint := unmark(err)
+	require.Empty(t, complaint)
+	require.Equal(t, want.String(), kind, "the kind of: %s", text)
+	return text
+}

@@ -1,0 +1,237 @@
+package pybind_test
+
+import (
+	"encoding/json"
+	goruntime "runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/pybind"
+)
+
+func TestSessionThroughTheBorder(t *testing.T) {
+	onMachine(t, "H100-80GB,T4")
+	devices, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"simulated": "H100-80GB,T4", "physical": [["/physical_device:CPU:0", "CPU"],
+		["/physical_device:GPU:0", "GPU"], ["/physical_device:GPU:1", "GPU"]]}`, devices)
+	for position, want := range []string{`{}`, `{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0}`,
+		`{"device_name": "Tesla T4", "major": 7, "minor": 5}`, `{}`} {
+		details, err := pybind.DeviceDetails(int64(position))
+		require.NoError(t, err)
+		require.JSONEq(t, want, details)
+	}
+	split(t, 1, 100, 200)
+	configured, err := pybind.LogicalConfigured(2, "")
+	require.NoError(t, err)
+	require.True(t, configured)
+	configured, err = pybind.LogicalConfigured(1, "")
+	require.NoError(t, err)
+	require.False(t, configured)
+	done, err := pybind.SetVisibleDevices(`[[2, ""]]`, "GPU", true)
+	require.NoError(t, err)
+	require.True(t, done)
+	positions, err := pybind.VisibleDevices()
+	require.NoError(t, err)
+	require.Equal(t, "0,2", positions)
+
+	built, err := pybind.Initialize("{}", "main.py:1 (test)")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"host_visible": true, "logical": [
+		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0"],
+		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0"],
+		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1"]]}`, built)
+	again, err := pybind.Initialize("{}", "other.py:2 (later)")
+	require.NoError(t, err)
+	require.JSONEq(t, built, again)
+
+	limit, err := pybind.LimitBytes(1)
+	require.NoError(t, err)
+	require.Equal(t, 200*mib, limit)
+	number, err := pybind.ResolveGPU("GPU:1")
+	require.NoError(t, err)
+	b := allocate(t, number, 1000)
+	require.EqualValues(t, 2, b.index, "in the list of logical devices, behind the CPU and GPU:0")
+	require.EqualValues(t, 1, b.notices, "the Created device notices are waiting")
+	info, err := pybind.MemoryInfo("GPU:1")
+	require.NoError(t, err)
+	require.Equal(t, "1024 1024", info)
+	b.free(t)
+	_, err = pybind.ResetMemoryStats("GPU:1")
+	require.NoError(t, err)
+	text, err := pybind.MemoryStats("GPU:1")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"num_allocs": 0, "live_blocks": 0, "bytes_in_use": 0, "requested_bytes_in_use": 0, "peak_bytes_in_use": 0,
+		"largest_alloc_size": 0, "bytes_limit": 209715200, "bytes_reserved": 209715200, "peak_bytes_reserved": 209715200,
+		"largest_free_block_bytes": 209715200}`, text)
+}
+
+func TestGrowthAcrossTheBorder(t *testing.T) {
+	onMachine(t, "T4")
+	_, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	growth, err := pybind.MemoryGrowth(1, "")
+	require.NoError(t, err)
+	require.EqualValues(t, -1<<63, growth, "None")
+	for _, value := range []int64{1, 0, 7} {
+		_, err = pybind.SetMemoryGrowth(1, "", value, "")
+		require.NoError(t, err)
+		growth, err = pybind.MemoryGrowth(1, "")
+		require.NoError(t, err)
+		require.Equal(t, value, growth)
+	}
+}
+
+func TestSettingsAcrossTheBorder(t *testing.T) {
+	onMachine(t, "")
+	_, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	for name, values := range map[string][]string{ // the default first
+		"soft_device_placement":        {`true`, `false`, `true`},
+		"log_device_placement":         {`false`, `true`},
+		"synchronous_execution":        {`true`, `false`},
+		"intra_op_parallelism_threads": {`0`, `4`},
+		"inter_op_parallelism_threads": {`0`, `4`},
+	} {
+		got, err := pybind.Setting(name)
+		require.NoError(t, err)
+		require.JSONEq(t, values[0], got, name)
+		for _, value := range values[1:] {
+			_, err = pybind.SetSetting(name, value)
+			require.NoError(t, err, name)
+			got, err = pybind.Setting(name)
+			require.NoError(t, err)
+			require.JSONEq(t, value, got, name)
+		}
+	}
+}
+
+// hostAddress is where a slice lies; the pinner keeps it there.
+func hostAddress(pinner *goruntime.Pinner, bytes []byte) int64 {
+	pinner.Pin(&bytes[0])
+	return int64(uintptr(unsafe.Pointer(&bytes[0])))
+}
+
+func TestCopiesAcrossTheBorder(t *testing.T) {
+	onMachine(t, "T4:1GiB")
+	initialize(t)
+	b := allocate(t, 0, 1000)
+	var pinner goruntime.Pinner
+	defer pinner.Unpin()
+	sent, got := []byte("what was written"), make([]byte, 16)
+	_, err := pybind.CopyFromHost(b.address, 984, hostAddress(&pinner, sent), 16)
+	require.NoError(t, err)
+	_, err = pybind.CopyToHost(b.address, 984, hostAddress(&pinner, got), 16)
+	require.NoError(t, err)
+	require.Equal(t, sent, got)
+	_, err = pybind.CopyFromHost(b.address, 1000, 0, 0)
+	require.NoError(t, err, "nothing, from nowhere")
+	b.free(t)
+
+	empty := allocate(t, 0, 0)
+	require.Equal(t, block{0, 0, 1, 1}, empty)
+	empty.free(t)
+}
+
+func TestMeasurementAcrossTheBorder(t *testing.T) {
+	onMachine(t, "T4:1GiB")
+	initialize(t)
+	held := allocate(t, 0, 100)
+	started, err := pybind.StartPeak(-1)
+	require.NoError(t, err)
+	require.Equal(t, "0 1 256", started)
+	allocate(t, 0, 1000).free(t)
+	measured, err := pybind.StopPeak(0, 1)
+	require.NoError(t, err)
+	require.Equal(t, "256 1280", measured)
+	held.free(t)
+}
+
+func TestMemoryMapAcrossTheBorder(t *testing.T) {
+	onMachine(t, "T4")
+	_, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	split(t, 0, 1)
+	_, err = pybind.Initialize("{}", "")
+	require.NoError(t, err)
+	b := allocate(t, 0, 1000)
+	text, err := pybind.MemoryMap("GPU:0")
+	require.NoError(t, err)
+	var picture struct {
+		Device  string
+		Limit   int64
+		Regions [][]any
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	require.NoError(t, decoder.Decode(&picture))
+	require.Equal(t, "GPU:0", picture.Device)
+	require.Equal(t, mib, picture.Limit)
+	require.Len(t, picture.Regions, 1)
+	chunks := picture.Regions[0][2].([]any)
+	require.Len(t, chunks, 2)
+	address, err := chunks[0].([]any)[0].(json.Number).Int64()
+	require.NoError(t, err)
+	require.Equal(t, b.address, address, "to the last digit, though above 2^53")
+	require.Equal(t, []any{json.Number("1024"), json.Number("1000"), true}, chunks[0].([]any)[1:])
+	require.Equal(t, []any{json.Number("1047552"), json.Number("0"), false}, chunks[1].([]any)[1:])
+	b.free(t)
+}
+
+// Python looks for signals between two waits, so none may be long, whatever it asks for.
+func TestWaitForFreeIsShort(t *testing.T) {
+	onMachine(t, "T4:1GiB")
+	initialize(t)
+	seen, err := pybind.Frees(0)
+	require.NoError(t, err)
+	for _, row := range []struct {
+		milliseconds      int64
+		atLeast, lessThan time.Duration
+	}{
+		{-1 << 63, 0, time.Second},
+		{0, 0, time.Second},
+		{20, 20 * time.Millisecond, time.Second},
+		{1<<63 - 1, 100 * time.Millisecond, time.Second},
+	} {
+		begin := time.Now()
+		count, err := pybind.WaitForFree(-1, seen, row.milliseconds)
+		require.NoError(t, err)
+		require.Equal(t, seen, count)
+		require.GreaterOrEqual(t, time.Since(begin), row.atLeast)
+		require.Less(t, time.Since(begin), row.lessThan)
+	}
+	allocate(t, 0, 1).free(t)
+	count, err := pybind.WaitForFree(0, seen, 100)
+	require.NoError(t, err)
+	require.Equal(t, seen+1, count)
+}
+
+func TestNoticesAreHandedOutOnce(t *testing.T) {
+	onMachine(t, "2xT4")
+	drain := func() (notices [][2]string) {
+		text, err := pybind.DrainNotices()
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(text), &notices))
+		return notices
+	}
+	require.Empty(t, drain())
+	env := []string{"CUDA_VISIBLE_DEVICES", "1,nonsense", "TF_FORCE_GPU_ALLOW_GROWTH", "perhaps"}
+	initialize(t, env...)
+	notices := drain()
+	require.Len(t, notices, 3)
+	require.Equal(t, "warning", notices[0][0])
+	require.Contains(t, notices[0][1], "CUDA_VISIBLE_DEVICES=\"1,nonsense\"")
+	require.Equal(t, "error", notices[1][0])
+	require.Contains(t, notices[1][1], "TF_FORCE_GPU_ALLOW_GROWTH")
+	require.Equal(t, "info", notices[2][0])
+	require.Contains(t, notices[2][1], "Created device")
+	require.Contains(t, notices[2][1], "pci bus id: 0000:1a:00.0", "the second card is GPU:0")
+	require.Empty(t, drain())
+	b := allocate(t, 0, 1)
+	require.Zero(t, b.notices)
+	b.free(t)
+}
