@@ -12,7 +12,7 @@ import (
 var floors = []string{
 	0: "status invariants",
 	1: "gpu devname visible",
-	2: "cuda nvml sim cublas suballoc bfc config",
+	2: "cuda nvml sim cublas host suballoc bfc config",
 	3: "devmgr",
 	4: "graph",
 	5: "pybind pybind/...",
@@ -22,16 +22,16 @@ var floors = []string{
 var closed = []struct{ from, to, instead string }{
 	{"bfc config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
-	{"devmgr graph", "cuda nvml sim cublas",
-		"take a gpu.Driver and let pybind/runtime pick the implementation"},
+	{"devmgr graph", "cuda nvml sim cublas host",
+		"take a gpu.Driver or a gpu.Compute and let pybind/runtime pick the implementation"},
 }
 
 // outside are the packages from outside the module and the standard library, and who may import them. A
 // trailing "..." stands for all below.
 var outside = []struct{ by, path string }{
-	{"bfc sim suballoc cuda", "golang.org/x/sys/unix"},
+	{"bfc sim suballoc cuda host", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
-	{"sim graph", "gonum.org/v1/gonum/..."},
+	{"host", "gonum.org/v1/gonum/..."},
 	{"pybind", "github.com/go-python/gopy/gopyh"},
 }
 

@@ -1,0 +1,199 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuconf/gocore/devname"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Call is one operation to run at once.
+type Call struct {
+	Op     Op
+	Name   string // of the operation, for errors; mostly ""
+	Inputs []*Tensor
+
+	TransposeA, TransposeB bool  // of MatMul
+	Value                  Value // of Const
+
+	Device        string // the scope in force, as devname.EnterScope gives it; "" for none
+	SoftPlacement bool
+	Policy        Policy
+}
+
+// Outcome is what a call made. The caller releases the tensor.
+type Outcome struct {
+	Tensor   *Tensor
+	Copies   int      // inputs that were copied from another memory
+	Warnings []string // what the policy has to say about them
+}
+
+// Execute places and runs one operation. When it fails it has taken nothing.
+func (d *Devices) Execute(c Call) (Outcome, error) {
+	outcome, err := d.execute(c)
+	if err != nil {
+		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op, c.Name)
+	}
+	return outcome, nil
+}
+
+func (d *Devices) execute(c Call) (outcome Outcome, err error) {
+	held, err := d.holdAll(c.Inputs)
+	defer func() {
+		if err = firstError(err, func() error { return releaseAll(held) }); err != nil {
+			err = firstError(err, outcome.Tensor.Release)
+		}
+	}()
+	if err != nil {
+		return Outcome{}, err
+	}
+	o, err := c.infer()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if o.device, err = d.placeCall(c, o); err != nil {
+		return Outcome{}, err
+	}
+	memory := d.memoryFor(o.op, o.dtype, o.device)
+	for i, input := range held {
+		if input.memory == memory {
+			continue
+		}
+		if err := d.judge(c, i, input, memory, o.device, &outcome); err != nil {
+			return Outcome{}, err
+		}
+		moved, err := input.copyTo(memory)
+		if err != nil {
+			return Outcome{}, err
+		}
+		held[i] = moved
+		outcome.Copies++
+		if err := input.Release(); err != nil {
+			return Outcome{}, err
+		}
+	}
+	outcome.Tensor, err = d.compute(o, held)
+	return outcome, err
+}
+
+// holdAll keeps the inputs from being released meanwhile. What it gives is to be released also when it fails.
+func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
+	for i, input := range inputs {
+		if input == nil {
+			return held, status.Errorf(status.InvalidArgument, "input #%d is no tensor", i)
+		}
+		if input.devices != d {
+			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, which was reset or is not this one", i)
+		}
+		t, err := input.hold()
+		if err != nil {
+			return held, err
+		}
+		held = append(held, t)
+	}
+	return held, nil
+}
+
+func releaseAll(tensors []*Tensor) error {
+	var err error
+	for _, t := range tensors {
+		err = firstError(err, t.Release)
+	}
+	return err
+}
+
+// infer checks the inputs against each other and finds what the operation makes.
+func (c Call) infer() (operation, error) {
+	o := operation{op: c.Op, attrs: attrs{c.TransposeA, c.TransposeB, c.Value}}
+	if _, known := kernels[c.Op]; !known {
+		return o, status.Errorf(status.NotFound, "Could not find device for node: {{node %s}} = %s[]\nAll kernels registered for op %s:\n%s",
+			c.nodeName(), c.Op, c.Op, describeKernels(c.Op))
+	}
+	if err := checkArity(c.Op, len(c.Inputs)); err != nil {
+		return o, err
+	}
+	if c.Op == Const {
+		o.dtype, o.shape = c.Value.DType, slices.Clone(c.Value.Shape)
+		o.attrs.value.Shape = o.shape
+		return o, c.Value.check()
+	}
+	types, shapes := make([]gpu.DType, len(c.Inputs)), make([]Shape, len(c.Inputs))
+	for i, input := range c.Inputs {
+		types[i], shapes[i] = input.dtype, input.shape
+	}
+	if err := checkEagerTypes(c.Op, types); err != nil {
+		return o, err
+	}
+	if reason := eagerReason(c.Op, o.attrs, shapes); reason != "" {
+		return o, status.Errorf(status.InvalidArgument, "%s", reason)
+	}
+	o.dtype = types[0]
+	o.shape, _ = inferShape(c.Op, o.attrs, shapes)
+	return o, o.shape.check(o.dtype)
+}
+
+func (c Call) nodeName() string {
+	if c.Name != "" {
+		return c.Name
+	}
+	return string(c.Op)
+}
+
+// placeCall finds the device for one operation: the first that satisfies the scope, or under soft placement the first of
+// the scope's job, replica and task.
+func (d *Devices) placeCall(c Call, o operation) (int, error) {
+	pattern, readable := devname.ParseFullName(c.Device)
+	if !readable {
+		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: %s", c.Device, c.Op)
+	}
+	types := supportedTypes(o.op, o.dtype)
+	device := d.find(pattern, types)
+	if device < 0 && c.SoftPlacement {
+		device = d.find(soften(pattern), types)
+	}
+	if device >= 0 {
+		return device, nil
+	}
+	soft := 0
+	if c.SoftPlacement {
+		soft = 1
+	}
+	supported := strings.Join(d.typesPresent(types), ", ")
+	if c.Device == "" {
+		return 0, status.Errorf(status.InvalidArgument, "No supported device found in available devices [%s]. enable_soft_placement=%d. Supported devices types [%s].",
+			d.allNames(), soft, supported)
+	}
+	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. enable_soft_placement=%d. Supported device types [%s]. All available devices [%s].",
+		pattern, soft, supported, d.allNames())
+}
+
+// typesPresent lists those types of a set that there is a device of.
+func (d *Devices) typesPresent(types typeSet) (present []string) {
+	for _, deviceType := range typesByPriority {
+		if slices.Contains(d.types, types&setOf(deviceType)) {
+			present = append(present, deviceType)
+		}
+	}
+	return present
+}
+
+// judge asks the policy whether an input may be copied.
+func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, outcome *Outcome) error {
+	if c.Op == Identity {
+		return nil
+	}
+	where := fmt.Sprintf("input #%d was expected to be on %s but is actually on %s (operation running on %s)",
+		index, d.texts[memory], d.texts[input.memory], d.texts[device])
+	switch c.Policy.verdict(input.dtype) {
+	case refuse:
+		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s Tensors can be copied explicitly using: "+
+			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using tf.config.experimental.set_device_policy('silent'). "+
+			"Copying tensors between devices may slow down your model", c.Op, where)
+	case warn:
+		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a performance bottleneck.", c.Op, where))
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// inferNode finds the type and shape of what a node makes, or why its inputs don't go together. The texts are those of
+// TensorFlow's graphs.
+func inferNode(n *Node) error {
+	if n.op == Const {
+		return inferConst(n)
+	}
+	if err := checkArity(n.op, len(n.inputs)); err != nil {
+		return err
+	}
+	if err := checkNodeTypes(n); err != nil {
+		return err
+	}
+	shapes := make([]Shape, len(n.inputs))
+	for i, input := range n.inputs {
+		shapes[i] = input.shape
+	}
+	n.dtype = n.inputs[0].dtype
+	shape, reason := inferShape(n.op, n.attrs, shapes)
+	if reason != "" {
+		texts := make([]string, len(shapes))
+		for i, s := range shapes {
+			texts[i] = s.String()
+		}
+		return status.Errorf(status.InvalidArgument, "%s for '%s' (op: '%s') with input shapes: %s.", reason, n.name, n.op, strings.Join(texts, ", "))
+	}
+	n.shape = shape
+	return shape.check(n.dtype)
+}
+
+// inferConst checks the value. Its shape and bytes are copied: a node never changes.
+func inferConst(n *Node) error {
+	if err := checkArity(n.op, len(n.inputs)); err != nil {
+		return err
+	}
+	if err := n.attrs.value.check(); err != nil {
+		return err
+	}
+	n.attrs.value = n.attrs.value.clone()
+	n.dtype, n.shape = n.attrs.value.DType, n.attrs.value.Shape
+	return nil
+}
+
+// checkArity counts an operation's inputs.
+func checkArity(op Op, n int) error {
+	want := map[Op]int{Const: 0, MatMul: 2, Add: 2, Identity: 1}
+	if op == AddN {
+		if n == 0 {
+			return status.Errorf(status.InvalidArgument, "inputs must be a list of at least one Tensor with the same dtype and shape")
+		}
+		return nil
+	}
+	if n != want[op] {
+		return status.Errorf(status.InvalidArgument, "%s takes %d inputs, not %d", op, want[op], n)
+	}
+	return nil
+}
+
+// checkNodeTypes finds inputs whose types differ.
+func checkNodeTypes(n *Node) error {
+	names := []string{"a", "b"}
+	if n.op == Add {
+		names = []string{"x", "y"}
+	}
+	for i, input := range n.inputs {
+		if input.dtype == n.inputs[0].dtype {
+			continue
+		}
+		if n.op == AddN {
+			types := make([]string, len(n.inputs))
+			for j, each := range n.inputs {
+				types[j] = each.dtype.String()
+			}
+			return status.Errorf(status.InvalidType, "Tensors in list passed to 'inputs' of 'AddN' Op have types [%s] that don't all match.", strings.Join(types, ", "))
+		}
+		return status.Errorf(status.InvalidType, "Input '%s' of '%s' Op has type %s that does not match type %s of argument '%s'.",
+			names[i], n.op, input.dtype, n.inputs[0].dtype, names[0])
+	}
+	return nil
+}
+
+// inferShape finds the shape of a result, or the reason why there is none.
+func inferShape(op Op, a attrs, in []Shape) (out Shape, reason string) {
+	switch op {
+	case MatMul:
+		return inferMatMul(a, in[0], in[1])
+	case AddN:
+		return inferAddN(in)
+	case Add:
+		return broadcastShape(in[0], in[1])
+	}
+	return in[0], ""
+}
+
+func inferMatMul(attr attrs, a, b Shape) (Shape, string) {
+	for _, s := range []Shape{a, b} {
+		if len(s) != 2 {
+			return nil, fmt.Sprintf("Shape must be rank 2 but is rank %d", len(s))
+		}
+	}
+	rows, inner := matrixSize(a, attr.transposeA)
+	innerB, columns := matrixSize(b, attr.transposeB)
+	if inner != innerB {
+		return nil, fmt.Sprintf("Dimensions must be equal, but are %d and %d", inner, innerB)
+	}
+	return Shape{rows, columns}, ""
+}
+
+// matrixSize is the size of a matrix after its transposition.
+func matrixSize(s Shape, transposed bool) (rows, columns int64) {
+	if transposed {
+		return s[1], s[0]
+	}
+	return s[0], s[1]
+}
+
+// inferAddN merges the shapes from the last to the first, as TensorFlow does: that order shows in the error.
+func inferAddN(in []Shape) (Shape, string) {
+	last := in[len(in)-1]
+	for i := len(in) - 2; i >= 0; i-- {
+		if reason := mergeShapes(in[i], last); reason != "" {
+			return nil, fmt.Sprintf("%s\n\tFrom merging shape %d with other shapes.", reason, i)
+		}
+	}
+	return last, ""
+}
+
+func mergeShapes(a, b Shape) (reason string) {
+	if len(a) != len(b) {
+		return fmt.Sprintf("Shapes must be equal rank, but are %d and %d", len(a), len(b))
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return fmt.Sprintf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are %s and %s.", i, a[i], b[i], a, b)
+		}
+	}
+	return ""
+}
+
+// eagerReason finds why tensors don't go together; the texts are those of TensorFlow's kernels, which differ from its graphs'.
+func eagerReason(op Op, a attrs, in []Shape) string {
+	switch op {
+	case MatMul:
+		return eagerMatMulReason(a, in[0], in[1])
+	case AddN:
+		for i, s := range in {
+			if !s.Equal(in[0]) {
+				return fmt.Sprintf("Inputs to operation %s of type %s must have the same size and shape.  Input 0: %s != input %d: %s", op, op, in[0], i, s)
+			}
+		}
+	case Add:
+		if _, reason := broadcastShape(in[0], in[1]); reason != "" {
+			return fmt.Sprintf("Incompatible shapes: %s vs. %s", in[0], in[1])
+		}
+	}
+	return ""
+}
+
+func eagerMatMulReason(attr attrs, a, b Shape) string {
+	for i, s := range []Shape{a, b} {
+		if len(s) != 2 {
+			return fmt.Sprintf("In[%d] is not a matrix. Instead it has shape %s", i, s)
+		}
+	}
+	_, inner := matrixSize(a, attr.transposeA)
+	innerB, _ := matrixSize(b, attr.transposeB)
+	if inner != innerB {
+		return fmt.Sprintf("Matrix size-incompatible: In[0]: %s, In[1]: %s", a, b)
+	}
+	return ""
+}
+
+// checkEagerTypes finds inputs whose types differ.
+func checkEagerTypes(op Op, types []gpu.DType) error {
+	for i, d := range types {
+		if d != types[0] {
+			return status.Errorf(status.InvalidArgument, "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor",
+				op, i, typeName(types[0]), typeName(d))
+		}
+	}
+	return nil
+}

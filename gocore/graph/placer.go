@@ -1,0 +1,115 @@
+package graph
+
+import "gpuconf/gocore/devname"
+
+// placer puts the nodes of a graph that are new since the last time on devices. What was placed stays where it is.
+//
+// It goes through the nodes three times, always in the order that loading gives. First each node's group is held to the devices
+// there are; the first node that can't be satisfied is the one that the error names. Then everything with inputs is placed. Last come
+// the constants: one whose readers are all on one device goes there if it may, so that it needn't be copied.
+type placer struct {
+	devices *Devices
+	soft    bool
+	first   int     // the number of the first new node
+	nodes   []*Node // the new ones
+	placed  []int32 // the devices of all nodes, by number; -1 while a node has none
+	readers adjacency
+	root    []int32 // by new node: the first of those that share a device with it, often itself
+	groups  []group // by root
+}
+
+// group is what new nodes that share a device ask for together.
+type group struct {
+	request devname.Name // merged
+	pattern devname.Name // what can be satisfied: request, or what soft placement leaves of it
+	types   typeSet      // device types that have a kernel for every member
+	members int
+	device  int32 // where the members are, -1 while none is placed
+}
+
+// place gives the devices of all nodes, placed being those of the first ones, and the numbers of the new nodes in the order in which
+// they are told about. placed is added to, not changed.
+func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
+	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed}
+	for range p.nodes {
+		p.placed = append(p.placed, -1)
+	}
+	p.readers = newReaders(p.nodes, p.first)
+	order = loadingOrder(p.readers, p.first)
+	if err := p.colocate(); err != nil {
+		return nil, nil, err
+	}
+	for _, id := range order {
+		if err := p.satisfy(nodes[id]); err != nil {
+			return nil, nil, err
+		}
+	}
+	var constants []*Node
+	for _, id := range order {
+		if n := nodes[id]; n.op == Const && p.groupOf(n).members == 1 {
+			constants = append(constants, n)
+		} else {
+			p.put(n, p.preferred(n))
+		}
+	}
+	for _, n := range constants {
+		p.put(n, p.nearReaders(n))
+	}
+	return p.placed, order, nil
+}
+
+// satisfy decides what of a group's request can be had.
+func (p *placer) satisfy(n *Node) error {
+	g := p.groupOf(n)
+	g.pattern = g.request
+	if g.device >= 0 || p.devices.find(g.pattern, g.types) >= 0 {
+		return nil
+	}
+	if p.soft {
+		g.pattern = soften(g.request)
+		if p.devices.find(g.pattern, g.types) >= 0 {
+			return nil
+		}
+	}
+	return p.explain(n, g)
+}
+
+// preferred is the device for a node: its group's if that has one, its input's for Identity, else the first that will do.
+func (p *placer) preferred(n *Node) int32 {
+	g := p.groupOf(n)
+	if g.device >= 0 {
+		return g.device
+	}
+	if n.op == Identity && g.members == 1 {
+		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern, g.types, int(at)) {
+			return at
+		}
+	}
+	return int32(p.devices.find(g.pattern, g.types))
+}
+
+// nearReaders is the device for a constant: that of all its readers if it may go there.
+func (p *placer) nearReaders(n *Node) int32 {
+	g := p.groupOf(n)
+	readers := p.readers.of(n.id - p.first)
+	if g.device >= 0 || len(readers) == 0 {
+		return p.preferred(n)
+	}
+	at := p.placed[readers[0]]
+	for _, reader := range readers {
+		if p.placed[reader] != at {
+			return p.preferred(n)
+		}
+	}
+	if !p.devices.allows(g.pattern, g.types, int(at)) {
+		return p.preferred(n)
+	}
+	return at
+}
+
+func (p *placer) put(n *Node, device int32) {
+	p.placed[n.id] = device
+	p.groupOf(n).device = device
+}
+
+func (p *placer) groupOf(n *Node) *group { return &p.groups[p.root[n.id-p.first]] }

@@ -1,0 +1,49 @@
+package graph
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Policy is what happens when an eager operation's input is in another memory than the operation works in. The zero
+// Policy copies silently.
+type Policy int
+
+// The policies, by the names that set_device_policy knows.
+const (
+	Silent Policy = iota
+	SilentForInt32
+	Warn
+	Explicit
+)
+
+var policyNames = [...]string{"silent", "silent_for_int32", "warn", "explicit"}
+
+// ParsePolicy reads a policy's name.
+func ParsePolicy(name string) (Policy, error) {
+	for i, known := range policyNames {
+		if name == known {
+			return Policy(i), nil
+		}
+	}
+	return Silent, status.Errorf(status.InvalidArgument, "'%s' is not a device policy", name)
+}
+
+// verdict is what a policy says about one copy.
+type verdict int
+
+const (
+	allow verdict = iota
+	warn
+	refuse
+)
+
+func (p Policy) verdict(dtype gpu.DType) verdict {
+	switch {
+	case p == Explicit, p == SilentForInt32 && dtype != gpu.Int32:
+		return refuse
+	case p == Warn:
+		return warn
+	}
+	return allow
+}

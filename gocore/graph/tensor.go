@@ -1,0 +1,117 @@
+package graph
+
+import (
+	"sync/atomic"
+
+	"gpuconf/gocore/devname"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Tensor is an array in a device's memory. It never changes, and lives until it is released. Identity and the like make tensors
+// that share one buffer.
+type Tensor struct {
+	devices *Devices
+	dtype   gpu.DType
+	shape   Shape
+	device  int // where the operation that made it ran
+	memory  int // whose memory it is in
+	buffer  *buffer
+	gone    atomic.Bool
+}
+
+// buffer is memory of a device with the number of tensors that are in it.
+type buffer struct {
+	device  Device
+	at      Buffer
+	bytes   uint64
+	tensors atomic.Int64
+}
+
+// newTensor takes memory for a tensor whose contents nobody knows yet. The shape has passed check.
+func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*Tensor, error) {
+	b := &buffer{device: d.list[memory], bytes: shape.bytes(dtype)}
+	if b.bytes > 0 {
+		var err error
+		if b.at, err = b.device.Allocate(b.bytes); err != nil {
+			return nil, status.Errorf(status.CodeOf(err), "OOM when allocating tensor with shape%s and type %s on %s: %w",
+				shape, typeName(dtype), d.texts[memory], err)
+		}
+	}
+	b.tensors.Store(1)
+	return &Tensor{devices: d, dtype: dtype, shape: shape, device: device, memory: memory, buffer: b}, nil
+}
+
+// share makes another tensor of the same buffer; the caller holds t.
+func (t *Tensor) share(device int) *Tensor {
+	t.buffer.tensors.Add(1)
+	return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: device, memory: t.memory, buffer: t.buffer}
+}
+
+// hold gives a tensor of the same buffer that its holder releases, so that no Release elsewhere ends it meanwhile.
+func (t *Tensor) hold() (*Tensor, error) {
+	for !t.gone.Load() {
+		n := t.buffer.tensors.Load()
+		if n == 0 {
+			break
+		}
+		if t.buffer.tensors.CompareAndSwap(n, n+1) {
+			return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: t.device, memory: t.memory, buffer: t.buffer}, nil
+		}
+	}
+	return nil, status.Errorf(status.FailedPrecondition, "the tensor was released before")
+}
+
+// Release gives the tensor up; the last one of a buffer gives the memory back. A second Release does nothing.
+func (t *Tensor) Release() error {
+	if t == nil || t.gone.Swap(true) || t.buffer.tensors.Add(-1) > 0 || t.buffer.bytes == 0 {
+		return nil
+	}
+	return t.buffer.device.Free(t.buffer.at)
+}
+
+// DType is the type of the elements.
+func (t *Tensor) DType() gpu.DType { return t.dtype }
+
+// Shape is the tensor's shape. The caller must not change it.
+func (t *Tensor) Shape() Shape { return t.shape }
+
+// Bytes is the size of the contents.
+func (t *Tensor) Bytes() uint64 { return t.buffer.bytes }
+
+// Device is the full name of the device that the tensor's operation ran on.
+func (t *Tensor) Device() string { return t.devices.texts[t.device] }
+
+// BackingDevice is the full name of the device whose memory the tensor is in.
+func (t *Tensor) BackingDevice() devname.Name { return t.devices.names[t.memory] }
+
+// Buffer is where the contents are, zero for a tensor without elements. It is good until the tensor is released.
+func (t *Tensor) Buffer() Buffer { return t.buffer.at }
+
+// Read copies the contents to the host. dst has room for exactly Bytes.
+func (t *Tensor) Read(dst []byte) error {
+	if uint64(len(dst)) != t.buffer.bytes {
+		return status.Errorf(status.InvalidArgument, "%d bytes are not room for a tensor of %d", len(dst), t.buffer.bytes)
+	}
+	held, err := t.hold()
+	if err != nil || len(dst) == 0 {
+		return firstError(err, held.Release)
+	}
+	return firstError(t.buffer.device.CopyToHost(dst, t.buffer.at, 0), held.Release)
+}
+
+// Value reads the tensor into a value of its own.
+func (t *Tensor) Value() (Value, error) {
+	v := Value{DType: t.dtype, Shape: t.shape, Bytes: make([]byte, t.buffer.bytes)}
+	return v, t.Read(v.Bytes)
+}
+
+func (t *Tensor) address() uint64 { return t.buffer.at.Addr }
+
+// firstError gives err, else what the clean-up says.
+func firstError(err error, cleanUp func() error) error {
+	if cleanErr := cleanUp(); err == nil {
+		return cleanErr
+	}
+	return err
+}

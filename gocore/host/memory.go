@@ -1,0 +1,157 @@
+package host
+
+import (
+	"errors"
+	"math"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/status"
+)
+
+// Alignment is what every block's address is a multiple of: a cache line, and what vector instructions like.
+const Alignment = 64
+
+// mappedBytes is the size from which a block is mapped rather than taken from the Go heap.
+const mappedBytes = 1 << 20
+
+// Memory hands out blocks of host memory by address. The zero Memory is ready to use.
+type Memory struct {
+	mu     sync.RWMutex
+	blocks map[uint64]block // guarded by mu
+	lastID uint64           // guarded by mu
+	inUse  uint64           // guarded by mu
+}
+
+// block is one piece of memory that a caller has.
+type block struct {
+	id     uint64
+	data   []byte // what was asked for
+	mapped []byte // the whole mapping, nil for a block on the Go heap
+}
+
+// Allocate gives a block of bytes, filled with zeros, and a number that tells it from an earlier one at the same address.
+// Size 0 gives address 0 and changes nothing. Out of memory is ResourceExhausted.
+func (m *Memory) Allocate(bytes uint64) (addr, id uint64, err error) {
+	if bytes == 0 {
+		return 0, 0, nil
+	}
+	b, err := newBlock(bytes)
+	if err != nil {
+		return 0, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.blocks == nil {
+		m.blocks = map[uint64]block{}
+	}
+	m.lastID++
+	b.id = m.lastID
+	addr = addressOf(b.data)
+	m.blocks[addr] = b
+	m.inUse += bytes
+	return addr, b.id, nil
+}
+
+func newBlock(bytes uint64) (block, error) {
+	if bytes < mappedBytes {
+		padded := make([]byte, bytes+Alignment-1)
+		skip := -addressOf(padded) % Alignment
+		return block{data: padded[skip : skip+bytes : skip+bytes]}, nil
+	}
+	if bytes > math.MaxInt {
+		return block{}, outOfMemory(bytes, unix.ENOMEM)
+	}
+	mapped, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return block{}, outOfMemory(bytes, err)
+	}
+	return block{data: mapped, mapped: mapped}, nil
+}
+
+func outOfMemory(bytes uint64, err error) error {
+	return status.Errorf(status.ResourceExhausted, "the host is out of memory: it has no %d bytes in one piece (%w)", bytes, err)
+}
+
+// Free gives back the block that was handed out at addr under id. Freeing address 0 does nothing; any other
+// address that is not a live block's is InvalidArgument, and nothing changes.
+func (m *Memory) Free(addr, id uint64) error {
+	if addr == 0 {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, live := m.blocks[addr]
+	if !live || b.id != id {
+		return errNotLive(addr)
+	}
+	m.removeLocked(addr, b)
+	return b.release()
+}
+
+func (m *Memory) removeLocked(addr uint64, b block) {
+	delete(m.blocks, addr)
+	m.inUse -= uint64(len(b.data))
+}
+
+func (b block) release() error {
+	if b.mapped == nil {
+		return nil
+	}
+	if err := unix.Munmap(b.mapped); err != nil {
+		return status.Errorf(status.Internal, "a block of %d bytes could not be unmapped: %w", len(b.mapped), err)
+	}
+	return nil
+}
+
+// Write copies src into the live block at addr, from offset on; Read copies out of it. A range beyond the block is
+// InvalidArgument, and no byte is copied.
+func (m *Memory) Write(addr, offset uint64, src []byte) error {
+	return m.within(addr, offset, len(src), func(data []byte) { copy(data, src) })
+}
+
+// Read copies from the live block at addr into dst.
+func (m *Memory) Read(dst []byte, addr, offset uint64) error {
+	return m.within(addr, offset, len(dst), func(data []byte) { copy(dst, data) })
+}
+
+func (m *Memory) within(addr, offset uint64, bytes int, use func([]byte)) error {
+	if bytes == 0 {
+		return nil
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	b, live := m.blocks[addr]
+	if !live {
+		return errNotLive(addr)
+	}
+	if size := uint64(len(b.data)); offset > size || uint64(bytes) > size-offset {
+		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in a block of %d bytes", bytes, offset, size)
+	}
+	use(b.data[offset : offset+uint64(bytes)])
+	return nil
+}
+
+// Stats counts the live blocks and their bytes.
+func (m *Memory) Stats() (blocks int, bytesInUse uint64) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.blocks), m.inUse
+}
+
+// Close gives every block back, live or not. The Memory is empty then, and can be used again.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	for addr, b := range m.blocks {
+		m.removeLocked(addr, b)
+		err = errors.Join(err, b.release())
+	}
+	return err
+}
+
+func errNotLive(addr uint64) error {
+	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block of host memory", addr)
+}
