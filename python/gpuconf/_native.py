@@ -28,7 +28,7 @@ _MARK = "\x1e"
 _lock = threading.RLock()  # a buffer's __del__ or a signal handler may call the core while this thread loads it
 _loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
 _forked_from: int | None = None
-_loaded = False
+_module: Any = None  # the extension module, once it is loaded
 _path_told = False  # somebody may have opened the library without us
 
 
@@ -92,7 +92,9 @@ class _Core:
 
 
 def _load() -> Any:
-    global _loader_pid, _loaded
+    global _loader_pid, _module
+    if _module is not None:
+        return _module  # not imported again: at the end of the process, where a __del__ may free a buffer, nothing can be
     with _lock:
         if _loader_pid is None:
             _loader_pid = os.getpid()
@@ -105,13 +107,13 @@ def _load() -> Any:
                     f"gpuconf's compiled core is missing ({_path()}): install gpuconf with pip, which builds it"
                 ) from error
             raise
-        _loaded = True
+        _module = _gpuconf
         return _gpuconf
 
 
 def loaded() -> bool:
     """Whether this process has loaded the core and may call it."""
-    return _loaded and _forked_from is None
+    return _module is not None and _forked_from is None
 
 
 def library_path() -> str:
