@@ -40,6 +40,7 @@ def tries(output: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    """Run the targets that are asked for; the exit status tells how it went."""
     if not 1 <= len(arguments) <= 2 or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 2
