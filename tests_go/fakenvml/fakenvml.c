@@ -20,6 +20,7 @@
  * Compiled with FAKE_NVML_OLD it is the library of an old driver: first versions of functions only, no MIG, no
  * multi-process service.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,9 @@ static struct machine {
 	struct failure failure[MAX_FAILURES];
 } machine;
 
-static int users;
+/* As in NVML, any thread may start and stop it at any time; between its own start and stop the machine stays. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int users; /* guarded by lock */
 
 static void misread(const char *line)
 {
@@ -161,9 +164,8 @@ static void note(const char *function)
 }
 
 /* What a call must answer before it looks at anything: 0 to go on. */
-static int begin(const char *function, const struct device *device)
+static int refusal(const char *function, const struct device *device)
 {
-	note(function);
 	if (users == 0)
 		return UNINITIALIZED;
 	for (int i = 0; i < machine.failures; i++) {
@@ -173,6 +175,15 @@ static int begin(const char *function, const struct device *device)
 			return failure->result;
 	}
 	return SUCCESS;
+}
+
+static int begin(const char *function, const struct device *device)
+{
+	note(function);
+	pthread_mutex_lock(&lock);
+	int refused = refusal(function, device);
+	pthread_mutex_unlock(&lock);
+	return refused;
 }
 
 #define BEGIN(device) \
@@ -192,12 +203,15 @@ static int copy(char *out, unsigned size, const char *text)
 
 static int start(const char *function)
 {
+	note(function);
+	pthread_mutex_lock(&lock);
 	if (users == 0)
 		read_machine();
 	users++;
-	int refused = begin(function, NULL);
+	int refused = refusal(function, NULL);
 	if (refused)
 		users--;
+	pthread_mutex_unlock(&lock);
 	return refused;
 }
 
@@ -212,9 +226,13 @@ int nvmlInit(void) { return start(__func__); }
 
 int nvmlShutdown(void)
 {
-	BEGIN(NULL);
-	users--;
-	return SUCCESS;
+	note(__func__);
+	pthread_mutex_lock(&lock);
+	int refused = refusal(__func__, NULL);
+	if (users > 0)
+		users--; /* told to fail, too, so that the next machine is read */
+	pthread_mutex_unlock(&lock);
+	return refused;
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned size)

@@ -52,6 +52,14 @@ func toFailed(err error) failed {
 
 func init() {
 	jobs["survey"] = func() any { return surveyHere() }
+	jobs["surveys"] = func() any {
+		var all []survey
+		for _, machine := range strings.Split(os.Getenv("NVML_TEST_MACHINES"), ":") {
+			_ = os.Setenv("FAKE_NVML", machine) // the fake reads it at each start
+			all = append(all, surveyHere())
+		}
+		return all
+	}
 	// What go-nvml answers a program that calls it before anything was loaded.
 	jobs["before"] = func() any {
 		_, count := upstream.DeviceGetCount()
@@ -101,10 +109,16 @@ func surveyCard(monitor gpu.Monitor, card gpu.Card) (s cardSurvey) {
 // surveyFake surveys a described machine in a process of its own.
 func surveyFake(t *testing.T, machine string, environment ...string) survey {
 	t.Helper()
-	return surveyWith(t, fakenvml.Build(t), machine, environment...)
+	return surveyWith(t, fakenvml.Build(t), []string{machine}, environment...)[0]
 }
 
-func surveyWith(t *testing.T, library, machine string, environment ...string) survey {
+// surveyWith surveys several machines, one after the other, in one process.
+func surveyWith(t *testing.T, library string, machines []string, environment ...string) []survey {
 	t.Helper()
-	return runJob[survey](t, "survey", append(environment, "LD_LIBRARY_PATH="+library, "FAKE_NVML="+fakenvml.Describe(t, machine))...)
+	var described []string
+	for _, machine := range machines {
+		described = append(described, fakenvml.Describe(t, machine))
+	}
+	environment = append(environment, "LD_LIBRARY_PATH="+library, "NVML_TEST_MACHINES="+strings.Join(described, ":"))
+	return runJob[[]survey](t, "surveys", environment...)
 }
