@@ -27,7 +27,7 @@ $(BIN)/python:
 
 # The package itself, built and installed from this tree.
 $(VENV)/installed: $(BIN)/python $(SOURCES)
-	@echo "building and installing gpuconf into $(VENV)"
+	@echo "building and installing gpuconf into $(VENV) (about a minute the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
 	@touch $@
 

@@ -159,26 +159,6 @@ func (m *Manager) IndexOf(number int) int {
 	return len(m.logical) - len(m.gpus) + number
 }
 
-// Route gives the logical GPU that serves an allocation on a CUDA ordinal: the one that the scope names, a number, if
-// it lies on that ordinal, else the ordinal's first.
-func (m *Manager) Route(ordinal, scope int) (number int, err error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if m.closed {
-		return -1, errClosed()
-	}
-	if scope >= 0 && scope < len(m.gpus) && m.gpus[scope].device.Ordinal == ordinal {
-		return scope, nil
-	}
-	for _, p := range m.gpus {
-		if p.device.Ordinal == ordinal {
-			return p.number, nil
-		}
-	}
-	return -1, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it is not there, not visible, or gpuconf is not "+
-		"initialised yet (call gpuconf.config.list_logical_devices())", ordinal)
-}
-
 // DrainNotices hands out what happened that a person may want to know, oldest first, once.
 func (m *Manager) DrainNotices() []config.Notice {
 	m.noticesMu.Lock()

@@ -17,6 +17,10 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	if err != nil {
 		return bfc.Block{}, err
 	}
+	return m.allocateLocked(p, bytes)
+}
+
+func (m *Manager) allocateLocked(p *pool, bytes uint64) (bfc.Block, error) {
 	block, err := p.bfc.Allocate(bytes)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)

@@ -43,11 +43,7 @@ func malloc(size uint64, device int, scope int64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	number, err := m.Route(device, int(scope))
-	if err != nil {
-		return 0, err
-	}
-	block, err := m.Allocate(number, size)
+	block, err := m.AllocateOn(device, int(scope), size)
 	return block.Addr, err
 }
 
