@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def examples() -> list[doctest.DocTest]:
-    names = [gpuconf.__name__, *(m.name for m in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.") if not m.name.endswith("_gpuconf"))]
+    modules = (m.name for m in pkgutil.walk_packages(gpuconf.__path__, "gpuconf."))
+    names = [gpuconf.__name__, *(name for name in modules if name != "gpuconf._gpuconf")]
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [test for name in names for test in finder.find(importlib.import_module(name)) if test.examples]
     return sorted(found, key=lambda test: test.name)
