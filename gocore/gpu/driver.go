@@ -7,8 +7,8 @@
 //
 //  1. Devices and a device's attributes can be read before any context exists, and reading creates none.
 //  2. Ordinals are dense from 0, in the order that the process sees (CUDA_VISIBLE_DEVICES already applied).
-//  3. Every call that touches memory needs a retained primary context on its device, else
-//     ErrorInvalidContext. Retains are counted; the context ends with the last release, and with it
+//  3. Every call that names a device needs a retained primary context on it, else ErrorInvalidContext; facts 1 and 11 name the
+//     exceptions. Retains are counted; the context ends with the last release, and with it
 //     every allocation on the device that is still live.
 //  4. MemAlloc gives an address aligned to 256 bytes at least, never 0, never inside a live allocation of any
 //     device: one flat address space serves the machine. Size 0 is ErrorInvalidValue.
@@ -25,7 +25,7 @@
 //
 // On a device without Device.VMM the calls that name it give ErrorNotSupported.
 //
-//  11. Physical memory and mappings come in multiples of the minimum granularity; the recommended one is a multiple of
+//  11. The granularity can be read without a context. Physical memory and mappings come in multiples of the minimum granularity; the recommended one is a multiple of
 //     it. MemCreate, MemMap, MemSetAccess and MemUnmap of another size, or of 0, are ErrorInvalidValue.
 //  12. MemAddressReserve takes no memory. The range is aligned to the alignment asked, and to the minimum granularity
 //     of every device; it overlaps no live allocation and no other reservation. An alignment that is no power of two, or size 0, is
@@ -71,8 +71,7 @@
 //  26. An Async call checks its arguments as fact 8 says, and queues nothing if they are bad. The memory must last until the work
 //     is done.
 //  27. Streams, events and page-locked memory belong to a context, and end with it, queued work included.
-//  28. MemHostAlloc gives memory at a page boundary. Every device with a context reaches it at HostMemory.Addr. It is not
-//     device memory: free bytes do not change.
+//  28. MemHostAlloc gives memory at a multiple of 8. Every device with a context reaches it at HostMemory.Addr.
 package gpu
 
 // Device describes one GPU as the driver sees it. It is a value: nothing in it changes while the machine runs.

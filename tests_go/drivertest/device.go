@@ -40,20 +40,56 @@ func devicesAreDescribed(t *testing.T, f fixture) {
 	}
 }
 
-// memoryCalls is every call that touches memory, each with arguments that would be wrong in other ways, too.
-func (f fixture) memoryCalls(ordinal int, addr uint64) map[string]func() error {
-	return map[string]func() error{
+// contextCalls is every call that needs a context, each with arguments that would be wrong in other ways, too.
+func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error {
+	calls := map[string]func() error{
 		"MemGetInfo": func() error { _, _, err := f.MemGetInfo(ordinal); return err },
 		"MemAlloc":   func() error { _, err := f.MemAlloc(ordinal, mib); return err },
 		"MemFree":    func() error { return f.MemFree(ordinal, addr) },
 		"MemcpyHtoD": func() error { return f.MemcpyHtoD(ordinal, addr, make([]byte, 16)) },
 		"MemcpyDtoH": func() error { return f.MemcpyDtoH(ordinal, make([]byte, 16), addr) },
+		"MemcpyDtoD": func() error { return f.MemcpyDtoD(ordinal, addr, addr+64, 16) },
 		"MemsetD8":   func() error { return f.MemsetD8(ordinal, addr, 1, 16) },
+
+		"MemHostAlloc": func() error { _, err := f.MemHostAlloc(ordinal, 4096); return err },
+		"MemFreeHost":  func() error { return f.MemFreeHost(ordinal, addr) },
+
+		"StreamCreate":      func() error { _, err := f.StreamCreate(ordinal, gpu.StreamDefault, 0); return err },
+		"StreamGetID":       func() error { _, err := f.StreamGetID(ordinal, gpu.StreamNull); return err },
+		"StreamGetPriority": func() error { _, err := f.StreamGetPriority(ordinal, gpu.StreamNull); return err },
+		"StreamSynchronize": func() error { return f.StreamSynchronize(ordinal, gpu.StreamNull) },
+		"StreamQuery":       func() error { _, err := f.StreamQuery(ordinal, gpu.StreamNull); return err },
+		"EventCreate":       func() error { _, err := f.EventCreate(ordinal); return err },
+		"MemcpyHtoDAsync":   func() error { return f.MemcpyHtoDAsync(ordinal, addr, addr, 16, gpu.StreamNull) },
+		"MemcpyDtoHAsync":   func() error { return f.MemcpyDtoHAsync(ordinal, addr, addr, 16, gpu.StreamNull) },
+		"MemcpyDtoDAsync":   func() error { return f.MemcpyDtoDAsync(ordinal, addr, addr+64, 16, gpu.StreamNull) },
+		"MemsetD8Async":     func() error { return f.MemsetD8Async(ordinal, addr, 1, 16, gpu.StreamNull) },
+	}
+	if f.devices[f.ordinal].VMM {
+		calls["MemCreate"] = func() error { _, err := f.MemCreate(ordinal, 2*mib); return err }
+		calls["MemSetAccess"] = func() error { return f.MemSetAccess(ordinal, addr, 2*mib) }
+	}
+	if f.devices[f.ordinal].StreamMemOps {
+		calls["StreamWriteValue64"] = func() error { return f.StreamWriteValue64(ordinal, gpu.StreamNull, addr, 1) }
+		calls["StreamWaitValue64"] = func() error { return f.StreamWaitValue64(ordinal, gpu.StreamNull, addr, 0) }
+	}
+	return calls
+}
+
+// processCalls is every call that names no device.
+func (f fixture) processCalls() map[string]func() error {
+	return map[string]func() error{
+		"Devices":           func() error { _, err := f.Devices(); return err },
+		"MemAddressReserve": func() error { _, err := f.MemAddressReserve(2*mib, 0); return err },
+		"MemAddressFree":    func() error { return f.MemAddressFree(2*mib, 2*mib) },
+		"MemMap":            func() error { return f.MemMap(2*mib, 2*mib, 1) },
+		"MemUnmap":          func() error { return f.MemUnmap(2*mib, 2*mib) },
+		"MemRelease":        func() error { return f.MemRelease(1) },
 	}
 }
 
-func memoryNeedsContext(t *testing.T, f fixture) {
-	for name, call := range f.memoryCalls(f.ordinal, 0x1000) {
+func callsNeedContext(t *testing.T, f fixture) {
+	for name, call := range f.contextCalls(f.ordinal, 0x1000) {
 		require.ErrorIs(t, call(), gpu.ErrorInvalidContext, name)
 	}
 	require.ErrorIs(t, f.ContextRelease(f.ordinal), gpu.ErrorInvalidContext)
@@ -91,7 +127,7 @@ func unknownOrdinals(t *testing.T, f fixture) {
 	for _, ordinal := range []int{-1, len(f.devices), 1 << 40} {
 		require.ErrorIs(t, f.ContextRetain(ordinal), gpu.ErrorInvalidDevice)
 		require.ErrorIs(t, f.ContextRelease(ordinal), gpu.ErrorInvalidDevice)
-		for name, call := range f.memoryCalls(ordinal, 0x1000) {
+		for name, call := range f.contextCalls(ordinal, 0x1000) {
 			require.ErrorIs(t, call(), gpu.ErrorInvalidDevice, name)
 		}
 	}
@@ -103,12 +139,15 @@ func closedDriverRefuses(t *testing.T, f fixture) {
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close(), "a second Close does nothing")
 
-	_, err := f.Devices()
+	for name, call := range f.processCalls() {
+		require.ErrorIs(t, call(), gpu.ErrorDeinitialized, name)
+	}
+	_, _, err := f.MemGetAllocationGranularity(f.ordinal)
 	require.ErrorIs(t, err, gpu.ErrorDeinitialized)
 	require.ErrorIs(t, f.ContextRetain(f.ordinal), gpu.ErrorDeinitialized)
 	require.ErrorIs(t, f.ContextRelease(f.ordinal), gpu.ErrorDeinitialized)
 	for _, ordinal := range []int{f.ordinal, -1} {
-		for name, call := range f.memoryCalls(ordinal, addr) {
+		for name, call := range f.contextCalls(ordinal, addr) {
 			require.ErrorIs(t, call(), gpu.ErrorDeinitialized, name)
 		}
 	}

@@ -24,6 +24,21 @@ func TestConformanceOfRenumberedMachine(t *testing.T) {
 	})
 }
 
+func TestConformanceOfLesserMachines(t *testing.T) {
+	for name, row := range map[string]struct {
+		text string
+		opts sim.Options
+	}{
+		"no virtual memory management":             {"2xT4", sim.Options{NoVMM: true}},
+		"a card without virtual memory management": {"T4,K40", sim.Options{}},
+		"no stream memory operations":              {"2xT4", sim.Options{NoStreamMemOps: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.TestDriver(t, func() (gpu.Driver, error) { return open(row.text, row.opts) })
+		})
+	}
+}
+
 func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 	drivertest.TestDriver(t, func() (gpu.Driver, error) {
 		m, err := open("2xT4", sim.Options{})
