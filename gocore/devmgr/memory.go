@@ -169,8 +169,7 @@ func errNotLive(addr uint64) error {
 
 func errNoGPU(asked string, have int) error {
 	if have == 0 {
-		return status.Errorf(status.InvalidArgument, "%s is not there: this process has no logical GPU. "+
-			"Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB", asked)
+		return status.Errorf(status.InvalidArgument, "%s is not there: %s", asked, howToSimulate)
 	}
 	return status.Errorf(status.InvalidArgument, "%s is not there: this process has %s (GPU:0 to GPU:%d)", asked, plural(uint64(have), "logical GPU"), have-1)
 }

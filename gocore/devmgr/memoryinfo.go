@@ -1,10 +1,15 @@
 package devmgr
 
 import (
+	"strings"
+
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/status"
 )
+
+// howToSimulate is the next step of somebody who asks for a GPU where there is none.
+const howToSimulate = "this process has no logical GPU. Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 
 // ResolveGPU finds the logical GPU that a device string names, as get_memory_info reads it: TensorFlow's errors for a
 // string that doesn't parse, fits no device or several. A CPU has no pool: InvalidArgument.
@@ -24,6 +29,9 @@ func (m *Manager) resolveLocked(text string) (number int, name string, err error
 		return -1, "", err
 	}
 	i, err := devname.MatchMemoryDevice(m.names, text)
+	if err != nil && len(m.gpus) == 0 && strings.Contains(text, "GPU") {
+		return -1, "", status.Errorf(status.CodeOf(err), "%w: %s", err, howToSimulate)
+	}
 	if err != nil {
 		return -1, "", err
 	}

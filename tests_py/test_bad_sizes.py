@@ -1,0 +1,212 @@
+"""Sizes, waits and devices that can't be: one clear error of the documented class, and nothing changes."""
+
+from __future__ import annotations
+
+import contextlib
+import decimal
+import fractions
+import time
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf.errors import InvalidArgumentError, InvalidTypeError, ResourceExhaustedError
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+class Index:
+    """An object whose __index__ gives, or raises, what it is told."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def __index__(self) -> Any:
+        if isinstance(self.value, type) and issubclass(self.value, BaseException):
+            raise self.value("of my own")
+        return self.value
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        return "\ud800\0"
+
+
+SIZES = {
+    "negative": (-1, InvalidArgumentError, "nbytes must be at least 0 and less than 2**63, but got -1"),
+    "very negative": (-(1 << 63), InvalidArgumentError, "but got -9223372036854775808"),
+    "negative of 5000 digits": (-(10**5000), InvalidArgumentError, "but got a number of 16610 bits"),
+    "2**63": (1 << 63, InvalidArgumentError, "but got 9223372036854775808"),
+    "2**64": (1 << 64, InvalidArgumentError, "but got 18446744073709551616"),
+    "2**64 + 1, which would wrap to 1": ((1 << 64) + 1, InvalidArgumentError, "but got 18446744073709551617"),
+    "5000 digits": (10**5000, InvalidArgumentError, "but got a number of 16610 bits"),
+    "2**63 - 1": ((1 << 63) - 1, ResourceExhaustedError, "8.00EiB (9223372036854775807 bytes)"),
+    "2**63 - 256": ((1 << 63) - 256, ResourceExhaustedError, "(9223372036854775552 bytes)"),
+    "a petabyte": (1 << 50, ResourceExhaustedError, "1.00PiB (1125899906842624 bytes)"),
+    "NaN": (float("nan"), InvalidTypeError, "nbytes must be an int, but got float: nan"),
+    "infinity": (float("inf"), InvalidTypeError, "nbytes must be an int, but got float: inf"),
+    "fraction": (1.5, InvalidTypeError, "nbytes must be an int, but got float: 1.5"),
+    "whole float": (1024.0, InvalidTypeError, "nbytes must be an int, but got float: 1024.0"),
+    "Decimal": (decimal.Decimal(5), InvalidTypeError, "but got Decimal"),
+    "Fraction": (fractions.Fraction(5), InvalidTypeError, "but got Fraction"),
+    "complex": (5j, InvalidTypeError, "but got complex: 5j"),
+    "text": ("1000", InvalidTypeError, "but got str: '1000'"),
+    "bytes": (b"1", InvalidTypeError, "but got bytes"),
+    "None": (None, InvalidTypeError, "but got NoneType: None"),
+    "list": ([1], InvalidTypeError, "but got list: [1]"),
+    "type": (int, InvalidTypeError, "but got type"),
+    "index that is text": (Index("5"), InvalidTypeError, "but got Index"),
+    "index that is negative": (Index(-5), InvalidArgumentError, "but got -5"),
+    "index that raises TypeError": (Index(TypeError), InvalidTypeError, "but got Index"),
+    "unprintable": (Unprintable(), InvalidTypeError, "but got Unprintable"),
+}
+
+
+@pytest.mark.parametrize("case", SIZES)
+@pytest.mark.usefixtures("one_gpu")
+def test_a_bad_size_is_refused_and_changes_nothing(case: str) -> None:
+    size, kind, text = SIZES[case]
+    gpuconf.memory.allocate(1).free()
+    before = gpuconf.memory.stats()
+    with pytest.raises(kind) as caught:
+        gpuconf.memory.allocate(size)
+    assert text in str(caught.value)
+    assert gpuconf.memory.stats() == before
+
+
+@pytest.mark.parametrize(("size", "nbytes"), [(True, 1), (False, 0), (Index(300), 300), (Index(True), 1)], ids=repr)
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.filterwarnings("ignore:__index__ returned non-int:DeprecationWarning")
+def test_what_python_takes_as_an_index_is_a_size(size: Any, nbytes: int) -> None:
+    with gpuconf.memory.allocate(size) as buffer:
+        assert buffer.nbytes == nbytes
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, ZeroDivisionError, MemoryError])
+@pytest.mark.usefixtures("one_gpu")
+def test_an_objects_own_error_comes_through(kind: type[BaseException]) -> None:
+    with pytest.raises(kind, match="of my own"):
+        gpuconf.memory.allocate(Index(kind))
+
+
+WAITS = {
+    "negative": (-1, InvalidArgumentError, "wait must be at least 0 seconds, but got -1.0"),
+    "slightly negative": (-1e-300, InvalidArgumentError, "wait must be at least 0 seconds"),
+    "negative infinity": (float("-inf"), InvalidArgumentError, "but got -inf"),
+    "negative beyond floats": (-(10**400), InvalidArgumentError, "but got -inf"),
+    "NaN": (float("nan"), InvalidArgumentError, "but got nan"),
+    "None": (None, InvalidTypeError, "wait must be a number of seconds, but got NoneType: None"),
+    "text": ("5", InvalidTypeError, "but got str: '5'"),
+    "bytes": (b"5", InvalidTypeError, "but got bytes"),
+    "complex": (1j, InvalidTypeError, "but got complex"),
+    "list": ([5], InvalidTypeError, "but got list"),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+@pytest.mark.parametrize("size", [1, 1 << 50])
+@pytest.mark.usefixtures("one_gpu")
+def test_a_bad_wait_is_refused_also_where_there_is_no_need_to_wait(case: str, size: int) -> None:
+    wait, kind, text = WAITS[case]
+    with pytest.raises(kind) as caught:
+        gpuconf.memory.allocate(size, wait=wait)
+    assert text in str(caught.value)
+    assert gpuconf.memory.stats().num_allocs == 0
+
+
+@pytest.mark.parametrize(
+    "wait", [0, 0.0, -0.0, False, True, 5, 1e300, 10**400, float("inf"), decimal.Decimal("0.5"), fractions.Fraction(1, 3)], ids=repr
+)
+@pytest.mark.usefixtures("one_gpu")
+def test_any_number_of_seconds_is_a_wait(wait: Any) -> None:
+    gpuconf.memory.allocate(1000, wait=wait).free()
+
+
+@pytest.mark.parametrize("wait", [0, 0.0, 1e-300, 5e-324])
+@pytest.mark.usefixtures("one_gpu")
+def test_a_wait_of_no_time_fails_at_once(wait: float) -> None:
+    with gpuconf.memory.allocate(gpuconf.memory.stats().bytes_limit):
+        begin = time.monotonic()
+        with pytest.raises(MemoryError):
+            gpuconf.memory.allocate(1, wait=wait)
+        assert time.monotonic() - begin < 2
+
+
+DEVICES = {
+    "not there": ("GPU:7", InvalidArgumentError, "No matching devices found for 'GPU:7' (there are CPU:0, GPU:0"),
+    "a number of many digits": (f"GPU:{10**30}", InvalidArgumentError, "GPU:1000"),
+    "negative": ("GPU:-1", InvalidArgumentError, "'GPU:-1'"),
+    "a CPU": ("CPU:0", InvalidArgumentError, 'only GPUs have. Ask for a GPU, such as "GPU:0"'),
+    "no number": ("GPU", InvalidArgumentError, "Failed parsing device name: 'GPU'"),
+    "another type": ("TPU:0", InvalidArgumentError, "No matching devices found for 'TPU:0'"),
+    "empty": ("", InvalidArgumentError, "''"),
+    "blank": (" GPU:0", InvalidArgumentError, "' GPU:0'"),
+    "with NUL": ("GPU:0\0", InvalidArgumentError, "must not contain a NUL character: 'GPU:0\\x00'"),
+    "not text": ("GPU:0\udcff", InvalidArgumentError, "lone surrogate"),
+    "very long": ("GPU:0" * 100_000, InvalidArgumentError, "GPU:0GPU:0"),
+    "a number": (0, InvalidTypeError, "device must be a string, but got int: 0"),
+    "bytes": (b"GPU:0", InvalidTypeError, "device must be a string, but got bytes"),
+    "a list": (["GPU:0"], InvalidTypeError, "device must be a string, but got list"),
+    "a physical device": (gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"), InvalidTypeError, "PhysicalDevice"),
+    "a device made up": (gpuconf.config.LogicalDevice("/device:GPU:7", "GPU"), InvalidArgumentError, "'/device:GPU:7'"),
+    "a device without a name": (gpuconf.config.LogicalDevice(None, "GPU"), InvalidTypeError, "NoneType"),
+    "a device with NUL": (gpuconf.config.LogicalDevice("GPU:0\0", "GPU"), InvalidArgumentError, "NUL"),
+}
+
+
+@pytest.mark.parametrize("case", DEVICES)
+@pytest.mark.usefixtures("one_gpu")
+def test_a_bad_device_is_refused_and_changes_nothing(case: str) -> None:
+    device, kind, text = DEVICES[case]
+    with pytest.raises(kind) as caught:
+        gpuconf.memory.allocate(1000, device)
+    assert text in str(caught.value)
+    assert gpuconf.memory.stats().num_allocs == 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gpuconf.memory.allocate(1000),
+        lambda: gpuconf.memory.allocate(0),
+        lambda: gpuconf.memory.allocate(1000, "GPU:0"),
+        lambda: gpuconf.memory.allocate(1000, wait=5),
+        lambda: gpuconf.memory.stats(),
+        lambda: gpuconf.memory.memory_map(),
+        lambda: gpuconf.memory.measure().__enter__(),
+        lambda: gpuconf.config.experimental.get_memory_info("GPU:0"),
+        lambda: gpuconf.config.experimental.reset_memory_stats("GPU:0"),
+    ],
+    ids=["allocate", "nothing", "GPU:0", "wait", "stats", "map", "measure", "info", "reset stats"],
+)
+def test_without_a_gpu_the_error_says_how_to_simulate_one(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # hides real ones too
+    with pytest.raises(ValueError, match="GPU:0") as caught:
+        call()
+    assert 'gpuconf.simulate("H100-80GB")' in str(caught.value)
+    assert "GPUCONF_SIMULATE" in str(caught.value)
+
+
+@pytest.mark.parametrize("field", ["nbytes", "device", "wait"])
+@given(data=st.data())
+def test_no_argument_does_anything_but_work_or_raise_its_error(field: str, data: st.DataObject) -> None:
+    """Whatever is passed: memory and a free, or an error of gpuconf; the books balance."""
+    anything = st.one_of(
+        st.none(),
+        st.integers(),
+        st.floats(),
+        st.text(),
+        st.binary(),
+        st.booleans(),
+        st.complex_numbers(),
+        st.lists(st.integers()),
+        st.from_regex(r"(/job:\w+)?(/device:)?[GC]PU:\d{1,3}", fullmatch=True),
+    )
+    value = data.draw(anything)
+    if field == "wait" and isinstance(value, (int, float)):
+        value = min(value, 0.01)
+    gpuconf.simulate("T4:1GiB")
+    arguments: dict[str, Any] = {"nbytes": 1000, "device": None, "wait": 0.0, field: value}
+    with contextlib.suppress(gpuconf.errors.GpuconfError):
+        gpuconf.memory.allocate(**arguments).free()
+    assert gpuconf.memory.stats().live_blocks == 0
