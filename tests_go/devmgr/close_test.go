@@ -113,6 +113,8 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"LogicalDevices":   func() error { _, err := m.LogicalDevices(); return err },
 		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 256); return err },
 		"Route":            func() error { _, err := m.Route(0, 0); return err },
+		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 1); return err },
+		"LimitBytes":       func() error { _, err := m.LimitBytes(0); return err },
 		"Allocate":         func() error { _, err := m.Allocate(0, 1); return err },
 		"Allocate nothing": func() error { _, err := m.Allocate(0, 0); return err },
 		"Free":             func() error { return m.Free(block.Addr) },

@@ -1,6 +1,7 @@
 package devmgr_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,11 +95,21 @@ func TestRoute(t *testing.T) {
 		number, err := m.Route(row.ordinal, row.scope)
 		require.NoError(t, err)
 		require.Equal(t, row.want, number, "ordinal %d, scope %d", row.ordinal, row.scope)
+
+		block, err := m.AllocateOn(row.ordinal, row.scope, 1)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, stats(t, m, fmt.Sprintf("GPU:%d", row.want)).LiveBlocks)
+		require.NoError(t, m.Free(block.Addr))
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
 		_, err := m.Route(ordinal, -1)
 		requireCode(t, status.InvalidArgument, err)
+		_, err = m.AllocateOn(ordinal, -1, 1)
+		requireCode(t, status.InvalidArgument, err)
 	}
+	_, err := m.AllocateOn(0, 1, 101*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.ErrorContains(t, err, "/device:GPU:1 ")
 }
 
 // The plan's own errors come before the machine is touched, and a mended configuration can be tried again.
