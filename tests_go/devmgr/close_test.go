@@ -111,7 +111,6 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"Inspect":          func() error { return m.Inspect(func(*config.State) error { panic("called") }) },
 		"Initialize":       func() error { return m.Initialize(nil, "") },
 		"LogicalDevices":   func() error { _, err := m.LogicalDevices(); return err },
-		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 256); return err },
 		"Route":            func() error { _, err := m.Route(0, 0); return err },
 		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 1); return err },
 		"LimitBytes":       func() error { _, err := m.LimitBytes(0); return err },

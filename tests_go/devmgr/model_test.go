@@ -155,16 +155,24 @@ func (s *model) fault(t *rapid.T) {
 	case 0, 1:
 		s.driver.SetFaults()
 	case 2:
-		s.driver.SetFaults(sim.Seeded(0.5, rapid.Uint64().Draw(t, "seed"), gpu.ErrorOutOfMemory))
+		s.failing(sim.Seeded(0.5, rapid.Uint64().Draw(t, "seed"), gpu.ErrorOutOfMemory))
 	case 3:
-		s.driver.SetFaults(func(c sim.Call) error {
-			if c.Op != "MemFree" {
-				return nil
+		s.failing(func(c sim.Call) error {
+			if c.Op == "MemFree" {
+				return gpu.ErrorIllegalAddress
 			}
-			s.lost = true
-			return gpu.ErrorIllegalAddress
+			return nil
 		})
 	}
+}
+
+// failing makes the driver fail, and takes note where that loses memory.
+func (s *model) failing(fault sim.Fault) {
+	s.driver.SetFaults(func(c sim.Call) error {
+		err := fault(c)
+		s.lost = s.lost || (err != nil && c.Op == "MemFree")
+		return err
+	})
 }
 
 func (s *model) refusedClose(t *rapid.T) {
