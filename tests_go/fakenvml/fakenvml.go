@@ -27,7 +27,8 @@ func Build(t testing.TB, defines ...string) (folder string) {
 	folder = t.TempDir()
 	file := filepath.Join(folder, "fakenvml.c")
 	require.NoError(t, os.WriteFile(file, source, 0o600))
-	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1", "-o", filepath.Join(folder, "libnvidia-ml.so.1"), file}
+	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread", "-Wl,-soname,libnvidia-ml.so.1",
+		"-o", filepath.Join(folder, "libnvidia-ml.so.1"), file}
 	for _, define := range defines {
 		args = append(args, "-D"+define)
 	}

@@ -28,7 +28,7 @@ var jobs = map[string]func() any{}
 func runJob[T any](t *testing.T, job string, environment ...string) (answer T) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
-	command.Env = append(cleanEnvironment(), append(environment, "NVML_TEST_JOB="+job)...)
+	command.Env = append(cleanEnvironment(), append(environment, "NVML_TEST_JOB="+job, "GORACE=atexit_sleep_ms=0")...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	require.NoError(t, err, "%s", out)
