@@ -8,7 +8,7 @@ type Stream uint64
 const (
 	StreamNull      Stream = 0 // the default stream: the legacy one, as gpuconf calls the driver
 	StreamLegacy    Stream = 1 // CU_STREAM_LEGACY: the same by an explicit name
-	StreamPerThread Stream = 2 // CU_STREAM_PER_THREAD: the calling thread's own, a blocking stream
+	StreamPerThread Stream = 2 // CU_STREAM_PER_THREAD: the calling thread's own, a blocking stream. A goroutine changes threads
 )
 
 // StreamFlags are the flags of StreamCreate, CUDA's by number.

@@ -138,14 +138,13 @@ func (r *reservation) firstFrom(addr uint64) int {
 	return sort.Search(len(r.mappings), func(i int) bool { return r.mappings[i].end() > addr })
 }
 
-// insert puts a mapping where nothing is mapped.
-func (r *reservation) insert(m mapping) error {
-	at := r.firstFrom(m.base)
-	if at < len(r.mappings) && r.mappings[at].base < m.end() {
-		return spaceError(gpu.ErrorInvalidValue, "something is mapped in %d bytes at %#x", m.bytes, m.base)
+// hole is the place in the list for a mapping of a range in which nothing is mapped.
+func (r *reservation) hole(addr, bytes uint64) (at int, err error) {
+	at = r.firstFrom(addr)
+	if at < len(r.mappings) && r.mappings[at].base < addr+bytes {
+		return 0, spaceError(gpu.ErrorInvalidValue, "something is mapped in %d bytes at %#x", bytes, addr)
 	}
-	r.mappings = slices.Insert(r.mappings, at, m)
-	return nil
+	return at, nil
 }
 
 // whole finds the mappings that make up exactly the given range, without gaps.
@@ -202,7 +201,7 @@ func (a *addressSpace) check() {
 	for _, r := range a.reservations {
 		invariants.Check(r.base >= low, "sim 5: the reservation at %#x begins below %#x", r.base, low)
 		low = r.end()
-		r.check()
+		r.check(0, len(r.mappings))
 	}
 	low = 0
 	for _, s := range a.spare {
@@ -218,9 +217,16 @@ func (a *addressSpace) isEnd(addr uint64) bool {
 	return slices.ContainsFunc(a.reservations, func(r *reservation) bool { return r.end() == addr })
 }
 
-func (r *reservation) check() {
+// check holds invariant 6 of doc.go for the mappings from one to another, and their neighbours.
+func (r *reservation) check(from, to int) {
+	if !invariants.Enabled {
+		return
+	}
 	low := r.base
-	for _, m := range r.mappings {
+	if from > 0 {
+		low = r.mappings[from-1].end()
+	}
+	for _, m := range r.mappings[from:min(to+1, len(r.mappings))] {
 		invariants.Check(m.base >= low, "sim 6: the mapping at %#x begins below %#x", m.base, low)
 		invariants.Check(m.part.mappings > 0, "sim 6: the mapping at %#x has no part", m.base)
 		low = m.end()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"gpuconf/gocore/gpu"
 )
@@ -92,18 +93,19 @@ func (m *Machine) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	return r.mapPart(mapping{span: span{addr, bytes}, part: p})
 }
 
-// mapPart enters a mapping into the books and makes it. The host may refuse, for instance at its limit of mappings.
+// mapPart makes a mapping. The host may refuse, for instance at its limit of mappings.
 func (r *reservation) mapPart(m mapping) error {
-	if err := r.insert(m); err != nil {
+	at, err := r.hole(m.base, m.bytes)
+	if err != nil {
 		return err
 	}
-	m.part.mappings++
 	if err := mapFile(m.base, m.bytes, m.part.card.physical.file, m.part.offset); err != nil {
-		at := r.firstFrom(m.base)
-		r.remove(at, at+1)
-		return m.part.card.errorf(gpu.ErrorOutOfMemory, "the host refuses to map %d bytes (%v); it counts mappings: vm.max_map_count", m.bytes, err)
+		return m.part.card.errorf(gpu.ErrorOutOfMemory,
+			"the host refuses to map %d bytes (%v); it counts mappings: vm.max_map_count", m.bytes, err)
 	}
-	r.check()
+	m.part.mappings++
+	r.mappings = slices.Insert(r.mappings, at, m)
+	r.check(at, at+1)
 	return nil
 }
 
@@ -119,7 +121,7 @@ func (m *Machine) MemUnmap(addr, bytes uint64) error {
 	// whatever is mapped here next.
 	_ = mapBlank(addr, bytes)
 	r.remove(from, to)
-	r.check()
+	r.check(from, from)
 	return nil
 }
 
@@ -129,7 +131,7 @@ func (r *reservation) remove(from, to int) {
 		m.part.mappings--
 		m.part.drop()
 	}
-	r.mappings = append(r.mappings[:from], r.mappings[to:]...)
+	r.mappings = slices.Delete(r.mappings, from, to)
 }
 
 // MemSetAccess lets a card touch mappings of its own memory. Simulated GPUs cannot reach each other's.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,6 +81,8 @@ func eventually(t *testing.T, done func() bool, what string) {
 }
 
 func aStreamKeepsItsOrder(t *testing.T, f fixture) {
+	runtime.LockOSThread() // to have one per-thread stream
+	defer runtime.UnlockOSThread()
 	const size = 64 << 10
 	a, b := f.alloc(t, size), f.alloc(t, size)
 	for _, stream := range []gpu.Stream{

@@ -1,0 +1,284 @@
+package sim_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+)
+
+const granule = 2 * mib
+
+func reserve(t testing.TB, m *sim.Machine, granules uint64) uint64 {
+	t.Helper()
+	addr, err := m.MemAddressReserve(granules*granule, 0)
+	require.NoError(t, err)
+	return addr
+}
+
+func create(t testing.TB, m *sim.Machine, granules uint64) gpu.Handle {
+	t.Helper()
+	handle, err := m.MemCreate(0, granules*granule)
+	require.NoError(t, err)
+	return handle
+}
+
+// mapped maps a new handle where GPU 0 may touch it.
+func mapped(t testing.TB, m *sim.Machine, addr, granules uint64) gpu.Handle {
+	t.Helper()
+	handle := create(t, m, granules)
+	require.NoError(t, m.MemMap(addr, granules*granule, handle))
+	require.NoError(t, m.MemSetAccess(0, addr, granules*granule))
+	return handle
+}
+
+// TestMisuseOfVirtualMemory holds what CUDA leaves open or undefined, and what no check on a GPU can try safely.
+func TestMisuseOfVirtualMemory(t *testing.T) {
+	m := newMachine(t, "2xT4:64MiB,K40", sim.Options{})
+	for ordinal := range 3 {
+		require.NoError(t, m.ContextRetain(ordinal))
+	}
+	base := reserve(t, m, 8)
+	closed := base + 4*granule // mapped, but not accessible
+	one, two := mapped(t, m, base, 1), create(t, m, 2)
+	require.NoError(t, m.MemMap(closed, 2*granule, two))
+	other, err := m.MemCreate(1, granule)
+	require.NoError(t, err)
+	require.NoError(t, m.MemMap(base+7*granule, granule, other))
+	released := create(t, m, 1)
+	require.NoError(t, m.MemRelease(released))
+	require.NoError(t, m.MemsetD8(0, base, 7, granule))
+	before, free := m.Inventory(), freeBytes(t, m)
+
+	for _, row := range []struct {
+		name string
+		call func() error
+		want gpu.Result
+	}{
+		{"a handle that never was", func() error { return m.MemRelease(1000) }, gpu.ErrorInvalidValue},
+		{"handle 0", func() error { return m.MemRelease(0) }, gpu.ErrorInvalidValue},
+		{"a second release", func() error { return m.MemRelease(released) }, gpu.ErrorInvalidValue},
+		{"a map of a released handle", func() error { return m.MemMap(base+granule, granule, released) }, gpu.ErrorInvalidValue},
+		{"half a handle", func() error { return m.MemMap(base+granule, granule, two) }, gpu.ErrorInvalidValue},
+		{"the end of a reservation with mappings", func() error { return m.MemAddressFree(base, 8*granule) }, gpu.ErrorInvalidValue},
+		{"a fill without access", func() error { return m.MemsetD8(0, closed, 1, 1) }, gpu.ErrorInvalidValue},
+		{"a copy from where there is no access", func() error { return m.MemcpyDtoH(0, make([]byte, 1), closed) }, gpu.ErrorInvalidValue},
+		{"a fill over the end of access", func() error { return m.MemsetD8(0, base, 1, granule+1) }, gpu.ErrorInvalidValue},
+		{"access to a part of a mapping", func() error { return m.MemSetAccess(0, closed, granule) }, gpu.ErrorInvalidValue},
+		{"access to another GPU's memory", func() error { return m.MemSetAccess(0, base+7*granule, granule) }, gpu.ErrorInvalidDevice},
+		{"access of another GPU", func() error { return m.MemSetAccess(1, base, granule) }, gpu.ErrorInvalidDevice},
+		{"another GPU's fill", func() error { return m.MemsetD8(1, base, 1, 1) }, gpu.ErrorInvalidValue},
+		{"access of a GPU without virtual memory", func() error { return m.MemSetAccess(2, base, granule) }, gpu.ErrorNotSupported},
+		{"a free of a mapping", func() error { return m.MemFree(0, base) }, gpu.ErrorInvalidValue},
+		{"an unmap of a part of a granule", func() error { return m.MemUnmap(base, granule/2) }, gpu.ErrorInvalidValue},
+		{"an unmap that wraps around", func() error { return m.MemUnmap(base, math.MaxUint64-granule+1) }, gpu.ErrorInvalidValue},
+		{"a reservation of half a page", func() error { _, err := m.MemAddressReserve(2048, 0); return err }, gpu.ErrorInvalidValue},
+		{"more addresses than there are", func() error { _, err := m.MemAddressReserve(1<<62, 0); return err }, gpu.ErrorOutOfMemory},
+		{"an alignment that nothing has", func() error { _, err := m.MemAddressReserve(granule, 1<<63); return err }, gpu.ErrorOutOfMemory},
+		{"more than is free", func() error { _, err := m.MemCreate(0, 62*mib); return err }, gpu.ErrorOutOfMemory},
+		{"a size that wraps around", func() error { _, err := m.MemCreate(0, math.MaxUint64-granule+1); return err }, gpu.ErrorOutOfMemory},
+		{"copies that overlap", func() error { return m.MemcpyDtoD(0, base, base+100, 101) }, gpu.ErrorInvalidValue},
+		{"copies onto themselves", func() error { return m.MemcpyDtoD(0, base, base, 1) }, gpu.ErrorInvalidValue},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.ErrorIs(t, row.call(), row.want)
+			require.Equal(t, before, m.Inventory(), "a refused call changed something")
+			require.Equal(t, free, freeBytes(t, m))
+			require.Equal(t, bytes.Repeat([]byte{7}, granule), view(base, granule))
+		})
+	}
+	require.NoError(t, m.MemcpyDtoD(0, base, base+100, 100), "neighbours do not overlap")
+	require.NoError(t, m.MemUnmap(base, granule))
+	require.NoError(t, m.MemMap(base, granule, one))
+	require.ErrorIs(t, m.MemsetD8(0, base, 1, 1), gpu.ErrorInvalidValue, "access does not come back by itself")
+}
+
+func TestOneHandleIsTheSameMemoryForTheHost(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	base := reserve(t, m, 3)
+	handle := mapped(t, m, base, 1)
+	require.NoError(t, m.MemMap(base+2*granule, granule, handle))
+	here, there := view(base, granule), view(base+2*granule, granule)
+	here[5], there[granule-1] = 50, 60
+	require.Equal(t, []byte{50, 60}, []byte{there[5], here[granule-1]})
+}
+
+// TestBytesStayThroughEveryPlace moves four handles around for a while.
+func TestBytesStayThroughEveryPlace(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	const count = 4
+	base := reserve(t, m, 2*count)
+	var handles [count]gpu.Handle
+	for i := range handles {
+		handles[i] = mapped(t, m, base+uint64(i)*granule, 1)
+		require.NoError(t, m.MemsetD8(0, base+uint64(i)*granule, byte(i+1), granule))
+	}
+	at := [count]uint64{0, 1, 2, 3}
+	for round := range 100 {
+		i := round % count
+		require.NoError(t, m.MemUnmap(base+at[i]*granule, granule))
+		at[i] = (at[i] + count) % (2 * count)
+		require.NoError(t, m.MemMap(base+at[i]*granule, granule, handles[i]))
+		require.NoError(t, m.MemSetAccess(0, base+at[i]*granule, granule))
+		for j := range handles {
+			memory := view(base+at[j]*granule, granule)
+			require.Equal(t, [2]byte{byte(j + 1), byte(j + 1)}, [2]byte{memory[0], memory[granule-1]})
+		}
+	}
+}
+
+func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	base := reserve(t, m, 4)
+	handle := mapped(t, m, base, 2)
+	stale := view(base, 2*granule)
+	stale[0], stale[2*granule-1] = 1, 2
+	require.NoError(t, m.MemUnmap(base, 2*granule))
+	stale[0], stale[granule] = 99, 99 // reaches nobody
+
+	require.NoError(t, m.MemMap(base+2*granule, 2*granule, handle))
+	moved := view(base+2*granule, 2*granule)
+	require.Equal(t, []byte{1, 0, 2}, []byte{moved[0], moved[granule], moved[2*granule-1]})
+	require.NoError(t, m.MemUnmap(base+2*granule, 2*granule))
+	require.NoError(t, m.MemRelease(handle))
+	require.NoError(t, m.MemAddressFree(base, 4*granule))
+	require.Len(t, bytes.Clone(stale), 2*granule)
+	require.Zero(t, moved[5])
+	require.NoError(t, m.ContextRelease(0))
+	stale[1], moved[1] = 3, 4
+}
+
+func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
+	m := retained(t, "H100-80GB", sim.Options{})
+	const granules = 64
+	before := residentBytes(t)
+	base := reserve(t, m, granules)
+	handle := mapped(t, m, base, granules)
+	require.Less(t, residentBytes(t)-before, int64(32*mib), "nothing is touched yet")
+	require.NoError(t, m.MemsetD8(0, base, 1, granules*granule))
+	require.Greater(t, residentBytes(t)-before, int64(100*mib))
+	require.NoError(t, m.MemUnmap(base, granules*granule))
+	require.Less(t, residentBytes(t)-before, int64(32*mib), "unmapped, though still held")
+
+	require.NoError(t, m.MemMap(base, granules*granule, handle))
+	require.Equal(t, byte(1), view(base, granules*granule)[granules*granule-1])
+	require.NoError(t, m.MemRelease(handle))
+	require.NoError(t, m.MemUnmap(base, granules*granule))
+	fresh := mapped(t, m, base, granules)
+	require.Equal(t, make([]byte, granule), view(base, granule), "pages come back empty")
+	require.NoError(t, m.MemRelease(fresh))
+}
+
+func TestPhysicalMemoryAndAllocationsShareTheCard(t *testing.T) {
+	m := retained(t, "T4:9MiB", sim.Options{})
+	handle := create(t, m, 2)
+	require.Equal(t, uint64(5*mib), freeBytes(t, m))
+	last := alloc(t, m, 5*mib)
+	_, err := m.MemCreate(0, granule)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+	require.NoError(t, m.MemFree(0, last))
+	create(t, m, 2)
+	_, err = m.MemAlloc(0, mib+1)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+	require.NoError(t, m.MemRelease(handle))
+	alloc(t, m, 5*mib)
+	require.Zero(t, freeBytes(t, m))
+}
+
+// hostMappings counts the host's mappings in a range.
+func hostMappings(t *testing.T, addr, size uint64) (count int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/maps")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(text)) {
+		var begin, end uint64
+		_, err := fmt.Sscanf(line, "%x-%x", &begin, &end)
+		require.NoError(t, err)
+		if begin < addr+size && addr < end {
+			count++
+		}
+	}
+	return count
+}
+
+func TestGranulesMadeInOrderCostOneHostMapping(t *testing.T) {
+	m := retained(t, "H100-80GB", sim.Options{})
+	const granules = 2000
+	base := reserve(t, m, granules)
+	for i := range uint64(granules) {
+		mapped(t, m, base+i*granule, 1)
+	}
+	require.LessOrEqual(t, hostMappings(t, base, granules*granule), 2)
+	for i := uint64(0); i < granules; i += 2 {
+		require.NoError(t, m.MemUnmap(base+i*granule, granule))
+	}
+	require.LessOrEqual(t, hostMappings(t, base, granules*granule), granules+2)
+	for i := uint64(1); i < granules; i += 2 {
+		require.NoError(t, m.MemUnmap(base+i*granule, granule))
+	}
+	require.LessOrEqual(t, hostMappings(t, base, granules*granule), 2)
+}
+
+func TestReservationsAreReused(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	first, second, third := reserve(t, m, 4), reserve(t, m, 4), reserve(t, m, 4)
+	require.NoError(t, m.MemAddressFree(second, 4*granule))
+	require.Equal(t, second, reserve(t, m, 1), "the lowest spare range")
+	require.Equal(t, second+granule, reserve(t, m, 3))
+	for _, addr := range []uint64{first, third} {
+		require.NoError(t, m.MemAddressFree(addr, 4*granule))
+	}
+	for range 20000 { // as many ranges as no host could have mappings for
+		addr := reserve(t, m, 4)
+		require.Equal(t, first, addr)
+		require.NoError(t, m.MemAddressFree(addr, 4*granule))
+	}
+	aligned, err := m.MemAddressReserve(granule, 1<<35)
+	require.NoError(t, err)
+	require.Zero(t, aligned%(1<<35))
+}
+
+func TestLargeReservationsCostNothing(t *testing.T) {
+	m := newMachine(t, "8xH200", sim.Options{})
+	before := residentBytes(t)
+	for range 8 {
+		addr, err := m.MemAddressReserve(8*141<<30, 0)
+		require.NoError(t, err)
+		require.NotZero(t, addr)
+	}
+	require.Less(t, residentBytes(t)-before, int64(32*mib))
+}
+
+func TestVirtualMemoryOutlivesTheContext(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	base := reserve(t, m, 1)
+	handle := mapped(t, m, base, 1)
+	require.NoError(t, m.MemsetD8(0, base, 5, granule))
+	require.NoError(t, m.ContextRelease(0))
+	require.Equal(t, sim.Inventory{Reservations: 1, Handles: 1, Mappings: 1}, m.Inventory())
+	require.ErrorIs(t, m.MemsetD8(0, base, 1, 1), gpu.ErrorInvalidContext)
+	require.Equal(t, byte(5), view(base, granule)[granule-1])
+	require.NoError(t, m.MemUnmap(base, granule))
+	require.NoError(t, m.MemRelease(handle))
+	require.NoError(t, m.MemAddressFree(base, granule))
+	require.Zero(t, m.Inventory())
+}
+
+func TestMachinesAtTheSameTimeShareNoReservation(t *testing.T) {
+	a, b := retained(t, "T4", sim.Options{}), retained(t, "T4", sim.Options{})
+	for range 3 {
+		here, there := reserve(t, a, 4), reserve(t, b, 4)
+		mapped(t, a, here, 1)
+		mapped(t, b, there, 1)
+		require.NoError(t, a.MemsetD8(0, here, 1, granule))
+		require.NoError(t, b.MemsetD8(0, there, 2, granule))
+		require.Equal(t, byte(1), view(here, 1)[0])
+	}
+}
