@@ -20,6 +20,8 @@ type Options struct {
 type Allocator struct {
 	name       string       // immutable
 	sub        SubAllocator // immutable; called with mu held
+	mapper     Mapper       // immutable; sub, if it is one, else nil
+	space      space        // immutable; mapper's
 	limitBytes uint64       // immutable
 	split      splitter     // immutable
 	collect    bool         // immutable
@@ -53,6 +55,9 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 	}
 	a.stats.BytesLimit = a.limitBytes
 	var err error
+	if a.mapper, a.space, err = mapperOf(sub); err != nil {
+		return nil, err
+	}
 	if a.split, err = newSplitter(opts.Split, a.limitBytes); err != nil {
 		return nil, err
 	}
@@ -102,7 +107,7 @@ func (a *Allocator) Allocate(bytes uint64) (Block, error) {
 	}
 	i := a.bins.bestFit(rounded)
 	if i == none {
-		if refusal := a.getRegionLocked(rounded); refusal != nil {
+		if refusal := a.getMemoryLocked(rounded); refusal != nil {
 			return Block{}, a.outOfMemoryLocked(bytes, rounded, refusal)
 		}
 		i = a.bins.bestFit(rounded)
@@ -110,28 +115,13 @@ func (a *Allocator) Allocate(bytes uint64) (Block, error) {
 	return a.takeLocked(i, bytes, rounded), nil
 }
 
-// roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk, a rest that is split off, a block.
+// roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk and fence, a rest that is split
+// off, a block.
 func (a *Allocator) roomLocked() error {
-	if err := a.chunks.roomFor(2); err != nil {
+	if err := a.chunks.roomFor(3); err != nil {
 		return err
 	}
 	return a.index.roomForOne()
-}
-
-// getRegionLocked gets a region that holds bytes, if need be by giving idle ones back.
-func (a *Allocator) getRegionLocked(bytes uint64) (refusal error) {
-	refusal = a.extendLocked(bytes)
-	if refusal == nil || !a.collect {
-		return refusal
-	}
-	collected, err := a.collectLocked(bytes)
-	if !collected {
-		return refusal
-	}
-	if refusal = a.extendLocked(bytes); refusal == nil {
-		return nil
-	}
-	return errors.Join(refusal, err)
 }
 
 // takeLocked makes free chunk i a block: free -> live.
@@ -207,7 +197,7 @@ func (a *Allocator) freeLocked(at int) {
 	c := &records[i]
 	a.stats.freed(c.bytes, c.requested)
 	c.requested = 0
-	if above := c.next; above != none && records[above].free() {
+	if above := c.next; records[above].free() {
 		a.bins.remove(above)
 		a.chunks.absorb(i, above)
 	}

@@ -28,6 +28,7 @@ const (
 	unseen recordState = iota
 	inRegionFree
 	inRegionLive
+	fence
 	inClass // and free in a region
 	unused
 )
@@ -50,12 +51,15 @@ func broken(invariant int, format string, args ...any) error {
 		status.Errorf(status.Internal, format, args...))
 }
 
-// regions checks invariants 1 and 11.
+// regions checks invariants 1, 11 and 12.
 func (c *checker) regions() error {
 	var sum, end uint64
 	for _, r := range c.a.regions {
 		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%granularity != 0 || r.bytes%granularity != 0 || r.end() < r.addr {
 			return broken(1, "region of %d bytes at %#x after one that ends at %#x", r.bytes, r.addr, end)
+		}
+		if c.a.space.holds(r.addr) && (r.addr == end || r.addr%c.a.space.granule != 0 || r.bytes%c.a.space.granule != 0 || !c.a.space.holds(r.end()-1)) {
+			return broken(12, "region of %d bytes at %#x in the range at %#x after one that ends at %#x", r.bytes, r.addr, c.a.space.addr, end)
 		}
 		end = r.end()
 		sum += r.bytes
@@ -73,8 +77,8 @@ func (c *checker) regions() error {
 func (c *checker) chunks() error {
 	for _, r := range c.a.regions {
 		end, before := r.addr, none
-		for i := r.first; i != none; i = c.records[i].next {
-			if i >= c.a.chunks.fresh || c.state[i] != unseen {
+		for i := r.first; i != r.fence; i = c.records[i].next {
+			if i == none || i >= c.a.chunks.fresh || c.state[i] != unseen {
 				return broken(2, "chunk %d of the region at %#x is no chunk or was seen before", i, r.addr)
 			}
 			if err := c.chunk(i, before, end); err != nil {
@@ -85,13 +89,17 @@ func (c *checker) chunks() error {
 		if end != r.end() {
 			return broken(2, "the chunks of the region at %#x end at %#x, not at %#x", r.addr, end, r.end())
 		}
+		if f := &c.records[r.fence]; !f.fence() || f.addr != end || f.bytes != 0 || f.prev != before || f.next != none {
+			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.addr, f.prev, f.bytes)
+		}
+		c.state[r.fence] = fence
 	}
 	return nil
 }
 
 func (c *checker) chunk(i, before uint32, end uint64) error {
 	x := &c.records[i]
-	if x.addr != end || x.prev != before || x.bytes == 0 || x.bytes%granularity != 0 {
+	if x.addr != end || x.prev != before || x.bytes == 0 || x.bytes%granularity != 0 || x.fence() {
 		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.addr, x.bytes, x.prev, end, before)
 	}
 	if x.free() {

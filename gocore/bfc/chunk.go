@@ -11,17 +11,25 @@ const none uint32 = 0
 
 // A chunk is one piece of a region. It is free if and only if requested is 0. The links of the free list share
 // their place with the id, since a chunk has either: 40 bytes instead of 48.
+//
+// Behind the last chunk of a region stands its fence: a record of 0 bytes that is never free. Through it a region finds its
+// last chunk, whatever was split or joined there, at no cost to those who split and join.
 type chunk struct {
 	addr      uint64
 	bytes     uint64
-	requested uint64 // what the caller asked for; 0: free
+	requested uint64 // what the caller asked for; 0: free; fenceMark: a fence
 	prev      uint32 // neighbour below in the region, or none
-	next      uint32 // neighbour above, or none; in an unused record the next unused one
+	next      uint32 // neighbour above, a fence at last, which has none; in an unused record the next unused one
 	binPrev   uint32 // free: list of the class; live: upper half of the id
 	binNext   uint32 // free: list of the class; live: lower half of the id
 }
 
+// fenceMark is more than any request.
+const fenceMark = math.MaxUint64
+
 func (c *chunk) free() bool { return c.requested == 0 }
+
+func (c *chunk) fence() bool { return c.requested == fenceMark }
 
 func (c *chunk) id() uint64 { return uint64(c.binPrev)<<32 | uint64(c.binNext) }
 
@@ -36,9 +44,9 @@ type chunkTable struct {
 
 const fewestRecords = 1024
 
-// newChunkTable makes room for as many chunks as the limit can be cut into.
+// newChunkTable makes room for as many chunks as the limit can be cut into, and some fences.
 func newChunkTable(limitBytes uint64) (chunkTable, error) {
-	most := min(limitBytes/granularity+2, math.MaxUint32)
+	most := min(limitBytes/granularity+fewestRecords, math.MaxUint32)
 	records, err := mapTableUpTo[chunk](max(int(most), fewestRecords), fewestRecords)
 	return chunkTable{records: records, fresh: none + 1}, err
 }
@@ -83,9 +91,7 @@ func (t *chunkTable) splitOff(i uint32, bytes uint64) uint32 {
 	r := t.take()
 	c, rest := &t.records[i], &t.records[r]
 	*rest = chunk{addr: c.addr + bytes, bytes: c.bytes - bytes, prev: i, next: c.next}
-	if c.next != none {
-		t.records[c.next].prev = r
-	}
+	t.records[c.next].prev = r
 	c.bytes, c.next = bytes, r
 	return r
 }
@@ -96,8 +102,6 @@ func (t *chunkTable) absorb(left, right uint32) {
 	l, r := &t.records[left], &t.records[right]
 	l.bytes += r.bytes
 	l.next = r.next
-	if r.next != none {
-		t.records[r.next].prev = left
-	}
+	t.records[r.next].prev = left
 	t.recycle(right)
 }

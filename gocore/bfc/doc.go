@@ -3,14 +3,14 @@
 //
 // # Nouns
 //
-// A region is what the sub-allocator gave in one call. A chunk is a piece of a region; chunks cover each region
-// without a gap. A chunk is live (a caller has it; then it is also called a block) or free. Every size
-// and address is a multiple of 256.
+// A region is what the sub-allocator gave in one call, or, in a Mapper's range, what it gave side by side. A chunk is a piece of a
+// region; chunks cover each region without a gap, and behind the last one stands a fence (chunk.go). A chunk is live (a caller
+// has it; then it is also called a block) or free. Every size and address is a multiple of 256.
 //
-//	none -> free   a region arrives as one free chunk (addRegionLocked)
+//	none -> free   a region arrives as one free chunk (addRegionLocked), and joins those beside it (joinRegionsLocked)
 //	free -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
 //	live -> free   Free; the chunk joins its free neighbours within the region
-//	free -> none   a region of one free chunk goes back (collectLocked), or every region does (Close)
+//	free -> none   a region of one free chunk goes back, or a part of a Mapper's range (trim.go); or every region (Close)
 //
 // # How an allocation is found in constant time
 //
@@ -33,17 +33,19 @@
 // Check walks all of them and names the broken one by its number.
 //
 //  1. Regions are sorted by address, do not overlap, and their sizes sum up to BytesReserved.
-//  2. The chunks of a region, from its first one along next, cover it exactly; prev mirrors next; no link leaves the region.
+//  2. The chunks of a region, from its first one along next to its fence, cover it exactly; prev mirrors next; no link leaves
+//     the region.
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
 //  4. No two neighbours are both free.
 //  5. Every free chunk is in its class exactly once, and nothing else is in a class. Classes that hold several sizes are lists
 //     sorted by size, and under the TensorFlow rule by address then; its other classes are heaps with the lowest address on top.
 //  6. A class's bit is set if and only if the class is not empty; a bit of a summary if and only if the word below is not 0.
 //  7. The index finds every live chunk under its address, and holds nothing else.
-//  8. Every chunk record is in exactly one region or on the list of unused records.
+//  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.
 //  9. The books are the sums over the chunks; no peak is below what it is the peak of.
 //  10. The slack of a live chunk is one that the split rule lets stand.
 //  11. BytesReserved <= BytesLimit.
+//  12. Regions in a Mapper's range are whole granules, and no two of them touch. No other region touches the range.
 //
 // # Locks
 //

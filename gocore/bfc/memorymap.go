@@ -34,7 +34,7 @@ func (a *Allocator) MemoryMap() MemoryMap {
 
 func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 	var maps []ChunkMap
-	for i := r.first; i != none; i = a.chunks.records[i].next {
+	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
 		c := &a.chunks.records[i]
 		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Requested: c.requested, Free: c.free()}
 		if !m.Free {

@@ -101,7 +101,7 @@ func (a *Allocator) outOfMemoryLocked(requested, rounded uint64, refusal error) 
 	switch {
 	case rounded > e.Limit-e.Limit%granularity:
 		e.Cause = TooLarge
-	case rounded <= e.Available:
+	case rounded <= e.Available || a.canGrowLocked(rounded):
 		e.Cause, e.Err = DeviceFull, refusal
 	case rounded <= e.FreeInPool+e.Available:
 		e.Cause = Fragmented

@@ -24,11 +24,12 @@ type SubAllocator interface {
 	LimitBytes() uint64
 }
 
-// A region is what one Extend gave.
+// A region is what one Extend gave, or a stretch of a Mapper's range that is mapped.
 type region struct {
 	addr  uint64
 	bytes uint64
-	first uint32 // its lowest chunk: the same record for as long as the region lives
+	first uint32 // its lowest chunk
+	fence uint32 // the record behind its highest chunk: the same for as long as the region lives
 }
 
 func (r region) end() uint64 { return r.addr + r.bytes }
@@ -39,22 +40,24 @@ func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 	if err != nil {
 		return err
 	}
-	if err := a.checkRegionLocked(addr, got, bytes); err != nil {
-		return errors.Join(err, a.sub.Release(addr, got))
+	if a.space.touches(addr, got) || !a.fitsLocked(addr, got, bytes) {
+		return errors.Join(errUnusable(addr, got, bytes), a.sub.Release(addr, got))
 	}
 	a.addRegionLocked(addr, got)
 	return nil
 }
 
-// checkRegionLocked refuses a region that would break invariants 1, 2 or 11.
-func (a *Allocator) checkRegionLocked(addr, bytes, atLeast uint64) error {
+// fitsLocked reports whether memory can be a region: invariants 1, 2 and 11.
+func (a *Allocator) fitsLocked(addr, bytes, atLeast uint64) bool {
 	fit := addr != 0 && addr%granularity == 0 && bytes%granularity == 0 && bytes >= atLeast && addr+bytes > addr
-	if fit && bytes <= a.limitBytes-a.stats.BytesReserved {
-		at, _ := a.regionAfterLocked(addr)
-		if (at == 0 || a.regions[at-1].end() <= addr) && (at == len(a.regions) || addr+bytes <= a.regions[at].addr) {
-			return nil
-		}
+	if !fit || bytes > a.limitBytes-a.stats.BytesReserved {
+		return false
 	}
+	at, _ := a.regionAfterLocked(addr)
+	return (at == 0 || a.regions[at-1].end() <= addr) && (at == len(a.regions) || addr+bytes <= a.regions[at].addr)
+}
+
+func errUnusable(addr, bytes, atLeast uint64) error {
 	return status.Errorf(status.Internal,
 		"the sub-allocator gave a region that cannot be used: %d bytes at %#x, asked for %d", bytes, addr, atLeast)
 }
@@ -64,45 +67,45 @@ func (a *Allocator) regionAfterLocked(addr uint64) (at int, found bool) {
 	return slices.BinarySearchFunc(a.regions, addr, func(r region, addr uint64) int { return cmp.Compare(r.addr, addr) })
 }
 
-func (a *Allocator) addRegionLocked(addr, bytes uint64) {
-	first := a.chunks.take()
-	a.chunks.records[first] = chunk{addr: addr, bytes: bytes}
-	at, _ := a.regionAfterLocked(addr)
-	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first})
+// addRegionLocked puts memory into the books: none -> free. It gives the position of the region.
+func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
+	first, fence := a.chunks.take(), a.chunks.take()
+	a.chunks.records[first] = chunk{addr: addr, bytes: bytes, next: fence}
+	a.chunks.records[fence] = chunk{addr: addr + bytes, requested: fenceMark, prev: first}
+	at, _ = a.regionAfterLocked(addr)
+	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
 	a.bins.insert(first)
 	a.stats.reserved(bytes)
+	return at
+}
+
+// joinRegionsLocked makes regions at and at+1 one, if both are there, lie side by side and belong to the mapper's range.
+func (a *Allocator) joinRegionsLocked(at int) {
+	if at < 0 || at+1 >= len(a.regions) {
+		return
+	}
+	l, r := &a.regions[at], a.regions[at+1]
+	if l.end() != r.addr || !a.space.holds(l.addr) || !a.space.holds(r.addr) {
+		return
+	}
+	records := a.chunks.records
+	last := records[l.fence].prev
+	records[last].next, records[r.first].prev = r.first, last
+	a.chunks.recycle(l.fence)
+	l.bytes, l.fence = l.bytes+r.bytes, r.fence
+	a.regions = slices.Delete(a.regions, at+1, at+2)
+	if records[last].free() && records[r.first].free() {
+		a.bins.remove(last)
+		a.bins.remove(r.first)
+		a.chunks.absorb(last, r.first)
+		a.bins.insert(last)
+	}
 }
 
 // whollyFreeLocked reports whether the region is one free chunk.
 func (a *Allocator) whollyFreeLocked(r region) bool {
 	c := &a.chunks.records[r.first]
-	return c.free() && c.next == none
-}
-
-// collectLocked gives back every wholly free region, in address order, if that makes a region of bytes possible. It is
-// all of them, as in TensorFlow: one region that replaces many fragments less.
-func (a *Allocator) collectLocked(bytes uint64) (collected bool, err error) {
-	var idleBytes uint64
-	for _, r := range a.regions {
-		if a.whollyFreeLocked(r) {
-			idleBytes += r.bytes
-		}
-	}
-	if idleBytes == 0 || bytes > a.sub.AvailableBytes()+idleBytes {
-		return false, nil
-	}
-	var idle []region
-	a.regions = slices.DeleteFunc(a.regions, func(r region) bool {
-		if !a.whollyFreeLocked(r) {
-			return false
-		}
-		idle = append(idle, r)
-		a.bins.remove(r.first)
-		a.chunks.recycle(r.first)
-		a.stats.BytesReserved -= r.bytes
-		return true
-	})
-	return true, a.releaseLocked(idle)
+	return c.free() && c.next == r.fence
 }
 
 // releaseLocked gives back regions that the books no longer hold. One refusal does not keep the others.

@@ -64,16 +64,14 @@ func NewRegions(upstream Upstream, opts Options) *Regions {
 // raised to the request even when the device then refuses, as in TensorFlow.
 func (r *Regions) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	if atLeast == 0 || atLeast%granularity != 0 {
-		return 0, 0, status.Errorf(status.InvalidArgument,
-			"a region of %d bytes was asked for; it must be a multiple of %d and not 0", atLeast, granularity)
+		return 0, 0, errAskedFor(atLeast)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	available := r.availableLocked()
 	if atLeast > available {
-		return 0, 0, status.Errorf(status.ResourceExhausted,
-			"%d bytes were asked for, but %d of the limit of %d bytes are left", atLeast, available, r.limitBytes)
+		return 0, 0, errBeyondLimit(atLeast, available, r.limitBytes)
 	}
 	raised := false
 	for atLeast > r.nextBytes {
@@ -90,6 +88,15 @@ func (r *Regions) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	r.takenBytes += bytes
 	r.regions[addr] = bytes
 	return addr, bytes, nil
+}
+
+func errAskedFor(bytes uint64) error {
+	return status.Errorf(status.InvalidArgument,
+		"a region of %d bytes was asked for; it must be a multiple of %d and not 0", bytes, granularity)
+}
+
+func errBeyondLimit(bytes, available, limit uint64) error {
+	return status.Errorf(status.ResourceExhausted, "%d bytes were asked for, but %d of the limit of %d bytes are left", bytes, available, limit)
 }
 
 // takeLocked asks the device for bytes and, while it refuses, for less, but never for less than atLeast.

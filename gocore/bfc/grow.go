@@ -1,0 +1,141 @@
+package bfc
+
+import (
+	"errors"
+
+	"gpuconf/gocore/status"
+)
+
+// Mapper is a SubAllocator with a range of addresses of its own, in which the allocator says where memory goes. So a region
+// can grow in place, and regions of the range that come to lie side by side are one. Extend is then asked only for what Map
+// cannot give, since less than a granule of the limit is left; its regions lie outside the range.
+type Mapper interface {
+	SubAllocator
+
+	// Range never changes. Memory in it comes in granules, a multiple of 256 of which addr and bytes are multiples.
+	Range() (addr, bytes, granuleBytes uint64)
+
+	// Map puts memory at addr, at least atLeast bytes and at most atMost, or fails and changes nothing that the allocator
+	// could see. There is no memory there before.
+	Map(addr, atLeast, atMost uint64) (bytes uint64, err error)
+
+	// Unmap gives back what it can of a stretch that is mapped throughout and that nobody uses, and tells which part that is:
+	// from inclusive, to exclusive, equal if there is none. That part is gone even if there is an error too.
+	Unmap(addr, bytes uint64) (from, to uint64, err error)
+}
+
+// space is a mapper's range. The zero space holds nothing.
+type space struct {
+	addr, end uint64
+	granule   uint64
+}
+
+func mapperOf(sub SubAllocator) (Mapper, space, error) {
+	m, ok := sub.(Mapper)
+	if !ok {
+		return nil, space{granule: granularity}, nil
+	}
+	addr, bytes, granule := m.Range()
+	if granule == 0 || granule%granularity != 0 || addr%granule != 0 || bytes%granule != 0 || addr+bytes < addr || addr == 0 && bytes > 0 {
+		return nil, space{}, status.Errorf(status.InvalidArgument,
+			"an allocator cannot use a range of %d bytes at %#x in granules of %d", bytes, addr, granule)
+	}
+	return m, space{addr: addr, end: addr + bytes, granule: granule}, nil
+}
+
+func (s space) holds(addr uint64) bool { return s.addr <= addr && addr < s.end }
+
+func (s space) touches(addr, bytes uint64) bool { return addr < s.end && addr+bytes > s.addr }
+
+// place is where memory could be mapped for a request.
+type place struct {
+	addr uint64
+	need uint64 // bytes to be mapped at least: with free chunks at both ends they serve the request
+	room uint64 // bytes that could be mapped
+}
+
+// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by giving idle memory back first.
+func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
+	refusal = a.growLocked(bytes)
+	if refusal == nil || !a.collect {
+		return refusal
+	}
+	collected, err := a.collectLocked(bytes)
+	if !collected {
+		return refusal
+	}
+	if refusal = a.growLocked(bytes); refusal == nil {
+		return nil
+	}
+	return errors.Join(refusal, err)
+}
+
+func (a *Allocator) growLocked(bytes uint64) (refusal error) {
+	if p, ok := a.placeLocked(bytes); ok {
+		return a.mapLocked(p)
+	}
+	return a.extendLocked(bytes)
+}
+
+// mapLocked gets memory at a place. It joins what lies beside it.
+func (a *Allocator) mapLocked(p place) (refusal error) {
+	got, err := a.mapper.Map(p.addr, p.need, p.room)
+	if err != nil {
+		return err
+	}
+	if got > p.room || got%a.space.granule != 0 || !a.fitsLocked(p.addr, got, p.need) {
+		_, _, err := a.mapper.Unmap(p.addr, got)
+		return errors.Join(errUnusable(p.addr, got, p.need), err)
+	}
+	at := a.addRegionLocked(p.addr, got)
+	a.joinRegionsLocked(at)
+	a.joinRegionsLocked(at - 1)
+	return nil
+}
+
+// placeLocked gives the place where the least has to be mapped to serve bytes, the lowest of several. ok is false if there is none or the
+// limit does not allow it. It goes through all regions of the range; there are many only after many Trims.
+func (a *Allocator) placeLocked(bytes uint64) (best place, ok bool) {
+	if a.mapper == nil {
+		return place{}, false
+	}
+	best.need = a.sub.AvailableBytes()/a.space.granule*a.space.granule + 1
+	below, tail := a.space.addr, uint64(0)
+	for _, r := range a.regions {
+		if a.space.holds(r.addr) {
+			best = better(best, below, r.addr-below, bytes, tail, a.freeBytesLocked(r.first))
+			below, tail = r.end(), a.freeBytesLocked(a.chunks.records[r.fence].prev)
+		}
+	}
+	best = better(best, below, a.space.end-below, bytes, tail, 0)
+	return best, best.addr != 0
+}
+
+// canGrowLocked reports whether the limit allows what a request needs beside what is free already.
+func (a *Allocator) canGrowLocked(bytes uint64) bool {
+	_, ok := a.placeLocked(bytes)
+	return ok
+}
+
+// better gives best, or the hole at addr if that needs less. tail and head are what is free right below and above the hole.
+func better(best place, addr, room, bytes, tail, head uint64) place {
+	need := bytes - min(bytes, tail)
+	if need > room {
+		if room == 0 || need-room > head {
+			return best
+		}
+		need = room
+	}
+	if need >= best.need {
+		return best
+	}
+	return place{addr: addr, need: need, room: room}
+}
+
+// freeBytesLocked is the size of a chunk that is free, else 0.
+func (a *Allocator) freeBytesLocked(i uint32) uint64 {
+	if c := &a.chunks.records[i]; c.free() {
+		return c.bytes
+	}
+	return 0
+}

@@ -1,0 +1,129 @@
+package bfc
+
+import (
+	"errors"
+	"slices"
+)
+
+// Trim gives back memory that no block lies in: of a Mapper's range whatever pieces it takes back, of the rest whole regions. What
+// is left, live blocks above all, stays as it is. Its error tells what did not go back.
+func (a *Allocator) Trim() (releasedBytes uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return 0, a.errClosed()
+	}
+	return a.trimLocked()
+}
+
+func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
+	before := a.stats.BytesReserved
+	err = a.releaseLocked(a.takeIdleLocked())
+	for at := 0; at < len(a.regions); {
+		var refusal error
+		at, refusal = a.trimRegionLocked(at)
+		err = errors.Join(err, refusal)
+	}
+	return before - a.stats.BytesReserved, err
+}
+
+// takeIdleLocked takes the regions that are wholly free, but for those in a Mapper's range, out of the books.
+func (a *Allocator) takeIdleLocked() (idle []region) {
+	a.regions = slices.DeleteFunc(a.regions, func(r region) bool {
+		if !a.whollyFreeLocked(r) || a.space.holds(r.addr) {
+			return false
+		}
+		idle = append(idle, r)
+		a.bins.remove(r.first)
+		a.chunks.recycle(r.first)
+		a.chunks.recycle(r.fence)
+		a.stats.BytesReserved -= r.bytes
+		return true
+	})
+	return idle
+}
+
+// trimRegionLocked gives back the lowest part of a region that the mapper takes. next is the position of what lies above that part.
+func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
+	r := a.regions[at]
+	if !a.space.holds(r.addr) {
+		return at + 1, nil
+	}
+	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+		c := &a.chunks.records[i]
+		if !c.free() || c.bytes < a.space.granule || a.chunks.roomFor(2) != nil {
+			continue
+		}
+		from, to, err := a.mapper.Unmap(c.addr, c.bytes)
+		switch {
+		case from < to && (from < c.addr || to > c.addr+c.bytes):
+			return at + 1, errors.Join(err, errUnusable(from, to-from, c.bytes))
+		case from < to:
+			return a.cutLocked(at, i, from, to), err
+		case err != nil:
+			return at + 1, err
+		}
+	}
+	return at + 1, nil
+}
+
+// cutLocked takes a part of free chunk i out of the books: free -> none. Its region becomes two, one or none. next is the
+// position of what lies above the part.
+func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
+	r, c := a.regions[at], a.chunks.records[i]
+	a.bins.remove(i)
+	below, above := c.prev, c.next
+	if to < c.addr+c.bytes {
+		above = a.chunks.splitOff(i, to-c.addr)
+		a.bins.insert(above)
+	}
+	a.chunks.records[above].prev = none
+	if from > c.addr {
+		below = i
+		a.chunks.records[i].bytes = from - c.addr
+		a.bins.insert(i)
+	} else {
+		a.chunks.recycle(i)
+	}
+	var parts []region
+	if below != none {
+		fence := a.chunks.take()
+		a.chunks.records[fence] = chunk{addr: from, requested: fenceMark, prev: below}
+		a.chunks.records[below].next = fence
+		parts = append(parts, region{addr: r.addr, bytes: from - r.addr, first: r.first, fence: fence})
+	}
+	next = at + len(parts)
+	if above != r.fence {
+		parts = append(parts, region{addr: to, bytes: r.end() - to, first: above, fence: r.fence})
+	} else {
+		a.chunks.recycle(r.fence)
+	}
+	a.regions = slices.Replace(a.regions, at, at+1, parts...)
+	a.stats.BytesReserved -= to - from
+	return next
+}
+
+// collectLocked gives back idle memory if that makes room for bytes. It is all of it, as in TensorFlow: one region that replaces many
+// fragments less.
+func (a *Allocator) collectLocked(bytes uint64) (collected bool, err error) {
+	if a.idleBytesLocked() == 0 || bytes > a.sub.AvailableBytes()+a.idleBytesLocked() {
+		return false, nil
+	}
+	releasedBytes, err := a.trimLocked()
+	return releasedBytes > 0, err
+}
+
+// idleBytesLocked is what Trim could give back at most.
+func (a *Allocator) idleBytesLocked() (bytes uint64) {
+	for _, r := range a.regions {
+		switch {
+		case a.whollyFreeLocked(r):
+			bytes += r.bytes
+		case a.space.holds(r.addr):
+			for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+				bytes += a.freeBytesLocked(i) / a.space.granule * a.space.granule
+			}
+		}
+	}
+	return bytes
+}

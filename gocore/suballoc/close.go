@@ -1,0 +1,81 @@
+package suballoc
+
+import (
+	"errors"
+
+	"gpuconf/gocore/status"
+)
+
+// stray is memory that the device did not take back: a handle that is not mapped any more, or an address of MemAlloc.
+type stray struct {
+	handle uint64
+	addr   uint64 // 0: handle
+	bytes  uint64
+}
+
+// Close gives everything back, the caller's memory too. Later calls fail with FailedPrecondition, but another Close tries again
+// what the device refused.
+func (v *Virtual) Close() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	err := errors.Join(v.releaseStraysLocked(), v.unmapAllLocked())
+	if v.restBytes != 0 {
+		err = errors.Join(err, v.freeRestLocked())
+	}
+	return errors.Join(err, v.unreserveLocked())
+}
+
+// unmapAllLocked takes all pieces away, those that lie side by side in one call.
+func (v *Virtual) unmapAllLocked() (err error) {
+	for first := 0; first < len(v.slots); first++ {
+		end := first
+		for end < len(v.slots) && v.slots[end].state != empty {
+			end++
+		}
+		if end == first {
+			continue
+		}
+		addr, bytes := v.addrOf(first), uint64(end-first)*v.granule
+		if refusal := v.upstream.MemUnmap(addr, bytes); refusal != nil {
+			err = errors.Join(err, status.Errorf(status.Internal, "the device did not unmap %d bytes at %#x: %w", bytes, addr, refusal))
+		} else {
+			err = errors.Join(err, v.vacateAllLocked(first, end))
+		}
+		first = end
+	}
+	return err
+}
+
+// releaseStraysLocked tries again to give back what the device refused once.
+func (v *Virtual) releaseStraysLocked() (err error) {
+	strays := v.strays
+	v.strays = nil
+	for _, s := range strays {
+		if s.addr == 0 {
+			err = errors.Join(err, v.releaseHandleLocked(s.handle, s.bytes))
+			continue
+		}
+		v.restAddr, v.restBytes = s.addr, s.bytes
+		err = errors.Join(err, v.freeRestLocked())
+	}
+	return err
+}
+
+// unreserveLocked ends the range, unless something is still mapped there.
+func (v *Virtual) unreserveLocked() error {
+	for _, s := range v.slots {
+		if s.state != empty {
+			return nil // told already
+		}
+	}
+	v.slots = nil
+	if !v.reserved {
+		return nil
+	}
+	if err := v.upstream.MemAddressFree(v.addr, v.rangeBytes); err != nil {
+		return status.Errorf(status.Internal, "the device did not take back the %d bytes of addresses at %#x: %w", v.rangeBytes, v.addr, err)
+	}
+	v.reserved = false
+	return nil
+}

@@ -1,0 +1,48 @@
+package suballoc
+
+import (
+	"errors"
+
+	"gpuconf/gocore/status"
+)
+
+// Extend gives what Map cannot, since less than a granule of the limit is left beside whole ones: all that is left, as one region
+// outside of the range. What whole granules could serve it refuses.
+func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
+	if atLeast == 0 || atLeast%granularity != 0 {
+		return 0, 0, errAskedFor(atLeast)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return 0, 0, errClosed()
+	}
+	available := v.availableLocked()
+	if atLeast > available {
+		return 0, 0, errBeyondLimit(atLeast, available, v.limitBytes)
+	}
+	if (atLeast-1)/v.granule < available/v.granule {
+		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes was left in the range of %d bytes of addresses", atLeast, v.rangeBytes)
+	}
+	v.heldBytes += available
+	if addr, err = v.upstream.MemAlloc(available); err != nil {
+		v.heldBytes -= available
+		return 0, 0, status.Errorf(status.ResourceExhausted, "the device refused %d bytes: %w", available, err)
+	}
+	v.restAddr, v.restBytes = addr, available
+	if addr == 0 || addr%granularity != 0 {
+		return 0, 0, errors.Join(status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used", addr), v.freeRestLocked())
+	}
+	return addr, available, nil
+}
+
+func (v *Virtual) freeRestLocked() error {
+	addr, bytes := v.restAddr, v.restBytes
+	v.restAddr, v.restBytes = 0, 0
+	if err := v.upstream.MemFree(addr); err != nil {
+		v.strays = append(v.strays, stray{addr: addr, bytes: bytes})
+		return status.Errorf(status.Internal, "the device did not take back %d bytes at %#x: %w", bytes, addr, err)
+	}
+	v.heldBytes -= bytes
+	return nil
+}

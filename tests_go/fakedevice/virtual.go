@@ -1,0 +1,273 @@
+package fakedevice
+
+import (
+	"fmt"
+	"sync"
+)
+
+// VirtualDevice is upstream of suballoc.Virtual: the same device with virtual memory management, as strict as a driver. Memory
+// has contents, one number for each 256 bytes, so that tests can see whether they stay. Its methods lock.
+type VirtualDevice struct {
+	mu sync.Mutex
+	*Device
+	GranuleBytes uint64
+
+	Ranges   map[uint64]uint64   // address -> bytes reserved
+	Handles  map[uint64]*Memory  // created and not released
+	Mappings map[uint64]*Mapping // by address
+	contents map[uint64]uint64   // of MemAlloc's memory
+	last     uint64              // handle
+}
+
+// Memory is what one MemCreate made. It lives until it is neither a handle nor mapped.
+type Memory struct {
+	Bytes    uint64
+	Handle   uint64
+	mapped   int
+	released bool
+	contents map[uint64]uint64 // by offset
+}
+
+// Mapping is a handle at an address.
+type Mapping struct {
+	Memory *Memory
+	Access bool
+}
+
+// NewVirtual makes a device with granules of 2 MiB.
+func NewVirtual(capacityBytes uint64) *VirtualDevice {
+	return &VirtualDevice{
+		Device: New(capacityBytes), GranuleBytes: 2 << 20,
+		Ranges: map[uint64]uint64{}, Handles: map[uint64]*Memory{}, Mappings: map[uint64]*Mapping{}, contents: map[uint64]uint64{},
+	}
+}
+
+// call notes a call and what came of it.
+func (d *VirtualDevice) call(op string, addr, bytes uint64, do func() error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.injected()
+	if err == nil {
+		err = do()
+	}
+	d.Calls = append(d.Calls, Call{Op: op, Bytes: bytes, Addr: addr, Err: err})
+	return err
+}
+
+func (d *VirtualDevice) whole(bytes uint64) error {
+	if bytes == 0 || bytes%d.GranuleBytes != 0 {
+		return fmt.Errorf("%d bytes are no whole granules", bytes)
+	}
+	return nil
+}
+
+// MemAlloc is Device's, with a lock.
+func (d *VirtualDevice) MemAlloc(bytes uint64) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Device.MemAlloc(bytes)
+}
+
+// MemFree is Device's, with a lock.
+func (d *VirtualDevice) MemFree(addr uint64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Device.MemFree(addr)
+}
+
+// MemGetAllocationGranularity tells GranuleBytes.
+func (d *VirtualDevice) MemGetAllocationGranularity() (bytes uint64, err error) {
+	err = d.call("granularity", 0, 0, func() error { return nil })
+	return d.GranuleBytes, err
+}
+
+// MemAddressReserve takes addresses, no memory.
+func (d *VirtualDevice) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
+	err = d.call("reserve", 0, bytes, func() error {
+		if alignment&(alignment-1) != 0 {
+			return fmt.Errorf("%d is no power of two", alignment)
+		}
+		addr = (d.next + d.GranuleBytes - 1) / d.GranuleBytes * d.GranuleBytes
+		d.next = addr + bytes + d.GapBytes
+		d.Ranges[addr] = bytes
+		return d.whole(bytes)
+	})
+	return addr, err
+}
+
+// MemAddressFree takes back a range in which nothing is mapped.
+func (d *VirtualDevice) MemAddressFree(addr, bytes uint64) error {
+	return d.call("unreserve", addr, bytes, func() error {
+		if d.Ranges[addr] != bytes || bytes == 0 {
+			return fmt.Errorf("%d bytes at %#x are not reserved", bytes, addr)
+		}
+		for at := range d.Mappings {
+			if addr <= at && at < addr+bytes {
+				return fmt.Errorf("memory is mapped at %#x", at)
+			}
+		}
+		delete(d.Ranges, addr)
+		return nil
+	})
+}
+
+// MemCreate takes physical memory.
+func (d *VirtualDevice) MemCreate(bytes uint64) (handle uint64, err error) {
+	err = d.call("create", 0, bytes, func() error {
+		if err := d.whole(bytes); err != nil {
+			return err
+		}
+		if bytes > d.CapacityBytes-d.LiveBytes {
+			return ErrFull
+		}
+		d.last++
+		handle = d.last
+		d.Handles[handle] = &Memory{Bytes: bytes, Handle: handle, contents: map[uint64]uint64{}}
+		d.LiveBytes += bytes
+		d.PeakBytes = max(d.PeakBytes, d.LiveBytes)
+		return nil
+	})
+	return handle, err
+}
+
+// MemRelease gives a handle back.
+func (d *VirtualDevice) MemRelease(handle uint64) error {
+	return d.call("release", 0, 0, func() error {
+		m := d.Handles[handle]
+		if m == nil {
+			return fmt.Errorf("%d is no handle", handle)
+		}
+		delete(d.Handles, handle)
+		m.released = true
+		d.end(m)
+		return nil
+	})
+}
+
+func (d *VirtualDevice) end(m *Memory) {
+	if m.released && m.mapped == 0 {
+		d.LiveBytes -= m.Bytes
+	}
+}
+
+// MemMap puts a whole handle at an address of a range where nothing is.
+func (d *VirtualDevice) MemMap(addr, bytes, handle uint64) error {
+	return d.call("map", addr, bytes, func() error {
+		m := d.Handles[handle]
+		if m == nil || m.Bytes != bytes || addr%d.GranuleBytes != 0 || !d.inRange(addr, bytes) {
+			return fmt.Errorf("handle %d cannot be mapped at %#x with %d bytes", handle, addr, bytes)
+		}
+		for at, other := range d.Mappings {
+			if at < addr+bytes && addr < at+other.Memory.Bytes {
+				return fmt.Errorf("memory is mapped at %#x already", at)
+			}
+		}
+		m.mapped++
+		d.Mappings[addr] = &Mapping{Memory: m}
+		return nil
+	})
+}
+
+func (d *VirtualDevice) inRange(addr, bytes uint64) bool {
+	for at, size := range d.Ranges {
+		if at <= addr && addr+bytes <= at+size {
+			return true
+		}
+	}
+	return false
+}
+
+// MemUnmap takes whole mappings away that lie side by side.
+func (d *VirtualDevice) MemUnmap(addr, bytes uint64) error {
+	return d.call("unmap", addr, bytes, func() error {
+		found, err := d.mapped(addr, bytes)
+		for _, at := range found {
+			m := d.Mappings[at].Memory
+			delete(d.Mappings, at)
+			m.mapped--
+			d.end(m)
+		}
+		return err
+	})
+}
+
+// mapped gives the mappings that cover a stretch exactly, or none and an error.
+func (d *VirtualDevice) mapped(addr, bytes uint64) (found []uint64, err error) {
+	end := addr
+	for end < addr+bytes {
+		m := d.Mappings[end]
+		if m == nil {
+			return nil, fmt.Errorf("no mapping begins at %#x", end)
+		}
+		found = append(found, end)
+		end += m.Memory.Bytes
+	}
+	if end != addr+bytes || bytes == 0 {
+		return nil, fmt.Errorf("%d bytes at %#x are no whole mappings", bytes, addr)
+	}
+	return found, nil
+}
+
+// MemSetAccess lets the device use whole mappings.
+func (d *VirtualDevice) MemSetAccess(addr, bytes uint64) error {
+	return d.call("access", addr, bytes, func() error {
+		found, err := d.mapped(addr, bytes)
+		for _, at := range found {
+			d.Mappings[at].Access = true
+		}
+		return err
+	})
+}
+
+// Write fills memory with a number; the address and the size are multiples of 256.
+func (d *VirtualDevice) Write(addr, bytes, value uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at := addr; at < addr+bytes; at += 256 {
+		contents, offset := d.at(at)
+		contents[offset] = value
+	}
+}
+
+// Holds reports whether memory still holds what Write filled it with.
+func (d *VirtualDevice) Holds(addr, bytes, value uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for at := addr; at < addr+bytes; at += 256 {
+		if contents, offset := d.at(at); contents[offset] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// at finds what is behind an address, and panics if the device could not use it.
+func (d *VirtualDevice) at(addr uint64) (contents map[uint64]uint64, offset uint64) {
+	for start := addr / d.GranuleBytes * d.GranuleBytes; addr-start < 64*d.GranuleBytes; start -= d.GranuleBytes {
+		m := d.Mappings[start]
+		if m == nil {
+			continue
+		}
+		if addr-start >= m.Memory.Bytes || !m.Access {
+			break
+		}
+		return m.Memory.contents, addr - start
+	}
+	for start, bytes := range d.Live {
+		if start <= addr && addr-start < bytes {
+			return d.contents, addr
+		}
+	}
+	panic(fmt.Sprintf("illegal access at %#x", addr))
+}
+
+// Clean reports whether nothing is left of anything.
+func (d *VirtualDevice) Clean() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.Ranges)+len(d.Handles)+len(d.Mappings)+len(d.Live) > 0 || d.LiveBytes != 0 {
+		return fmt.Errorf("left over: %d ranges, %d handles, %d mappings, %d allocations, %d bytes",
+			len(d.Ranges), len(d.Handles), len(d.Mappings), len(d.Live), d.LiveBytes)
+	}
+	return nil
+}
