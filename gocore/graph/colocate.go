@@ -12,7 +12,7 @@ func (p *placer) colocate() error {
 	p.groups = make([]group, len(p.nodes))
 	for i, n := range p.nodes {
 		p.root[i] = int32(i)
-		p.groups[i] = group{request: n.request, types: supportedTypes(n.op, n.dtype), members: 1, device: -1}
+		p.groups[i] = group{request: &n.request, types: supportedTypes(n.op, n.dtype), members: 1, device: -1}
 		if n.colocated == nil {
 			continue
 		}
@@ -28,7 +28,7 @@ func (p *placer) colocate() error {
 func (p *placer) tie(n *Node, own *group) error {
 	if n.colocated.id < p.first {
 		at := p.placed[n.colocated.id]
-		if !p.devices.allows(own.request, own.types, int(at)) {
+		if !p.devices.allows(*own.request, own.types, int(at)) {
 			return status.Errorf(status.InvalidArgument, "the latter is on %s already", p.devices.texts[at])
 		}
 		own.device = at
@@ -40,11 +40,11 @@ func (p *placer) tie(n *Node, own *group) error {
 	if p.soft {
 		merge = devname.MergeSoft
 	}
-	request, err := merge(g.request, own.request)
+	request, err := merge(*g.request, *own.request)
 	if err != nil {
 		return err
 	}
-	g.request, g.types = request, g.types&own.types
+	g.request, g.types = &request, g.types&own.types
 	g.members++
 	p.root[n.id-p.first] = root
 	return nil

@@ -9,11 +9,12 @@ import (
 
 // explain is the error for a node whose group no device satisfies.
 func (p *placer) explain(n *Node, g *group) error {
-	if g.request == n.request && !p.devices.anyMatches(g.request) {
+	alone := *g.request == n.request
+	if alone && !p.devices.anyMatches(n.request) {
 		return p.noDevice(n)
 	}
 	reason := fmt.Sprintf("Could not satisfy explicit device specification '%s' ", n.request)
-	if g.request == n.request {
+	if alone {
 		reason += fmt.Sprintf("because no supported kernel for %s devices is available.\nOp: %s\nNode attrs: %s\nRegistered kernels:\n%s",
 			n.request.Type, n.op, n.attributes(), describeKernels(n.op))
 	} else {

@@ -18,13 +18,22 @@ type placer struct {
 	groups  []group // by root
 }
 
-// group is what new nodes that share a device ask for together.
+// group is what new nodes that share a device ask for together. Most groups are one node, so a group is small and its request
+// that of the node itself.
 type group struct {
-	request devname.Name // merged
-	pattern devname.Name // what can be satisfied: request, or what soft placement leaves of it
-	types   typeSet      // device types that have a kernel for every member
-	members int
+	request *devname.Name // merged; never written through
+	soft    bool          // the request can't be had, what soft placement leaves of it can
+	types   typeSet       // device types that have a kernel for every member
+	members int32
 	device  int32 // where the members are, -1 while none is placed
+}
+
+// pattern is what the devices for a group have to match.
+func (g *group) pattern() devname.Name {
+	if g.soft {
+		return soften(*g.request)
+	}
+	return *g.request
 }
 
 // place gives the devices of all nodes, placed being those of the first ones, and the numbers of the new nodes in the order in which
@@ -61,15 +70,12 @@ func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, ord
 // satisfy decides what of a group's request can be had.
 func (p *placer) satisfy(n *Node) error {
 	g := p.groupOf(n)
-	g.pattern = g.request
-	if g.device >= 0 || p.devices.find(g.pattern, g.types) >= 0 {
+	if g.device >= 0 || p.devices.find(g.pattern(), g.types) >= 0 {
 		return nil
 	}
-	if p.soft {
-		g.pattern = soften(g.request)
-		if p.devices.find(g.pattern, g.types) >= 0 {
-			return nil
-		}
+	g.soft = p.soft
+	if g.soft && p.devices.find(g.pattern(), g.types) >= 0 {
+		return nil
 	}
 	return p.explain(n, g)
 }
@@ -81,11 +87,11 @@ func (p *placer) preferred(n *Node) int32 {
 		return g.device
 	}
 	if n.op == Identity && g.members == 1 {
-		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern, g.types, int(at)) {
+		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern(), g.types, int(at)) {
 			return at
 		}
 	}
-	return int32(p.devices.find(g.pattern, g.types))
+	return int32(p.devices.find(g.pattern(), g.types))
 }
 
 // nearReaders is the device for a constant: that of all its readers if it may go there.
@@ -101,7 +107,7 @@ func (p *placer) nearReaders(n *Node) int32 {
 			return p.preferred(n)
 		}
 	}
-	if !p.devices.allows(g.pattern, g.types, int(at)) {
+	if !p.devices.allows(g.pattern(), g.types, int(at)) {
 		return p.preferred(n)
 	}
 	return at

@@ -1,0 +1,95 @@
+package graph_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/graph"
+)
+
+// BenchmarkPlacement places whole graphs; the time for each node must not depend on their size.
+func BenchmarkPlacement(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m := newMachine(b, 1, cards(4, "T4")...)
+			var g graph.Graph
+			chain(b, &g, n, 4)
+			for b.Loop() {
+				_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(nil)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+		})
+	}
+}
+
+// BenchmarkRun runs graphs of small sums.
+func BenchmarkRun(b *testing.B) {
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m := newMachine(b, 1, cards(1, "T4")...)
+			var g graph.Graph
+			last := sums(b, &g, n)
+			s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
+			for b.Loop() {
+				out, _, err := s.Run([]*graph.Node{last})
+				require.NoError(b, err)
+				require.NoError(b, out[0].Release())
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
+		})
+	}
+}
+
+// sums is a chain of n sums.
+func sums(t testing.TB, g *graph.Graph, n int) *graph.Node {
+	one := constant(t, g, "", "", graph.Shape{2}, 1, 2)
+	last := one
+	for range n {
+		last = apply(t, g, graph.AddN, "", last, one)
+	}
+	return last
+}
+
+func BenchmarkEagerMatMul(b *testing.B) {
+	m := newMachine(b, 1)
+	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{2, 2}, 1, 2, 3, 4)})
+	require.NoError(b, err)
+	in := []*graph.Tensor{made.Tensor, made.Tensor}
+	for b.Loop() {
+		product, err := m.Execute(graph.Call{Op: graph.MatMul, Inputs: in, SoftPlacement: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := product.Tensor.Release(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	require.NoError(b, made.Tensor.Release())
+}
+
+// Ten thousand nodes are placed in 50 ms, and a hundred thousand take ten times as long, not a hundred times.
+func TestPlacementIsLinear(t *testing.T) {
+	m := newMachine(t, 1, cards(4, "T4")...)
+	best := func(n int) time.Duration {
+		var g graph.Graph
+		chain(t, &g, n, 4)
+		var times []time.Duration
+		for range 5 {
+			began := time.Now()
+			_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(nil)
+			times = append(times, time.Since(began))
+			require.NoError(t, err)
+		}
+		return slices.Min(times)
+	}
+	small, large := best(10_000), best(100_000)
+	t.Logf("10 000 nodes: %v, 100 000: %v", small, large)
+	require.Less(t, small, 50*time.Millisecond)
+	require.Less(t, large, 40*small)
+}
