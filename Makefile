@@ -10,7 +10,10 @@ GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
 # What the installed package is made of. A change of any of these reinstalls it.
-SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
+SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
+
+# go-nvml calls functions that NVIDIA calls deprecated, in order to serve old drivers too.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
 # Go from PATH, else the one that the environment has from its wheel.
 export PATH := $(PATH):$(abspath $(BIN))
@@ -81,10 +84,12 @@ fmt: $(VENV)/dev ## put the sources into their format
 .PHONY: generate
 generate: $(VENV)/dev ## write the Python binding of pybind anew
 	$(BIN)/python pybind/generate.py
+	$(BIN)/python gocore/nvml/generate_trampolines.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail where the committed binding is not current
 	$(BIN)/python pybind/generate.py --check
+	$(BIN)/python gocore/nvml/generate_trampolines.py --check
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
