@@ -97,7 +97,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if not shutil.which(os.environ.get("CC", "cc")):
             raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
         env = dict(os.environ, CGO_ENABLED="1", GOWORK="off")
-        env["CGO_CFLAGS"] = f"{env.get('CGO_CFLAGS', '-O2')} -Wno-deprecated-declarations -I{include} -DPy_LIMITED_API={LIMITED_API}"
+        env["CGO_CFLAGS"] = (
+            f"{env.get('CGO_CFLAGS', '-O2')} -Wno-deprecated-declarations -I{include} -DPy_LIMITED_API={LIMITED_API}"
+        )
         # The linker's flags are split at spaces, and the checkout's path may have one: link with a copy.
         exports = shutil.copy(root / "pybind" / "exports.map", output.parent)
         command = [
