@@ -71,15 +71,15 @@ fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)
 .PHONY: lint
 lint: $(VENV)/dev ## check formats, styles and types
 	@test -z "$$(gofmt -l gocore pybind tests_go | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go; exit 1; }
-	$(BIN)/ruff check python pybind tests_py examples benchmarks
-	$(BIN)/ruff format --check python pybind tests_py examples benchmarks
+	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks
+	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/mypy
 
 .PHONY: fmt
 fmt: $(VENV)/dev ## put the sources into their format
 	gofmt -w gocore pybind tests_go
-	$(BIN)/ruff check --fix --quiet python pybind tests_py examples benchmarks
-	$(BIN)/ruff format --quiet python pybind tests_py examples benchmarks
+	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks
+	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
 
 .PHONY: generate
 generate: $(VENV)/dev ## write the Python binding of pybind anew
