@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -189,4 +190,81 @@ func TestRandomFailuresLeakNothing(t *testing.T) {
 		allocations, retains := m.Live()
 		require.Equal(t, []int{0, 0}, []int{allocations, retains})
 	}
+}
+
+// TestTheInjectorKnowsEveryMethod calls all of gpu.Driver by reflection, so that no call can be left out: HostVisible and Close,
+// which cannot fail, are the only ones that no fault reaches.
+func TestTheInjectorKnowsEveryMethod(t *testing.T) {
+	driver := reflect.TypeFor[gpu.Driver]()
+	for i := range driver.NumMethod() {
+		name := driver.Method(i).Name
+		if name == "HostVisible" || name == "Close" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			injector := sim.NewInjector(newMachine(t, "T4", sim.Options{}), sim.OnOp(name, 0, gpu.ErrorNotPermitted))
+			method := reflect.ValueOf(gpu.Driver(injector)).MethodByName(name)
+			call := func() error {
+				arguments := make([]reflect.Value, method.Type().NumIn())
+				for i := range arguments {
+					arguments[i] = reflect.Zero(method.Type().In(i))
+				}
+				results := method.Call(arguments)
+				err, _ := results[len(results)-1].Interface().(error)
+				return err
+			}
+			err := call()
+			require.ErrorIs(t, err, gpu.ErrorNotPermitted)
+			require.ErrorContains(t, err, "injected into "+name+",")
+			require.NotErrorIs(t, call(), gpu.ErrorNotPermitted, "the second call goes through")
+			require.Equal(t, map[string]int{name: 2}, injector.CallsOf())
+		})
+	}
+}
+
+// TestEveryCallOfStreamsCanFailAndNothingLeaks fails call 0, 1, 2 ... of a session with all of the driver.
+func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
+	called := map[string]int{}
+	for n := 0; ; n++ {
+		m := newMachine(t, "T4:64MiB", sim.Options{})
+		injector := sim.NewInjector(m, sim.OnIndex(n, gpu.ErrorUnknown))
+		err := useStreams(injector, 0)
+		require.Zero(t, m.Inventory(), "after the failure of call %d", n)
+		injector.SetFaults()
+		require.NoError(t, useStreams(injector, 0), "after the failure of call %d", n)
+		if err == nil {
+			called = injector.CallsOf()
+			break
+		}
+		require.ErrorIs(t, err, gpu.ErrorUnknown)
+		require.NoError(t, m.Close())
+	}
+	driver := reflect.TypeFor[gpu.Driver]()
+	known := useTwoDevicesCalls(t)
+	for i := range driver.NumMethod() {
+		name := driver.Method(i).Name
+		if name != "HostVisible" && name != "Close" && known[name] == 0 {
+			require.Positive(t, called[name], "%s was never tried", name)
+		}
+	}
+}
+
+// useTwoDevicesCalls is what the other session covers.
+func useTwoDevicesCalls(t *testing.T) map[string]int {
+	t.Helper()
+	injector := sim.NewInjector(newMachine(t, "2xT4", sim.Options{}))
+	require.NoError(t, useTwoDevices(injector))
+	return injector.CallsOf()
+}
+
+func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
+	injector := sim.NewInjector(retained(t, "T4", sim.Options{}), sim.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	_, err := injector.MemCreate(0, 4*mib)
+	require.NoError(t, err)
+	_, err = injector.MemCreate(0, 2*mib)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+	_, err = injector.MemAddressReserve(64*mib, 0)
+	require.NoError(t, err, "addresses are no memory")
+	_, err = injector.MemAlloc(0, mib)
+	require.NoError(t, err)
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
@@ -54,8 +55,33 @@ func addressScript() string {
 		free, total, err := m.MemGetInfo(ordinal)
 		must(err)
 		fmt.Fprintln(&out, ordinal, addr, free, total)
+		if step%7 == 0 {
+			fmt.Fprintln(&out, virtualScript(m, ordinal, step))
+		}
 	}
 	return out.String()
+}
+
+// virtualScript leaves something behind on each call, and a hole in it.
+func virtualScript(m *sim.Machine, ordinal, step int) string {
+	size := uint64(step+1) << 21
+	first, err := m.MemAddressReserve(size, 0)
+	must(err)
+	second, err := m.MemAddressReserve(size, 1<<(20+step%20))
+	must(err)
+	must(m.MemAddressFree(first, size))
+	handle, err := m.MemCreate(ordinal, 2<<20)
+	must(err)
+	must(m.MemMap(second, 2<<20, handle))
+	host, err := m.MemHostAlloc(ordinal, size)
+	must(err)
+	stream, err := m.StreamCreate(ordinal, gpu.StreamNonBlocking, 0)
+	must(err)
+	id, err := m.StreamGetID(ordinal, stream)
+	must(err)
+	event, err := m.EventCreate(ordinal)
+	must(err)
+	return fmt.Sprint(first, second, handle, host.Addr, stream, id, event)
 }
 
 // addressSpaceLimit is what a user under `ulimit -v` meets. It returns what went wrong, or nothing.

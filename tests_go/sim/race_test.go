@@ -75,3 +75,176 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// useStreams is a careful user of everything that is not memory with an address: like useDevice, it gives back what it takes.
+func useStreams(driver gpu.Driver, ordinal int) (err error) {
+	if err := driver.ContextRetain(ordinal); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.ContextRelease(ordinal) })) }()
+	host, err := driver.MemHostAlloc(ordinal, 4096)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFreeHost(ordinal, host.Addr) })) }()
+	stream, err := driver.StreamCreate(ordinal, gpu.StreamDefault, -1)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		// What is queued must be done before the memory below it is given back.
+		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
+		err = errors.Join(err, twice(func() error { return driver.StreamDestroy(ordinal, stream) }))
+	}()
+	event, err := driver.EventCreate(ordinal)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.EventDestroy(ordinal, event) })) }()
+	if _, err := driver.StreamGetID(ordinal, stream); err != nil {
+		return err
+	}
+	if _, err := driver.StreamGetPriority(ordinal, stream); err != nil {
+		return err
+	}
+	return useMappings(driver, ordinal, func(addr uint64) error { return useQueue(driver, ordinal, stream, event, host, addr) })
+}
+
+// useMappings maps one handle at two places for the time of a use.
+func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (err error) {
+	size, _, err := driver.MemGetAllocationGranularity(ordinal)
+	if err != nil {
+		return err
+	}
+	addr, err := driver.MemAddressReserve(2*size, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.MemAddressFree(addr, 2*size) })) }()
+	handle, err := driver.MemCreate(ordinal, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.MemRelease(handle) })) }()
+	for _, place := range []uint64{addr, addr + size} {
+		if err := driver.MemMap(place, size, handle); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, twice(func() error { return driver.MemUnmap(place, size) })) }()
+	}
+	if err := driver.MemSetAccess(ordinal, addr, 2*size); err != nil {
+		return err
+	}
+	return use(addr)
+}
+
+// useQueue queues one of everything and waits for it.
+func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (err error) {
+	// Whatever fails, nothing may be left queued when the caller unmaps.
+	defer func() {
+		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
+	}()
+	if err := driver.MemcpyDtoD(ordinal, addr, addr+64, 64); err != nil {
+		return err
+	}
+	for _, call := range []func() error{
+		func() error { return driver.MemsetD8Async(ordinal, addr, 5, 64, stream) },
+		func() error { return driver.MemcpyDtoDAsync(ordinal, addr+64, addr, 64, stream) },
+		func() error { return driver.MemcpyDtoHAsync(ordinal, host.Addr+8, addr+64, 64, stream) },
+		func() error { return driver.MemcpyHtoDAsync(ordinal, addr+128, host.Addr+8, 64, stream) },
+		func() error { return driver.StreamWriteValue64(ordinal, stream, host.Addr, 1) },
+		func() error { return driver.StreamWaitValue64(ordinal, stream, host.Addr, 1) },
+		func() error { return driver.EventRecord(ordinal, event, stream) },
+		func() error { return driver.StreamWaitEvent(ordinal, gpu.StreamNull, event) },
+		func() error { return driver.EventSynchronize(ordinal, event) },
+	} {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	if done, err := driver.EventQuery(ordinal, event); err != nil || !done {
+		return errors.Join(err, unless(done, "the event is not done after a wait for it"))
+	}
+	if _, err := driver.StreamQuery(ordinal, stream); err != nil {
+		return err
+	}
+	return unless(host.Bytes[8] == 5 && host.Words[0] == 1, "the work is not done after a wait for it")
+}
+
+func unless(good bool, what string) error {
+	if good {
+		return nil
+	}
+	return errors.New(what)
+}
+
+func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
+	m := newMachine(t, "4xT4:256MiB", sim.Options{})
+	injector := sim.NewInjector(m, sim.Seeded(0.01, 7, gpu.ErrorUnknown))
+	for ordinal := range 4 {
+		require.NoError(t, m.ContextRetain(ordinal)) // else what one leaves after a failure would hang on another's context
+	}
+	var group sync.WaitGroup
+	for worker := range 16 {
+		group.Go(func() {
+			for range 40 {
+				if err := useStreams(injector, worker%4); err != nil && !errors.Is(err, gpu.ErrorUnknown) {
+					t.Error(err)
+				}
+				_, _ = m.Inventory(), m.Steppable(worker%4)
+			}
+		})
+	}
+	group.Wait()
+	injector.SetFaults()
+	for ordinal := range 4 {
+		require.NoError(t, useStreams(injector, ordinal))
+	}
+}
+
+// TestCloseInTheMidstOfStreams closes a machine below users of everything. Each call works or is refused.
+func TestCloseInTheMidstOfStreams(t *testing.T) {
+	for range 20 {
+		m := retained(t, "T4", sim.Options{})
+		var group sync.WaitGroup
+		started := make(chan struct{}, 8)
+		for range 8 {
+			group.Go(func() {
+				for first := true; ; first = false {
+					err := useStreams(m, 0)
+					if first {
+						started <- struct{}{}
+					}
+					if err != nil {
+						if !errors.Is(err, gpu.ErrorDeinitialized) {
+							t.Errorf("a call failed with %v", err)
+						}
+						return
+					}
+				}
+			})
+		}
+		<-started
+		require.NoError(t, m.Close())
+		group.Wait()
+	}
+}
+
+// TestOneWordOrdersTwoStreams passes a token between two streams by words alone, many times.
+func TestOneWordOrdersTwoStreams(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	addr, words := alloc(t, m, mib), hostAlloc(t, m, 16)
+	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	for i := range uint64(200) {
+		require.NoError(t, m.StreamWaitValue64(0, a, words.Addr+8, i))
+		require.NoError(t, m.MemsetD8Async(0, addr, byte(2*i), 4096, a))
+		require.NoError(t, m.StreamWriteValue64(0, a, words.Addr, i+1))
+		require.NoError(t, m.StreamWaitValue64(0, b, words.Addr, i+1))
+		require.NoError(t, m.MemcpyDtoDAsync(0, addr+4096*(i+1), addr, 4096, b))
+		require.NoError(t, m.StreamWriteValue64(0, b, words.Addr+8, i+1))
+	}
+	require.NoError(t, m.StreamSynchronize(0, b))
+	for i := range uint64(200) {
+		require.Equal(t, byte(2*i), view(addr+4096*(i+1), 4096)[4095])
+	}
+}

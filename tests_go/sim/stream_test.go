@@ -1,0 +1,409 @@
+package sim_test
+
+import (
+	"math"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+)
+
+func newStream(t testing.TB, m *sim.Machine, flags gpu.StreamFlags) gpu.Stream {
+	t.Helper()
+	stream, err := m.StreamCreate(0, flags, 0)
+	require.NoError(t, err)
+	return stream
+}
+
+func newEvent(t testing.TB, m *sim.Machine) gpu.Event {
+	t.Helper()
+	event, err := m.EventCreate(0)
+	require.NoError(t, err)
+	return event
+}
+
+func hostAlloc(t testing.TB, m *sim.Machine, size uint64) gpu.HostMemory {
+	t.Helper()
+	memory, err := m.MemHostAlloc(0, size)
+	require.NoError(t, err)
+	return memory
+}
+
+// held is a stream that waits for a word for ever, with a fill behind.
+func held(t testing.TB, m *sim.Machine, addr uint64) (stream gpu.Stream, word *uint64) {
+	t.Helper()
+	stream = newStream(t, m, gpu.StreamDefault)
+	memory := hostAlloc(t, m, 8)
+	require.NoError(t, m.StreamWaitValue64(0, stream, memory.Addr, 1))
+	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, stream))
+	return stream, &memory.Words[0]
+}
+
+func TestMisuseOfStreams(t *testing.T) {
+	m := newMachine(t, "2xT4", sim.Options{})
+	for ordinal := range 2 {
+		require.NoError(t, m.ContextRetain(ordinal))
+	}
+	addr, host := alloc(t, m, 4096), hostAlloc(t, m, 4096)
+	stream, gone := newStream(t, m, gpu.StreamDefault), newStream(t, m, gpu.StreamDefault)
+	event, goneEvent := newEvent(t, m), newEvent(t, m)
+	require.NoError(t, m.StreamDestroy(0, gone))
+	require.NoError(t, m.EventDestroy(0, goneEvent))
+	before := m.Inventory()
+
+	for _, row := range []struct {
+		name string
+		call func() error
+		want gpu.Result
+	}{
+		{"unknown flags", func() error { _, err := m.StreamCreate(0, 2, 0); return err }, gpu.ErrorInvalidValue},
+		{"a destroyed stream", func() error { return m.MemsetD8Async(0, addr, 1, 1, gone) }, gpu.ErrorInvalidHandle},
+		{"a second destroy", func() error { return m.StreamDestroy(0, gone) }, gpu.ErrorInvalidHandle},
+		{"a stream that never was", func() error { return m.StreamSynchronize(0, 99999) }, gpu.ErrorInvalidHandle},
+		{"the end of the null stream", func() error { return m.StreamDestroy(0, gpu.StreamNull) }, gpu.ErrorInvalidHandle},
+		{"the end of the per-thread stream", func() error { return m.StreamDestroy(0, gpu.StreamPerThread) }, gpu.ErrorInvalidHandle},
+		{"another GPU's stream", func() error { return m.StreamSynchronize(1, stream) }, gpu.ErrorInvalidHandle},
+		{"a destroyed event", func() error { return m.EventSynchronize(0, goneEvent) }, gpu.ErrorInvalidHandle},
+		{"an event that never was", func() error { return m.StreamWaitEvent(0, stream, 7) }, gpu.ErrorInvalidHandle},
+		{"a record of an event that never was", func() error { return m.EventRecord(0, 99999, stream) }, gpu.ErrorInvalidHandle},
+		{"another GPU's event", func() error { return m.EventDestroy(1, event) }, gpu.ErrorInvalidHandle},
+		{"a record of another GPU's event", func() error { return m.EventRecord(1, event, gpu.StreamNull) }, gpu.ErrorInvalidHandle},
+		{"a word at an odd place", func() error { return m.StreamWriteValue64(0, stream, host.Addr+4, 1) }, gpu.ErrorInvalidValue},
+		{"a word nowhere", func() error { return m.StreamWaitValue64(0, stream, 4096, 1) }, gpu.ErrorInvalidValue},
+		{"a word behind the end", func() error { return m.StreamWriteValue64(0, stream, addr+4096, 1) }, gpu.ErrorInvalidValue},
+		{"a copy from where no host memory is", func() error { return m.MemcpyHtoDAsync(0, addr, host.Addr+4090, 7, stream) }, gpu.ErrorInvalidValue},
+		{"a copy from device memory as host memory", func() error { return m.MemcpyHtoDAsync(0, addr, addr+64, 8, stream) }, gpu.ErrorInvalidValue},
+		{"copies that overlap", func() error { return m.MemcpyDtoDAsync(0, addr, addr+8, 9, stream) }, gpu.ErrorInvalidValue},
+		{"an empty copy in a destroyed stream", func() error { return m.MemcpyDtoDAsync(0, addr, addr, 0, gone) }, gpu.ErrorInvalidHandle},
+		{"host memory of another GPU", func() error { return m.MemFreeHost(1, host.Addr) }, gpu.ErrorInvalidValue},
+		{"the middle of host memory", func() error { return m.MemFreeHost(0, host.Addr+8) }, gpu.ErrorInvalidValue},
+		{"no host memory", func() error { _, err := m.MemHostAlloc(0, 0); return err }, gpu.ErrorInvalidValue},
+		{"too much host memory", func() error { _, err := m.MemHostAlloc(0, math.MaxUint64); return err }, gpu.ErrorOutOfMemory},
+		{"steps of a machine that goes on by itself", func() error { _, err := m.Step(0, stream); return err }, gpu.ErrorNotPermitted},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			require.ErrorIs(t, row.call(), row.want)
+			require.Equal(t, before, m.Inventory(), "a refused call changed something")
+		})
+	}
+	for _, bad := range []uint64{0, 1, math.MaxUint64} {
+		require.NoError(t, m.MemcpyDtoDAsync(0, bad, bad, 0, stream), "an empty copy")
+	}
+}
+
+func TestNumbersComeAgainAndIDsDoNot(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	first, second := newStream(t, m, gpu.StreamDefault), newStream(t, m, gpu.StreamDefault)
+	require.NotEqual(t, first, second)
+	firstID, err := m.StreamGetID(0, first)
+	require.NoError(t, err)
+	require.NoError(t, m.StreamDestroy(0, first))
+	require.Equal(t, first, newStream(t, m, gpu.StreamDefault), "the lowest free number")
+	again, err := m.StreamGetID(0, first)
+	require.NoError(t, err)
+	require.NotEqual(t, firstID, again)
+
+	event := newEvent(t, m)
+	require.NoError(t, m.EventDestroy(0, event))
+	require.Equal(t, event, newEvent(t, m))
+}
+
+func TestANumberIsTakenWhileItsWorkLasts(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	addr := alloc(t, m, 16)
+	stream, word := held(t, m, addr)
+	require.NoError(t, m.StreamDestroy(0, stream))
+	require.NotEqual(t, stream, newStream(t, m, gpu.StreamDefault))
+	atomic.StoreUint64(word, 1)
+	require.Eventually(t, func() bool {
+		next := newStream(t, m, gpu.StreamDefault)
+		return next == stream
+	}, 10*time.Second, time.Millisecond)
+	require.Equal(t, byte(1), view(addr, 16)[15])
+}
+
+// TestTheEndOfAContextDropsWork ends a context, or the machine, below work that never could run, and below those who wait for it.
+func TestTheEndOfAContextDropsWork(t *testing.T) {
+	for name, row := range map[string]struct {
+		end  func(*sim.Machine) error
+		want gpu.Result
+	}{
+		"the context ends": {func(m *sim.Machine) error { return m.ContextRelease(0) }, gpu.ErrorInvalidContext},
+		"the machine ends": {(*sim.Machine).Close, gpu.ErrorDeinitialized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "2xT4", sim.Options{})
+			require.NoError(t, m.ContextRetain(0))
+			addr := alloc(t, m, 16)
+			stream, _ := held(t, m, addr)
+			event := newEvent(t, m)
+			require.NoError(t, m.EventRecord(0, event, stream))
+			waits := []func() error{
+				func() error { return m.StreamSynchronize(0, stream) },
+				func() error { return m.EventSynchronize(0, event) },
+				func() error { return m.MemcpyHtoD(0, addr, []byte{1}) },
+			}
+			results := make(chan error, len(waits))
+			for _, wait := range waits {
+				go func() { results <- wait() }()
+			}
+			select {
+			case err := <-results:
+				t.Fatalf("a wait ended before the work: %v", err)
+			case <-time.After(5 * time.Millisecond):
+			}
+			require.NoError(t, row.end(m))
+			for range waits {
+				require.ErrorIs(t, <-results, row.want)
+			}
+			require.Zero(t, m.Inventory())
+		})
+	}
+}
+
+func TestAWaitForAnotherContextEndsWithIt(t *testing.T) {
+	m := newMachine(t, "2xT4", sim.Options{})
+	require.NoError(t, m.ContextRetain(0))
+	require.NoError(t, m.ContextRetain(1))
+	stream, _ := held(t, m, alloc(t, m, 16))
+	event := newEvent(t, m)
+	require.NoError(t, m.EventRecord(0, event, stream))
+	other, err := m.StreamCreate(1, gpu.StreamNonBlocking, 0)
+	require.NoError(t, err)
+	require.NoError(t, m.StreamWaitEvent(1, other, event))
+	done, err := m.StreamQuery(1, other)
+	require.NoError(t, err)
+	require.False(t, done)
+	require.NoError(t, m.ContextRelease(0))
+	require.NoError(t, m.StreamSynchronize(1, other))
+}
+
+// TestMemoryThatIsGoneBreaksTheContext takes memory away below queued work, as a careless allocator would.
+func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
+	type world struct {
+		m          *sim.Machine
+		addr, base uint64
+		host       gpu.HostMemory
+	}
+	for name, row := range map[string]struct {
+		queue func(w world, s gpu.Stream) error
+		take  func(w world) error
+	}{
+		"freed": {
+			func(w world, s gpu.Stream) error { return w.m.MemsetD8Async(0, w.addr, 1, 16, s) },
+			func(w world) error { return w.m.MemFree(0, w.addr) },
+		},
+		"unmapped": {
+			func(w world, s gpu.Stream) error { return w.m.MemcpyDtoDAsync(0, w.addr, w.base, 16, s) },
+			func(w world) error { return w.m.MemUnmap(w.base, granule) },
+		},
+		"host memory freed": {
+			func(w world, s gpu.Stream) error { return w.m.MemcpyDtoHAsync(0, w.host.Addr, w.addr, 8, s) },
+			func(w world) error { return w.m.MemFreeHost(0, w.host.Addr) },
+		},
+		"a timeline freed": {
+			func(w world, s gpu.Stream) error { return w.m.StreamWriteValue64(0, s, w.host.Addr, 1) },
+			func(w world) error { return w.m.MemFreeHost(0, w.host.Addr) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "2xT4", sim.Options{Stepped: true})
+			require.NoError(t, m.ContextRetain(0))
+			require.NoError(t, m.ContextRetain(1))
+			w := world{m, alloc(t, m, 16), reserve(t, m, 1), hostAlloc(t, m, 8)}
+			mapped(t, m, w.base, 1)
+			stream := newStream(t, m, gpu.StreamNonBlocking)
+			require.NoError(t, row.queue(w, stream))
+			require.NoError(t, row.take(w))
+			require.ErrorIs(t, m.StreamSynchronize(0, stream), gpu.ErrorIllegalAddress)
+
+			_, err := m.MemAlloc(0, 1)
+			require.ErrorIs(t, err, gpu.ErrorIllegalAddress, "it is not forgotten")
+			_, err = m.StreamQuery(0, stream)
+			require.ErrorIs(t, err, gpu.ErrorIllegalAddress)
+			_, err = m.MemAlloc(1, 1)
+			require.NoError(t, err, "another GPU works")
+			require.NoError(t, m.ContextRelease(0))
+			require.NoError(t, m.ContextRetain(0))
+			_, err = m.MemAlloc(0, 1)
+			require.NoError(t, err, "a new context works")
+		})
+	}
+}
+
+func TestASteppedMachineWaitsForSteps(t *testing.T) {
+	m := retained(t, "T4", sim.Options{Stepped: true})
+	addr := alloc(t, m, 16)
+	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	require.Empty(t, m.Steppable(0))
+	ran, err := m.Step(0, a)
+	require.NoError(t, err)
+	require.False(t, ran, "nothing to do")
+	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, a))
+	require.NoError(t, m.MemsetD8Async(0, addr, 2, 8, b))
+	require.NoError(t, m.MemsetD8Async(0, addr, 3, 1, a))
+	require.Equal(t, []gpu.Stream{a, b}, m.Steppable(0))
+	require.Equal(t, byte(0), view(addr, 16)[15])
+
+	for _, step := range []struct {
+		stream gpu.Stream
+		want   []byte
+	}{{b, []byte{2, 2, 0}}, {a, []byte{1, 1, 1}}, {a, []byte{3, 1, 1}}} {
+		ran, err := m.Step(0, step.stream)
+		require.NoError(t, err)
+		require.True(t, ran)
+		memory := view(addr, 16)
+		require.Equal(t, step.want, []byte{memory[0], memory[1], memory[8]})
+	}
+	require.Empty(t, m.Steppable(0))
+	_, err = m.Step(0, 99999)
+	require.ErrorIs(t, err, gpu.ErrorInvalidHandle)
+	require.Nil(t, m.Steppable(5))
+}
+
+func TestWaitingDoesWhatIsWaitedForOnly(t *testing.T) {
+	m := retained(t, "T4", sim.Options{Stepped: true})
+	addr := alloc(t, m, 4)
+	producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamDefault)
+	event := newEvent(t, m)
+	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, producer))
+	require.NoError(t, m.EventRecord(0, event, producer))
+	require.NoError(t, m.MemsetD8Async(0, addr+1, 1, 1, producer))
+	require.NoError(t, m.StreamWaitEvent(0, consumer, event))
+	require.NoError(t, m.MemsetD8Async(0, addr+2, 1, 1, consumer))
+	require.NoError(t, m.MemsetD8Async(0, addr+3, 1, 1, bystander))
+	require.Equal(t, []gpu.Stream{producer, bystander}, m.Steppable(0), "the consumer waits")
+
+	require.NoError(t, m.StreamSynchronize(0, consumer))
+	require.Equal(t, []byte{1, 0, 1, 0}, view(addr, 4), "what the producer did after the event, and the bystander, was not needed")
+	got := make([]byte, 4)
+	require.NoError(t, m.MemcpyDtoH(0, got, addr))
+	require.Equal(t, []byte{1, 0, 1, 1}, got, "the legacy stream waits for blocking streams")
+	require.NoError(t, m.EventSynchronize(0, event))
+	require.NoError(t, m.StreamSynchronize(0, producer))
+	require.Equal(t, []byte{1, 1, 1, 1}, view(addr, 4))
+}
+
+func TestASteppedWaitForAWordRunsTheWriter(t *testing.T) {
+	m := retained(t, "T4", sim.Options{Stepped: true})
+	word := hostAlloc(t, m, 8)
+	reader, writer := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+	require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 5))
+	require.ErrorIs(t, m.StreamSynchronize(0, reader), gpu.ErrorNotReady, "nobody writes the word")
+	require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 4))
+	require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 5))
+	require.NoError(t, m.StreamSynchronize(0, reader))
+	require.Equal(t, uint64(5), word.Words[0])
+
+	require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 6))
+	word.Words[0] = 7
+	require.Equal(t, []gpu.Stream{reader}, m.Steppable(0), "the host may write it, too")
+}
+
+func TestADestroyedStreamCanBeStepped(t *testing.T) {
+	m := retained(t, "T4", sim.Options{Stepped: true})
+	addr := alloc(t, m, 1)
+	stream := newStream(t, m, gpu.StreamNonBlocking)
+	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, stream))
+	require.NoError(t, m.StreamDestroy(0, stream))
+	require.Equal(t, []gpu.Stream{stream}, m.Steppable(0))
+	ran, err := m.Step(0, stream)
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, byte(1), view(addr, 1)[0])
+	require.Equal(t, stream, newStream(t, m, gpu.StreamDefault))
+}
+
+// outcomes runs a script in every order that steps can have, and collects what it came to.
+func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []string) {
+	t.Helper()
+	var explore func(prefix []int) // prefix: which of the steppable streams was taken at each step
+	explore = func(prefix []int) {
+		m := retained(t, "T4", sim.Options{Stepped: true})
+		addr := alloc(t, m, 3)
+		script(m, addr)
+		for depth := 0; ; depth++ {
+			choices := m.Steppable(0)
+			if len(choices) == 0 {
+				found = append(found, string(view(addr, 3)))
+				break
+			}
+			if depth == len(prefix) {
+				for i := range choices[1:] {
+					explore(append(slices.Clone(prefix), i+1))
+				}
+				prefix = append(prefix, 0)
+			}
+			ran, err := m.Step(0, choices[prefix[depth]])
+			require.NoError(t, err)
+			require.True(t, ran)
+		}
+		require.NoError(t, m.Close())
+	}
+	explore(nil)
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func TestEveryInterleavingCanBeTried(t *testing.T) {
+	// write queues a letter into one stream and then another letter into another.
+	write := func(m *sim.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags, second gpu.Stream) {
+		first := newStream(t, m, flags)
+		if second == 99 {
+			second = newStream(t, m, flags)
+		}
+		require.NoError(t, m.MemsetD8Async(0, addr, 'a', 2, first))
+		if order != nil {
+			order(first, second)
+		}
+		require.NoError(t, m.MemsetD8Async(0, addr+1, 'b', 2, second))
+	}
+	require.Equal(t, []string{"aab", "abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, nil, gpu.StreamNonBlocking, 99)
+	}), "two streams")
+	require.Equal(t, []string{"aab", "abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, nil, gpu.StreamDefault, 99)
+	}), "two blocking streams")
+	require.Equal(t, []string{"aab", "abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, nil, gpu.StreamNonBlocking, gpu.StreamNull)
+	}), "a non-blocking stream and the legacy one")
+	require.Equal(t, []string{"abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, nil, gpu.StreamDefault, gpu.StreamLegacy)
+	}), "a blocking stream and the legacy one")
+	require.Equal(t, []string{"abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, nil, gpu.StreamDefault, gpu.StreamNull)
+	}), "a blocking stream and the null one")
+	require.Equal(t, []string{"abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, func(first, second gpu.Stream) {
+			event := newEvent(t, m)
+			require.NoError(t, m.EventRecord(0, event, first))
+			require.NoError(t, m.StreamWaitEvent(0, second, event))
+			require.NoError(t, m.EventDestroy(0, event))
+		}, gpu.StreamNonBlocking, 99)
+	}), "with an event")
+	require.Equal(t, []string{"abb"}, outcomes(t, func(m *sim.Machine, addr uint64) {
+		write(m, addr, func(first, second gpu.Stream) {
+			word := hostAlloc(t, m, 8)
+			require.NoError(t, m.StreamWriteValue64(0, first, word.Addr, 1))
+			require.NoError(t, m.StreamWaitValue64(0, second, word.Addr, 1))
+		}, gpu.StreamNonBlocking, 99)
+	}), "with a word")
+}
+
+func TestHostMemoryStaysUntilTheEnd(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	memory := hostAlloc(t, m, 10000)
+	memory.Bytes[9999] = 1
+	require.NoError(t, m.MemFreeHost(0, memory.Addr))
+	require.Zero(t, memory.Bytes[9999], "the page went back to the host")
+	memory.Words[0] = 5
+	require.Equal(t, memory.Addr, hostAlloc(t, m, 1).Addr, "lowest first")
+	require.NoError(t, m.ContextRelease(0))
+	require.Zero(t, m.Inventory())
+	memory.Words[0] = 6
+}
