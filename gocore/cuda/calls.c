@@ -1,0 +1,247 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+#include "calls.h"
+
+#include "library.h"
+
+/* CALL calls a function of the table, or answers that the driver has none. */
+#define CALL(field, ...) (cuda.field != NULL ? cuda.field(__VA_ARGS__) : MISSING(field))
+
+/* IN calls a function with context as the thread's current one. It gives the call's own result. */
+#define IN(context, field, ...) IN_DO(context, CALL(field, __VA_ARGS__))
+
+#define IN_DO(context, call) \
+	__extension__({ \
+		struct visit visit_; \
+		CUresult result_ = enter((CUcontext)(uintptr_t)(context), &visit_); \
+		if (result_ == 0) { \
+			result_ = (call); \
+			leave(&visit_); \
+		} \
+		result_; \
+	})
+
+/* A visit to another context. */
+struct visit {
+	CUcontext caller;
+	int pushed;
+};
+
+static CUresult enter(CUcontext context, struct visit *visit) {
+	visit->pushed = 0;
+	CUresult result = cuda.cuCtxGetCurrent(&visit->caller);
+	if (result != 0 || visit->caller == context)
+		return result;
+	result = cuda.cuCtxPushCurrent(context);
+	visit->pushed = result == 0;
+	return result;
+}
+
+/*
+ * A driver in trouble may refuse to pop; setting the caller's context is another way to the same end. If that fails too
+ * nothing is left to try, and the result stays the call's own: whoever made it must know whether it was done.
+ */
+static void leave(const struct visit *visit) {
+	CUcontext popped;
+	if (visit->pushed && cuda.cuCtxPopCurrent(&popped) != 0)
+		(void)cuda.cuCtxSetCurrent(visit->caller);
+}
+
+static CUstream stream_of(uint64_t number) { return (CUstream)(uintptr_t)number; }
+static CUevent event_of(uint64_t number) { return (CUevent)(uintptr_t)number; }
+static void *pointer_of(uint64_t number) { return (void *)(uintptr_t)number; }
+
+/* A synchronous call may return while the work goes on; done waits for it, in the legacy default stream where it is. */
+static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStreamSynchronize(NULL); }
+
+CUresult cudacall_init(void) { return cuda.cuInit(0); }
+
+struct cuda_answer cudacall_device_count(void) {
+	int count = 0;
+	CUresult result = cuda.cuDeviceGetCount(&count);
+	return (struct cuda_answer){result, (uint64_t)count, 0};
+}
+
+/* An attribute that an old driver doesn't know is a thing that it can't do. */
+static int supports(CUdevice device, int attribute) {
+	int value = 0;
+	return cuda.cuDeviceGetAttribute(&value, attribute, device) == 0 && value != 0;
+}
+
+CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
+	CUresult result = cuda.cuDeviceGet(&out->device, ordinal);
+	CUdevice device = out->device;
+	if (result == 0)
+		result = cuda.cuDeviceGetName(out->name, (int)sizeof out->name, device);
+	if (result == 0)
+		result = cuda.cuDeviceGetPCIBusId(out->pci_bus_id, (int)sizeof out->pci_bus_id, device);
+	if (result == 0)
+		result = cuda.cuDeviceGetUuid(&out->uuid, device);
+	if (result == 0)
+		result = cuda.cuDeviceTotalMem(&out->total_bytes, device);
+	if (result == 0)
+		result = cuda.cuDeviceGetAttribute(&out->major, ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+	if (result == 0)
+		result = cuda.cuDeviceGetAttribute(&out->minor, ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+	if (result == 0)
+		result = cuda.cuDeviceGetAttribute(&out->multiprocessors, ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+	if (result == 0 && cuda.cuDeviceGetUuid_v2 != NULL) {
+		result = cuda.cuDeviceGetUuid_v2(&out->instance, device);
+		out->has_instance = result == 0;
+	}
+	if (result != 0)
+		return result;
+	out->stream_priorities = supports(device, ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED);
+	out->virtual_memory = supports(device, ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+	out->stream_mem_ops = cuda.cuStreamWriteValue64 != NULL && cuda.cuStreamWaitValue64 != NULL &&
+	                      supports(device, ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+	return 0;
+}
+
+struct cuda_answer cudacall_retain(CUdevice device) {
+	CUcontext context = NULL;
+	CUresult result = cuda.cuDevicePrimaryCtxRetain(&context, device);
+	return (struct cuda_answer){result, (uint64_t)(uintptr_t)context, 0};
+}
+
+CUresult cudacall_release(CUdevice device) { return cuda.cuDevicePrimaryCtxRelease(device); }
+
+static CUmemAllocationProp pinned_on(CUdevice device) {
+	return (CUmemAllocationProp){.type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device}};
+}
+
+struct cuda_answer cudacall_granularity(CUdevice device) {
+	CUmemAllocationProp prop = pinned_on(device);
+	size_t minimum = 0, recommended = 0;
+	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
+	if (result == 0)
+		result = cuda.cuMemGetAllocationGranularity(&recommended, &prop, GRANULARITY_RECOMMENDED);
+	return (struct cuda_answer){result, minimum, recommended};
+}
+
+struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment) {
+	CUdeviceptr addr = 0;
+	CUresult result = cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0);
+	return (struct cuda_answer){result, addr, 0};
+}
+
+CUresult cudacall_address_free(uint64_t addr, uint64_t bytes) { return cuda.cuMemAddressFree(addr, bytes); }
+CUresult cudacall_mem_release(uint64_t handle) { return cuda.cuMemRelease(handle); }
+CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle) { return cuda.cuMemMap(addr, bytes, 0, handle, 0); }
+CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes) { return cuda.cuMemUnmap(addr, bytes); }
+
+struct cuda_answer cudacall_mem_create(uint64_t context, CUdevice device, uint64_t bytes) {
+	CUmemAllocationProp prop = pinned_on(device);
+	CUmemGenericAllocationHandle handle = 0;
+	CUresult result = IN(context, cuMemCreate, &handle, bytes, &prop, 0);
+	return (struct cuda_answer){result, handle, 0};
+}
+
+CUresult cudacall_set_access(uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes) {
+	CUmemAccessDesc access = {{LOCATION_DEVICE, device}, ACCESS_READWRITE};
+	return IN(context, cuMemSetAccess, addr, bytes, &access, 1);
+}
+
+struct cuda_answer cudacall_mem_info(uint64_t context) {
+	size_t free = 0, total = 0;
+	CUresult result = IN(context, cuMemGetInfo, &free, &total);
+	return (struct cuda_answer){result, free, total};
+}
+
+struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes) {
+	CUdeviceptr addr = 0;
+	CUresult result = IN(context, cuMemAlloc, &addr, bytes);
+	return (struct cuda_answer){result, addr, 0};
+}
+
+CUresult cudacall_mem_free(uint64_t context, uint64_t addr) { return IN(context, cuMemFree, addr); }
+
+CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes) {
+	return IN_DO(context, done(cuda.cuMemcpyHtoD(dst, src, bytes)));
+}
+
+CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
+	return IN(context, cuMemcpyDtoH, dst, src, bytes); /* the one that is done when it returns */
+}
+
+CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
+	return IN_DO(context, done(cuda.cuMemcpyDtoD(dst, src, bytes)));
+}
+
+CUresult cudacall_fill(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes) {
+	return IN_DO(context, done(cuda.cuMemsetD8(dst, value, bytes)));
+}
+
+CUresult cudacall_copy_to_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	return IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream));
+}
+
+CUresult cudacall_copy_from_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	return IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream));
+}
+
+CUresult cudacall_copy_within_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	return IN(context, cuMemcpyDtoDAsync, dst, src, bytes, stream_of(stream));
+}
+
+CUresult cudacall_fill_async(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
+	return IN(context, cuMemsetD8Async, dst, value, bytes, stream_of(stream));
+}
+
+struct cuda_memory cudacall_host_alloc(uint64_t context, uint64_t bytes) {
+	void *memory = NULL;
+	CUresult result = IN(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
+	return (struct cuda_memory){result, memory};
+}
+
+CUresult cudacall_host_free(uint64_t context, uint64_t addr) { return IN(context, cuMemFreeHost, pointer_of(addr)); }
+
+struct cuda_answer cudacall_stream_create(uint64_t context, unsigned int flags, int priority) {
+	CUstream stream = NULL;
+	CUresult result = IN(context, cuStreamCreateWithPriority, &stream, flags, priority);
+	return (struct cuda_answer){result, (uint64_t)(uintptr_t)stream, 0};
+}
+
+CUresult cudacall_stream_destroy(uint64_t context, uint64_t stream) { return IN(context, cuStreamDestroy, stream_of(stream)); }
+
+struct cuda_answer cudacall_stream_id(uint64_t context, uint64_t stream) {
+	unsigned long long id = 0;
+	CUresult result = IN(context, cuStreamGetId, stream_of(stream), &id);
+	return (struct cuda_answer){result, id, 0};
+}
+
+struct cuda_answer cudacall_stream_priority(uint64_t context, uint64_t stream) {
+	int priority = 0;
+	CUresult result = IN(context, cuStreamGetPriority, stream_of(stream), &priority);
+	return (struct cuda_answer){result, (uint64_t)(int64_t)priority, 0};
+}
+
+CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream) { return IN(context, cuStreamSynchronize, stream_of(stream)); }
+CUresult cudacall_stream_query(uint64_t context, uint64_t stream) { return IN(context, cuStreamQuery, stream_of(stream)); }
+
+CUresult cudacall_stream_wait_event(uint64_t context, uint64_t stream, uint64_t event) {
+	return IN(context, cuStreamWaitEvent, stream_of(stream), event_of(event), 0);
+}
+
+CUresult cudacall_stream_write(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+	return IN(context, cuStreamWriteValue64, stream_of(stream), addr, value, STREAM_WRITE_VALUE_DEFAULT);
+}
+
+CUresult cudacall_stream_wait(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+	return IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, STREAM_WAIT_VALUE_GEQ);
+}
+
+struct cuda_answer cudacall_event_create(uint64_t context) {
+	CUevent event = NULL;
+	CUresult result = IN(context, cuEventCreate, &event, EVENT_DISABLE_TIMING);
+	return (struct cuda_answer){result, (uint64_t)(uintptr_t)event, 0};
+}
+
+CUresult cudacall_event_destroy(uint64_t context, uint64_t event) { return IN(context, cuEventDestroy, event_of(event)); }
+
+CUresult cudacall_event_record(uint64_t context, uint64_t event, uint64_t stream) {
+	return IN(context, cuEventRecord, event_of(event), stream_of(stream));
+}
+
+CUresult cudacall_event_synchronize(uint64_t context, uint64_t event) { return IN(context, cuEventSynchronize, event_of(event)); }
+CUresult cudacall_event_query(uint64_t context, uint64_t event) { return IN(context, cuEventQuery, event_of(event)); }

@@ -1,0 +1,81 @@
+/*
+ * The driver calls as Go makes them: one crossing each. A call that needs a context makes it the thread's current one and leaves
+ * the thread as it was. Handles are numbers here, since Go keeps no pointers of others.
+ */
+#ifndef GPUCONF_CUDA_CALLS_H
+#define GPUCONF_CUDA_CALLS_H
+
+#include "cuda_abi.h"
+
+#pragma GCC visibility push(hidden)
+
+/* A result and what the call gave. It comes by value, so that Go needs no memory for it. */
+struct cuda_answer {
+	CUresult result;
+	uint64_t value, second;
+};
+
+struct cuda_memory {
+	CUresult result;
+	void *memory;
+};
+
+struct cuda_description {
+	CUdevice device;
+	char name[256];
+	char pci_bus_id[32];
+	CUuuid uuid;     /* the card's */
+	CUuuid instance; /* the MIG instance's, where has_instance; the card's again where there is none */
+	int has_instance;
+	size_t total_bytes;
+	int major, minor, multiprocessors;
+	int stream_priorities, virtual_memory, stream_mem_ops;
+};
+
+/* Without a context. */
+CUresult cudacall_init(void);
+struct cuda_answer cudacall_device_count(void);
+CUresult cudacall_describe(int ordinal, struct cuda_description *out);
+struct cuda_answer cudacall_retain(CUdevice device);
+CUresult cudacall_release(CUdevice device);
+struct cuda_answer cudacall_granularity(CUdevice device);
+struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment);
+CUresult cudacall_address_free(uint64_t addr, uint64_t bytes);
+CUresult cudacall_mem_release(uint64_t handle);
+CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle);
+CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes);
+
+/* With one. */
+struct cuda_answer cudacall_mem_info(uint64_t context);
+struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes);
+CUresult cudacall_mem_free(uint64_t context, uint64_t addr);
+CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes);
+CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes);
+CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes);
+CUresult cudacall_fill(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes);
+CUresult cudacall_copy_to_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_from_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_within_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_fill_async(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
+struct cuda_memory cudacall_host_alloc(uint64_t context, uint64_t bytes);
+CUresult cudacall_host_free(uint64_t context, uint64_t addr);
+struct cuda_answer cudacall_mem_create(uint64_t context, CUdevice device, uint64_t bytes);
+CUresult cudacall_set_access(uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes);
+struct cuda_answer cudacall_stream_create(uint64_t context, unsigned int flags, int priority);
+CUresult cudacall_stream_destroy(uint64_t context, uint64_t stream);
+struct cuda_answer cudacall_stream_id(uint64_t context, uint64_t stream);
+struct cuda_answer cudacall_stream_priority(uint64_t context, uint64_t stream);
+CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream);
+CUresult cudacall_stream_query(uint64_t context, uint64_t stream);
+CUresult cudacall_stream_wait_event(uint64_t context, uint64_t stream, uint64_t event);
+CUresult cudacall_stream_write(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
+CUresult cudacall_stream_wait(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
+struct cuda_answer cudacall_event_create(uint64_t context);
+CUresult cudacall_event_destroy(uint64_t context, uint64_t event);
+CUresult cudacall_event_record(uint64_t context, uint64_t event, uint64_t stream);
+CUresult cudacall_event_synchronize(uint64_t context, uint64_t event);
+CUresult cudacall_event_query(uint64_t context, uint64_t event);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,227 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include "calls.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// driver is a gpu.Driver over the loaded library. Whoever opened it closes it.
+type driver struct {
+	version C.int
+	devices []*device // the slice never changes
+
+	mu     sync.Mutex // guards all below, and what says so in a device
+	idle   *sync.Cond // nobody is inside a device, or the driver; or an ending is over
+	closed bool
+	inside int // calls that are under way and name no device
+
+	reservations map[uint64]uint64 // address -> bytes
+	handles      map[gpu.Handle]struct{}
+	mappings     map[uint64]uint64 // address -> bytes
+}
+
+var _ gpu.Driver = (*driver)(nil)
+
+// device is one GPU.
+type device struct {
+	info   gpu.Device // never changes, and neither does number
+	number C.CUdevice
+
+	retains  int    // guarded by driver.mu, as is all below
+	changing bool   // its context comes or goes: nobody gets in
+	context  uint64 // the primary context, while there are retains
+	inside   int    // calls that are under way
+
+	reach   spans
+	host    spans // page-locked memory
+	streams map[gpu.Stream]struct{}
+	events  map[gpu.Event]struct{}
+}
+
+// Open loads the driver and lists the devices. It creates no context.
+func Open() (gpu.Driver, error) {
+	version, err := load()
+	if err != nil {
+		return nil, err
+	}
+	d := &driver{
+		version: version, reservations: map[uint64]uint64{}, handles: map[gpu.Handle]struct{}{}, mappings: map[uint64]uint64{},
+	}
+	d.idle = sync.NewCond(&d.mu)
+	switch result := C.cudacall_init(); gpu.Result(result) {
+	case 0:
+	case gpu.ErrorNoDevice:
+		return d, nil
+	default:
+		return nil, status.Errorf(status.Unavailable, "the CUDA driver does not start (cuInit): %w", startFailure(result))
+	}
+	answer := C.cudacall_device_count()
+	if gpu.Result(answer.result) == gpu.ErrorNoDevice {
+		return d, nil
+	}
+	if err := d.failure(answer.result, "cuDeviceGetCount"); err != nil {
+		return nil, status.Errorf(status.Unavailable, "%w", err)
+	}
+	for ordinal := range int(answer.value) {
+		g, err := d.describe(ordinal)
+		if err != nil {
+			return nil, status.Errorf(status.Unavailable, "%w", err)
+		}
+		d.devices = append(d.devices, g)
+	}
+	return d, nil
+}
+
+func (d *driver) describe(ordinal int) (*device, error) {
+	var c C.struct_cuda_description
+	if err := d.failure(C.cudacall_describe(C.int(ordinal), &c), "describe GPU %d", uint64(ordinal)); err != nil {
+		return nil, err
+	}
+	name := C.GoString(&c.name[0])
+	card := uuidOf(&c.uuid)
+	instance := card
+	if c.has_instance != 0 {
+		instance = uuidOf(&c.instance)
+	}
+	least, greatest := priorityRange(c.stream_priorities != 0, int(c.major))
+	return &device{
+		number: c.device,
+		info: gpu.Device{
+			Ordinal:          ordinal,
+			UUID:             uuidName(card, instance, name),
+			PCIBusID:         strings.ToLower(C.GoString(&c.pci_bus_id[0])),
+			Name:             name,
+			ComputeMajor:     int(c.major),
+			ComputeMinor:     int(c.minor),
+			Multiprocessors:  int(c.multiprocessors),
+			TotalBytes:       uint64(c.total_bytes),
+			LeastPriority:    least,
+			GreatestPriority: greatest,
+			VMM:              c.virtual_memory != 0,
+			StreamMemOps:     c.stream_mem_ops != 0,
+		},
+		streams: map[gpu.Stream]struct{}{},
+		events:  map[gpu.Event]struct{}{},
+	}, nil
+}
+
+func uuidOf(c *C.CUuuid) (u uuid) {
+	for i, b := range c.bytes {
+		u[i] = byte(b)
+	}
+	return u
+}
+
+// Devices lists the GPUs as they were when the driver was opened: CUDA's own list never changes in a process.
+func (d *driver) Devices() ([]gpu.Device, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, gpu.ErrorDeinitialized
+	}
+	infos := make([]gpu.Device, len(d.devices))
+	for i, g := range d.devices {
+		infos[i] = g.info
+	}
+	return infos, nil
+}
+
+// HostVisible is false: host code must not touch device memory.
+func (d *driver) HostVisible() bool { return false }
+
+// begin starts a call that names no device; finish ends it.
+func (d *driver) begin() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return gpu.ErrorDeinitialized
+	}
+	d.inside++
+	return nil
+}
+
+func (d *driver) finish() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inside--
+	if d.inside == 0 {
+		d.idle.Broadcast()
+	}
+}
+
+// enter starts a call in a device's context, which stays until leave.
+func (d *driver) enter(ordinal int) (*device, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.contextLocked(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	g.inside++
+	return g, nil
+}
+
+func (d *driver) leave(g *device) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g.inside--
+	if g.inside == 0 {
+		d.idle.Broadcast()
+	}
+}
+
+func (d *driver) deviceLocked(ordinal int) (*device, error) {
+	if d.closed {
+		return nil, gpu.ErrorDeinitialized
+	}
+	if ordinal < 0 || ordinal >= len(d.devices) {
+		return nil, fmt.Errorf("GPU %d of %d: %w", ordinal, len(d.devices), gpu.ErrorInvalidDevice)
+	}
+	return d.devices[ordinal], nil
+}
+
+func (d *driver) contextLocked(ordinal int) (*device, error) {
+	g, err := d.deviceLocked(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if g.retains == 0 || g.changing {
+		return nil, fmt.Errorf("GPU %d: no context is retained: %w", ordinal, gpu.ErrorInvalidContext)
+	}
+	return g, nil
+}
+
+// Close waits for the calls that are under way, gives back what is left, and releases the contexts. What CUDA refuses to take back is
+// in the error.
+func (d *driver) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	for slices.ContainsFunc(d.devices, func(g *device) bool { return g.inside > 0 || g.changing }) || d.inside > 0 {
+		d.idle.Wait()
+	}
+	d.mu.Unlock()
+
+	// From here on nobody else touches the books.
+	failed := d.dropVirtual()
+	for _, g := range d.devices {
+		if g.retains > 0 {
+			failed = errors.Join(failed, d.dropContext(g))
+		}
+	}
+	return failed
+}

@@ -1,0 +1,59 @@
+/* The driver library: loaded once, and its functions in one table. */
+#ifndef GPUCONF_CUDA_LIBRARY_H
+#define GPUCONF_CUDA_LIBRARY_H
+
+#include "symbols.h"
+
+#pragma GCC visibility push(hidden)
+
+struct cuda_functions {
+#define FIELD(field, base, exported, version, parameters) CUresult(*field) parameters;
+	CUDA_SYMBOLS(FIELD)
+#undef FIELD
+};
+
+/* Filled by cuda_load, before any call; NULL where the driver lacks a function. */
+extern struct cuda_functions cuda;
+
+/* A function's place in the table. */
+enum cuda_symbol {
+#define PLACE(field, base, exported, version, parameters) SYMBOL_##field,
+	CUDA_SYMBOLS(PLACE)
+#undef PLACE
+	SYMBOL_COUNT
+};
+
+/* What a call answers that needs a function which the driver lacks: below every CUresult. */
+#define MISSING(field) (-1 - (int)SYMBOL_##field)
+
+struct cuda_symbol_info {
+	const char *name; /* the exported one */
+	int version;
+};
+
+struct cuda_symbol_info cuda_symbol_info(int symbol);
+
+/* Whether the loaded driver has a function. */
+int cuda_has(int symbol);
+
+enum cuda_load_state {
+	CUDA_LOADED,
+	CUDA_NO_LIBRARY,   /* the loader's complaint is in text */
+	CUDA_NOT_A_DRIVER, /* it has no cuDriverGetVersion, or that one fails with result */
+	CUDA_TOO_OLD,
+	CUDA_INCOMPLETE, /* the required function named in text is missing */
+};
+
+struct cuda_load_answer {
+	enum cuda_load_state state;
+	CUresult result;
+	int version;
+	char text[1024];
+};
+
+/* cuda_load opens the library at path and fills the table. The library stays loaded for good, whatever comes of it. */
+void cuda_load(const char *path, struct cuda_load_answer *answer);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,14 @@
+//go:build !cgo || !linux || !(amd64 || arm64)
+
+package cuda
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// Open fails: CUDA is reached through C.
+func Open() (gpu.Driver, error) {
+	return nil, status.Errorf(status.Unavailable,
+		"CUDA is not available: gpuconf was built without cgo, or for another system than Linux on x86-64 or arm64")
+}

@@ -1,0 +1,225 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include "calls.h"
+import "C"
+
+import (
+	"fmt"
+
+	"gpuconf/gocore/gpu"
+)
+
+// supportsVMM is nil, or the error of a device that has no virtual memory management.
+func (g *device) supportsVMM() error {
+	if g.info.VMM {
+		return nil
+	}
+	return fmt.Errorf("GPU %d, %s, has no virtual memory management: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
+}
+
+// MemGetAllocationGranularity asks for memory as MemCreate makes it.
+func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error) {
+	d.mu.Lock()
+	g, err := d.deviceLocked(ordinal)
+	if err == nil {
+		err = g.supportsVMM()
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return 0, 0, err
+	}
+	answer := C.cudacall_granularity(g.number)
+	err = d.failure(answer.result, "cuMemGetAllocationGranularity of GPU %d", uint64(ordinal))
+	return uint64(answer.value), uint64(answer.second), err
+}
+
+// MemAddressReserve takes addresses.
+func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
+	if err := d.begin(); err != nil {
+		return 0, err
+	}
+	defer d.finish()
+	answer := C.cudacall_address_reserve(C.uint64_t(bytes), C.uint64_t(alignment))
+	if err := d.failure(answer.result, "cuMemAddressReserve of %d bytes aligned to %d", bytes, alignment); err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reservations[uint64(answer.value)] = bytes
+	return uint64(answer.value), nil
+}
+
+// MemAddressFree gives addresses back.
+func (d *driver) MemAddressFree(addr, bytes uint64) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	defer d.finish()
+	d.mu.Lock()
+	reserved, ok := d.reservations[addr]
+	if ok = ok && reserved == bytes; ok {
+		delete(d.reservations, addr)
+	}
+	d.mu.Unlock()
+	if !ok {
+		return fmt.Errorf("%d bytes at %#x are no reservation: %w", bytes, addr, gpu.ErrorInvalidValue)
+	}
+	err := d.failure(C.cudacall_address_free(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree of %d bytes at %#x", bytes, addr)
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.reservations[addr] = bytes
+	}
+	return err
+}
+
+// MemCreate takes physical memory.
+func (d *driver) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	if err := g.supportsVMM(); err != nil {
+		return 0, err
+	}
+	answer := C.cudacall_mem_create(C.uint64_t(g.context), g.number, C.uint64_t(bytes))
+	if err := d.failure(answer.result, "cuMemCreate of %d bytes on GPU %d", bytes, uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	handle := gpu.Handle(answer.value)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handles[handle] = struct{}{}
+	return handle, nil
+}
+
+// MemRelease gives a handle back.
+func (d *driver) MemRelease(handle gpu.Handle) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	defer d.finish()
+	d.mu.Lock()
+	_, ok := d.handles[handle]
+	delete(d.handles, handle)
+	d.mu.Unlock()
+	if !ok {
+		return noHandle(handle)
+	}
+	err := d.failure(C.cudacall_mem_release(C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.handles[handle] = struct{}{}
+	}
+	return err
+}
+
+func noHandle(handle gpu.Handle) error {
+	return fmt.Errorf("%#x is no handle: %w", uint64(handle), gpu.ErrorInvalidValue)
+}
+
+// MemMap puts a handle at an address. Whether the range is reserved and free is CUDA's to say.
+func (d *driver) MemMap(addr, bytes uint64, handle gpu.Handle) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	defer d.finish()
+	d.mu.Lock()
+	_, ok := d.handles[handle]
+	d.mu.Unlock()
+	if !ok {
+		return noHandle(handle)
+	}
+	result := C.cudacall_mem_map(C.uint64_t(addr), C.uint64_t(bytes), C.uint64_t(handle))
+	if err := d.failure(result, "cuMemMap of %d bytes at %#x", bytes, addr); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mappings[addr] = bytes
+	return nil
+}
+
+// MemSetAccess lets a device reach mappings.
+func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	if err := g.supportsVMM(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	_, err = d.wholeMappingsLocked(addr, bytes)
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	result := C.cudacall_set_access(C.uint64_t(g.context), g.number, C.uint64_t(addr), C.uint64_t(bytes))
+	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr, uint64(ordinal)); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g.reach.addMapped(addr, bytes)
+	return nil
+}
+
+// MemUnmap takes mappings away. What of them devices could reach is out of reach before CUDA is asked.
+func (d *driver) MemUnmap(addr, bytes uint64) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	defer d.finish()
+	d.mu.Lock()
+	taken, err := d.wholeMappingsLocked(addr, bytes)
+	cut := make([][]span, len(d.devices))
+	if err == nil {
+		for _, mapping := range taken {
+			delete(d.mappings, mapping.begin)
+		}
+		for i, g := range d.devices {
+			cut[i] = g.reach.cutMapped(addr, bytes)
+		}
+	}
+	d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	err = d.failure(C.cudacall_mem_unmap(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap of %d bytes at %#x", bytes, addr)
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		for _, mapping := range taken {
+			d.mappings[mapping.begin] = mapping.end - mapping.begin
+		}
+		for i, g := range d.devices {
+			for _, part := range cut[i] {
+				g.reach.addMapped(part.begin, part.end-part.begin)
+			}
+		}
+	}
+	return err
+}
+
+// wholeMappingsLocked gives the mappings that make up a range, each as a span.
+func (d *driver) wholeMappingsLocked(addr, bytes uint64) (found []span, err error) {
+	for at, left := addr, bytes; left > 0; {
+		size, ok := d.mappings[at]
+		if !ok || size > left {
+			found = nil
+			break
+		}
+		found = append(found, span{at, at + size, true})
+		at, left = at+size, left-size
+	}
+	if found == nil {
+		return nil, fmt.Errorf("%d bytes at %#x are not made of whole mappings: %w", bytes, addr, gpu.ErrorInvalidValue)
+	}
+	return found, nil
+}
