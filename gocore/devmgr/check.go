@@ -2,7 +2,7 @@ package devmgr
 
 import "gpuconf/gocore/status"
 
-// Check walks every invariant of the configuration and of every pool, and that owners knows each pool's regions and nothing
+// Check walks every invariant of the configuration and of every pool, and that owners knows each pool's memory and nothing
 // else. It stops the world: no call goes on beside it.
 func (m *Manager) Check() error {
 	m.mu.Lock()
@@ -13,20 +13,45 @@ func (m *Manager) Check() error {
 	if err := m.state.Check(); err != nil {
 		return status.Errorf(status.Internal, "the configuration: %w", err)
 	}
-	regions := 0
+	owned := 0
 	for _, p := range m.gpus {
-		if err := p.bfc.Check(); err != nil {
-			return status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+		n, err := m.checkPoolLocked(p)
+		if err != nil {
+			return err
 		}
-		for _, r := range p.bfc.MemoryMap().Regions {
-			regions++
-			if m.owners.find(r.Addr) != p || m.owners.find(r.Addr+r.Bytes-1) != p {
-				return status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not known to be of %s", r.Bytes, r.Addr, shortName(p.number))
-			}
-		}
+		owned += n
 	}
-	if known := m.owners.count(); known != regions {
-		return status.Errorf(status.Internal, "invariant 2: %d regions have an owner, but the pools have %d", known, regions)
+	if known := m.owners.count(); known != owned {
+		return status.Errorf(status.Internal, "invariant 2: %d stretches have an owner, but the pools have %d", known, owned)
 	}
 	return nil
+}
+
+// checkPoolLocked checks one pool and counts the stretches that owners should have for it: a growing pool's range is one, whatever
+// is mapped in it, and so is each region outside of it.
+func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
+	if err := p.bfc.Check(); err != nil {
+		return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+	}
+	var start, end uint64
+	if p.virtual != nil {
+		if err := p.virtual.Check(); err != nil {
+			return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)
+		}
+		addr, bytes, _ := p.virtual.Range()
+		start, end = addr, addr+bytes
+		if bytes > 0 {
+			owned++
+		}
+	}
+	for _, r := range p.bfc.MemoryMap().Regions {
+		if m.owners.find(r.Addr) != p || m.owners.find(r.Addr+r.Bytes-1) != p {
+			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not known to be of %s",
+				r.Bytes, r.Addr, shortName(p.number))
+		}
+		if r.Addr < start || r.Addr >= end {
+			owned++
+		}
+	}
+	return owned, nil
 }

@@ -18,9 +18,16 @@ type pool struct {
 	device     gpu.Device // the physical GPU below
 	limitBytes uint64
 
-	bfc   *bfc.Allocator
-	frees freeSignal
+	virtual *suballoc.Virtual // what bfc gets its memory from, where the pool grows by granules; else nil
+	bfc     *bfc.Allocator
+	frees   freeSignal
 }
+
+var (
+	_ bfc.Mapper               = (*suballoc.Virtual)(nil)
+	_ bfc.SubAllocator         = (*suballoc.Regions)(nil)
+	_ suballoc.VirtualUpstream = virtualUpstream{}
+)
 
 // upstream is a pool's way to its physical GPU. It keeps owners true to what the driver has given.
 type upstream struct {
@@ -65,9 +72,35 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 	}
 	growth, notices := env.AllowGrowth(planned.Growth)
 	m.notice(notices...)
-	regions := suballoc.NewRegions(upstream{m.driver, &m.owners, p}, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth})
-	p.bfc, err = bfc.New(regions, bfc.Options{Name: p.name, GarbageCollect: collect})
-	return err
+	sub, err := m.subAllocator(p, growth)
+	if err != nil {
+		return err
+	}
+	if p.bfc, err = bfc.New(sub, bfc.Options{Name: p.name, GarbageCollect: collect}); err != nil {
+		return errors.Join(err, p.closeRange())
+	}
+	return nil
+}
+
+// subAllocator is how a pool gets its memory: granule by granule if it is to grow and the GPU can, else in TensorFlow's regions.
+func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
+	up := upstream{m.driver, &m.owners, p}
+	if !growth || !p.device.VMM {
+		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
+	}
+	var err error
+	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
+		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), bfc.HumanBytes(int64(p.limitBytes)))
+	}
+	return p.virtual, nil
+}
+
+// closeRange gives the addresses of a growing pool back, after its memory.
+func (p *pool) closeRange() error {
+	if p.virtual == nil {
+		return nil
+	}
+	return p.virtual.Close()
 }
 
 // limit is what was asked for, else what the GPU can spare.
@@ -89,7 +122,7 @@ func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
-		err = errors.Join(err, p.bfc.Close(), releaseContext(driver, p))
+		err = errors.Join(err, p.bfc.Close(), p.closeRange(), releaseContext(driver, p))
 		p.frees.freed() // its memory is free: who waits for that has waited long enough
 	}
 	return err

@@ -21,8 +21,8 @@ type walk struct {
 	failed string // the method that was failed, "" while none was
 }
 
-func newWalk(t *testing.T, spec string, n int, result gpu.Result) *walk {
-	w := &walk{t: t, driver: openDriver(t, spec, sim.Options{})}
+func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Result) *walk {
+	w := &walk{t: t, driver: openDriver(t, spec, opts)}
 	w.driver.SetFaults(func(c sim.Call) error {
 		if c.Index != n {
 			return nil
@@ -123,12 +123,21 @@ func (w *walk) close(m *devmgr.Manager) (calls int) {
 
 func TestWalkOfFailures(t *testing.T) {
 	for _, result := range []gpu.Result{gpu.ErrorOutOfMemory, gpu.ErrorIllegalAddress} {
-		for _, growth := range []string{"true", "false"} {
-			t.Run(fmt.Sprint(result, " growth ", growth), func(t *testing.T) {
-				env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": growth}
+		for _, row := range []struct {
+			name, growth string
+			opts         sim.Options
+			memory       []string // the calls by which memory comes and goes
+		}{
+			{"whole", "false", sim.Options{}, []string{"MemAlloc", "MemFree"}},
+			{"doubling", "true", sim.Options{NoVMM: true}, []string{"MemAlloc", "MemFree"}},
+			{"in place", "true", sim.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
+				"MemSetAccess", "MemUnmap", "MemRelease", "MemAddressFree"}},
+		} {
+			t.Run(fmt.Sprint(result, " ", row.name), func(t *testing.T) {
+				env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": row.growth}
 				failed := map[string]bool{}
 				for n := 0; ; n++ {
-					w := newWalk(t, "2xT4:1GiB", n, result)
+					w := newWalk(t, "2xT4:1GiB", row.opts, n, result)
 					calls := w.session(env)
 					failed[w.failed] = true
 					if w.failed == "" {
@@ -136,7 +145,7 @@ func TestWalkOfFailures(t *testing.T) {
 						break
 					}
 				}
-				for _, op := range []string{"Devices", "ContextRetain", "MemGetInfo", "MemAlloc", "MemcpyHtoD", "MemcpyDtoH", "MemFree", "ContextRelease"} {
+				for _, op := range append(row.memory, "Devices", "ContextRetain", "MemGetInfo", "MemcpyHtoD", "MemcpyDtoH", "ContextRelease") {
 					require.True(t, failed[op], "%s was never failed", op)
 				}
 			})

@@ -260,8 +260,9 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 	}
 }
 
+// Where the GPU has no virtual memory management, a pool grows as TensorFlow's do.
 func TestGrowthDoubles(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
+	m, d := initialized(t, "T4", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
 	var blocks []uint64
 	for _, taken := range []uint64{2, 6, 14, 30} {
 		blocks = append(blocks, allocate(t, m, 0, 2*mib).Addr)
@@ -277,6 +278,28 @@ func TestGrowthDoubles(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
+// Where it has, a pool grows in place by what is needed, in granules, and one block can span what came at different times.
+func TestGrowthInPlace(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
+	var blocks []uint64
+	for _, step := range []struct{ asked, taken uint64 }{{mib, 2 * mib}, {mib / 2, 2 * mib}, {mib, 4 * mib}, {3 * mib, 6 * mib}} {
+		blocks = append(blocks, allocate(t, m, 0, step.asked).Addr)
+		require.Equal(t, step.taken, d.taken(t, 0))
+		require.Equal(t, step.taken, stats(t, m, "GPU:0").BytesReserved)
+	}
+	for _, addr := range blocks {
+		require.NoError(t, m.Free(addr))
+	}
+	whole := allocate(t, m, 0, 8*mib)
+	require.Equal(t, blocks[0], whole.Addr)
+	last := allocate(t, m, 0, mib)
+	require.Equal(t, 9*mib, d.taken(t, 0), "the last MiB is no whole granule, and there all the same")
+	require.NoError(t, m.Check())
+	require.NoError(t, m.Free(whole.Addr))
+	require.NoError(t, m.Free(last.Addr))
+	require.NoError(t, m.Check())
+}
+
 // Free regions go back before an allocation fails, unless the environment says not to.
 func TestGarbageCollection(t *testing.T) {
 	for _, row := range []struct {
@@ -286,7 +309,7 @@ func TestGarbageCollection(t *testing.T) {
 	}{{"true", true, 0}, {"false", false, 0}, {"maybe", true, 1}} {
 		t.Run(row.value, func(t *testing.T) {
 			env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TF_ENABLE_GPU_GARBAGE_COLLECTION": row.value}
-			m, d := initialized(t, "T4", sim.Options{}, env, []float64{8})
+			m, d := initialized(t, "T4", sim.Options{NoVMM: true}, env, []float64{8})
 			require.Len(t, texts(m), 2+row.notices, "of growth, of the device, and of what can't be read")
 			require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr)) // leaves a free region of 2 MiB
 			block, err := m.Allocate(0, 7*mib)

@@ -128,7 +128,7 @@ func TestOutOfMemory(t *testing.T) {
 
 // What fails for want of memory works once there is some.
 func TestOutOfMemoryPasses(t *testing.T) {
-	m, d := initialized(t, "T4:100MiB", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
+	m, d := initialized(t, "T4:100MiB", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
 	block := allocate(t, m, 1, 70*mib)
 	_, err := m.Allocate(0, 40*mib)
 	requireCode(t, status.ResourceExhausted, err)

@@ -15,7 +15,7 @@ import (
 
 // Many regions, on four logical GPUs of two cards.
 func TestFreesGoByPointer(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{4000, 4000}, []float64{4000, 4000})
+	m, _ := initialized(t, "2xT4", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{4000, 4000}, []float64{4000, 4000})
 	random := rand.New(rand.NewPCG(1, 2))
 	type held struct {
 		number int
@@ -104,7 +104,7 @@ func TestStaleBlockIsNotFreed(t *testing.T) {
 // A region that went back takes its addresses along, also where another logical GPU gets the same memory.
 func TestOwnersFollowRegions(t *testing.T) {
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-	m, _ := initialized(t, "T4:32MiB", sim.Options{}, env, []float64{10, 10, 10})
+	m, _ := initialized(t, "T4:32MiB", sim.Options{NoVMM: true}, env, []float64{10, 10, 10})
 	gone := allocate(t, m, 0, mib)
 	require.NoError(t, m.Free(gone.Addr))
 	between := allocate(t, m, 1, mib)
