@@ -86,7 +86,7 @@ func (p *placer) preferred(n *Node) int32 {
 	if g.device >= 0 {
 		return g.device
 	}
-	if n.op == Identity && g.members == 1 {
+	if n.op == Identity {
 		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern(), g.types, int(at)) {
 			return at
 		}

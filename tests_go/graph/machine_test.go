@@ -252,8 +252,14 @@ func numbersOf(v graph.Value) []float64 {
 	return numbers
 }
 
+// tester is a test, rapid's too.
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
 // content reads a tensor and releases it.
-func content(t testing.TB, tensor *graph.Tensor) graph.Value {
+func content(t tester, tensor *graph.Tensor) graph.Value {
 	t.Helper()
 	v, err := tensor.Value()
 	require.NoError(t, err)
@@ -262,7 +268,7 @@ func content(t testing.TB, tensor *graph.Tensor) graph.Value {
 }
 
 // add adds a node that must be fine.
-func add(t testing.TB, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
+func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	t.Helper()
 	n, err := g.Add(spec)
 	require.NoError(t, err)
@@ -270,19 +276,19 @@ func add(t testing.TB, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 }
 
 // constant is a float32 constant.
-func constant(t testing.TB, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
+func constant(t tester, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
 	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on, Value: value(gpu.Float32, shape, numbers...)})
 }
 
 // apply is an operation on nodes.
-func apply(t testing.TB, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
+func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
 	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: op, Device: on, Inputs: in})
 }
 
 // fetch runs a session for one node.
-func fetch(t testing.TB, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
+func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
 	t.Helper()
 	out, stats, err := s.Run([]*graph.Node{n})
 	require.NoError(t, err)
