@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 
+	"golang.org/x/sys/unix"
+
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/invariants"
 )
@@ -51,16 +53,31 @@ func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
 	alignment = max(alignment, a.alignment)
 	base, found := a.takeSpare(bytes, alignment)
 	if !found {
-		var err error
-		if base, err = reserveAligned(roundUp(bytes, a.alignment), alignment); err != nil {
+		if err := a.take(bytes, alignment); err != nil {
 			return 0, spaceError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", bytes, err)
 		}
-		a.taken = append(a.taken, span{base, roundUp(bytes, a.alignment)})
+		base, _ = a.takeSpare(bytes, alignment)
 	}
 	at, _ := a.search(base)
 	a.reservations = slices.Insert(a.reservations, at, &reservation{span: span{base, bytes}})
 	a.check()
 	return base, nil
+}
+
+// take gets a spare range from the host in which the given one fits. It takes whole steps of address space, so that many small
+// reservations are few ranges of the host.
+func (a *addressSpace) take(bytes, alignment uint64) error {
+	bytes = roundUp(bytes, alignedStepBytes)
+	if bytes == 0 { // it has wrapped around
+		return unix.ENOMEM
+	}
+	base, err := reserveAligned(bytes, alignment)
+	if err != nil {
+		return err
+	}
+	a.taken = append(a.taken, span{base, bytes})
+	a.addSpare(span{base, bytes})
+	return nil
 }
 
 // takeSpare takes the lowest spare range that fits. Spare ranges begin and end at multiples of a.alignment.

@@ -31,10 +31,12 @@ func reserve(bytes uint64) (addr uint64, err error) { return reserveIn(zones, by
 // first the top of the first zone, so that they are out of the way of cards.
 var alignedZones = []zone{{0x7000_0000_0000, 0x7800_0000_0000}, {0x5800_0000_0000, 0x7000_0000_0000}, zones[1]}
 
-// reserveAligned does the same at multiples of alignment, a power of two.
+// alignedStepBytes is the distance of places in alignedZones, at least. No gap is left behind them.
+const alignedStepBytes = 1 << 30
+
+// reserveAligned does the same at multiples of alignment, a power of two. bytes is a multiple of alignedStepBytes.
 func reserveAligned(bytes, alignment uint64) (addr uint64, err error) {
-	const leastStep = 1 << 30
-	return reserveIn(alignedZones, bytes, max(alignment, leastStep))
+	return reserveIn(alignedZones, bytes, max(alignment, alignedStepBytes))
 }
 
 func reserveIn(zones []zone, bytes, step uint64) (addr uint64, err error) {

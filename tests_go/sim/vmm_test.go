@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
@@ -155,6 +156,24 @@ func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 	stale[1], moved[1] = 3, 4
 }
 
+// fileBytes is how much memory the files have that hold physical memory.
+func fileBytes(t *testing.T) (sum int64) {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, entry := range open {
+		path := "/proc/self/fd/" + entry.Name()
+		target, _ := os.Readlink(path)
+		if !strings.HasPrefix(target, "/memfd:gpuconf-simulated-gpu") {
+			continue
+		}
+		var stat unix.Stat_t
+		require.NoError(t, unix.Stat(path, &stat))
+		sum += stat.Blocks * 512
+	}
+	return sum
+}
+
 func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
 	m := retained(t, "H100-80GB", sim.Options{})
 	const granules = 64
@@ -170,7 +189,9 @@ func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
 	require.NoError(t, m.MemMap(base, granules*granule, handle))
 	require.Equal(t, byte(1), view(base, granules*granule)[granules*granule-1])
 	require.NoError(t, m.MemRelease(handle))
+	require.GreaterOrEqual(t, fileBytes(t), int64(granules*granule))
 	require.NoError(t, m.MemUnmap(base, granules*granule))
+	require.Zero(t, fileBytes(t), "nobody can reach it any more")
 	fresh := mapped(t, m, base, granules)
 	require.Equal(t, make([]byte, granule), view(base, granule), "pages come back empty")
 	require.NoError(t, m.MemRelease(fresh))
@@ -232,9 +253,12 @@ func TestReservationsAreReused(t *testing.T) {
 	require.NoError(t, m.MemAddressFree(second, 4*granule))
 	require.Equal(t, second, reserve(t, m, 1), "the lowest spare range")
 	require.Equal(t, second+granule, reserve(t, m, 3))
-	for _, addr := range []uint64{first, third} {
-		require.NoError(t, m.MemAddressFree(addr, 4*granule))
+	for _, free := range []struct{ addr, granules uint64 }{{first, 4}, {second + granule, 3}, {third, 4}, {second, 1}} {
+		require.NoError(t, m.MemAddressFree(free.addr, free.granules*granule))
 	}
+	whole := reserve(t, m, 12)
+	require.Equal(t, first, whole, "spare ranges are joined, to the left and to the right")
+	require.NoError(t, m.MemAddressFree(whole, 12*granule))
 	for range 20000 { // as many ranges as no host could have mappings for
 		addr := reserve(t, m, 4)
 		require.Equal(t, first, addr)
@@ -243,6 +267,16 @@ func TestReservationsAreReused(t *testing.T) {
 	aligned, err := m.MemAddressReserve(granule, 1<<35)
 	require.NoError(t, err)
 	require.Zero(t, aligned%(1<<35))
+}
+
+func TestManySmallReservations(t *testing.T) {
+	m := newMachine(t, "T4", sim.Options{})
+	previous := uint64(0)
+	for range 5000 {
+		addr := reserve(t, m, 1)
+		require.Greater(t, addr, previous)
+		previous = addr
+	}
 }
 
 func TestLargeReservationsCostNothing(t *testing.T) {
