@@ -163,11 +163,11 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	}
 	supported := strings.Join(d.typesPresent(types), ", ")
 	if c.Device == "" {
-		return 0, status.Errorf(status.InvalidArgument, "No supported device found in available devices [%s]. enable_soft_placement=%d. Supported devices types [%s].",
-			d.allNames(), soft, supported)
+		return 0, status.Errorf(status.InvalidArgument, "No supported device found in available devices [%s]. "+
+			"enable_soft_placement=%d. Supported devices types [%s].", d.allNames(), soft, supported)
 	}
-	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. enable_soft_placement=%d. Supported device types [%s]. All available devices [%s].",
-		pattern, soft, supported, d.allNames())
+	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. enable_soft_placement=%d. "+
+		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.allNames())
 }
 
 // typesPresent lists those types of a set that there is a device of.
@@ -193,7 +193,8 @@ func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, ou
 			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using tf.config.experimental.set_device_policy('silent'). "+
 			"Copying tensors between devices may slow down your model", c.Op, where)
 	case warn:
-		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a performance bottleneck.", c.Op, where))
+		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+
+			"performance bottleneck.", c.Op, where))
 	}
 	return nil
 }

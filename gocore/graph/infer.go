@@ -80,7 +80,8 @@ func checkNodeTypes(n *Node) error {
 			for j, each := range n.inputs {
 				types[j] = each.dtype.String()
 			}
-			return status.Errorf(status.InvalidType, "Tensors in list passed to 'inputs' of 'AddN' Op have types [%s] that don't all match.", strings.Join(types, ", "))
+			return status.Errorf(status.InvalidType,
+				"Tensors in list passed to 'inputs' of 'AddN' Op have types [%s] that don't all match.", strings.Join(types, ", "))
 		}
 		return status.Errorf(status.InvalidType, "Input '%s' of '%s' Op has type %s that does not match type %s of argument '%s'.",
 			names[i], n.op, input.dtype, n.inputs[0].dtype, names[0])

@@ -18,7 +18,7 @@ type NodeSpec struct {
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
-	Device       string // what Scopes.Request gives: the devices that will do, "" for any
+	Device       string // what Request gives: the devices that will do, "" for any
 	ColocateWith *Node  // a node of the same graph to share a device with, or nil
 }
 

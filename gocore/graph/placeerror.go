@@ -15,11 +15,11 @@ func (p *placer) explain(n *Node, g *group) error {
 	}
 	reason := fmt.Sprintf("Could not satisfy explicit device specification '%s' ", n.request)
 	if alone {
-		reason += fmt.Sprintf("because no supported kernel for %s devices is available.\nOp: %s\nNode attrs: %s\nRegistered kernels:\n%s",
-			n.request.Type, n.op, n.attributes(), describeKernels(n.op))
+		reason += fmt.Sprintf("because no supported kernel for %s devices is available.\n"+
+			"Op: %s\nNode attrs: %s\nRegistered kernels:\n%s", n.request.Type, n.op, n.attributes(), describeKernels(n.op))
 	} else {
-		reason += fmt.Sprintf("because the node {{colocation_node %s}} was colocated with a group of nodes that required incompatible device '%s'. All available devices [%s].",
-			n.name, g.request, p.devices.allNames())
+		reason += fmt.Sprintf("because the node {{colocation_node %s}} was colocated with a group of nodes "+
+			"that required incompatible device '%s'. All available devices [%s].", n.name, g.request, p.devices.allNames())
 	}
 	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: %s\n\t [[{{node %s}}]]", n.name, strings.TrimRight(reason, "\n"), n.name)
 }
@@ -31,7 +31,8 @@ func (p *placer) noDevice(n *Node) error {
 	for i, name := range p.devices.names {
 		there[i] = oldName(name)
 	}
-	return status.Errorf(status.InvalidArgument, "Invalid argument: Cannot assign a device to node '%s': Could not satisfy explicit device specification '%s'\n\t [[Node: %s]]\n"+
+	return status.Errorf(status.InvalidArgument, "Invalid argument: Cannot assign a device to node '%s': "+
+		"Could not satisfy explicit device specification '%s'\n\t [[Node: %s]]\n"+
 		"There are %s. Ask for one of these, or set allow_soft_placement=True in the session's ConfigProto",
 		n.name, request, n.summary(request), strings.Join(there, ", "))
 }

@@ -89,11 +89,11 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 	devices, err := graph.NewDevices(list)
 	require.NoError(t, err)
 	var g graph.Graph
-	any, cpu := zeros(t, &g, gpu.Float32, 2), add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/cpu:*", Value: value(gpu.Float32, nil, 1)})
+	first, cpu := zeros(t, &g, gpu.Float32, 2), add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/cpu:*", Value: value(gpu.Float32, nil, 1)})
 	s := graph.NewSession(&g, devices, graph.SessionOptions{})
 	_, _, err = s.Run(nil)
 	require.NoError(t, err)
-	require.Equal(t, "GPU:0", whereIs(t, s, any))
+	require.Equal(t, "GPU:0", whereIs(t, s, first))
 	require.Equal(t, "CPU:0", whereIs(t, s, cpu))
 }
 

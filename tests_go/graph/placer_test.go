@@ -64,7 +64,7 @@ func TestPlacement(t *testing.T) {
 		{name: "together", gpus: 2, graph: "a = Const @ /gpu:1\nb = Const & a\nc = AddN a b & b", want: "a=GPU:1 b=GPU:1 c=GPU:1"},
 		{name: "together, and the later one decides", gpus: 2, graph: "a = Const @ /device:GPU\nb = Const @ /gpu:1 & a", want: "a=GPU:1 b=GPU:1"},
 		{name: "together where all can be", gpus: 1, graph: "a = Const:int32\nb = MatMul a a & a", want: "a=CPU:0 b=CPU:0"},
-		{name: "together, identity follows its input", gpus: 2, graph: "a = Const @ /gpu:1\nb = Const\nc = Identity a & b", want: "a=GPU:1 b=GPU:1 c=GPU:1"},
+		{name: "together, identity follows its input", gpus: 2, graph: "b = Const\nk = Const\na = AddN k @ /gpu:1\nc = Identity a & b", want: "b=GPU:1 k=GPU:1 a=GPU:1 c=GPU:1"},
 		{name: "soft: a GPU that is missing", gpus: 1, soft: true, graph: "a = Const @ /gpu:7", want: "a=GPU:0"},
 		{name: "soft: a CPU that is missing becomes a GPU", gpus: 1, soft: true, graph: "a = Const @ /cpu:2", want: "a=GPU:0"},
 		{name: "soft: no GPU at all", soft: true, graph: "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1", want: "a=CPU:0 b=CPU:0"},
