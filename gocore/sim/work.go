@@ -47,9 +47,9 @@ func (m *Machine) workThrough(s *stream) {
 			nap = leastNap
 		case w.until != nil:
 			// The host may write the word, too, and tells nobody.
-			q.mu.Unlock()
-			time.Sleep(nap)
-			q.mu.Lock()
+			alarm := time.AfterFunc(nap, q.progress.Broadcast)
+			q.progress.Wait()
+			alarm.Stop()
 			nap = min(2*nap, longestNap)
 		default:
 			q.progress.Wait()
