@@ -2,7 +2,7 @@
 
 package cuda
 
-// #cgo CFLAGS: -std=gnu11 -Wall -Wextra
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra -Wno-unused-parameter
 // #cgo LDFLAGS: -ldl
 // #include <stdlib.h>
 // #include "library.h"

@@ -1,0 +1,83 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/cuda"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+	"gpuconf/tests_go/drivertest"
+	"gpuconf/tests_go/fakecuda"
+)
+
+func TestConformance(t *testing.T) {
+	for name, environ := range map[string]map[string]string{
+		"one GPU":                  {},
+		"two GPUs":                 {"FAKECUDA_GPUS": "2"},
+		"two GPUs in other order":  {"FAKECUDA_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1"},
+		"without virtual memory":   {"FAKECUDA_WITHOUT": "vmm"},
+		"without stream words":     {"FAKECUDA_GPUS": "2", "FAKECUDA_WITHOUT": "memops"},
+		"an old card":              {"FAKECUDA_CAPABILITY": "6.1"},
+		"a card without priorites": {"FAKECUDA_CAPABILITY": "3.0", "FAKECUDA_WITHOUT": "priorities,vmm,memops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			configure(t, environ)
+			drivertest.TestDriver(t, cuda.Open)
+		})
+	}
+}
+
+// TestConformanceWhereOthersKeepTheContext is what a program with PyTorch in it looks like.
+func TestConformanceWhereOthersKeepTheContext(t *testing.T) {
+	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
+	first := open(t) // starts the driver for those others
+	for ordinal := range 2 {
+		_, err := fake.Retain(ordinal)
+		require.NoError(t, err)
+	}
+	drivertest.TestDriver(t, cuda.Open)
+	for ordinal := range 2 {
+		require.NoError(t, fake.Release(ordinal))
+	}
+	require.NoError(t, first.Close())
+}
+
+// TestConformanceOfThisMachine runs over the machine's own driver, in a process that doesn't know the fake one.
+func TestConformanceOfThisMachine(t *testing.T) {
+	child := exec.Command(os.Args[0], "-test.run=^TestInChildOnThisMachine$", "-test.v")
+	child.Env = fakecuda.Environ(os.Getenv("GPUCONF_TEST_LIBRARY_PATH"), childEnv+"=tests")
+	output, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	if strings.Contains(string(output), "--- SKIP: TestInChildOnThisMachine") {
+		t.Skipf("%s", output)
+	}
+	t.Logf("%s", output)
+}
+
+func TestInChildOnThisMachine(t *testing.T) {
+	if os.Getenv(childEnv) != "tests" {
+		t.Skip("TestConformanceOfThisMachine runs it")
+	}
+	driver, err := cuda.Open()
+	if status.CodeOf(err) == status.Unavailable && strings.HasPrefix(err.Error(), "CUDA is not available") {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	devices, err := driver.Devices()
+	require.NoError(t, err)
+	require.NoError(t, driver.Close())
+	if len(devices) == 0 {
+		t.Skip("no GPU is visible")
+	}
+	for _, device := range devices {
+		t.Logf("%+v", device)
+	}
+	drivertest.TestDriver(t, func() (gpu.Driver, error) { return cuda.Open() })
+}

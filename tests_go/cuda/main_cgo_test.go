@@ -1,0 +1,152 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+// The tests run over the fake driver of tests_go/fakecuda, which the loader finds as it finds the real one. What needs another
+// library, or none, runs in a child.
+package cuda_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gpuconf/gocore/cuda"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+	"gpuconf/tests_go/fakecuda"
+)
+
+const (
+	folderEnv = "GPUCONF_CUDA_TEST_FOLDER" // where the fake library lies
+	childEnv  = "GPUCONF_CUDA_TEST_CHILD"  // what to do instead of the tests
+)
+
+// fake steers the library that the tests run over.
+var fake fakecuda.Driver
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(childEnv) {
+	case "open":
+		reportOpen()
+		return
+	case "tests":
+		os.Exit(m.Run())
+	}
+	folder := os.Getenv(folderEnv)
+	if folder == "" {
+		startOverTheFake()
+	}
+	var err error
+	fake, err = fakecuda.Attach()
+	must(err)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(folder)
+		os.Exit(code)
+	}))
+}
+
+// startOverTheFake becomes this program again, with the fake library where the loader looks.
+func startOverTheFake() {
+	folder, err := os.MkdirTemp("", "fakecuda")
+	must(err)
+	must(fakecuda.Build(folder, fakecuda.Options{}))
+	self, err := os.Executable()
+	must(err)
+	must(syscall.Exec(self, os.Args, fakecuda.Environ(folder, folderEnv+"="+folder)))
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// configure restarts the fake driver with other GPUs, until the test ends.
+func configure(t *testing.T, environ map[string]string) {
+	t.Helper()
+	for name, value := range environ {
+		t.Setenv(name, value)
+	}
+	fake.Restart()
+	t.Cleanup(func() {
+		require.Empty(t, fake.Live(), "something was not given back")
+		fake.Restart()
+	})
+}
+
+// open opens a driver until the test ends.
+func open(t *testing.T) gpu.Driver {
+	t.Helper()
+	driver, err := cuda.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, driver.Close()) })
+	return driver
+}
+
+// opened is what a child tells about cuda.Open and the two calls that a driver may lack.
+type opened struct {
+	Code, Error           string
+	Devices               []gpu.Device
+	StreamIDCode          string
+	StreamIDError         string
+	WriteCode, WriteError string
+}
+
+func reportOpen() {
+	var report opened
+	driver, err := cuda.Open()
+	if err != nil {
+		report.Code, report.Error = status.CodeOf(err).String(), err.Error()
+	} else {
+		report.Devices, err = driver.Devices()
+		must(err)
+		if len(report.Devices) > 0 {
+			tryOptional(driver, &report)
+		}
+		must(driver.Close())
+	}
+	must(json.NewEncoder(os.Stdout).Encode(report))
+}
+
+func tryOptional(driver gpu.Driver, report *opened) {
+	must(driver.ContextRetain(0))
+	if _, err := driver.StreamGetID(0, gpu.StreamNull); err != nil {
+		report.StreamIDCode, report.StreamIDError = status.CodeOf(err).String(), err.Error()
+	}
+	word, err := driver.MemHostAlloc(0, 8)
+	must(err)
+	if err := driver.StreamWriteValue64(0, gpu.StreamNull, word.Addr, 1); err != nil {
+		report.WriteCode, report.WriteError = status.CodeOf(err).String(), err.Error()
+	}
+	must(driver.StreamSynchronize(0, gpu.StreamNull))
+	if report.WriteError == "" && word.Words[0] != 1 {
+		panic(fmt.Sprint("the stream wrote ", word.Words[0]))
+	}
+	must(driver.ContextRelease(0))
+}
+
+// openIn opens the driver in a child whose loader looks into folder.
+func openIn(t *testing.T, folder string, environ ...string) opened {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = fakecuda.Environ(folder, append(environ, childEnv+"=open")...)
+	child.Stderr = os.Stderr
+	output, err := child.Output()
+	require.NoError(t, err, "%s", output)
+	var report opened
+	require.NoError(t, json.Unmarshal(output, &report), "%s", output)
+	return report
+}
+
+// build makes a library of its own for a test.
+func build(t *testing.T, options fakecuda.Options) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	require.NoError(t, fakecuda.Build(folder, options))
+	return folder
+}

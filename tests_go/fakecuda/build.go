@@ -1,0 +1,75 @@
+// Package fakecuda builds and steers the CUDA driver without a GPU that lies in libcuda/: a real libcuda.so.1 for whatever
+// loads one.
+//
+// A library is found through LD_LIBRARY_PATH, which the loader reads when a process starts. So a test binary builds the library, starts
+// itself anew (Exec) or as a child (Command), and then attaches to what the code under test has loaded.
+package fakecuda
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// Options choose what driver is built. The zero value is one for CUDA 12.4, with all that gpuconf uses.
+type Options struct {
+	Version int      // as CUDA counts: 11040 is 11.4. What is newer is left out.
+	Missing []string // exported functions that are left out beside that
+}
+
+// Source is the folder of the library's source.
+func Source() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "libcuda")
+}
+
+// Build puts libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
+func Build(folder string, options Options) error {
+	compiler := os.Getenv("CC")
+	if compiler == "" {
+		compiler = "cc"
+	}
+	sources, err := filepath.Glob(filepath.Join(Source(), "*.c"))
+	if err != nil || len(sources) == 0 {
+		return fmt.Errorf("no source in %s: %w", Source(), err)
+	}
+	args := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
+		"-shared", "-Wl,-soname,libcuda.so.1", "-o", filepath.Join(folder, "libcuda.so.1"))
+	if options.Version != 0 {
+		args = append(args, fmt.Sprintf("-DFAKECUDA_VERSION=%d", options.Version))
+	}
+	if len(options.Missing) > 0 {
+		script := filepath.Join(folder, "exports.map")
+		text := "{ global: cu*; fakecuda_*; local: " + strings.Join(options.Missing, "; ") + "; *; };\n"
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "-Wl,--version-script="+script)
+	}
+	args = append(args, sources...)
+	args = append(args, "-lpthread", "-ldl")
+	output, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build the fake CUDA driver: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// Environ is the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as "NAME=value". Without a folder the
+// loader finds what the machine has.
+func Environ(folder string, more ...string) []string {
+	var environ []string
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if name != "LD_LIBRARY_PATH" && name != "CUDA_VISIBLE_DEVICES" && !strings.HasPrefix(name, "FAKECUDA_") {
+			environ = append(environ, entry)
+		}
+	}
+	if folder != "" {
+		environ = append(environ, "LD_LIBRARY_PATH="+folder)
+	}
+	return append(environ, more...)
+}

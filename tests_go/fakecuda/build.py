@@ -1,0 +1,32 @@
+"""Builds the CUDA driver without a GPU: `build(folder)`, or `python build.py FOLDER` from a shell.
+
+A process started with LD_LIBRARY_PATH=folder loads it as libcuda.so.1. What it offers to tests (fakecuda_count, fakecuda_fail ...) and the
+environment that it reads are described in libcuda/fake.h and libcuda/control.c.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+
+def build(folder: str | os.PathLike[str], version: int = 12040, missing: tuple[str, ...] = ()) -> Path:
+    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions."""
+    library = Path(folder) / "libcuda.so.1"
+    command = shlex.split(os.environ.get("CC", "cc"))
+    command += "-std=gnu11 -Wall -Wextra -Werror -O0 -fPIC -fvisibility=hidden -shared -Wl,-soname,libcuda.so.1".split()
+    command += [f"-DFAKECUDA_VERSION={version}", "-o", str(library)]
+    if missing:
+        script = Path(folder) / "exports.map"
+        script.write_text("{ global: cu*; fakecuda_*; local: " + "; ".join(missing) + "; *; };\n")
+        command.append(f"-Wl,--version-script={script}")
+    command += sorted(str(source) for source in (Path(__file__).parent / "libcuda").glob("*.c"))
+    subprocess.run([*command, "-lpthread", "-ldl"], check=True)
+    return library
+
+
+if __name__ == "__main__":
+    print(build(sys.argv[1]))

@@ -1,0 +1,67 @@
+//go:build cgo && linux
+
+#include "control.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+#define FUNCTIONS(X) \
+	X(void, fakecuda_restart, (void)) \
+	X(void, fakecuda_clear, (void)) \
+	X(void, fakecuda_fail, (const char *, unsigned long, int)) \
+	X(void, fakecuda_delay, (unsigned)) \
+	X(unsigned long, fakecuda_count, (const char *)) \
+	X(unsigned long, fakecuda_fired, (void)) \
+	X(const char *, fakecuda_fired_name, (void)) \
+	X(int, fakecuda_live, (const char *)) \
+	X(int, fakecuda_depth, (void)) \
+	X(int, cuDevicePrimaryCtxRetain, (void **, int)) \
+	X(int, cuDevicePrimaryCtxRelease_v2, (int)) \
+	X(int, cuCtxCreate_v2, (void **, unsigned, int)) \
+	X(int, cuCtxDestroy_v2, (void *)) \
+	X(int, cuCtxGetCurrent, (void **)) \
+	X(int, cuCtxSetCurrent, (void *)) \
+	X(int, cuMemAlloc_v2, (unsigned long long *, size_t)) \
+	X(int, cuMemFree_v2, (unsigned long long))
+
+static struct {
+#define FIELD(type, name, parameters) type(*name) parameters;
+	FUNCTIONS(FIELD)
+#undef FIELD
+} fake;
+
+const char *attach(void) {
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+	if (library == NULL)
+		return dlerror();
+#define BIND(type, name, parameters) \
+	*(void **)&fake.name = dlsym(library, #name); \
+	if (fake.name == NULL) \
+		return "libcuda.so.1 is not the fake one: it lacks " #name;
+	FUNCTIONS(BIND)
+#undef BIND
+	return NULL;
+}
+
+void control_restart(void) { fake.fakecuda_restart(); }
+void control_clear(void) { fake.fakecuda_clear(); }
+void control_fail(const char *name, unsigned long nth, int result) { fake.fakecuda_fail(name, nth, result); }
+void control_delay(unsigned us) { fake.fakecuda_delay(us); }
+unsigned long control_count(const char *name) { return fake.fakecuda_count(name); }
+unsigned long control_fired(void) { return fake.fakecuda_fired(); }
+const char *control_fired_name(void) { return fake.fakecuda_fired_name(); }
+int control_live(const char *what) { return fake.fakecuda_live(what); }
+int control_depth(void) { return fake.fakecuda_depth(); }
+int control_retain(int device, void **context) { return fake.cuDevicePrimaryCtxRetain(context, device); }
+int control_release(int device) { return fake.cuDevicePrimaryCtxRelease_v2(device); }
+int control_create(int device, void **context) { return fake.cuCtxCreate_v2(context, 0, device); }
+int control_destroy(void *context) { return fake.cuCtxDestroy_v2(context); }
+int control_set_current(void *context) { return fake.cuCtxSetCurrent(context); }
+int control_alloc(unsigned long long bytes, unsigned long long *addr) { return fake.cuMemAlloc_v2(addr, (size_t)bytes); }
+int control_free(unsigned long long addr) { return fake.cuMemFree_v2(addr); }
+
+void *control_current(void) {
+	void *context = NULL;
+	fake.cuCtxGetCurrent(&context);
+	return context;
+}

@@ -1,0 +1,28 @@
+/* What the fake driver offers to tests, through pointers that attach fills. */
+#ifndef FAKECUDA_CONTROL_H
+#define FAKECUDA_CONTROL_H
+
+/* attach finds the library that the process has loaded, or would load. It gives the loader's complaint, or NULL. */
+const char *attach(void);
+
+void control_restart(void);
+void control_clear(void);
+void control_fail(const char *name, unsigned long nth, int result);
+void control_delay(unsigned us);
+unsigned long control_count(const char *name);
+unsigned long control_fired(void);
+const char *control_fired_name(void);
+int control_live(const char *what);
+int control_depth(void);
+
+/* The calling thread's own use of the driver, as another library's would be. */
+int control_retain(int device, void **context);
+int control_release(int device);
+int control_create(int device, void **context);
+int control_destroy(void *context);
+void *control_current(void);
+int control_set_current(void *context);
+int control_alloc(unsigned long long bytes, unsigned long long *addr);
+int control_free(unsigned long long addr);
+
+#endif

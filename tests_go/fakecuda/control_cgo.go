@@ -1,0 +1,126 @@
+//go:build cgo && linux
+
+package fakecuda
+
+// #cgo CFLAGS: -std=gnu11 -Wall -Wextra -Wno-unused-parameter
+// #cgo LDFLAGS: -ldl
+// #include <stdlib.h>
+// #include "control.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Driver steers the fake driver that this process has loaded.
+type Driver struct{}
+
+// Attach finds it. Without LD_LIBRARY_PATH there is none, or the machine's own.
+func Attach() (Driver, error) {
+	if complaint := C.attach(); complaint != nil {
+		return Driver{}, errors.New(C.GoString(complaint))
+	}
+	return Driver{}, nil
+}
+
+// Restart makes the driver forget everything, as in a new process; it reads the environment again. Contexts of before must not be
+// used any more.
+func (Driver) Restart() { C.control_restart() }
+
+// Fail makes the call number nth of that name from now on, counted from 0, fail with result, once. "*" is any call.
+func (Driver) Fail(name string, nth, result int) {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	C.control_fail(text, C.ulong(nth), C.int(result))
+}
+
+// Clear takes faults back that have not come true.
+func (Driver) Clear() { C.control_clear() }
+
+// Fired counts the faults that came true.
+func (Driver) Fired() int { return int(C.control_fired()) }
+
+// FiredName is the call that failed last.
+func (Driver) FiredName() string { return C.GoString(C.control_fired_name()) }
+
+// Count counts the calls of a name, or of all, "*".
+func (Driver) Count(name string) int {
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	return int(C.control_count(text))
+}
+
+// Delay makes each copy and fill take that long in its stream.
+func (Driver) Delay(microseconds int) { C.control_delay(C.uint(microseconds)) }
+
+// Live counts what was not given back, by kind.
+func (Driver) Live() map[string]int {
+	live := map[string]int{}
+	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events", "retains"} {
+		text := C.CString(what)
+		if count := int(C.control_live(text)); count != 0 {
+			live[what] = count
+		}
+		C.free(unsafe.Pointer(text))
+	}
+	return live
+}
+
+// What follows is the calling thread's own use of CUDA, as another library's would be. Lock the goroutine to its thread.
+
+// Context is a context of somebody else's; nil is none.
+type Context unsafe.Pointer
+
+// Current is the thread's current context; Depth is how many lie on its stack.
+func (Driver) Current() Context { return Context(C.control_current()) }
+
+// Depth is how many contexts lie on the thread's stack.
+func (Driver) Depth() int { return int(C.control_depth()) }
+
+// SetCurrent replaces the thread's current context.
+func (Driver) SetCurrent(context Context) error {
+	return asError("cuCtxSetCurrent", C.control_set_current(unsafe.Pointer(context)))
+}
+
+// Create makes a context and makes it current; Destroy ends it.
+func (Driver) Create(device int) (Context, error) {
+	var context unsafe.Pointer
+	err := asError("cuCtxCreate", C.control_create(C.int(device), &context))
+	return Context(context), err
+}
+
+// Destroy ends a context.
+func (Driver) Destroy(context Context) error {
+	return asError("cuCtxDestroy", C.control_destroy(unsafe.Pointer(context)))
+}
+
+// Retain retains the primary context.
+func (Driver) Retain(device int) (Context, error) {
+	var context unsafe.Pointer
+	err := asError("cuDevicePrimaryCtxRetain", C.control_retain(C.int(device), &context))
+	return Context(context), err
+}
+
+// Release releases the primary context.
+func (Driver) Release(device int) error {
+	return asError("cuDevicePrimaryCtxRelease", C.control_release(C.int(device)))
+}
+
+// Alloc takes device memory in the current context.
+func (Driver) Alloc(bytes uint64) (uint64, error) {
+	var addr C.ulonglong
+	err := asError("cuMemAlloc", C.control_alloc(C.ulonglong(bytes), &addr))
+	return uint64(addr), err
+}
+
+// Free gives it back.
+func (Driver) Free(addr uint64) error { return asError("cuMemFree", C.control_free(C.ulonglong(addr))) }
+
+func asError(call string, result C.int) error {
+	if result == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %d", call, int(result))
+}

@@ -1,0 +1,160 @@
+/* Contexts, and each thread's stack of them. */
+#include "fake.h"
+
+#include <stdlib.h>
+
+#define MAX_DEPTH 32
+
+/* A stack is of one start of the driver; an older one counts as empty. */
+static int era = 1;
+static __thread struct {
+	int era, depth;
+	struct context *at[MAX_DEPTH];
+} stack;
+
+static void refresh(void) {
+	if (stack.era != era)
+		stack.era = era, stack.depth = 0;
+}
+
+void forget_threads(void) { era++; }
+
+int depth_of_thread(void) {
+	refresh();
+	return stack.depth;
+}
+
+CUresult current_context(struct context **out) {
+	refresh();
+	if (stack.depth == 0)
+		return INVALID_CONTEXT;
+	*out = stack.at[stack.depth - 1];
+	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
+}
+
+static struct context *make_context(int gpu) {
+	struct context *context = calloc(1, sizeof *context);
+	context->gpu = gpu;
+	context->alive = 1;
+	context->next = fake.contexts;
+	fake.contexts = context;
+	context->legacy = make_stream(context, 0, 0);
+	return context;
+}
+
+/* What a context held goes with it. The structure stays, so that a stale one is found out. */
+void end_context(struct context *context) {
+	context->alive = 0;
+	end_streams(context);
+	int others = 0;
+	for (struct context *other = fake.contexts; other != NULL; other = other->next)
+		others += other->alive && other->gpu == context->gpu;
+	if (others == 0)
+		end_memory(context->gpu);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
+	CALLED(cuDevicePrimaryCtxRetain);
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	struct gpu *gpu = &fake.gpu[device];
+	if (gpu->retains++ == 0)
+		gpu->primary = make_context(device);
+	*out = gpu->primary;
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+	CALLED(cuDevicePrimaryCtxRelease);
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	CUresult result = INVALID_CONTEXT;
+	LOCK;
+	struct gpu *gpu = &fake.gpu[device];
+	if (gpu->retains > 0) {
+		result = SUCCESS;
+		if (--gpu->retains == 0)
+			end_context(gpu->primary);
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
+	CALLED(cuCtxCreate);
+	(void)flags;
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	*out = make_context(device);
+	refresh();
+	stack.at[stack.depth++] = *out;
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+	CALLED(cuCtxDestroy);
+	LOCK;
+	refresh();
+	end_context(context);
+	if (stack.depth > 0 && stack.at[stack.depth - 1] == context)
+		stack.depth--;
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
+	CALLED(cuCtxGetCurrent);
+	refresh();
+	*out = stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+	return SUCCESS;
+}
+
+/* The top of the stack is replaced; NULL takes it off. */
+EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
+	CALLED(cuCtxSetCurrent);
+	refresh();
+	if (context != NULL && !context->alive)
+		return CONTEXT_IS_DESTROYED;
+	if (stack.depth > 0)
+		stack.depth--;
+	if (context != NULL)
+		stack.at[stack.depth++] = context;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
+	CALLED(cuCtxPushCurrent);
+	refresh();
+	if (context == NULL)
+		return INVALID_VALUE;
+	if (!context->alive)
+		return CONTEXT_IS_DESTROYED;
+	if (stack.depth == MAX_DEPTH)
+		return INVALID_CONTEXT;
+	stack.at[stack.depth++] = context;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
+	CALLED(cuCtxPopCurrent);
+	refresh();
+	if (stack.depth == 0)
+		return INVALID_CONTEXT;
+	*out = stack.at[--stack.depth];
+	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+	CALLED(cuCtxGetStreamPriorityRange);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	UNLOCK;
+	*least = 0;
+	*greatest = !fake.priorities ? 0 : fake.major >= 7 ? -5 : -2;
+	return result;
+}

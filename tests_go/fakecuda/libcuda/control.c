@@ -1,0 +1,180 @@
+/* Counters, faults, and what tests ask. */
+#include "fake.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMES 96
+#define MAX_FAULTS 32
+
+struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
+
+/* Beside the big lock, so that a call can be counted while another one waits inside it. */
+static pthread_mutex_t books = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+	char name[64];
+	unsigned long count;
+} counts[MAX_NAMES];
+static unsigned long total, fired;
+static char fired_name[64];
+static struct fault {
+	char name[64]; /* "*" is any call */
+	unsigned long left;
+	int result;
+	int armed;
+} faults[MAX_FAULTS];
+
+EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
+
+/* The faults of the environment hold once in a process. */
+static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
+
+static void read_faults(void) {
+	const char *list = getenv("FAKECUDA_FAIL");
+	char name[64];
+	unsigned long nth;
+	int result, used;
+	while (list != NULL && sscanf(list, " %63[^:]:%lu:%d%n", name, &nth, &result, &used) == 3) {
+		fakecuda_fail(name, nth, result);
+		list += used;
+		list += *list == ',';
+	}
+}
+
+static CUresult count_and_fail(const char *name) {
+	CUresult result = SUCCESS;
+	pthread_once(&environ_read, read_faults);
+	pthread_mutex_lock(&books);
+	total++;
+	for (int i = 0; i < MAX_NAMES; i++) {
+		if (counts[i].name[0] == 0)
+			snprintf(counts[i].name, sizeof counts[i].name, "%s", name);
+		if (strcmp(counts[i].name, name) == 0) {
+			counts[i].count++;
+			break;
+		}
+	}
+	for (int i = 0; i < MAX_FAULTS && result == SUCCESS; i++) {
+		struct fault *fault = &faults[i];
+		if (!fault->armed || (strcmp(fault->name, "*") != 0 && strcmp(fault->name, name) != 0))
+			continue;
+		if (fault->left-- == 0) {
+			fault->armed = 0;
+			fired++;
+			snprintf(fired_name, sizeof fired_name, "%s", name);
+			result = (CUresult)fault->result;
+		}
+	}
+	pthread_mutex_unlock(&books);
+	return result;
+}
+
+CUresult called(const char *name, int needs_start) {
+	CUresult result = count_and_fail(name);
+	if (result == SUCCESS && needs_start) {
+		LOCK;
+		result = fake.started ? SUCCESS : NOT_INITIALIZED;
+		UNLOCK;
+	}
+	return result;
+}
+
+/* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. */
+EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
+	pthread_mutex_lock(&books);
+	for (int i = 0; i < MAX_FAULTS; i++) {
+		if (faults[i].armed)
+			continue;
+		snprintf(faults[i].name, sizeof faults[i].name, "%s", name);
+		faults[i].left = nth;
+		faults[i].result = result;
+		faults[i].armed = 1;
+		break;
+	}
+	pthread_mutex_unlock(&books);
+}
+
+/* fakecuda_fired counts the faults that have come true. */
+EXPORT unsigned long fakecuda_fired(void) {
+	pthread_mutex_lock(&books);
+	unsigned long answer = fired;
+	pthread_mutex_unlock(&books);
+	return answer;
+}
+
+/* fakecuda_fired_name is the call that failed last. */
+EXPORT const char *fakecuda_fired_name(void) { return fired_name; }
+
+/* fakecuda_count counts the calls of a name, or of all ("*"), failed ones included. */
+EXPORT unsigned long fakecuda_count(const char *name) {
+	unsigned long answer = 0;
+	pthread_mutex_lock(&books);
+	if (strcmp(name, "*") == 0)
+		answer = total;
+	for (int i = 0; i < MAX_NAMES; i++)
+		if (strcmp(counts[i].name, name) == 0)
+			answer = counts[i].count;
+	pthread_mutex_unlock(&books);
+	return answer;
+}
+
+/* fakecuda_clear takes all faults back. */
+EXPORT void fakecuda_clear(void) { drop_faults(); }
+
+void drop_faults(void) {
+	pthread_mutex_lock(&books);
+	memset(faults, 0, sizeof faults);
+	pthread_mutex_unlock(&books);
+}
+
+/* fakecuda_delay makes each copy and fill in a stream take that long. */
+EXPORT void fakecuda_delay(unsigned us) {
+	LOCK;
+	fake.delay_us = us;
+	UNLOCK;
+}
+
+/* fakecuda_live counts what nobody has given back: "allocations", "host", "handles", "mappings", "reservations", "streams", "events",
+ * "retains". */
+EXPORT int fakecuda_live(const char *what) {
+	int handles, mappings, reservations, streams, events, retains = 0;
+	LOCK;
+	count_virtual(&handles, &mappings, &reservations);
+	count_streams(&streams, &events);
+	for (int i = 0; i < fake.gpus; i++)
+		retains += fake.gpu[i].retains;
+	int allocations = count_list(fake.allocations), hosts = count_list(fake.hosts);
+	UNLOCK;
+	const struct {
+		const char *name;
+		int count;
+	} table[] = {{"allocations", allocations}, {"host", hosts}, {"handles", handles}, {"mappings", mappings},
+	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}};
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+		if (strcmp(table[i].name, what) == 0)
+			return table[i].count;
+	return -1;
+}
+
+/* fakecuda_depth is how many contexts are on the calling thread's stack. */
+EXPORT int fakecuda_depth(void) { return depth_of_thread(); }
+
+/* fakecuda_restart is a new process for the driver: everything is gone, and cuInit reads the environment again. */
+EXPORT void fakecuda_restart(void) {
+	drop_faults();
+	LOCK;
+	for (struct context *context = fake.contexts; context != NULL; context = context->next)
+		if (context->alive)
+			end_context(context);
+	end_virtual();
+	for (int i = 0; i < fake.gpus; i++) {
+		end_memory(i);
+		fake.gpu[i].retains = 0;
+		fake.gpu[i].primary = NULL;
+	}
+	fake.started = fake.gpus = 0;
+	fake.delay_us = 0;
+	forget_threads();
+	UNLOCK;
+}

@@ -1,0 +1,274 @@
+/* What GPUs there are, and what they are. */
+#include "fake.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* The arenas are kept from one start to the next: a stale pointer reads nonsense, and never faults. */
+static uint64_t arenas[MAX_GPUS];
+static uint64_t arena_bytes[MAX_GPUS];
+
+static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
+	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
+	memcpy(bytes, model, sizeof model);
+	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* beginnings differ early */
+	bytes[15] = (unsigned char)(physical + (instance ? 0x80 : 0));
+}
+
+/* "GPU-..." or, for a MIG instance, "MIG-...". */
+int device_uuid_text(int physical, char *text) {
+	unsigned char b[16];
+	uuid_bytes(physical, fake.mig, b);
+	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", fake.mig ? "MIG" : "GPU", b[0], b[1],
+	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+}
+
+static int physical_of(const char *entry, int physical_count, int *by_uuid) {
+	*by_uuid = strncmp(entry, "GPU-", 4) == 0 || strncmp(entry, "MIG-", 4) == 0;
+	if (!*by_uuid) {
+		char *end;
+		long index = strtol(entry, &end, 10);
+		return end == entry || index < 0 || index >= physical_count ? -1 : (int)index;
+	}
+	int found = -1;
+	for (int i = 0; i < physical_count; i++) {
+		char text[48];
+		device_uuid_text(i, text);
+		if (strncmp(text, entry, strlen(entry)) == 0) {
+			if (found >= 0)
+				return -1;
+			found = i;
+		}
+	}
+	return found;
+}
+
+/* The list ends at the first entry that names no GPU, or is of another kind than the first; a GPU named twice hides all. */
+static int select_visible(int physical_count, int *physical) {
+	const char *value = getenv("CUDA_VISIBLE_DEVICES");
+	int count = 0, kind = -1;
+	if (value == NULL) {
+		for (; count < physical_count; count++)
+			physical[count] = count;
+		return count;
+	}
+	char copy[4096], *rest = copy, *entry;
+	snprintf(copy, sizeof copy, "%s", value);
+	while (count < MAX_GPUS && (entry = strsep(&rest, ",")) != NULL) {
+		int by_uuid, index = physical_of(entry, physical_count, &by_uuid);
+		if (index < 0 || (kind >= 0 && kind != by_uuid))
+			break;
+		kind = by_uuid;
+		for (int i = 0; i < count; i++)
+			if (physical[i] == index)
+				return 0;
+		physical[count++] = index;
+	}
+	return count;
+}
+
+static uint64_t number_from(const char *name, uint64_t otherwise) {
+	const char *value = getenv(name);
+	return value != NULL && *value != 0 ? strtoull(value, NULL, 10) : otherwise;
+}
+
+static int lacks(const char *what) {
+	const char *list = getenv("FAKECUDA_WITHOUT");
+	return list != NULL && strstr(list, what) != NULL;
+}
+
+static uint64_t arena(int gpu, uint64_t bytes) {
+	if (arena_bytes[gpu] < bytes) {
+		void *at = mmap(NULL, bytes + GRANULE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (at == MAP_FAILED)
+			return 0;
+		arenas[gpu] = ((uint64_t)(uintptr_t)at + GRANULE - 1) / GRANULE * GRANULE;
+		arena_bytes[gpu] = bytes;
+	}
+	return arenas[gpu];
+}
+
+CUresult start(void) {
+	if (fake.started)
+		return fake.gpus > 0 ? SUCCESS : NO_DEVICE;
+	int physical[MAX_GPUS];
+	int count = (int)number_from("FAKECUDA_GPUS", 1);
+	const char *capability = getenv("FAKECUDA_CAPABILITY"), *mig = getenv("FAKECUDA_MIG");
+	fake.major = 9, fake.minor = 0;
+	if (capability != NULL)
+		sscanf(capability, "%d.%d", &fake.major, &fake.minor);
+	fake.mig = mig != NULL && *mig != 0;
+	fake.vmm = !lacks("vmm");
+	fake.memops = !lacks("memops");
+	fake.priorities = !lacks("priorities");
+	fake.gpus = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
+	for (int i = 0; i < fake.gpus; i++) {
+		struct gpu *gpu = &fake.gpu[i];
+		int file = gpu->memory_file;
+		memset(gpu, 0, sizeof *gpu);
+		gpu->physical = physical[i];
+		gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
+		gpu->arena = arena(i, 2 * gpu->total);
+		gpu->memory_file = file != 0 ? file : memfd_create("fakecuda", MFD_CLOEXEC);
+		if (gpu->arena == 0 || gpu->memory_file < 0)
+			return UNKNOWN;
+	}
+	if (fake.gpus == 0)
+		return NO_DEVICE;
+	fake.started = 1;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuInit(unsigned flags) {
+	CUresult result = called("cuInit", 0);
+	if (result != SUCCESS)
+		return result;
+	if (flags != 0)
+		return INVALID_VALUE;
+	LOCK;
+	result = start();
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuDriverGetVersion(int *version) {
+	CUresult result = called("cuDriverGetVersion", 0);
+	*version = FAKECUDA_VERSION;
+	return result;
+}
+
+EXPORT CUresult cuDeviceGetCount(int *count) {
+	CALLED(cuDeviceGetCount);
+	*count = fake.gpus;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+	CALLED(cuDeviceGet);
+	if (ordinal < 0 || ordinal >= fake.gpus)
+		return INVALID_DEVICE;
+	*device = ordinal;
+	return SUCCESS;
+}
+
+static int unknown(CUdevice device) { return device < 0 || device >= fake.gpus; }
+
+EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
+	CALLED(cuDeviceGetName);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(fake.gpu[device].total >> 30), fake.mig ? " MIG 1g.10gb" : "");
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
+	CALLED(cuDeviceGetUuid);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	uuid_bytes(fake.gpu[device].physical, 0, uuid);
+	return SUCCESS;
+}
+
+#if FAKECUDA_VERSION >= 11040
+EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
+	CALLED(cuDeviceGetUuid_v2);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	uuid_bytes(fake.gpu[device].physical, fake.mig, uuid);
+	return SUCCESS;
+}
+#endif
+
+EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
+	CALLED(cuDeviceGetPCIBusId);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	if (bytes < 13)
+		return INVALID_VALUE;
+	snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * fake.gpu[device].physical);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
+	CALLED(cuDeviceTotalMem);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	*bytes = fake.gpu[device].total;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+	CALLED(cuDeviceGetAttribute);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	switch (attribute) {
+	case 16:
+		*value = 132;
+		return SUCCESS;
+	case 75:
+		*value = fake.major;
+		return SUCCESS;
+	case 76:
+		*value = fake.minor;
+		return SUCCESS;
+	case 78:
+		*value = fake.priorities;
+		return SUCCESS;
+	case 102:
+		*value = fake.vmm;
+		return SUCCESS;
+	case 122:
+		*value = fake.memops;
+		return FAKECUDA_VERSION >= 11070 ? SUCCESS : INVALID_VALUE;
+	}
+	return INVALID_VALUE;
+}
+
+#if FAKECUDA_VERSION >= 12000
+static const struct {
+	const char *base, *exported;
+	int version;
+} forms[] = {
+	{"cuDeviceGetUuid", "cuDeviceGetUuid", 9020}, {"cuDeviceGetUuid", "cuDeviceGetUuid_v2", 11040},
+	{"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020}, {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000},
+	{"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000}, {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
+	{"cuMemGetInfo", "cuMemGetInfo_v2", 3020}, {"cuMemAlloc", "cuMemAlloc_v2", 3020}, {"cuMemFree", "cuMemFree_v2", 3020},
+	{"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020}, {"cuMemcpyDtoH", "cuMemcpyDtoH_v2", 3020}, {"cuMemcpyDtoD", "cuMemcpyDtoD_v2", 3020},
+	{"cuMemsetD8", "cuMemsetD8_v2", 3020}, {"cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 3020},
+	{"cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 3020}, {"cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", 3020},
+	{"cuStreamDestroy", "cuStreamDestroy_v2", 4000}, {"cuEventDestroy", "cuEventDestroy_v2", 4000},
+	{"cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
+};
+
+/* Symbols that the build was told to hide are not found here either. */
+EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
+	CUresult result = called("cuGetProcAddress", 0);
+	(void)flags;
+	*function = NULL;
+	if (result != SUCCESS || version > FAKECUDA_VERSION)
+		return result != SUCCESS ? result : INVALID_VALUE;
+	const char *exported = NULL;
+	int known = 0;
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		if (strcmp(forms[i].base, symbol) == 0) {
+			known = 1;
+			if (forms[i].version <= version)
+				exported = forms[i].exported;
+		}
+	}
+	if (!known)
+		exported = symbol;
+	Dl_info self;
+	void *library = dladdr((void *)&fake, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	if (library != NULL && exported != NULL) {
+		*function = dlsym(library, exported);
+		dlclose(library);
+	}
+	if (status != NULL)
+		*status = *function != NULL ? 0 : 1;
+	return SUCCESS;
+}
+#endif

@@ -1,0 +1,155 @@
+/*
+ * A CUDA driver without a GPU: libcuda.so.1 over host memory, for tests of whatever loads the real one. It keeps CUDA's rules as far as
+ * they are known, and is stricter where CUDA leaves a mistake undefined. Its types are written down here a second time on purpose:
+ * sharing a header with what is tested would hide a wrong layout.
+ *
+ * The environment, read by cuInit:
+ *
+ *     FAKECUDA_GPUS        how many GPUs there are (1)
+ *     FAKECUDA_MEMORY      bytes of each (1 GiB)
+ *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
+ *     FAKECUDA_MIG         not empty: each is a MIG instance
+ *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities": what no GPU can do
+ *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
+ *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, beginnings of UUIDs
+ *
+ * and when it is compiled: FAKECUDA_VERSION, the CUDA version that it pretends to (12040). Functions newer than that are left out.
+ *
+ * Device memory is one range of host addresses a GPU; physical memory of virtual memory management is a memfd a GPU. Work in
+ * streams is done by one thread a stream. One lock guards everything; work is done under it.
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef FAKECUDA_VERSION
+#define FAKECUDA_VERSION 12040
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define MAX_GPUS 16
+#define MIB (UINT64_C(1) << 20)
+#define GRANULE (2 * MIB)
+
+typedef enum {
+	SUCCESS = 0,
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NOT_INITIALIZED = 3,
+	NO_DEVICE = 100,
+	INVALID_DEVICE = 101,
+	INVALID_CONTEXT = 201,
+	INVALID_HANDLE = 400,
+	NOT_READY = 600,
+	ILLEGAL_ADDRESS = 700,
+	CONTEXT_IS_DESTROYED = 709,
+	NOT_SUPPORTED = 801,
+	UNKNOWN = 999,
+} CUresult;
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct context *CUcontext;
+typedef struct stream *CUstream;
+typedef struct event *CUevent;
+typedef unsigned long long CUhandle;
+
+/* A piece of a list of live things. */
+struct range {
+	uint64_t addr, bytes;
+};
+
+struct allocation {
+	struct range range;
+	int gpu;
+	struct allocation *next;
+};
+
+struct gpu {
+	int physical; /* its index before CUDA_VISIBLE_DEVICES */
+	uint64_t total, used;
+	uint64_t arena;
+	int memory_file;
+	uint64_t file_end;
+	struct context *primary;
+	int retains;
+};
+
+struct context {
+	int gpu;
+	int alive;
+	CUresult sticky; /* what every call answers since work failed */
+	struct stream *legacy;
+	struct context *next;
+};
+
+struct fake {
+	pthread_mutex_t lock;
+	pthread_cond_t progress;
+	int started;
+	int gpus; /* visible ones */
+	struct gpu gpu[MAX_GPUS];
+	int major, minor, mig, vmm, memops, priorities;
+	unsigned delay_us; /* before each copy and fill in a stream */
+	struct context *contexts;
+	struct allocation *allocations, *hosts;
+};
+
+extern struct fake fake;
+
+/* control.c. CALLED begins every function of the driver: it counts and fails. It must not hold the lock. */
+CUresult called(const char *name, int needs_start);
+#define CALLED(name) \
+	do { \
+		CUresult refused_ = called(#name, 1); \
+		if (refused_ != SUCCESS) \
+			return refused_; \
+	} while (0)
+void drop_faults(void);
+#define LOCK pthread_mutex_lock(&fake.lock)
+#define UNLOCK pthread_mutex_unlock(&fake.lock)
+
+/* Below, all is called with the lock held. */
+
+/* context.c */
+CUresult current_context(struct context **out);
+void end_context(struct context *context);
+int depth_of_thread(void);
+void forget_threads(void);
+
+/* device.c */
+CUresult start(void);
+int device_uuid_text(int physical, char *text);
+
+/* memory.c */
+void end_memory(int gpu);
+int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may touch, or page-locked memory */
+int within_host(uint64_t addr, uint64_t bytes);
+int count_list(const struct allocation *list);
+uint64_t charge(uint64_t bytes);
+
+/* vmm.c */
+int within_mappings(uint64_t addr, uint64_t bytes, int gpu);
+void count_virtual(int *handles, int *mappings, int *reservations);
+void end_virtual(void);
+
+/* stream.c */
+enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD };
+struct work {
+	enum work_kind kind;
+	uint64_t dst, src, bytes, value;
+	void *staged;    /* what is copied, when it was put aside; freed with the work */
+	int to_pageable; /* dst is any host memory, whose owner waits */
+};
+CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
+uint64_t enqueue(struct stream *stream, struct work work);
+void wait_done(struct stream *stream, uint64_t seq);
+struct stream *make_stream(struct context *context, int blocking, int priority);
+void end_streams(struct context *context);
+void count_streams(int *streams, int *events);
+
+#endif

@@ -1,0 +1,214 @@
+/* Device memory, page-locked memory, and copies that wait. */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+uint64_t charge(uint64_t bytes) { return (bytes + 511) / 512 * 512; }
+
+int count_list(const struct allocation *list) {
+	int count = 0;
+	for (; list != NULL; list = list->next)
+		count++;
+	return count;
+}
+
+static int inside(uint64_t addr, uint64_t bytes, struct range range) {
+	return addr >= range.addr && addr - range.addr <= range.bytes && bytes <= range.bytes - (addr - range.addr);
+}
+
+static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *list) {
+	for (; list != NULL; list = list->next)
+		if (inside(addr, bytes, list->range))
+			return 1;
+	return 0;
+}
+
+int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, fake.hosts); }
+
+/* One address space: a context reaches every device's allocations. */
+int within(uint64_t addr, uint64_t bytes, int gpu) {
+	return inside_list(addr, bytes, fake.allocations) || within_host(addr, bytes) || within_mappings(addr, bytes, gpu);
+}
+
+/* First fit: the lowest hole of the arena. The list is in the order of addresses. */
+static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
+	struct allocation **at = &fake.allocations;
+	uint64_t alignment = bytes >= GRANULE ? GRANULE : 512;
+	*addr = fake.gpu[gpu].arena;
+	for (; *at != NULL; at = &(*at)->next) {
+		if ((*at)->gpu != gpu)
+			continue;
+		if ((*at)->range.addr >= *addr + bytes)
+			break;
+		*addr = ((*at)->range.addr + charge((*at)->range.bytes) + alignment - 1) / alignment * alignment;
+	}
+	return at;
+}
+
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
+	CALLED(cuMemAlloc);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && bytes == 0)
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		struct gpu *gpu = &fake.gpu[context->gpu];
+		uint64_t addr;
+		struct allocation **at = hole(context->gpu, bytes <= gpu->total ? charge(bytes) : 0, &addr);
+		if (bytes > gpu->total || charge(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total) {
+			result = OUT_OF_MEMORY;
+		} else {
+			struct allocation *new = calloc(1, sizeof *new);
+			*new = (struct allocation){{addr, bytes}, context->gpu, *at};
+			*at = new;
+			gpu->used += charge(bytes);
+			*out = addr;
+		}
+	}
+	UNLOCK;
+	return result;
+}
+
+static void drop(struct allocation **at) {
+	struct allocation *gone = *at;
+	*at = gone->next;
+	free(gone);
+}
+
+static void drop_device(struct allocation **at) {
+	uint64_t from = ((*at)->range.addr + 4095) / 4096 * 4096, to = ((*at)->range.addr + (*at)->range.bytes) / 4096 * 4096;
+	if (to > from)
+		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
+	fake.gpu[(*at)->gpu].used -= charge((*at)->range.bytes);
+	drop(at);
+}
+
+/* Page-locked memory stays mapped: a stale pointer reads nonsense, and never faults. */
+static void drop_host(struct allocation **at) {
+	madvise((void *)(uintptr_t)(*at)->range.addr, (*at)->range.bytes, MADV_DONTNEED);
+	drop(at);
+}
+
+void end_memory(int gpu) {
+	for (struct allocation **at = &fake.allocations; *at != NULL;)
+		if ((*at)->gpu == gpu)
+			drop_device(at);
+		else
+			at = &(*at)->next;
+	for (struct allocation **at = &fake.hosts; *at != NULL;)
+		if ((*at)->gpu == gpu)
+			drop_host(at);
+		else
+			at = &(*at)->next;
+}
+
+/* Any context will do, whichever device the address is on. */
+static CUresult give_back(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS) {
+		struct allocation **at = list;
+		while (*at != NULL && (*at)->range.addr != addr)
+			at = &(*at)->next;
+		if (*at != NULL)
+			drop_one(at);
+		else
+			result = INVALID_VALUE;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
+	CALLED(cuMemFree);
+	return give_back(&fake.allocations, addr, drop_device);
+}
+
+EXPORT CUresult cuMemFreeHost(void *memory) {
+	CALLED(cuMemFreeHost);
+	return give_back(&fake.hosts, (uint64_t)(uintptr_t)memory, drop_host);
+}
+
+EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+	CALLED(cuMemHostAlloc);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (bytes == 0 || flags > 7))
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		*out = bytes > (UINT64_C(1) << 40) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (*out == MAP_FAILED) {
+			result = OUT_OF_MEMORY;
+		} else {
+			struct allocation *new = calloc(1, sizeof *new);
+			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context->gpu, fake.hosts};
+			fake.hosts = new;
+		}
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+	CALLED(cuMemGetInfo);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS) {
+		*total = fake.gpu[context->gpu].total;
+		*free_bytes = *total - fake.gpu[context->gpu].used;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* A copy or fill in the legacy stream; it may go on when the call is back, unless wait. */
+static CUresult legacy(struct work work, int from_host, int wait) {
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && work.bytes > 0) {
+		if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
+			result = INVALID_VALUE;
+		if (work.kind == COPY && !from_host && !within(work.src, work.bytes, context->gpu))
+			result = INVALID_VALUE;
+	}
+	if (result == SUCCESS && work.bytes > 0) {
+		if (from_host) { /* pageable memory is put aside */
+			work.staged = malloc(work.bytes);
+			memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
+		}
+		uint64_t seq = enqueue(context->legacy, work);
+		if (wait) {
+			wait_done(context->legacy, seq);
+			result = context->sticky;
+		}
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes) {
+	CALLED(cuMemcpyHtoD);
+	return legacy((struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 1, 0);
+}
+
+EXPORT CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes) {
+	CALLED(cuMemcpyDtoH);
+	return legacy((struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes, .to_pageable = 1}, 0, 1);
+}
+
+EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes) {
+	CALLED(cuMemcpyDtoD);
+	return legacy((struct work){.kind = COPY, .dst = dst, .src = src, .bytes = bytes}, 0, 0);
+}
+
+EXPORT CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char value, size_t bytes) {
+	CALLED(cuMemsetD8);
+	return legacy((struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
+}

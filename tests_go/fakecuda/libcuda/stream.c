@@ -1,0 +1,461 @@
+/*
+ * Streams: queues of work, each with a thread of its own while there is something to do. Work waits for what the legacy stream's rules
+ * and events name, as pairs of a stream and a number in it. Streams and events are never freed, so that a stale handle is found out.
+ */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct mark {
+	struct stream *stream;
+	uint64_t seq;
+};
+
+struct piece {
+	struct work work;
+	uint64_t seq;
+	struct mark *after;
+	int after_count;
+	struct piece *next;
+};
+
+struct stream {
+	struct context *context;
+	uint64_t id;
+	int blocking, priority;
+	int destroyed; /* its handle is not valid any more */
+	int ended;     /* its context is gone: the queue is dropped */
+	int worker, running;
+	uint64_t last, done; /* numbers of work: queued last, done last */
+	struct piece *head, **tail;
+	struct stream *next;
+};
+
+struct event {
+	struct context *context;
+	struct mark mark;
+	int destroyed;
+	struct event *next;
+};
+
+static struct stream *streams;
+static struct event *events;
+static uint64_t last_id;
+
+static struct { /* what each thread's own stream is, a context */
+	pthread_t thread;
+	struct context *context;
+	struct stream *stream;
+} own[256];
+static int own_count;
+
+struct stream *make_stream(struct context *context, int blocking, int priority) {
+	struct stream *stream = calloc(1, sizeof *stream);
+	stream->context = context;
+	stream->blocking = blocking;
+	stream->priority = priority;
+	stream->id = ++last_id;
+	stream->tail = &stream->head;
+	stream->next = streams;
+	streams = stream;
+	return stream;
+}
+
+static int is_own(const struct stream *stream) {
+	for (int i = 0; i < own_count; i++)
+		if (own[i].stream == stream)
+			return 1;
+	return 0;
+}
+
+void count_streams(int *stream_count, int *event_count) {
+	*stream_count = *event_count = 0;
+	for (struct stream *one = streams; one != NULL; one = one->next)
+		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !is_own(one);
+	for (struct event *one = events; one != NULL; one = one->next)
+		*event_count += !one->destroyed && one->context->alive;
+}
+
+static struct stream *per_thread(struct context *context) {
+	for (int i = 0; i < own_count; i++)
+		if (pthread_equal(own[i].thread, pthread_self()) && own[i].context == context)
+			return own[i].stream;
+	struct stream *stream = make_stream(context, 1, 0);
+	if (own_count < (int)(sizeof own / sizeof *own)) {
+		own[own_count].thread = pthread_self();
+		own[own_count].context = context;
+		own[own_count++].stream = stream;
+	}
+	return stream;
+}
+
+CUresult find_stream(CUstream handle, struct context *context, struct stream **out) {
+	switch ((uintptr_t)handle) {
+	case 0:
+	case 1:
+		*out = context->legacy;
+		return SUCCESS;
+	case 2:
+		*out = per_thread(context);
+		return SUCCESS;
+	}
+	for (struct stream *one = streams; one != NULL; one = one->next) {
+		if (one == handle && !one->destroyed && !one->ended) {
+			*out = one;
+			return SUCCESS;
+		}
+	}
+	return INVALID_HANDLE;
+}
+
+static int finished(struct mark mark) { return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq; }
+
+static int ready(const struct piece *piece) {
+	for (int i = 0; i < piece->after_count; i++)
+		if (!finished(piece->after[i]))
+			return 0;
+	return 1;
+}
+
+/* What was freed, or unmapped, before its turn came is a mistake of the caller's, and ends the context. */
+static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
+	int yes = within(addr, bytes, stream->context->gpu);
+	if (!yes)
+		stream->context->sticky = ILLEGAL_ADDRESS;
+	return yes;
+}
+
+static void pause_unlocked(unsigned us) {
+	UNLOCK;
+	usleep(us);
+	LOCK;
+}
+
+static void run_copy(struct stream *stream, struct work *work) {
+	const void *from = work->staged != NULL ? work->staged : (const void *)(uintptr_t)work->src;
+	if ((work->to_pageable || touchable(stream, work->dst, work->bytes)) &&
+	    (work->staged != NULL || touchable(stream, work->src, work->bytes)))
+		memmove((void *)(uintptr_t)work->dst, from, work->bytes);
+}
+
+static void run_wait(struct stream *stream, struct work *work) {
+	while (!stream->ended && touchable(stream, work->dst, 8)) {
+		const uint64_t *word = (const uint64_t *)(uintptr_t)work->dst;
+		if ((int64_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - work->value) >= 0)
+			return;
+		pause_unlocked(50);
+	}
+}
+
+static void run(struct stream *stream, struct work *work) {
+	if ((work->kind == COPY || work->kind == FILL) && fake.delay_us > 0)
+		pause_unlocked(fake.delay_us);
+	if (stream->ended)
+		return;
+	switch (work->kind) {
+	case MARK:
+		return;
+	case COPY:
+		run_copy(stream, work);
+		return;
+	case FILL:
+		if (touchable(stream, work->dst, work->bytes))
+			memset((void *)(uintptr_t)work->dst, (int)work->value, work->bytes);
+		return;
+	case WRITE_WORD:
+		if (touchable(stream, work->dst, 8))
+			__atomic_store_n((uint64_t *)(uintptr_t)work->dst, work->value, __ATOMIC_SEQ_CST);
+		return;
+	case WAIT_WORD:
+		run_wait(stream, work);
+	}
+}
+
+static void drop_head(struct stream *stream) {
+	struct piece *gone = stream->head;
+	stream->head = gone->next;
+	if (stream->head == NULL)
+		stream->tail = &stream->head;
+	free(gone->work.staged);
+	free(gone->after);
+	free(gone);
+}
+
+/* A worker ends when the queue is empty, and the next work starts another. */
+static void *work_off(void *argument) {
+	struct stream *stream = argument;
+	LOCK;
+	while (stream->head != NULL) {
+		if (!stream->ended && !ready(stream->head)) {
+			pthread_cond_wait(&fake.progress, &fake.lock);
+			continue;
+		}
+		stream->running = 1;
+		if (!stream->ended && stream->context->sticky == SUCCESS)
+			run(stream, &stream->head->work);
+		stream->running = 0;
+		stream->done = stream->head->seq;
+		drop_head(stream);
+		pthread_cond_broadcast(&fake.progress);
+	}
+	stream->worker = 0;
+	pthread_cond_broadcast(&fake.progress);
+	UNLOCK;
+	return NULL;
+}
+
+static void depend(struct piece *piece, struct mark mark) {
+	if (finished(mark))
+		return;
+	piece->after = realloc(piece->after, (size_t)(piece->after_count + 1) * sizeof *piece->after);
+	piece->after[piece->after_count++] = mark;
+}
+
+static uint64_t enqueue_after(struct stream *stream, struct work work, struct mark other) {
+	struct piece *piece = calloc(1, sizeof *piece);
+	struct stream *legacy = stream->context->legacy;
+	piece->work = work;
+	piece->seq = ++stream->last;
+	depend(piece, other);
+	if (stream == legacy) {
+		for (struct stream *one = streams; one != NULL; one = one->next)
+			if (one->context == stream->context && one->blocking)
+				depend(piece, (struct mark){one, one->last});
+	} else if (stream->blocking) {
+		depend(piece, (struct mark){legacy, legacy->last});
+	}
+	*stream->tail = piece;
+	stream->tail = &piece->next;
+	if (!stream->worker) {
+		pthread_t thread;
+		stream->worker = 1;
+		pthread_create(&thread, NULL, work_off, stream);
+		pthread_detach(thread);
+	}
+	return piece->seq;
+}
+
+uint64_t enqueue(struct stream *stream, struct work work) { return enqueue_after(stream, work, (struct mark){NULL, 0}); }
+
+void wait_done(struct stream *stream, uint64_t seq) {
+	while (!finished((struct mark){stream, seq}))
+		pthread_cond_wait(&fake.progress, &fake.lock);
+}
+
+/* Returns when no thread is at work in the context any more. */
+void end_streams(struct context *context) {
+	for (struct stream *one = streams; one != NULL; one = one->next)
+		if (one->context == context)
+			one->ended = 1;
+	pthread_cond_broadcast(&fake.progress);
+	for (struct stream *one = streams; one != NULL; one = one->next)
+		while (one->context == context && one->worker)
+			pthread_cond_wait(&fake.progress, &fake.lock);
+}
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+	CALLED(cuStreamCreateWithPriority);
+	struct context *context;
+	int greatest = !fake.priorities ? 0 : fake.major >= 7 ? -5 : -2;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && flags > 1)
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
+	UNLOCK;
+	return result;
+}
+
+/* IN_STREAM runs a body with the current context and the stream of a handle, under the lock. */
+#define IN_STREAM(handle, ...) \
+	struct context *context; \
+	struct stream *stream; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS) \
+		result = find_stream(handle, context, &stream); \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
+
+EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
+	CALLED(cuStreamDestroy);
+	IN_STREAM(handle, {
+		if ((uintptr_t)handle <= 2)
+			result = INVALID_HANDLE;
+		else
+			stream->destroyed = 1;
+	});
+}
+
+EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
+	CALLED(cuStreamGetPriority);
+	IN_STREAM(handle, *priority = stream->priority);
+}
+
+EXPORT CUresult cuStreamSynchronize(CUstream handle) {
+	CALLED(cuStreamSynchronize);
+	IN_STREAM(handle, {
+		wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
+		result = context->sticky;
+	});
+}
+
+static int idle(struct stream *stream) {
+	if (stream == stream->context->legacy)
+		for (struct stream *one = streams; one != NULL; one = one->next)
+			if (one->context == stream->context && one->blocking && one->done < one->last)
+				return 0;
+	return stream->done == stream->last;
+}
+
+EXPORT CUresult cuStreamQuery(CUstream handle) {
+	CALLED(cuStreamQuery);
+	IN_STREAM(handle, result = idle(stream) ? context->sticky : NOT_READY);
+}
+
+static int event_gone(const struct event *event) {
+	for (struct event *one = events; one != NULL; one = one->next)
+		if (one == event)
+			return one->destroyed || !one->context->alive;
+	return 1;
+}
+
+EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+	CALLED(cuStreamWaitEvent);
+	IN_STREAM(handle, {
+		if (event_gone(event))
+			result = INVALID_HANDLE;
+		else if (flags > 1)
+			result = INVALID_VALUE;
+		else
+			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
+	});
+}
+
+EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
+	CALLED(cuEventCreate);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && flags > 7)
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		struct event *event = calloc(1, sizeof *event);
+		event->context = context;
+		event->next = events;
+		events = event;
+		*out = event;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* IN_EVENT runs a body with a valid event, under the lock. */
+#define IN_EVENT(event, ...) \
+	struct context *context; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS && event_gone(event)) \
+		result = INVALID_HANDLE; \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
+
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+	CALLED(cuEventDestroy);
+	IN_EVENT(event, event->destroyed = 1);
+}
+
+EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
+	CALLED(cuEventRecord);
+	IN_STREAM(handle, {
+		if (event_gone(event) || event->context->gpu != stream->context->gpu)
+			result = INVALID_HANDLE;
+		else
+			event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK})};
+	});
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent event) {
+	CALLED(cuEventSynchronize);
+	IN_EVENT(event, {
+		wait_done(event->mark.stream, event->mark.seq);
+		result = context->sticky;
+	});
+}
+
+EXPORT CUresult cuEventQuery(CUevent event) {
+	CALLED(cuEventQuery);
+	IN_EVENT(event, result = finished(event->mark) ? context->sticky : NOT_READY);
+}
+
+#if FAKECUDA_VERSION >= 12000
+EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
+	CALLED(cuStreamGetId);
+	IN_STREAM(handle, *id = stream->id);
+}
+#endif
+
+#if FAKECUDA_VERSION >= 11070
+static CUresult word(CUstream handle, uint64_t addr, struct work work) {
+	IN_STREAM(handle, {
+		if (!fake.memops)
+			result = NOT_SUPPORTED;
+		else if (addr % 8 != 0 || !within(addr, 8, context->gpu))
+			result = INVALID_VALUE;
+		else
+			enqueue(stream, work);
+	});
+}
+
+EXPORT CUresult cuStreamWriteValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
+	CALLED(cuStreamWriteValue64);
+	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WRITE_WORD, .dst = addr, .value = value});
+}
+
+EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
+	CALLED(cuStreamWaitValue64);
+	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WAIT_WORD, .dst = addr, .value = value});
+}
+#endif
+
+/* A copy or fill in a stream. CUDA takes host memory that is not page-locked, too, and may be done with it at once or later; here it is refused. */
+static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
+	IN_STREAM(handle, {
+		int gpu = context->gpu;
+		if ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)))
+			result = INVALID_VALUE;
+		else if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
+			result = INVALID_VALUE;
+		else
+			enqueue(stream, work);
+	});
+}
+
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
+	CALLED(cuMemcpyHtoDAsync);
+	return queue(stream, (struct work){.kind = COPY, .dst = dst, .src = (uint64_t)(uintptr_t)src, .bytes = bytes}, 0, 1);
+}
+
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+	CALLED(cuMemcpyDtoHAsync);
+	return queue(stream, (struct work){.kind = COPY, .dst = (uint64_t)(uintptr_t)dst, .src = src, .bytes = bytes}, 1, 0);
+}
+
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+	CALLED(cuMemcpyDtoDAsync);
+	return queue(stream, (struct work){.kind = COPY, .dst = dst, .src = src, .bytes = bytes}, 0, 0);
+}
+
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
+	CALLED(cuMemsetD8Async);
+	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
+}

@@ -1,0 +1,298 @@
+/* Virtual memory management: reservations, handles, mappings. */
+#include "fake.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef struct {
+	int type, id;
+} location;
+
+typedef struct {
+	int type, handle_types;
+	location location;
+	void *metadata;
+	unsigned char flags[8];
+} allocation_prop;
+
+typedef struct {
+	location location;
+	int flags;
+} access_desc;
+
+struct handle {
+	uint64_t bytes, offset;
+	int gpu, held, mappings;
+	struct handle *next;
+};
+
+struct mapping {
+	struct range range;
+	struct handle *handle;
+	unsigned access; /* a bit for each GPU */
+	struct mapping *next;
+};
+
+struct reservation {
+	struct range range;
+	struct reservation *next;
+};
+
+static struct handle *handles;
+static struct mapping *mappings; /* in the order of addresses */
+static struct reservation *reservations;
+
+void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
+	*handle_count = *mapping_count = *reservation_count = 0;
+	for (struct handle *one = handles; one != NULL; one = one->next)
+		*handle_count += one->held;
+	for (struct mapping *one = mappings; one != NULL; one = one->next)
+		++*mapping_count;
+	for (struct reservation *one = reservations; one != NULL; one = one->next)
+		++*reservation_count;
+}
+
+static CUresult check_prop(const allocation_prop *prop) {
+	if (prop->type != 1 || prop->location.type != 1)
+		return INVALID_VALUE;
+	if (prop->location.id < 0 || prop->location.id >= fake.gpus)
+		return INVALID_DEVICE;
+	return fake.vmm ? SUCCESS : NOT_SUPPORTED;
+}
+
+EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
+	CALLED(cuMemGetAllocationGranularity);
+	*bytes = GRANULE;
+	return option == 0 || option == 1 ? check_prop(prop) : INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
+	CALLED(cuMemAddressReserve);
+	(void)hint;
+	if (!fake.vmm)
+		return NOT_SUPPORTED;
+	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
+		return INVALID_VALUE;
+	if (alignment < GRANULE)
+		alignment = GRANULE;
+	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
+		return OUT_OF_MEMORY;
+	const int flags_none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	void *got = mmap(NULL, bytes + alignment, PROT_NONE, flags_none, -1, 0);
+	if (got == MAP_FAILED)
+		return OUT_OF_MEMORY;
+	uint64_t begin = (uint64_t)(uintptr_t)got, addr = (begin + alignment - 1) / alignment * alignment;
+	if (addr > begin)
+		munmap(got, addr - begin);
+	munmap((void *)(uintptr_t)(addr + bytes), begin + alignment - addr);
+	LOCK;
+	struct reservation *new = calloc(1, sizeof *new);
+	*new = (struct reservation){{addr, bytes}, reservations};
+	reservations = new;
+	UNLOCK;
+	*out = addr;
+	return SUCCESS;
+}
+
+static int overlap(struct range range, uint64_t addr, uint64_t bytes) {
+	return range.addr < addr + bytes && addr < range.addr + range.bytes;
+}
+
+EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
+	CALLED(cuMemAddressFree);
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	struct reservation **at = &reservations;
+	while (*at != NULL && ((*at)->range.addr != addr || (*at)->range.bytes != bytes))
+		at = &(*at)->next;
+	int busy = 0;
+	for (struct mapping *one = mappings; one != NULL; one = one->next)
+		busy |= overlap(one->range, addr, bytes);
+	if (*at != NULL && !busy) {
+		struct reservation *gone = *at;
+		*at = gone->next;
+		munmap((void *)(uintptr_t)addr, bytes);
+		free(gone);
+		result = SUCCESS;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
+	CALLED(cuMemCreate);
+	CUresult result = check_prop(prop);
+	if (result != SUCCESS)
+		return result;
+	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || prop->handle_types != 0)
+		return INVALID_VALUE;
+	LOCK;
+	struct gpu *gpu = &fake.gpu[prop->location.id];
+	if (bytes > gpu->total - gpu->used || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+		result = OUT_OF_MEMORY;
+	} else {
+		struct handle *new = calloc(1, sizeof *new);
+		*new = (struct handle){bytes, gpu->file_end, prop->location.id, 1, 0, handles};
+		handles = new;
+		gpu->file_end += bytes; /* places in the file are never used again; holes cost nothing */
+		gpu->used += bytes;
+		*out = (CUhandle)(uintptr_t)new;
+	}
+	UNLOCK;
+	return result;
+}
+
+static struct handle *find_handle(CUhandle number) {
+	struct handle *one = handles;
+	while (one != NULL && (one != (struct handle *)(uintptr_t)number || !one->held))
+		one = one->next;
+	return one;
+}
+
+static void drop_handle(struct handle *handle) {
+	if (handle->held || handle->mappings > 0)
+		return;
+	struct gpu *gpu = &fake.gpu[handle->gpu];
+	fallocate(gpu->memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle->offset, (off_t)handle->bytes);
+	gpu->used -= handle->bytes;
+	struct handle **at = &handles;
+	while (*at != handle)
+		at = &(*at)->next;
+	*at = handle->next;
+	free(handle);
+}
+
+EXPORT CUresult cuMemRelease(CUhandle number) {
+	CALLED(cuMemRelease);
+	LOCK;
+	struct handle *handle = find_handle(number);
+	if (handle != NULL) {
+		handle->held = 0;
+		drop_handle(handle);
+	}
+	UNLOCK;
+	return handle != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+static int reserved(uint64_t addr, uint64_t bytes) {
+	for (struct reservation *one = reservations; one != NULL; one = one->next)
+		if (addr >= one->range.addr && addr - one->range.addr < one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
+			return 1;
+	return 0;
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle number, unsigned long long flags) {
+	CALLED(cuMemMap);
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	struct handle *handle = find_handle(number);
+	int fits = handle != NULL && offset == 0 && flags == 0 && bytes > 0 && bytes % GRANULE == 0 && addr % GRANULE == 0 &&
+	           bytes <= handle->bytes && reserved(addr, bytes);
+	struct mapping **at = &mappings;
+	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
+		fits = !overlap((*at)->range, addr, bytes);
+	if (fits) {
+		result = UNKNOWN;
+		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.gpu[handle->gpu].memory_file,
+		         (off_t)handle->offset) != MAP_FAILED) {
+			struct mapping *new = calloc(1, sizeof *new);
+			*new = (struct mapping){{addr, bytes}, handle, 0, *at};
+			*at = new;
+			handle->mappings++;
+			result = SUCCESS;
+		}
+	}
+	UNLOCK;
+	return result;
+}
+
+/* The first of the whole mappings that make up a range, and behind the last; NULL where they don't. */
+static struct mapping **whole(uint64_t addr, uint64_t bytes, struct mapping **end) {
+	struct mapping **first = &mappings;
+	while (*first != NULL && (*first)->range.addr < addr)
+		first = &(*first)->next;
+	uint64_t next = addr;
+	struct mapping *one = *first;
+	for (; one != NULL && one->range.addr == next && next < addr + bytes; one = one->next)
+		next += one->range.bytes;
+	*end = one;
+	return bytes > 0 && next == addr + bytes ? first : NULL;
+}
+
+EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
+	CALLED(cuMemUnmap);
+	struct mapping *end;
+	LOCK;
+	struct mapping **first = whole(addr, bytes, &end);
+	if (first != NULL) {
+		mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		while (*first != end) {
+			struct mapping *gone = *first;
+			*first = gone->next;
+			gone->handle->mappings--;
+			drop_handle(gone->handle);
+			free(gone);
+		}
+	}
+	UNLOCK;
+	return first != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+/* Memory of one GPU is not another's to reach: there are no peers here. */
+EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc *access, size_t count) {
+	CALLED(cuMemSetAccess);
+	struct mapping *end;
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	struct mapping **first = count == 1 && access->location.type == 1 && access->flags == 3 ? whole(addr, bytes, &end) : NULL;
+	if (first != NULL) {
+		result = access->location.id < fake.gpus ? SUCCESS : INVALID_DEVICE;
+		for (struct mapping *one = *first; one != end; one = one->next)
+			if (one->handle->gpu != access->location.id)
+				result = INVALID_DEVICE;
+	}
+	if (result == SUCCESS) {
+		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
+		for (struct mapping *one = *first; one != end; one = one->next)
+			one->access |= 1U << access->location.id;
+	}
+	UNLOCK;
+	return result;
+}
+
+int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
+	for (struct mapping *one = mappings; one != NULL && bytes > 0; one = one->next) {
+		if (addr < one->range.addr || addr - one->range.addr >= one->range.bytes)
+			continue;
+		if ((one->access >> gpu & 1) == 0)
+			return 0;
+		uint64_t here = one->range.bytes - (addr - one->range.addr);
+		if (bytes <= here)
+			return 1;
+		addr += here;
+		bytes -= here;
+	}
+	return 0;
+}
+
+void end_virtual(void) {
+	while (mappings != NULL) {
+		struct mapping *gone = mappings;
+		mappings = gone->next;
+		gone->handle->mappings--;
+		drop_handle(gone->handle);
+		free(gone);
+	}
+	while (handles != NULL) {
+		handles->held = 0;
+		drop_handle(handles);
+	}
+	while (reservations != NULL) {
+		struct reservation *gone = reservations;
+		reservations = gone->next;
+		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes);
+		free(gone);
+	}
+}
