@@ -1,14 +1,18 @@
 package runtime
 
 import (
+	"fmt"
+
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
 	"gpuconf/gocore/visible"
 )
 
 // openMachine gives the driver of the machine to run on: the one that was asked for in a call, else that of GPUCONF_SIMULATE,
-// else none, which is a machine without GPUs. CUDA_VISIBLE_DEVICES filters simulated GPUs as it does real ones.
+// else this computer's, which is nil without a working CUDA driver.
 //
 // spec is canonical; it is "" on a machine that is not simulated.
 func openMachine(asked string, env config.Env) (driver gpu.Driver, spec string, notices []config.Notice, err error) {
@@ -16,8 +20,23 @@ func openMachine(asked string, env config.Env) (driver gpu.Driver, spec string, 
 		asked = env["GPUCONF_SIMULATE"]
 	}
 	if asked == "" {
-		return nil, "", nil, nil
+		driver, notices, err = openCUDA()
+		return driver, "", notices, err
 	}
+	return openSimulated(asked, env)
+}
+
+// openCUDA gives the real driver. Without one a machine has no GPUs, which is no error: a notice says what is missing.
+func openCUDA() (gpu.Driver, []config.Notice, error) {
+	driver, err := cuda.Open()
+	if status.CodeOf(err) == status.Unavailable {
+		return nil, []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}}, nil
+	}
+	return driver, nil, err
+}
+
+// openSimulated makes the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as the driver does real ones.
+func openSimulated(asked string, env config.Env) (driver gpu.Driver, spec string, notices []config.Notice, err error) {
 	parsed, err := sim.ParseSpec(asked)
 	if err != nil {
 		return nil, "", nil, err
