@@ -100,7 +100,7 @@ def position(device: object) -> tuple[int, str]:
     try:
         return _positions[device], ""
     except (KeyError, TypeError):
-        return -1, repr(device)
+        return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")  # as it may cross the border
 
 
 def simulated() -> str:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 _UNSET = -(2**63)  # what the core says for "never set"
 
-# The caller's own values, by position: True and 1 are one setting, but the getter gives back what was set.
-_values: dict[int, bool | int] = {}
+# What the core was told and the caller's own value, by position: True and 1 are one setting, but the getter gives back what
+# was set.
+_values: dict[int, tuple[int, bool | int]] = {}
 _runtime.on_forget(_values.clear)
 
 
@@ -34,7 +35,8 @@ def get_memory_growth(device: PhysicalDevice) -> Any:
         raise _NoGrowthError(device) from None
     if value == _UNSET:
         return None
-    return _values.get(position, bool(value))
+    _, own = _values.get(position, (value, bool(value)))
+    return own
 
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
@@ -50,6 +52,6 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     bad = "" if isinstance(enable, int) else type(enable).__name__
     number = 0 if bad else min(max(int(enable), -(2**31)), 2**31)
     core.pybind_SetMemoryGrowth(position, text, number, bad)
-    _values.setdefault(position, enable)
-    if _values[position] != enable:
-        _values[position] = enable
+    # The numbers are compared, not the values: what a class of the caller's makes of == comes too late to fail.
+    if position not in _values or _values[position][0] != number:
+        _values[position] = number, enable

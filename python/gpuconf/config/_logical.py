@@ -43,8 +43,16 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
         core.pybind_LogicalConfigured(position, text)  # an unknown device is the first thing to complain of
         raise
     core.pybind_SetLogicalConfiguration(position, text, sent)
-    if position not in _objects or _objects[position] != logical_devices:
+    if position not in _objects or not _means(_objects[position], sent):
         _objects[position] = logical_devices
+
+
+def _means(configurations: Any, sent: str) -> bool:
+    """Whether a list still means what was sent. Its owner may have changed it, into anything."""
+    try:
+        return _canonical(configurations) == sent
+    except Exception:
+        return False
 
 
 def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...) -> None:
