@@ -12,7 +12,10 @@ import (
 type Options struct {
 	Name           string // in messages; "bfc" if empty
 	Split          SplitRule
-	GarbageCollect bool // before failing, give back wholly free regions if that makes room for a larger one
+	GarbageCollect bool // before failing, give back idle memory if that makes room for a larger region
+
+	// Timeline is needed for more than one stream.
+	Timeline Timeline
 }
 
 // Allocator hands out blocks of the regions that it gets from a sub-allocator. It owns the regions until
@@ -25,6 +28,7 @@ type Allocator struct {
 	limitBytes uint64       // immutable
 	split      splitter     // immutable
 	collect    bool         // immutable
+	timeline   Timeline     // immutable; nil: one stream; called with mu held
 
 	mu      sync.Mutex
 	closed  bool       // guarded by mu, as are all below
@@ -35,6 +39,14 @@ type Allocator struct {
 	lastID  uint64     // of the last allocation; 0 before the first
 	stats   Stats      // but LargestFreeBlockBytes, which Stats looks up
 	peaks   peaks
+
+	only       Stream   // the stream of all work so far; noStream: no work yet, or the mode is shared
+	shared     bool     // several streams; the fields below are in use
+	streams    []stream // by number
+	tags       []tag    // by chunk
+	uses       []use    // record 0 begins the list of unused ones
+	cleanBins  *bins    // free chunks that nobody's work touches
+	cleanBytes uint64   // theirs
 }
 
 // Block is what Allocate gives. The zero Block is that of a request for 0 bytes.
@@ -49,7 +61,8 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 	if sub == nil {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
-	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect}
+	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
+		timeline: opts.Timeline, only: noStream, streams: make([]stream, 1)}
 	if a.name == "" {
 		a.name = "bfc"
 	}
@@ -79,17 +92,21 @@ func (a *Allocator) mapTables() (err error) {
 }
 
 func (a *Allocator) unmapTables() error {
-	err := errors.Join(unmapTable(a.index.slots), a.bins.unmap(), unmapTable(a.chunks.records))
+	err := errors.Join(unmapTable(a.index.slots), a.bins.unmap(), unmapTable(a.chunks.records), a.unmapShared())
 	a.index, a.bins, a.chunks = index{}, bins{}, chunkTable{}
 	return err
 }
 
-// Allocate gives the smallest free piece that fits, asking the sub-allocator for more when there is none. Asking for 0 bytes
-// gives the zero Block and changes nothing.
+// Allocate is AllocateOn stream 0.
+func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateOn(0, bytes) }
+
+// AllocateOn gives the smallest free piece that fits, asking the sub-allocator for more when there is none. Asking for 0 bytes
+// gives the zero Block and changes nothing. The block is for work on stream s; what work of other streams has done with its
+// memory is done before that, or s was made to wait for it.
 //
 // When there is no memory the error is an *OutOfMemory of kind ResourceExhausted, and no block and no figure has changed, but that
 // wholly free regions may have gone back to the device.
-func (a *Allocator) Allocate(bytes uint64) (Block, error) {
+func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -98,17 +115,25 @@ func (a *Allocator) Allocate(bytes uint64) (Block, error) {
 	if bytes == 0 {
 		return Block{}, nil
 	}
+	if s != a.only {
+		if err := a.admitLocked(s); err != nil {
+			return Block{}, err
+		}
+	}
 	if err := a.roomLocked(); err != nil {
 		return Block{}, err
 	}
 	rounded, ok := roundUp(bytes)
 	if !ok {
-		return Block{}, a.outOfMemoryLocked(bytes, rounded, nil)
+		return Block{}, a.outOfMemoryLocked(s, bytes, rounded, nil)
+	}
+	if a.shared {
+		return a.allocateSharedLocked(s, bytes, rounded)
 	}
 	i := a.bins.bestFit(rounded)
 	if i == none {
 		if refusal := a.getMemoryLocked(rounded); refusal != nil {
-			return Block{}, a.outOfMemoryLocked(bytes, rounded, refusal)
+			return Block{}, a.outOfMemoryLocked(s, bytes, rounded, refusal)
 		}
 		i = a.bins.bestFit(rounded)
 	}
@@ -134,6 +159,12 @@ func (a *Allocator) takeLocked(i uint32, bytes, rounded uint64) Block {
 	if a.split.splits(c.bytes, rounded) {
 		a.bins.insert(a.chunks.splitOff(i, rounded))
 	}
+	return a.handOutLocked(i, bytes)
+}
+
+// handOutLocked enters a new block into index and books.
+func (a *Allocator) handOutLocked(i uint32, bytes uint64) Block {
+	c := &a.chunks.records[i]
 	a.lastID++
 	c.requested = bytes
 	c.setID(a.lastID)
@@ -191,6 +222,10 @@ func (a *Allocator) findLocked(addr uint64) (at int, err error) {
 
 // freeLocked ends the block at a position of the index and joins it to its free neighbours: live -> free.
 func (a *Allocator) freeLocked(at int) {
+	if a.shared {
+		a.freeSharedLocked(at)
+		return
+	}
 	i := a.index.slots[at].chunk
 	a.index.remove(at)
 	records := a.chunks.records

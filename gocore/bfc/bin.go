@@ -61,6 +61,19 @@ func newBins(records []chunk, sorted bool) (b bins, err error) {
 	return b, err
 }
 
+// beside gives empty bins for other chunks of the same table. A chunk is in one of them at most.
+func (b *bins) beside() (*bins, error) {
+	other := &bins{records: b.records, sorted: b.sorted, heap: b.heap}
+	var err error
+	if other.tables, err = mapTable[binTables](1); err != nil {
+		return nil, err
+	}
+	other.t = &other.tables[0]
+	return other, nil
+}
+
+func (b *bins) unmapBeside() error { return unmapTable(b.tables) }
+
 func (b *bins) unmap() error { return errors.Join(unmapTable(b.tables), unmapTable(b.heap.children)) }
 
 // heaped reports whether the class is a heap.

@@ -1,6 +1,10 @@
 package bfc
 
-import "gpuconf/gocore/status"
+import (
+	"errors"
+
+	"gpuconf/gocore/status"
+)
 
 // Check walks every invariant of the package comment and gives an Internal error that names the first broken one by
 // number. It takes time in proportion to the number of chunks and holds the mutex.
@@ -12,7 +16,7 @@ func (a *Allocator) Check() error {
 	}
 	c := checker{a: a, records: a.chunks.records, state: make([]recordState, a.chunks.fresh), ids: make(map[uint64]bool)}
 	for _, check := range []func() error{
-		c.regions, c.chunks, c.summaries, c.classes, c.index, c.recycled, c.books,
+		c.regions, c.chunks, c.homes, c.index, c.recycled, c.books, c.streams,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -29,7 +33,9 @@ const (
 	inRegionFree
 	inRegionLive
 	fence
-	inClass // and free in a region
+	inRegionHeld // freed, but not free
+	inClass      // and free in a region
+	inQueue      // and in a class
 	unused
 )
 
@@ -39,6 +45,9 @@ type checker struct {
 	records []chunk
 	state   []recordState
 	ids     map[uint64]bool
+
+	home Stream // whose bins are looked at
+	b    *bins
 
 	live, free     uint64 // chunks
 	listed         uint64 // free chunks found in classes
@@ -103,12 +112,16 @@ func (c *checker) chunk(i, before uint32, end uint64) error {
 		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.addr, x.bytes, x.prev, end, before)
 	}
 	if x.free() {
-		if before != none && c.records[before].free() {
+		if before != none && c.records[before].free() && c.a.homeOf(before) == c.a.homeOf(i) {
 			return broken(4, "chunk %d at %#x and the one below are both free", i, x.addr)
 		}
 		c.state[i] = inRegionFree
 		c.free++
 		c.largestFree = max(c.largestFree, x.bytes)
+		return nil
+	}
+	if x.held() {
+		c.state[i] = inRegionHeld
 		return nil
 	}
 	c.state[i] = inRegionLive
@@ -133,9 +146,40 @@ func (c *checker) block(i uint32) error {
 	return nil
 }
 
+// homes checks invariant 5 for all bins.
+func (c *checker) homes() error {
+	homes := map[Stream]*bins{clean: &c.a.bins} // in single mode; see homeOf
+	if c.a.shared {
+		homes = map[Stream]*bins{clean: c.a.cleanBins}
+		for s := range c.a.streams {
+			if b := c.a.streams[s].bins; b != nil {
+				homes[Stream(s)] = b
+			}
+		}
+	}
+	for s, b := range homes {
+		c.home, c.b = s, b
+		if err := errors.Join(c.summaries(), c.classes()); err != nil {
+			return err
+		}
+	}
+	if c.listed != c.free {
+		return broken(5, "%d chunks are free, %d are in classes", c.free, c.listed)
+	}
+	return nil
+}
+
+// homeOf tells whose bins a free chunk hangs in; in single mode there is one answer.
+func (a *Allocator) homeOf(i uint32) Stream {
+	if a.shared {
+		return a.tags[i].stream
+	}
+	return clean
+}
+
 // summaries checks the second half of invariant 6.
 func (c *checker) summaries() error {
-	b := &c.a.bins.t.nonEmpty
+	b := &c.b.t.nonEmpty
 	for i, w := range b.leaf {
 		if (w != 0) != (b.low[i>>6]>>(i&63)&1 != 0) {
 			return broken(6, "leaf word %d is %#x, its bit says otherwise", i, w)
@@ -149,9 +193,9 @@ func (c *checker) summaries() error {
 	return nil
 }
 
-// classes checks invariant 5 and the first half of 6: a set bit with chunks in its class for each, and every free chunk in one.
+// classes checks the first halves of invariants 5 and 6: a set bit with chunks in its class for each, each of them free and of this home.
 func (c *checker) classes() error {
-	b := &c.a.bins
+	b := c.b
 	for k := uint32(0); k < classCount; k++ {
 		if k = b.t.nonEmpty.next(k); k == noClass {
 			break
@@ -168,9 +212,6 @@ func (c *checker) classes() error {
 			return err
 		}
 	}
-	if c.listed != c.free {
-		return broken(5, "%d chunks are free, %d are in classes", c.free, c.listed)
-	}
 	return nil
 }
 
@@ -180,7 +221,7 @@ func (c *checker) list(k, head uint32) error {
 		if err := c.member(k, i, before); err != nil {
 			return err
 		}
-		if before != none && c.a.bins.less(i, before) {
+		if before != none && c.b.less(i, before) {
 			return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
 		}
 		before = i
@@ -197,11 +238,11 @@ func (c *checker) heap(k, root uint32) error {
 		parent := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		before := parent
-		for i := c.a.bins.heap.children[parent]; i != none; i = c.records[i].binNext {
+		for i := c.b.heap.children[parent]; i != none; i = c.records[i].binNext {
 			if err := c.member(k, i, before); err != nil {
 				return err
 			}
-			if c.a.bins.less(i, parent) {
+			if c.b.less(i, parent) {
 				return broken(5, "chunk %d in the heap of class %d lies below its parent %d", i, k, parent)
 			}
 			before = i
@@ -215,6 +256,9 @@ func (c *checker) heap(k, root uint32) error {
 func (c *checker) member(k, i, before uint32) error {
 	if i >= c.a.chunks.fresh || c.state[i] != inRegionFree {
 		return broken(5, "chunk %d in class %d is not free, or in a class twice", i, k)
+	}
+	if home := c.a.homeOf(i); home != c.home {
+		return broken(5, "chunk %d is in the bins of stream %d and says %d", i, c.home, home)
 	}
 	c.state[i] = inClass
 	c.listed++
@@ -274,7 +318,7 @@ func (c *checker) books() error {
 		return broken(9, "a peak (%d, %d, %d) is below what it is the peak of (%d, %d)",
 			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
 	}
-	if largest := c.a.bins.largestBytes(); largest != c.largestFree {
+	if largest := c.a.largestFreeLocked(); largest != c.largestFree {
 		return broken(9, "the largest free chunk has %d bytes, the search says %d", c.largestFree, largest)
 	}
 	return nil

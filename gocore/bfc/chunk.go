@@ -17,19 +17,25 @@ const none uint32 = 0
 type chunk struct {
 	addr      uint64
 	bytes     uint64
-	requested uint64 // what the caller asked for; 0: free; fenceMark: a fence
+	requested uint64 // what the caller asked for; 0: free; or one of the two below
 	prev      uint32 // neighbour below in the region, or none
 	next      uint32 // neighbour above, a fence at last, which has none; in an unused record the next unused one
 	binPrev   uint32 // free: list of the class; live: upper half of the id
 	binNext   uint32 // free: list of the class; live: lower half of the id
 }
 
-// fenceMark is more than any request.
-const fenceMark = math.MaxUint64
+// More than any request.
+const (
+	fenceMark = math.MaxUint64
+	heldMark  = math.MaxUint64 - 1
+)
 
 func (c *chunk) free() bool { return c.requested == 0 }
 
 func (c *chunk) fence() bool { return c.requested == fenceMark }
+
+// held reports whether the chunk was freed, but several streams may still work on it.
+func (c *chunk) held() bool { return c.requested == heldMark }
 
 func (c *chunk) id() uint64 { return uint64(c.binPrev)<<32 | uint64(c.binNext) }
 

@@ -54,9 +54,9 @@ type place struct {
 	room uint64 // bytes that could be mapped
 }
 
-// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by giving idle memory back first.
+// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by giving idle memory back first. It is for the only stream.
 func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
-	refusal = a.growLocked(bytes)
+	refusal = a.growLocked(bytes, a.only)
 	if refusal == nil || !a.collect {
 		return refusal
 	}
@@ -64,21 +64,22 @@ func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
 	if !collected {
 		return refusal
 	}
-	if refusal = a.growLocked(bytes); refusal == nil {
+	if refusal = a.growLocked(bytes, a.only); refusal == nil {
 		return nil
 	}
 	return errors.Join(refusal, err)
 }
 
-func (a *Allocator) growLocked(bytes uint64) (refusal error) {
-	if p, ok := a.placeLocked(bytes); ok {
-		return a.mapLocked(p)
+// growLocked gets new memory so that stream s then finds a free chunk that holds bytes.
+func (a *Allocator) growLocked(bytes uint64, s Stream) (refusal error) {
+	if p, ok := a.placeLocked(bytes, s); ok {
+		return a.mapLocked(p, s)
 	}
 	return a.extendLocked(bytes)
 }
 
 // mapLocked gets memory at a place. It joins what lies beside it.
-func (a *Allocator) mapLocked(p place) (refusal error) {
+func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {
 	got, err := a.mapper.Map(p.addr, p.need, p.room)
 	if err != nil {
 		return err
@@ -88,14 +89,14 @@ func (a *Allocator) mapLocked(p place) (refusal error) {
 		return errors.Join(errUnusable(p.addr, got, p.need), err)
 	}
 	at := a.addRegionLocked(p.addr, got)
-	a.joinRegionsLocked(at)
-	a.joinRegionsLocked(at - 1)
+	a.joinRegionsLocked(at, s)
+	a.joinRegionsLocked(at-1, s)
 	return nil
 }
 
-// placeLocked gives the place where the least has to be mapped to serve bytes, the lowest of several. ok is false if there is none or the
+// placeLocked gives the place where the least has to be mapped to serve bytes on stream s, the lowest of several. ok is false if there is none or the
 // limit does not allow it. It goes through all regions of the range; there are many only after many Trims.
-func (a *Allocator) placeLocked(bytes uint64) (best place, ok bool) {
+func (a *Allocator) placeLocked(bytes uint64, s Stream) (best place, ok bool) {
 	if a.mapper == nil {
 		return place{}, false
 	}
@@ -103,8 +104,8 @@ func (a *Allocator) placeLocked(bytes uint64) (best place, ok bool) {
 	below, tail := a.space.addr, uint64(0)
 	for _, r := range a.regions {
 		if a.space.holds(r.addr) {
-			best = better(best, below, r.addr-below, bytes, tail, a.freeBytesLocked(r.first))
-			below, tail = r.end(), a.freeBytesLocked(a.chunks.records[r.fence].prev)
+			best = better(best, below, r.addr-below, bytes, tail, a.freeBytesLocked(r.first, s))
+			below, tail = r.end(), a.freeBytesLocked(a.chunks.records[r.fence].prev, s)
 		}
 	}
 	best = better(best, below, a.space.end-below, bytes, tail, 0)
@@ -112,8 +113,8 @@ func (a *Allocator) placeLocked(bytes uint64) (best place, ok bool) {
 }
 
 // canGrowLocked reports whether the limit allows what a request needs beside what is free already.
-func (a *Allocator) canGrowLocked(bytes uint64) bool {
-	_, ok := a.placeLocked(bytes)
+func (a *Allocator) canGrowLocked(bytes uint64, s Stream) bool {
+	_, ok := a.placeLocked(bytes, s)
 	return ok
 }
 
@@ -132,9 +133,10 @@ func better(best place, addr, room, bytes, tail, head uint64) place {
 	return place{addr: addr, need: need, room: room}
 }
 
-// freeBytesLocked is the size of a chunk that is free, else 0.
-func (a *Allocator) freeBytesLocked(i uint32) uint64 {
-	if c := &a.chunks.records[i]; c.free() {
+// freeBytesLocked is the size of a chunk that is free and that stream s may have at once, else 0.
+func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
+	c := &a.chunks.records[i]
+	if c.free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {
 		return c.bytes
 	}
 	return 0

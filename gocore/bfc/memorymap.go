@@ -19,6 +19,7 @@ type ChunkMap struct {
 	Requested uint64 // what the caller asked for; 0 if free
 	Free      bool
 	ID        uint64 // of the allocation; 0 if free
+	Pending   bool   // free, but queued work of some stream may still touch it
 }
 
 // MemoryMap draws the picture. It shares nothing with the allocator. After Close it is empty.
@@ -36,9 +37,11 @@ func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 	var maps []ChunkMap
 	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
 		c := &a.chunks.records[i]
-		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Requested: c.requested, Free: c.free()}
-		if !m.Free {
-			m.ID = c.id()
+		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Free: c.free() || c.held()}
+		if m.Free {
+			m.Pending = a.shared && (c.held() || a.tags[i].stream != clean)
+		} else {
+			m.Requested, m.ID = c.requested, c.id()
 		}
 		maps = append(maps, m)
 	}

@@ -8,7 +8,7 @@ func (a *Allocator) errNotLiveLocked(addr uint64) error {
 	switch {
 	case c == nil:
 		return status.Errorf(status.InvalidArgument, "allocator %s: nothing was freed: it has no memory at %#x", a.name, addr)
-	case c.free():
+	case c.free() || c.held():
 		return status.Errorf(status.InvalidArgument,
 			"allocator %s: nothing was freed: the memory at %#x is free; was it freed before?", a.name, addr)
 	default:

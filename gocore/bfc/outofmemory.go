@@ -10,15 +10,16 @@ import (
 // Cause is why an allocation failed. The zero value is no cause.
 type Cause int
 
-// The causes, in the order in which they are looked for.
+// The causes, in the order in which they are looked for, but for the last, which comes second.
 const (
-	TooLarge     Cause = iota + 1 // the request is larger than the whole limit
-	DeviceFull                    // the limit allows it, but the sub-allocator refused
-	Fragmented                    // enough is free in all, but no piece of it is large enough
-	LimitReached                  // not enough is left of the limit
+	TooLarge       Cause = iota + 1 // the request is larger than the whole limit
+	DeviceFull                      // the limit allows it, but the sub-allocator refused
+	Fragmented                      // enough is free in all, but no piece of it is large enough
+	LimitReached                    // not enough is left of the limit
+	PendingStreams                  // enough is free, but queued work of other streams may touch it, and waiting for that failed
 )
 
-var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached"}
+var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached", "pending streams"}
 
 // String names the cause in two words.
 func (c Cause) String() string {
@@ -67,6 +68,8 @@ func (e *OutOfMemory) reason() string {
 		return fmt.Sprintf("the limit allows it, but the device has no more to give (%v)", e.Err)
 	case Fragmented:
 		return "enough is free in all, but in pieces that are too small"
+	case PendingStreams:
+		return fmt.Sprintf("enough is free, but other streams may still work on it and could not be waited for (%v)", e.Err)
 	default:
 		return "the limit is reached"
 	}
@@ -78,6 +81,8 @@ func (e *OutOfMemory) nextStep() string {
 		return "Ask for less, or raise the memory limit."
 	case DeviceFull:
 		return "Free blocks, or end other users of the device."
+	case PendingStreams:
+		return "Synchronize the other streams, then try again."
 	case Fragmented:
 		return "Free blocks that lie between free pieces, or allocate the largest blocks first."
 	default:
@@ -86,7 +91,7 @@ func (e *OutOfMemory) nextStep() string {
 }
 
 // outOfMemoryLocked makes the error of a request that found no chunk. refusal is what the sub-allocator said, if it was asked.
-func (a *Allocator) outOfMemoryLocked(requested, rounded uint64, refusal error) error {
+func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refusal error) error {
 	e := &OutOfMemory{
 		Name:        a.name,
 		Requested:   requested,
@@ -95,13 +100,15 @@ func (a *Allocator) outOfMemoryLocked(requested, rounded uint64, refusal error) 
 		InUse:       a.stats.BytesInUse,
 		Reserved:    a.stats.BytesReserved,
 		FreeInPool:  a.stats.BytesReserved - a.stats.BytesInUse,
-		LargestFree: a.bins.largestBytes(),
+		LargestFree: a.largestFreeLocked(),
 		Available:   a.sub.AvailableBytes(),
 	}
 	switch {
 	case rounded > e.Limit-e.Limit%granularity:
 		e.Cause = TooLarge
-	case rounded <= e.Available || a.canGrowLocked(rounded):
+	case a.shared && a.pendingLocked(s, rounded):
+		e.Cause, e.Err = PendingStreams, refusal
+	case rounded <= e.Available || a.canGrowLocked(rounded, s):
 		e.Cause, e.Err = DeviceFull, refusal
 	case rounded <= e.FreeInPool+e.Available:
 		e.Cause = Fragmented
@@ -109,4 +116,12 @@ func (a *Allocator) outOfMemoryLocked(requested, rounded uint64, refusal error) 
 		e.Cause = LimitReached
 	}
 	return status.Errorf(status.ResourceExhausted, "%w", e)
+}
+
+// pendingLocked reports whether a request on stream s would be served if it could wait for all other streams.
+func (a *Allocator) pendingLocked(s Stream, bytes uint64) bool {
+	for other := range a.streams {
+		a.streams[other].refuses = false
+	}
+	return a.windowLocked(s, bytes, true).first != none
 }

@@ -74,13 +74,14 @@ func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	a.chunks.records[fence] = chunk{addr: addr + bytes, requested: fenceMark, prev: first}
 	at, _ = a.regionAfterLocked(addr)
 	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
-	a.bins.insert(first)
+	a.listLocked(first)
 	a.stats.reserved(bytes)
 	return at
 }
 
-// joinRegionsLocked makes regions at and at+1 one, if both are there, lie side by side and belong to the mapper's range.
-func (a *Allocator) joinRegionsLocked(at int) {
+// joinRegionsLocked makes regions at and at+1 one, if both are there, lie side by side and belong to the mapper's range. What is
+// free where they meet becomes one chunk if stream s may have both parts at once.
+func (a *Allocator) joinRegionsLocked(at int, s Stream) {
 	if at < 0 || at+1 >= len(a.regions) {
 		return
 	}
@@ -94,18 +95,32 @@ func (a *Allocator) joinRegionsLocked(at int) {
 	a.chunks.recycle(l.fence)
 	l.bytes, l.fence = l.bytes+r.bytes, r.fence
 	a.regions = slices.Delete(a.regions, at+1, at+2)
-	if records[last].free() && records[r.first].free() {
-		a.bins.remove(last)
-		a.bins.remove(r.first)
-		a.chunks.absorb(last, r.first)
-		a.bins.insert(last)
+	if a.freeBytesLocked(last, s) > 0 && a.freeBytesLocked(r.first, s) > 0 {
+		a.meldLocked(last, r.first, s)
 	}
 }
 
-// whollyFreeLocked reports whether the region is one free chunk.
-func (a *Allocator) whollyFreeLocked(r region) bool {
-	c := &a.chunks.records[r.first]
-	return c.free() && c.next == r.fence
+// meldLocked makes two free neighbours one, which is for stream s if either was.
+func (a *Allocator) meldLocked(i, above uint32, s Stream) {
+	var mark uint64
+	owned := false
+	if a.shared {
+		owned = a.tags[i].stream == s || a.tags[above].stream == s
+		mark = max(a.tags[i].mark, a.tags[above].mark)
+	}
+	a.unlistLocked(i)
+	a.unlistLocked(above)
+	a.chunks.absorb(i, above)
+	if owned {
+		a.ownLocked(i, s, mark)
+	} else {
+		a.listLocked(i)
+	}
+}
+
+// whollyIdleLocked reports whether the region is one free chunk that no queued work touches.
+func (a *Allocator) whollyIdleLocked(r region) bool {
+	return a.idleLocked(r.first) && a.chunks.records[r.first].next == r.fence
 }
 
 // releaseLocked gives back regions that the books no longer hold. One refusal does not keep the others.

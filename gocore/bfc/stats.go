@@ -20,9 +20,22 @@ func (a *Allocator) Stats() Stats {
 	defer a.mu.Unlock()
 	stats := a.stats
 	if !a.closed {
-		stats.LargestFreeBlockBytes = a.bins.largestBytes()
+		stats.LargestFreeBlockBytes = a.largestFreeLocked()
 	}
 	return stats
+}
+
+// largestFreeLocked is the size of the largest free chunk, whichever stream may have it.
+func (a *Allocator) largestFreeLocked() (bytes uint64) {
+	if !a.shared {
+		return a.bins.largestBytes()
+	}
+	for s := range a.streams {
+		if b := a.streams[s].bins; b != nil {
+			bytes = max(bytes, b.largestBytes())
+		}
+	}
+	return max(bytes, a.cleanBins.largestBytes())
 }
 
 // ClearStats begins a new count of allocations and a new peak, from what is in use now. Measurements that StartPeak began

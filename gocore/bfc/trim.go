@@ -3,17 +3,61 @@ package bfc
 import (
 	"errors"
 	"slices"
+
+	"gpuconf/gocore/status"
 )
 
 // Trim gives back memory that no block lies in: of a Mapper's range whatever pieces it takes back, of the rest whole regions. What
 // is left, live blocks above all, stays as it is. Its error tells what did not go back.
+//
+// With a Timeline it waits for the queued work that may touch such memory. Without one, the caller has to see to it that there is none.
 func (a *Allocator) Trim() (releasedBytes uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return 0, a.errClosed()
 	}
-	return a.trimLocked()
+	refusal := a.syncLocked()
+	if refusal != nil && !a.shared {
+		return 0, refusal
+	}
+	releasedBytes, err = a.trimLocked()
+	return releasedBytes, errors.Join(refusal, err)
+}
+
+// syncLocked waits until no work touches free memory any more, as far as the device can be waited for. The mutex is held: other
+// threads wait too.
+func (a *Allocator) syncLocked() (err error) {
+	if a.timeline == nil || a.only == noStream && !a.shared {
+		return nil
+	}
+	if !a.shared {
+		return a.syncStreamLocked(a.only)
+	}
+	for range 2 { // what a stream no longer holds may then wait for one that was passed already
+		for s := range a.streams {
+			if st := &a.streams[s]; st.owned.oldest != none || st.awaited.oldest != none {
+				err = errors.Join(err, a.syncStreamLocked(Stream(s)))
+			}
+		}
+	}
+	return err
+}
+
+// syncStreamLocked waits until everything that is queued in a stream is done.
+func (a *Allocator) syncStreamLocked(s Stream) error {
+	st := &a.streams[s]
+	if st.state == open && (!a.shared || a.needsMarkLocked(st)) {
+		if err := a.markLocked(s); err != nil {
+			return err
+		}
+	}
+	if err := a.timeline.Sync(s, st.queued); err != nil {
+		return status.Errorf(status.Unknown, "allocator %s: stream %d could not be waited for: %w", a.name, s, err)
+	}
+	st.passed = max(st.passed, st.queued)
+	a.reapLocked(s)
+	return nil
 }
 
 func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
@@ -30,11 +74,11 @@ func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
 // takeIdleLocked takes the regions that are wholly free, but for those in a Mapper's range, out of the books.
 func (a *Allocator) takeIdleLocked() (idle []region) {
 	a.regions = slices.DeleteFunc(a.regions, func(r region) bool {
-		if !a.whollyFreeLocked(r) || a.space.holds(r.addr) {
+		if !a.whollyIdleLocked(r) || a.space.holds(r.addr) {
 			return false
 		}
 		idle = append(idle, r)
-		a.bins.remove(r.first)
+		a.unlistLocked(r.first)
 		a.chunks.recycle(r.first)
 		a.chunks.recycle(r.fence)
 		a.stats.BytesReserved -= r.bytes
@@ -51,7 +95,7 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 	}
 	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
 		c := &a.chunks.records[i]
-		if !c.free() || c.bytes < a.space.granule || a.chunks.roomFor(2) != nil {
+		if !a.idleLocked(i) || c.bytes < a.space.granule || a.chunks.roomFor(2) != nil {
 			continue
 		}
 		from, to, err := a.mapper.Unmap(c.addr, c.bytes)
@@ -71,17 +115,17 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 // position of what lies above the part.
 func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	r, c := a.regions[at], a.chunks.records[i]
-	a.bins.remove(i)
+	a.unlistLocked(i)
 	below, above := c.prev, c.next
 	if to < c.addr+c.bytes {
 		above = a.chunks.splitOff(i, to-c.addr)
-		a.bins.insert(above)
+		a.listLocked(above)
 	}
 	a.chunks.records[above].prev = none
 	if from > c.addr {
 		below = i
 		a.chunks.records[i].bytes = from - c.addr
-		a.bins.insert(i)
+		a.listLocked(i)
 	} else {
 		a.chunks.recycle(i)
 	}
@@ -106,22 +150,30 @@ func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 // collectLocked gives back idle memory if that makes room for bytes. It is all of it, as in TensorFlow: one region that replaces many
 // fragments less.
 func (a *Allocator) collectLocked(bytes uint64) (collected bool, err error) {
-	if a.idleBytesLocked() == 0 || bytes > a.sub.AvailableBytes()+a.idleBytesLocked() {
+	available := a.sub.AvailableBytes()
+	if bytes > available+a.stats.BytesReserved-a.stats.BytesInUse {
 		return false, nil
 	}
-	releasedBytes, err := a.trimLocked()
-	return releasedBytes > 0, err
+	if a.shared || a.idleBytesLocked() > 0 {
+		err = a.syncLocked()
+	}
+	idle := a.idleBytesLocked()
+	if idle == 0 || bytes > available+idle || err != nil && !a.shared {
+		return false, err
+	}
+	releasedBytes, refusal := a.trimLocked()
+	return releasedBytes > 0, errors.Join(err, refusal)
 }
 
-// idleBytesLocked is what Trim could give back at most.
+// idleBytesLocked is what Trim could give back at most, without waiting.
 func (a *Allocator) idleBytesLocked() (bytes uint64) {
 	for _, r := range a.regions {
 		switch {
-		case a.whollyFreeLocked(r):
+		case a.whollyIdleLocked(r):
 			bytes += r.bytes
 		case a.space.holds(r.addr):
 			for i := r.first; i != r.fence; i = a.chunks.records[i].next {
-				bytes += a.freeBytesLocked(i) / a.space.granule * a.space.granule
+				bytes += a.freeBytesLocked(i, noStream) / a.space.granule * a.space.granule
 			}
 		}
 	}

@@ -1,0 +1,285 @@
+package bfc
+
+import "errors"
+
+// allocateSharedLocked serves a request on stream s when there are several streams. The order: the stream's own free memory, what is
+// anybody's, what has become so, what follows for other reasons; new memory; another stream's, with a wait.
+func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block, error) {
+	i := a.atOnceLocked(s, rounded)
+	if i == none {
+		i = a.withoutWaitLocked(s, rounded)
+	}
+	if i == none {
+		refusal := a.growLocked(rounded, s)
+		if refusal == nil {
+			i = a.atOnceLocked(s, rounded)
+		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == none {
+			return Block{}, a.outOfMemoryLocked(s, bytes, rounded, refusal)
+		}
+	}
+	return a.takeSharedLocked(i, s, bytes, rounded), nil
+}
+
+// atOnceLocked gives a free chunk that stream s may have and that needs no more than a look.
+func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
+	if i := a.streams[s].bins.bestFit(bytes); i != none {
+		return i
+	}
+	return a.cleanBins.bestFit(bytes)
+}
+
+// withoutWaitLocked looks for memory that stream s need not wait for.
+func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
+	for other := range a.streams {
+		a.reapLocked(Stream(other))
+	}
+	if i := a.atOnceLocked(s, bytes); i != none {
+		return i
+	}
+	if a.markOthersLocked(s) {
+		if i := a.atOnceLocked(s, bytes); i != none {
+			return i
+		}
+	}
+	if i, _ := a.anothersLocked(s, bytes, false); i != none {
+		return i
+	}
+	if a.streams[s].freeBytes+a.cleanBytes < bytes {
+		return none
+	}
+	i, _ := a.claimLocked(s, bytes, false)
+	return i
+}
+
+// markOthersLocked marks the streams whose memory somebody wants now, so that it can be known when they have passed. A stream
+// without work has passed at once.
+func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
+	for other := range a.streams {
+		st := &a.streams[other]
+		if Stream(other) == s || st.state != open || !a.needsMarkLocked(st) || a.markLocked(Stream(other)) != nil {
+			continue
+		}
+		a.reapLocked(Stream(other))
+		marked = true
+	}
+	return marked
+}
+
+// reapLocked makes the memory of a stream that the device has passed anybody's.
+func (a *Allocator) reapLocked(s Stream) {
+	st := &a.streams[s]
+	if st.owned.oldest == none && st.awaited.oldest == none {
+		return
+	}
+	st.passed = max(st.passed, min(a.timeline.Passed(s), st.marks))
+	for st.owned.oldest != none && a.tags[st.owned.oldest].mark <= st.passed {
+		i := st.owned.oldest
+		a.unlistLocked(i)
+		a.cleanLocked(i)
+	}
+	for st.awaited.oldest != none && a.uses[st.awaited.oldest].mark <= st.passed {
+		i := a.uses[st.awaited.oldest].chunk
+		a.dropUseLocked(st.awaited.oldest)
+		if a.tags[i].uses == none {
+			a.letGoLocked(i)
+		}
+	}
+}
+
+// letGoLocked ends the hold on a chunk whose uses by other streams are done: held -> free.
+func (a *Allocator) letGoLocked(i uint32) {
+	t := a.tags[i]
+	st := &a.streams[t.stream]
+	a.chunks.records[i].requested = 0
+	st.refs--
+	if t.mark <= st.passed {
+		a.cleanLocked(i)
+	} else {
+		a.ownLocked(i, t.stream, t.mark)
+	}
+}
+
+// orderedLocked reports whether what stream s queues from now on comes after a mark of another stream, or if waits is set, can be
+// made to.
+func (a *Allocator) orderedLocked(s, other Stream, mark uint64, waits bool) bool {
+	return other == s || other == clean || mark <= a.streams[other].passed || mark <= a.followsLocked(s, other) ||
+		waits && !a.streams[other].refuses
+}
+
+// anothersLocked takes the smallest free chunk of another stream that fits, making s wait for that stream if waits is set. err is why one could not
+// be had.
+func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uint32, err error) {
+	for {
+		best = none
+		for other := range a.streams {
+			st := &a.streams[other]
+			if Stream(other) == s || st.bins == nil || st.freeBytes < bytes {
+				continue
+			}
+			i := st.bins.bestFit(bytes)
+			if i != none && a.orderedLocked(s, Stream(other), a.tags[i].mark, waits) && (best == none || a.smallerLocked(i, best)) {
+				best = i
+			}
+		}
+		if best == none || !waits {
+			return best, err
+		}
+		refusal := a.orderAfterLocked(s, a.tags[best].stream, a.tags[best].mark)
+		if refusal == nil {
+			return best, nil
+		}
+		err = errors.Join(err, refusal)
+	}
+}
+
+func (a *Allocator) smallerLocked(i, j uint32) bool {
+	x, y := &a.chunks.records[i], &a.chunks.records[j]
+	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
+}
+
+// orderAfterLocked makes stream s wait for a mark of another stream, if it has to. One that fails is left out of the rest of the search.
+func (a *Allocator) orderAfterLocked(s, other Stream, mark uint64) error {
+	if a.orderedLocked(s, other, mark, false) {
+		return nil
+	}
+	err := a.followLocked(s, other, mark)
+	a.streams[other].refuses = err != nil
+	return err
+}
+
+// lastResortLocked looks for memory that costs waiting, now that there is no new one. With refusal it gives all reasons why there is
+// none.
+func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uint32, error) {
+	for other := range a.streams {
+		a.streams[other].refuses = false
+	}
+	i, err := a.anothersLocked(s, bytes, true)
+	if i != none {
+		return i, nil
+	}
+	i, more := a.claimLocked(s, bytes, true)
+	if i != none {
+		return i, nil
+	}
+	refusal = errors.Join(refusal, err, more)
+	if !a.collect {
+		return none, refusal
+	}
+	collected, err := a.collectLocked(bytes)
+	refusal = errors.Join(refusal, err)
+	if i := a.atOnceLocked(s, bytes); i != none || !collected {
+		return i, refusal
+	}
+	if err := a.growLocked(bytes, s); err != nil {
+		return none, errors.Join(refusal, err)
+	}
+	return a.atOnceLocked(s, bytes), nil
+}
+
+// window is a run of neighbours that are free or held.
+type window struct {
+	first, last uint32
+	bytes       uint64
+}
+
+// claimLocked makes one chunk of several streams' that lie side by side, for s to have at once.
+func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, err error) {
+	for {
+		w := a.windowLocked(s, bytes, waits)
+		if w.first == none {
+			return none, err
+		}
+		if refusal := a.orderWindowLocked(s, w); refusal != nil {
+			err = errors.Join(err, refusal)
+			continue // without the stream that refused
+		}
+		return a.mergeLocked(s, w), nil
+	}
+}
+
+// windowLocked finds the smallest run that is large enough and that s may have, the lowest of several. It walks all chunks.
+func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best window) {
+	records := a.chunks.records
+	for _, r := range a.regions {
+		w := window{first: r.first}
+		for i := r.first; i != r.fence; i = records[i].next {
+			if !a.haveableLocked(i, s, waits) {
+				w = window{first: records[i].next}
+				continue
+			}
+			w.last = i
+			w.bytes += records[i].bytes
+			for w.bytes-records[w.first].bytes >= bytes {
+				w.bytes -= records[w.first].bytes
+				w.first = records[w.first].next
+			}
+			if w.bytes >= bytes && (best.first == none || w.bytes < best.bytes) {
+				best = w
+			}
+		}
+	}
+	return best
+}
+
+// haveableLocked reports whether stream s may have chunk i; with waits, once it waits for others.
+func (a *Allocator) haveableLocked(i uint32, s Stream, waits bool) bool {
+	if c := &a.chunks.records[i]; !c.free() && !c.held() {
+		return false
+	}
+	t := &a.tags[i]
+	for u := a.heldUsesLocked(i); u != none; u = a.uses[u].next {
+		if !a.orderedLocked(s, a.uses[u].stream, a.uses[u].mark, waits) {
+			return false
+		}
+	}
+	return a.orderedLocked(s, t.stream, t.mark, waits)
+}
+
+// heldUsesLocked is the list of uses that a chunk, free or held, waits for.
+func (a *Allocator) heldUsesLocked(i uint32) uint32 {
+	if a.chunks.records[i].held() {
+		return a.tags[i].uses
+	}
+	return none
+}
+
+// orderWindowLocked makes stream s wait for all whose work may still touch the window.
+func (a *Allocator) orderWindowLocked(s Stream, w window) error {
+	for i := w.first; ; i = a.chunks.records[i].next {
+		if err := a.orderAfterLocked(s, a.tags[i].stream, a.tags[i].mark); err != nil {
+			return err
+		}
+		for u := a.heldUsesLocked(i); u != none; u = a.uses[u].next {
+			if err := a.orderAfterLocked(s, a.uses[u].stream, a.uses[u].mark); err != nil {
+				return err
+			}
+		}
+		if i == w.last {
+			return nil
+		}
+	}
+}
+
+// mergeLocked makes the window one free chunk of stream s. Its next mark comes after all that s waits for.
+func (a *Allocator) mergeLocked(s Stream, w window) uint32 {
+	records := a.chunks.records
+	for i := w.first; ; i = records[i].next {
+		if records[i].held() {
+			for a.tags[i].uses != none {
+				a.dropUseLocked(a.tags[i].uses)
+			}
+			a.streams[a.tags[i].stream].refs--
+			records[i].requested = 0
+		} else {
+			a.unlistLocked(i)
+		}
+		if i == w.last {
+			break
+		}
+	}
+	for absorbed := w.first; absorbed != w.last; {
+		absorbed = records[w.first].next
+		a.chunks.absorb(w.first, absorbed)
+	}
+	return a.ownLocked(w.first, s, a.streams[s].nextMark())
+}

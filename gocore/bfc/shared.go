@@ -1,0 +1,296 @@
+package bfc
+
+// markEveryBytes is how much is freed on a stream before it is marked though nobody asked for its memory.
+const markEveryBytes = 64 << 20
+
+// tag says which streams' work may still touch a chunk. Tags have a table beside the chunks', by the same numbers, which
+// is there in shared mode only: one stream pays nothing for them.
+type tag struct {
+	mark   uint64 // free or held: the memory is anybody's once the stream has passed it
+	stream Stream // live or held: that of the allocation; free: the one that may have it at once; clean: any may
+	before uint32 // free and not clean: neighbours in the stream's queue
+	after  uint32
+	uses   uint32 // live or held: other streams that use it; first of a list in Allocator.uses, or none
+}
+
+// use is one other stream that uses a block: of a live one since RecordStream, of a held one until the stream has passed mark.
+type use struct {
+	mark   uint64
+	chunk  uint32
+	stream Stream
+	next   uint32 // of the same chunk; in an unused record the next unused one
+	before uint32 // held: neighbours in the stream's queue
+	after  uint32
+}
+
+// homeLocked gives the bins that a free chunk hangs in.
+func (a *Allocator) homeLocked(s Stream) *bins {
+	switch {
+	case !a.shared:
+		return &a.bins
+	case s == clean:
+		return a.cleanBins
+	default:
+		return a.streams[s].bins
+	}
+}
+
+// listLocked puts a chunk that is free and nobody's into its bins. Where it lies beside others, they are not joined.
+func (a *Allocator) listLocked(i uint32) {
+	if !a.shared {
+		a.bins.insert(i)
+		return
+	}
+	a.tags[i] = tag{stream: clean}
+	a.cleanBins.insert(i)
+	a.cleanBytes += a.chunks.records[i].bytes
+}
+
+// unlistLocked takes a free chunk out of its bins and its queue.
+func (a *Allocator) unlistLocked(i uint32) {
+	if !a.shared {
+		a.bins.remove(i)
+		return
+	}
+	bytes, s := a.chunks.records[i].bytes, a.tags[i].stream
+	if s == clean {
+		a.cleanBins.remove(i)
+		a.cleanBytes -= bytes
+		return
+	}
+	st := &a.streams[s]
+	st.bins.remove(i)
+	st.freeBytes -= bytes
+	a.removeOwnedLocked(st, i)
+}
+
+// idleLocked reports whether a chunk is free and no queued work touches it. In single mode that is the caller's to know.
+func (a *Allocator) idleLocked(i uint32) bool {
+	return a.chunks.records[i].free() && (!a.shared || a.tags[i].stream == clean)
+}
+
+// ownLocked makes a chunk the free memory of a stream, for the others once it has passed mark. The chunk is free and in no bins. Queues are in
+// the order of marks, so a chunk that comes late may get a later mark than it needs. It gives what has become of the chunk.
+func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
+	st := &a.streams[s]
+	if st.owned.newest != none {
+		mark = max(mark, a.tags[st.owned.newest].mark)
+	}
+	i = a.absorbLocked(i, s)
+	a.tags[i] = tag{stream: s, mark: mark}
+	a.appendOwnedLocked(st, i)
+	st.bins.insert(i)
+	st.freeBytes += a.chunks.records[i].bytes
+	return i
+}
+
+// cleanLocked makes a chunk free memory for anybody. It is free and in no bins.
+func (a *Allocator) cleanLocked(i uint32) { a.listLocked(a.absorbLocked(i, clean)) }
+
+// absorbLocked joins free neighbours that belong to the same stream, and gives what has become of chunk i.
+func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
+	records := a.chunks.records
+	if above := records[i].next; records[above].free() && a.tags[above].stream == s {
+		a.unlistLocked(above)
+		a.chunks.absorb(i, above)
+	}
+	if below := records[i].prev; below != none && records[below].free() && a.tags[below].stream == s {
+		a.unlistLocked(below)
+		a.chunks.absorb(below, i)
+		i = below
+	}
+	return i
+}
+
+func (a *Allocator) appendOwnedLocked(st *stream, i uint32) {
+	before := st.owned.newest
+	a.tags[i].before, a.tags[i].after = before, none
+	st.owned.newest = i
+	if before == none {
+		st.owned.oldest = i
+	} else {
+		a.tags[before].after = i
+	}
+}
+
+func (a *Allocator) removeOwnedLocked(st *stream, i uint32) {
+	t := &a.tags[i]
+	a.linkOwnedLocked(st, t.before, t.after)
+}
+
+// linkOwnedLocked makes two members of a queue neighbours; none stands for an end of it.
+func (a *Allocator) linkOwnedLocked(st *stream, before, after uint32) {
+	if before == none {
+		st.owned.oldest = after
+	} else {
+		a.tags[before].after = after
+	}
+	if after == none {
+		st.owned.newest = before
+	} else {
+		a.tags[after].before = before
+	}
+}
+
+// takeSharedLocked makes free chunk i a block of stream s: free -> live. What is split off stays what the chunk was, queue included.
+func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) Block {
+	was := a.tags[i]
+	home := a.homeLocked(was.stream)
+	home.remove(i)
+	have := a.chunks.records[i].bytes
+	if !a.split.splits(have, rounded) {
+		rounded = have
+	}
+	if was.stream == clean {
+		a.cleanBytes -= rounded
+	} else {
+		a.streams[was.stream].freeBytes -= rounded
+		a.removeOwnedLocked(&a.streams[was.stream], i)
+	}
+	if have > rounded {
+		rest := a.chunks.splitOff(i, rounded)
+		home.insert(rest)
+		a.tags[rest] = was
+		if was.stream != clean {
+			a.linkOwnedLocked(&a.streams[was.stream], was.before, rest)
+			a.linkOwnedLocked(&a.streams[was.stream], rest, was.after)
+		}
+	}
+	a.tags[i] = tag{stream: s}
+	a.streams[s].refs++
+	return a.handOutLocked(i, bytes)
+}
+
+// freeSharedLocked ends the block at a position of the index: live -> free, or held if other streams use it.
+func (a *Allocator) freeSharedLocked(at int) {
+	i := a.index.slots[at].chunk
+	a.index.remove(at)
+	c, t := &a.chunks.records[i], &a.tags[i]
+	a.stats.freed(c.bytes, c.requested)
+	bytes, s, first := c.bytes, t.stream, t.uses
+	st := &a.streams[s]
+	if first == none {
+		c.requested = 0
+		st.refs--
+		a.ownLocked(i, s, st.nextMark())
+	} else {
+		c.requested = heldMark
+		t.mark = st.nextMark()
+		for u := first; u != none; u = a.uses[u].next {
+			a.awaitLocked(u)
+		}
+		for u := first; u != none; u = a.uses[u].next {
+			a.countFreedLocked(a.uses[u].stream, bytes)
+		}
+	}
+	a.countFreedLocked(s, bytes)
+}
+
+// countFreedLocked marks the stream if much was freed since it was last marked. Should that fail, the next mark does for both.
+func (a *Allocator) countFreedLocked(s Stream, bytes uint64) {
+	st := &a.streams[s]
+	if st.sinceMark += bytes; st.sinceMark >= markEveryBytes && st.state == open {
+		_ = a.markLocked(s)
+	}
+}
+
+// awaitLocked begins the wait of a held chunk for one of its uses.
+func (a *Allocator) awaitLocked(u uint32) {
+	n := &a.uses[u]
+	st := &a.streams[n.stream]
+	n.mark = st.nextMark()
+	n.before, n.after = st.awaited.newest, none
+	st.awaited.newest = u
+	if n.before == none {
+		st.awaited.oldest = u
+	} else {
+		a.uses[n.before].after = u
+	}
+}
+
+// dropUseLocked ends the wait for a use.
+func (a *Allocator) dropUseLocked(u uint32) {
+	n := a.uses[u]
+	st := &a.streams[n.stream]
+	if n.before == none {
+		st.awaited.oldest = n.after
+	} else {
+		a.uses[n.before].after = n.after
+	}
+	if n.after == none {
+		st.awaited.newest = n.before
+	} else {
+		a.uses[n.after].before = n.before
+	}
+	for link := &a.tags[n.chunk].uses; ; link = &a.uses[*link].next {
+		if *link == u {
+			*link = n.next
+			break
+		}
+	}
+	st.refs--
+	a.uses[u] = use{next: a.uses[none].next}
+	a.uses[none].next = u
+}
+
+// addUseLocked notes that a stream uses live chunk i, unless it is known.
+func (a *Allocator) addUseLocked(i uint32, s Stream) {
+	t := &a.tags[i]
+	if t.stream == s {
+		return
+	}
+	for u := t.uses; u != none; u = a.uses[u].next {
+		if a.uses[u].stream == s {
+			return
+		}
+	}
+	u := a.uses[none].next // the list of unused records
+	if u == none {
+		u = uint32(len(a.uses))
+		a.uses = append(a.uses, use{})
+	} else {
+		a.uses[none].next = a.uses[u].next
+	}
+	a.uses[u] = use{chunk: i, stream: s, next: t.uses}
+	t.uses = u
+	a.streams[s].refs++
+}
+
+// RecordStream says that work of a stream, other than the one that the block was allocated on, uses the block. Once it is freed, nobody gets
+// its memory before that work is done.
+func (a *Allocator) RecordStream(addr uint64, s Stream) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr == 0 && !a.closed {
+		return a.checkStreamLocked(s)
+	}
+	_, err := a.recordLocked(addr, s)
+	return err
+}
+
+// FreeOn is RecordStream and Free in one: the last work that uses the block is queued in stream s.
+func (a *Allocator) FreeOn(addr uint64, s Stream) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr == 0 && !a.closed {
+		return a.checkStreamLocked(s)
+	}
+	at, err := a.recordLocked(addr, s)
+	if err != nil {
+		return err
+	}
+	a.freeLocked(at)
+	return nil
+}
+
+// recordLocked gives the block's position in the index too.
+func (a *Allocator) recordLocked(addr uint64, s Stream) (at int, err error) {
+	if at, err = a.findLocked(addr); err != nil || s == a.only {
+		return at, err
+	}
+	if err := a.admitLocked(s); err != nil {
+		return 0, err
+	}
+	a.addUseLocked(a.index.slots[at].chunk, s)
+	return at, nil
+}

@@ -1,0 +1,226 @@
+package bfc
+
+import (
+	"errors"
+	"math"
+
+	"gpuconf/gocore/status"
+)
+
+// Stream is the number of a stream, small: NewStream gives it. Stream 0 is always there.
+type Stream uint32
+
+const (
+	noStream    Stream = math.MaxUint32
+	clean       Stream = noStream - 1 // in a tag: nobody's work touches the memory
+	mostStreams        = 1 << 16
+)
+
+type streamState uint8
+
+const (
+	open  streamState = iota
+	ended             // no more work is queued in it; what is queued may still run
+)
+
+// stream is what the allocator knows of one. But for state, marks and queued it means something in shared mode only.
+type stream struct {
+	state  streamState
+	marks  uint64 // number of the last mark that was tried
+	queued uint64 // number of the last one that was queued
+	passed uint64 // number of the last one that the device is known to have come to
+
+	bins      *bins    // its free chunks; nil before its first allocation
+	freeBytes uint64   // theirs
+	owned     queue    // the same chunks, by mark
+	awaited   queue    // uses of held chunks, by mark
+	refs      uint64   // live and held chunks allocated on it, and uses of it
+	follows   []uint64 // by other stream: the mark that this stream's later work waits for, or beyond
+	refuses   bool     // within one search: waiting for it has failed
+
+	sinceMark uint64 // bytes freed since the last mark was tried
+}
+
+// queue is a list, first in first out, that names its members by number.
+type queue struct{ oldest, newest uint32 }
+
+// nextMark is the mark that covers what is freed now.
+func (st *stream) nextMark() uint64 {
+	if st.state == open {
+		return st.marks + 1
+	}
+	return st.marks // EndStream queued it
+}
+
+// NewStream gives the number of another stream: of one that has ended and whose work is all done, if there is any.
+func (a *Allocator) NewStream() (Stream, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return 0, a.errClosed()
+	}
+	if a.timeline == nil {
+		return 0, status.Errorf(status.Unimplemented, "allocator %s knows one stream only: it has no timeline", a.name)
+	}
+	for s := range a.streams {
+		if a.drainedLocked(Stream(s)) {
+			a.streams[s].state = open
+			return Stream(s), nil
+		}
+	}
+	if len(a.streams) == mostStreams {
+		return 0, status.Errorf(status.ResourceExhausted, "allocator %s has %d streams already; end some", a.name, mostStreams)
+	}
+	a.streams = append(a.streams, stream{})
+	return Stream(len(a.streams) - 1), nil
+}
+
+// drainedLocked reports whether a stream has ended and no trace of it is left.
+func (a *Allocator) drainedLocked(s Stream) bool {
+	if a.streams[s].state != ended || a.only == s {
+		return false
+	}
+	a.reapLocked(s)
+	st := &a.streams[s]
+	return st.refs == 0 && st.owned.oldest == none && st.awaited.oldest == none && a.timeline.Passed(s) >= st.queued
+}
+
+// EndStream says that no more work comes to a stream, before the stream itself is destroyed. Blocks that were allocated on it stay;
+// memory that was freed on it is for the others once its work is done. If it fails, nothing has changed.
+func (a *Allocator) EndStream(s Stream) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return a.errClosed()
+	}
+	if err := a.checkStreamLocked(s); err != nil {
+		return err
+	}
+	if s == 0 {
+		return status.Errorf(status.InvalidArgument, "allocator %s: stream 0 never ends", a.name)
+	}
+	if err := a.markLocked(s); err != nil { // the last chance to queue one
+		return err
+	}
+	a.streams[s].state = ended
+	return nil
+}
+
+func (a *Allocator) checkStreamLocked(s Stream) error {
+	if int(s) >= len(a.streams) || a.streams[s].state != open {
+		return status.Errorf(status.InvalidArgument, "allocator %s: %d is no stream of it, or has ended", a.name, s)
+	}
+	return nil
+}
+
+// unmapShared ends the tables of the shared mode.
+func (a *Allocator) unmapShared() (err error) {
+	err = unmapTable(a.tags)
+	if a.cleanBins != nil {
+		err = errors.Join(err, a.cleanBins.unmapBeside())
+	}
+	for _, st := range a.streams {
+		if st.bins != nil && st.bins != &a.bins {
+			err = errors.Join(err, st.bins.unmapBeside())
+		}
+	}
+	a.tags, a.cleanBins, a.uses, a.streams, a.shared, a.only = nil, nil, nil, nil, false, noStream
+	return err
+}
+
+// admitLocked prepares for work on a stream that is not the only one so far. The second one makes the mode shared.
+func (a *Allocator) admitLocked(s Stream) (err error) {
+	if err := a.checkStreamLocked(s); err != nil {
+		return err
+	}
+	if !a.shared {
+		if a.only == noStream {
+			a.only = s
+			return nil
+		}
+		if err := a.shareLocked(); err != nil {
+			return err
+		}
+	}
+	if st := &a.streams[s]; st.bins == nil {
+		st.bins, err = a.bins.beside()
+	}
+	return err
+}
+
+// shareLocked begins the shared mode, once and for all: everything so far belongs to the only stream that there was.
+func (a *Allocator) shareLocked() (err error) {
+	cleanBins, err := a.bins.beside()
+	if err != nil {
+		return err
+	}
+	if a.tags, err = mapTable[tag](len(a.chunks.records)); err != nil {
+		_ = cleanBins.unmapBeside() // of a mapping just made: it cannot fail
+		return err
+	}
+	s, st := a.only, &a.streams[a.only]
+	a.cleanBins, a.only, a.shared = cleanBins, noStream, true
+	a.uses = append(a.uses, use{}) // none
+	st.bins = &a.bins
+	for _, r := range a.regions {
+		for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+			a.tags[i] = tag{stream: s}
+			if c := &a.chunks.records[i]; c.free() {
+				a.tags[i].mark = st.nextMark()
+				a.appendOwnedLocked(st, i)
+				st.freeBytes += c.bytes
+			} else {
+				st.refs++
+			}
+		}
+	}
+	return nil
+}
+
+// markLocked queues a mark. Its number is used up even if that fails, since the device may have got the call.
+func (a *Allocator) markLocked(s Stream) error {
+	st := &a.streams[s]
+	st.marks++
+	st.sinceMark = 0
+	if err := a.timeline.Mark(s, st.marks); err != nil {
+		return status.Errorf(status.Unknown, "allocator %s: no mark could be queued in stream %d: %w", a.name, s, err)
+	}
+	st.queued = st.marks
+	return nil
+}
+
+// needsMarkLocked reports whether some memory waits for a mark of the stream that is not queued yet.
+func (a *Allocator) needsMarkLocked(st *stream) bool {
+	return st.owned.newest != none && a.tags[st.owned.newest].mark > st.queued ||
+		st.awaited.newest != none && a.uses[st.awaited.newest].mark > st.queued
+}
+
+// followLocked makes stream s wait for a mark of another stream, unless it does so already.
+func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
+	if mark <= a.followsLocked(s, other) {
+		return nil
+	}
+	st := &a.streams[other]
+	if mark > st.queued {
+		if err := a.markLocked(other); err != nil {
+			return err
+		}
+	}
+	if err := a.timeline.Follow(s, other, st.queued); err != nil {
+		return status.Errorf(status.Unknown, "allocator %s: stream %d could not be made to wait for stream %d: %w", a.name, s, other, err)
+	}
+	mine := &a.streams[s]
+	if more := int(other) + 1 - len(mine.follows); more > 0 {
+		mine.follows = append(mine.follows, make([]uint64, more)...)
+	}
+	mine.follows[other] = st.queued
+	return nil
+}
+
+// followsLocked gives the mark of another stream that all later work of stream s comes after, or 0.
+func (a *Allocator) followsLocked(s, other Stream) uint64 {
+	if follows := a.streams[s].follows; int(other) < len(follows) {
+		return follows[other]
+	}
+	return 0
+}

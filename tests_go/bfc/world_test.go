@@ -1,0 +1,301 @@
+package bfc_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/status"
+)
+
+// world is a device's streams as a test sees them, and the oracle of what may be handed out. It is the allocator's Timeline.
+//
+// Each piece of work has a number within its stream. A clock says for each stream up to which of its work something comes after. Streams
+// have one, marks keep that of their stream when they were queued, and the host has one: what it was told to be done. A block may be
+// handed out to a stream if the last work of each stream that touched any unit of it is known to come before.
+type world struct {
+	t       require.TestingT
+	a       *bfc.Allocator
+	streams map[bfc.Stream]*worldStream
+	host    clock
+	units   map[uint64]clock // by address / 256: the last work of each stream that touched it
+	live    []worldBlock
+	refuse  func() error // asked before each call of the timeline; nil: all goes well
+	asked   []string     // the calls since takeAsked
+	quiet   bool         // a call of the timeline is a failure
+}
+
+type clock map[bfc.Stream]int
+
+func (c clock) join(other clock) {
+	for s, n := range other {
+		c[s] = max(c[s], n)
+	}
+}
+
+type worldStream struct {
+	clock  clock
+	queued []queuedMark // not yet passed by the device
+	marks  map[uint64]clock
+	last   uint64 // mark tried
+	passed uint64
+	ended  bool
+}
+
+// queuedMark is a mark in a stream, or a wait for one of another stream.
+type queuedMark struct {
+	mark  uint64
+	waits bool
+	other bfc.Stream
+}
+
+type worldBlock struct {
+	bfc.Block
+	stream bfc.Stream
+	users  []bfc.Stream
+}
+
+var errRefused = errors.New("the timeline refuses")
+
+func newWorld(t require.TestingT, sub bfc.SubAllocator, opts bfc.Options) *world {
+	w := &world{t: t, streams: map[bfc.Stream]*worldStream{}, host: clock{}, units: map[uint64]clock{}}
+	w.addStream(0)
+	opts.Timeline = w
+	var err error
+	w.a, err = bfc.New(sub, opts)
+	require.NoError(t, err)
+	return w
+}
+
+func (w *world) addStream(s bfc.Stream) {
+	if old := w.streams[s]; old != nil { // a number that comes again
+		require.True(w.t, old.ended)
+		require.Equal(w.t, old.last, old.passed, "stream %d was not done", s)
+		require.LessOrEqual(w.t, old.clock[s], w.host[s], "nobody had told the host that stream %d was done", s)
+		old.ended = false
+		return
+	}
+	w.streams[s] = &worldStream{clock: clock{}, marks: map[uint64]clock{}}
+}
+
+func (w *world) newStream() bfc.Stream {
+	s, err := w.a.NewStream()
+	require.NoError(w.t, err)
+	w.addStream(s)
+	return s
+}
+
+func (w *world) call(name string) error {
+	require.False(w.t, w.quiet, "%s was called", name)
+	w.asked = append(w.asked, name)
+	if w.refuse == nil {
+		return nil
+	}
+	return w.refuse()
+}
+
+func (w *world) takeAsked() []string {
+	asked := w.asked
+	w.asked = nil
+	return asked
+}
+
+// Mark queues a mark. One that fails may have been queued all the same.
+func (w *world) Mark(s bfc.Stream, mark uint64) error {
+	st := w.streams[s]
+	require.Greater(w.t, mark, st.last, "marks count upwards")
+	require.False(w.t, st.ended, "a mark for a stream that has ended")
+	st.last = mark
+	err := w.call("mark")
+	if err == nil || mark%2 == 0 {
+		st.queued = append(st.queued, queuedMark{mark: mark})
+		st.marks[mark] = maps.Clone(st.clock)
+	}
+	return err
+}
+
+// Passed tells the host what is done.
+func (w *world) Passed(s bfc.Stream) uint64 {
+	require.False(w.t, w.quiet, "Passed was called")
+	st := w.streams[s]
+	w.host.join(st.marks[st.passed])
+	return st.passed
+}
+
+// Follow queues a wait.
+func (w *world) Follow(s, other bfc.Stream, mark uint64) error {
+	require.NotEqual(w.t, s, other)
+	require.Contains(w.t, w.streams[other].marks, mark, "a wait for a mark that was not queued")
+	if err := w.call("follow"); err != nil {
+		return err
+	}
+	st := w.streams[s]
+	require.False(w.t, st.ended)
+	st.queued = append(st.queued, queuedMark{mark: mark, waits: true, other: other})
+	st.clock.join(w.streams[other].marks[mark])
+	return nil
+}
+
+// Sync runs the device until the mark is passed.
+func (w *world) Sync(s bfc.Stream, mark uint64) error {
+	require.Contains(w.t, w.streams[s].marks, mark)
+	if err := w.call("sync"); err != nil {
+		return err
+	}
+	for w.streams[s].passed < mark {
+		w.runOne()
+	}
+	w.Passed(s)
+	return nil
+}
+
+// runOne lets the device pass one thing of the lowest stream that is not waiting.
+func (w *world) runOne() {
+	for _, s := range slices.Sorted(maps.Keys(w.streams)) {
+		if w.advance(s) {
+			return
+		}
+	}
+	require.Fail(w.t, "no stream can go on")
+}
+
+// advance lets the device pass the next thing in a stream, and tells whether it could.
+func (w *world) advance(s bfc.Stream) bool {
+	st := w.streams[s]
+	if len(st.queued) == 0 {
+		return false
+	}
+	next := st.queued[0]
+	if next.waits {
+		if w.streams[next.other].passed < next.mark {
+			return false
+		}
+	} else {
+		st.passed = next.mark
+	}
+	st.queued = st.queued[1:]
+	return true
+}
+
+// work queues work of a stream that touches a block.
+func (w *world) work(s bfc.Stream, b bfc.Block) {
+	st := w.streams[s]
+	st.clock[s]++
+	for unit := b.Addr / 256; unit < (b.Addr+b.Bytes)/256; unit++ {
+		if w.units[unit] == nil {
+			w.units[unit] = clock{}
+		}
+		w.units[unit][s] = st.clock[s]
+	}
+}
+
+// allocate judges what it gets, and queues work that uses it.
+func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
+	b, err := w.a.AllocateOn(s, bytes)
+	if err != nil {
+		require.Equal(w.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
+		return b, err
+	}
+	if bytes == 0 {
+		return b, nil
+	}
+	for _, other := range w.live {
+		require.False(w.t, other.Addr < b.Addr+b.Bytes && b.Addr < other.Addr+other.Bytes, "two blocks overlap")
+	}
+	w.judge(s, b)
+	w.live = append(w.live, worldBlock{Block: b, stream: s})
+	w.work(s, b)
+	return b, nil
+}
+
+func (w *world) judge(s bfc.Stream, b bfc.Block) {
+	mine := w.streams[s].clock
+	for unit := b.Addr / 256; unit < (b.Addr+b.Bytes)/256; unit++ {
+		for other, last := range w.units[unit] {
+			require.True(w.t, other == s || last <= mine[other] || last <= w.host[other],
+				"work %d of stream %d may still touch %#x, which stream %d got; it comes after %d, the host knows of %d",
+				last, other, unit*256, s, mine[other], w.host[other])
+		}
+	}
+}
+
+// record says that a stream uses a block, and queues work that does.
+func (w *world) record(at int, s bfc.Stream) {
+	b := &w.live[at]
+	require.NoError(w.t, w.a.RecordStream(b.Addr, s))
+	b.users = append(b.users, s)
+	w.work(s, b.Block)
+}
+
+func (w *world) free(at int) {
+	b := w.live[at]
+	w.live = slices.Delete(w.live, at, at+1)
+	require.NoError(w.t, w.a.FreeID(b.Addr, b.ID))
+}
+
+func (w *world) freeOn(at int, s bfc.Stream) {
+	b := w.live[at]
+	w.work(s, b.Block)
+	w.live = slices.Delete(w.live, at, at+1)
+	require.NoError(w.t, w.a.FreeOn(b.Addr, s))
+}
+
+func (w *world) end(s bfc.Stream) error {
+	err := w.a.EndStream(s)
+	if err == nil {
+		w.streams[s].ended = true
+	}
+	return err
+}
+
+// check compares the books, and what a failure may be due to.
+func (w *world) check() {
+	require.NoError(w.t, w.a.Check())
+	var inUse uint64
+	for _, b := range w.live {
+		inUse += b.Bytes
+	}
+	stats := w.a.Stats()
+	require.Equal(w.t, inUse, stats.BytesInUse)
+	require.Equal(w.t, uint64(len(w.live)), stats.LiveBlocks)
+	var mapped, free uint64
+	for _, r := range w.a.MemoryMap().Regions {
+		for _, c := range r.Chunks {
+			mapped += c.Bytes
+			if c.Free {
+				free += c.Bytes
+			}
+		}
+	}
+	require.Equal(w.t, stats.BytesReserved, mapped)
+	require.Equal(w.t, mapped-inUse, free)
+}
+
+// largestRun is what one stream alone could have allocated without new memory.
+func (w *world) largestRun() (largest uint64) {
+	for _, r := range w.a.MemoryMap().Regions {
+		var run uint64
+		for _, c := range r.Chunks {
+			if run += c.Bytes; !c.Free {
+				run = 0
+			}
+			largest = max(largest, run)
+		}
+	}
+	return largest
+}
+
+// mustHaveHelped judges a failure: no free memory of whatever stream would have served.
+func (w *world) mustNotHaveHelped(bytes uint64, err error) {
+	var oom *bfc.OutOfMemory
+	require.ErrorAs(w.t, err, &oom)
+	if oom.Cause == bfc.PendingStreams {
+		require.ErrorIs(w.t, err, errRefused)
+		require.GreaterOrEqual(w.t, w.largestRun(), oom.Rounded)
+		return
+	}
+	require.Less(w.t, w.largestRun(), oom.Rounded, "%v", err)
+}
