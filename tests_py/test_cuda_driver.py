@@ -1,0 +1,233 @@
+"""gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
+
+The library is that of tests_go/fakecuda: built here, found by the loader as the real one is, and strict about CUDA's rules.
+Each test runs its program in a process of its own, because a loaded driver stays.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FAKECUDA = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda"
+
+PRELUDE = """
+import ctypes, sys
+import gpuconf as tf
+MIB = 1 << 20
+driver = ctypes.CDLL("libcuda.so.1")
+driver.fakecuda_live.argtypes = [ctypes.c_char_p]
+driver.fakecuda_count.argtypes = [ctypes.c_char_p]
+driver.fakecuda_count.restype = ctypes.c_ulong
+driver.fakecuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_ulong, ctypes.c_int]
+LIVE = (b"allocations", b"host", b"handles", b"mappings", b"reservations", b"streams", b"events")
+def live():
+    return {what.decode(): driver.fakecuda_live(what) for what in LIVE if driver.fakecuda_live(what)}
+def info(device="GPU:0"):
+    return tf.config.experimental.get_memory_info(device)
+"""
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("fakecuda")
+    subprocess.run([sys.executable, FAKECUDA / "build.py", place], check=True, capture_output=True)
+    return place
+
+
+def run(folder: Path | None, program: str, **environment: str) -> str:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_"))}
+    if folder is not None:
+        clean["LD_LIBRARY_PATH"] = str(folder)
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", (PRELUDE if folder else "") + program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean | environment,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_listing_devices_makes_no_context(folder: Path) -> None:
+    out = run(
+        folder,
+        """
+gpus = tf.config.list_physical_devices("GPU")
+print(len(gpus), tf.config.experimental.get_device_details(gpus[1]), repr(tf.simulated()))
+print(driver.fakecuda_count(b"cuDevicePrimaryCtxRetain"), live())
+""",
+        FAKECUDA_GPUS="2",
+    )
+    assert "2 {'device_name': " in out
+    assert "'compute_capability': (9, 0)} ''" in out
+    assert out.endswith("0 {}\n")
+
+
+def test_memory_is_taken_used_and_given_back(folder: Path) -> None:
+    out = run(
+        folder,
+        """
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("GPU")[0],
+    [tf.config.LogicalDeviceConfiguration(memory_limit=100), tf.config.LogicalDeviceConfiguration(memory_limit=50)])
+tf.config.list_logical_devices()
+print(live())
+with tf.device("GPU:1"):
+    buffer = tf.memory.allocate(10 * MIB)
+print(buffer.device.name, info("GPU:1"), live())
+buffer.copy_from_host(b"over the driver", 5)
+print(bytes(buffer.copy_to_host()[5:20]), driver.fakecuda_depth())
+try:
+    buffer.view()
+except NotImplementedError as error:
+    print(error)
+try:
+    tf.memory.allocate(45 * MIB, "GPU:1")
+except MemoryError as error:
+    print(error)
+buffer.free()
+tf.reset()
+print(live())
+""",
+    )
+    lines = out.splitlines()
+    assert lines[0] == "{}"  # no pool memory before the first allocation
+    assert lines[1] == "/device:GPU:1 {'current': 10485760, 'peak': 10485760} {'allocations': 1}"
+    assert lines[2] == "b'over the driver' 0"
+    assert "needs a simulated GPU" in lines[3]
+    assert "by allocator GPU_1_bfc: out of memory, the limit is reached." in lines[4]
+    assert lines[-1] == "{}"
+
+
+def test_growth_maps_granules_in_place(folder: Path) -> None:
+    out = run(
+        folder,
+        """
+tf.config.experimental.set_memory_growth(tf.config.list_physical_devices("GPU")[0], True)
+a = tf.memory.allocate(MIB)
+print(tf.memory.stats().bytes_reserved // MIB, live())
+b = tf.memory.allocate(20 * MIB)
+print(tf.memory.stats().bytes_reserved // MIB, len(tf.memory.memory_map().regions))
+calls = driver.fakecuda_count(b"*")
+for _ in range(100):
+    tf.memory.allocate(MIB // 2).free()
+print(driver.fakecuda_count(b"*") - calls)
+a.free(); b.free()
+tf.reset()
+print(live())
+""",
+    )
+    assert out.splitlines() == [
+        "2 {'handles': 1, 'mappings': 1, 'reservations': 1}",
+        "22 1",
+        "0",  # a program with one stream makes no driver call for what the pool has
+        "{}",
+    ]
+
+
+def test_growth_without_virtual_memory_doubles(folder: Path) -> None:
+    out = run(
+        folder,
+        """
+tf.config.experimental.set_memory_growth(tf.config.list_physical_devices("GPU")[0], True)
+buffers = [tf.memory.allocate(2 * MIB) for _ in range(4)]
+print(tf.memory.stats().bytes_reserved // MIB, live())
+for buffer in buffers:
+    buffer.free()
+""",
+        FAKECUDA_WITHOUT="vmm",
+    )
+    assert out.splitlines() == ["14 {'allocations': 3}"]
+
+
+def test_a_full_gpu_says_so(folder: Path) -> None:
+    out = run(
+        folder,
+        """
+limit = tf.config.LogicalDeviceConfiguration(memory_limit=2000)
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("GPU")[0], [limit])
+try:
+    tf.memory.allocate(1500 * MIB)
+except MemoryError as error:
+    print(error)
+print(info(), live())
+""",
+    )
+    assert "the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2))" in out
+    assert out.endswith("{'current': 0, 'peak': 0} {}\n")
+
+
+WALK = """
+def session():
+    if not tf.config.list_physical_devices("GPU"):
+        raise RuntimeError("a driver that does not start is a machine without GPUs")
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    tf.config.experimental.set_memory_growth(gpu, True)
+    with tf.memory.allocate(5 * MIB) as buffer:
+        buffer.copy_from_host(b"abc")
+        assert bytes(buffer.copy_to_host()[:3]) == b"abc"
+failures, kinds, n = 0, set(), 0
+while True:
+    driver.fakecuda_fail(b"*", n + 1, 999)
+    fired = driver.fakecuda_fired()
+    try:
+        session()
+        tf.reset()
+    except (RuntimeError, MemoryError) as error:
+        kinds.add(type(error).__name__)
+    if driver.fakecuda_fired() == fired:
+        break
+    driver.fakecuda_clear()
+    tf.reset()
+    assert not live(), (n, live())
+    n += 1
+driver.fakecuda_clear()
+session()
+tf.reset()
+print(n > 20, sorted(kinds), live())
+"""
+
+
+def test_every_driver_call_may_fail_and_nothing_leaks(folder: Path) -> None:
+    out = run(folder, "driver.fakecuda_fired.restype = ctypes.c_ulong\n" + WALK)
+    assert out.startswith("True [")
+    assert out.endswith("{}\n")
+
+
+def test_cuda_visible_devices_is_the_drivers(folder: Path) -> None:
+    out = run(folder, "print(len(tf.config.list_physical_devices('GPU')))", FAKECUDA_GPUS="4", CUDA_VISIBLE_DEVICES="2,0")
+    assert out == "2\n"
+
+
+def test_a_driver_without_gpus_is_a_machine_without_gpus(folder: Path) -> None:
+    assert run(folder, "print(tf.config.list_physical_devices('GPU'))", CUDA_VISIBLE_DEVICES="") == "[]\n"
+
+
+def test_without_a_driver_there_are_no_gpus_and_the_log_says_why() -> None:
+    out = run(
+        None,
+        """
+import logging, sys
+logging.basicConfig(level=logging.INFO, stream=sys.stdout)
+import gpuconf
+print(gpuconf.config.list_physical_devices("GPU"))
+""",
+    )
+    assert "INFO:gpuconf:no GPUs: " in out
+    assert "libcuda.so.1" in out
+    assert out.endswith("[]\n")
+
+
+def test_a_simulation_does_not_touch_the_driver(folder: Path) -> None:
+    out = run(folder, "tf.simulate('T4'); print(tf.config.list_physical_devices('GPU'), driver.fakecuda_count(b'*'))")
+    assert out.endswith("] 0\n")
+
+
+def test_the_import_binds_all_symbols_at_once(folder: Path) -> None:
+    assert run(folder, "print(len(tf.config.list_physical_devices('GPU')))", LD_BIND_NOW="1") == "1\n"
