@@ -99,7 +99,7 @@ def _load() -> Any:
         if _loader_pid is None:
             _loader_pid = os.getpid()
         try:
-            from . import _gpuconf
+            _gpuconf = _import()
         except ImportError as error:
             if not os.path.exists(_path()):
                 _loader_pid = None
@@ -109,6 +109,24 @@ def _load() -> Any:
             raise
         _module = _gpuconf
         return _gpuconf
+
+
+def _import() -> Any:
+    """Import the extension module, which starts Go's threads, with most signals blocked: they inherit that and keep it.
+
+    A signal that Python's threads have blocked, to wait for it with sigwait or signalfd, would go to one of Go's threads
+    otherwise, and end the process. Go needs the few that stay open, for faults and for its scheduler; SIGCHLD it opens itself.
+    """
+    import signal
+
+    for_go = {signal.SIGURG, signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - for_go)  # may raise KeyboardInterrupt itself
+        from . import _gpuconf
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return _gpuconf
 
 
 def loaded() -> bool:

@@ -1,0 +1,242 @@
+"""Signals and fault handlers belong to the Python program, before and after the core is loaded."""
+
+from __future__ import annotations
+
+import pytest
+from script import run, run_well
+
+USE = """
+def use():
+    gpuconf.simulate("H100-80GB")
+    with gpuconf.memory.allocate(1000) as buffer:
+        buffer.copy_from_host(b"x")
+    gpuconf.memory.stats()
+    try:
+        gpuconf.memory.stats("GPU:7")
+    except ValueError:
+        pass
+"""
+
+
+def test_handlers_stay_as_they_were() -> None:
+    run_well(
+        """
+        import signal
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        before = {s: signal.getsignal(s) for s in signal.valid_signals()}
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        import gpuconf
+        gpuconf.simulate("T4")
+        gpuconf.memory.allocate(1000).free()
+        assert before == {s: signal.getsignal(s) for s in signal.valid_signals()}
+        assert before[signal.SIGINT] is signal.default_int_handler
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == mask
+        """
+    )
+
+
+def test_an_alarm_that_rings_all_the_time_disturbs_nothing() -> None:
+    run_well(
+        """
+        import signal, time
+        import gpuconf
+        rings = 0
+        def ring(*_):
+            global rings
+            rings += 1
+        signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)  # also while the core is loaded
+        gpuconf.simulate("H100-80GB")
+        calls, end = 0, time.monotonic() + 0.7
+        while time.monotonic() < end:
+            with gpuconf.memory.allocate(1000) as buffer:
+                buffer.copy_from_host(b"data")
+                assert buffer.copy_to_host()[:4] == b"data"
+            try:
+                gpuconf.memory.allocate(1 << 50, wait=0.001)
+            except MemoryError:
+                pass
+            calls += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert rings > 100 and calls > 100, (rings, calls)
+        assert gpuconf.memory.stats().live_blocks == 0
+        """
+    )
+
+
+def test_an_alarms_handler_may_use_gpuconf() -> None:
+    run_well(
+        """
+        import signal, time
+        import gpuconf
+        inside = 0
+        def ring(*_):
+            global inside
+            gpuconf.memory.allocate(500).free()
+            gpuconf.config.list_logical_devices()
+            inside += 1
+        gpuconf.simulate("H100-80GB")
+        gpuconf.memory.allocate(1000).free()  # an import can't be interrupted by one of the same module
+        signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        end = time.monotonic() + 0.4
+        while time.monotonic() < end:
+            gpuconf.memory.allocate(1000).free()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert inside > 20, inside
+        assert gpuconf.memory.stats().live_blocks == 0
+        """
+    )
+
+
+@pytest.mark.parametrize("when", ["sleeps", "computes", "joins a thread"])
+def test_ctrl_c_interrupts_a_program_that(when: str) -> None:
+    what = {"sleeps": "time.sleep(30)", "computes": "while True: gpuconf.memory.stats()", "joins a thread": "thread.join()"}[when]
+    run_well(
+        f"""
+        import os, signal, threading, time
+        import gpuconf
+        gpuconf.simulate("T4")
+        gpuconf.memory.allocate(1000).free()
+        thread = threading.Thread(target=time.sleep, args=(30,), daemon=True)
+        thread.start()
+        sent = []
+        def send():
+            time.sleep(0.1)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=send).start()
+        try:
+            {what}
+        except KeyboardInterrupt:
+            assert time.monotonic() - sent[0] < 1
+        else:
+            raise AssertionError("not interrupted")
+        """
+    )
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGALRM", "SIGHUP", "SIGINT"])
+def test_a_signals_default_still_ends_the_program(name: str) -> None:
+    done = run(
+        f"""
+        import os, signal, time
+        import gpuconf
+        gpuconf.simulate("T4")
+        buffer = gpuconf.memory.allocate(1000)
+        signal.signal(signal.{name}, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.{name})
+        time.sleep(10)
+        """
+    )
+    import signal
+
+    assert (done.code, done.stderr) == (-getattr(signal, name), "")
+
+
+def test_a_signal_that_is_blocked_waits_for_sigwait() -> None:
+    """The core's own threads leave it alone; else it would end the process."""
+    out = run_well(
+        """
+        import os, signal
+        import gpuconf
+        gpuconf.simulate("T4")
+        gpuconf.memory.allocate(1000).free()
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMIN + 5):
+            signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+            for _ in range(20):
+                os.kill(os.getpid(), number)
+                assert signal.sigwait({number}) == number
+        print("all came")
+        """
+    )
+    assert out == "all came\n"
+
+
+def test_a_broken_pipe_is_pythons_error() -> None:
+    run_well(
+        """
+        import os
+        import gpuconf
+        gpuconf.config.list_physical_devices()
+        read, write = os.pipe()
+        os.close(read)
+        try:
+            os.write(write, b"x")
+        except BrokenPipeError:
+            pass
+        else:
+            raise AssertionError("no error")
+        """
+    )
+
+
+def test_a_program_whose_reader_goes_away_ends_as_python_does() -> None:
+    done = run(
+        """
+        import subprocess, sys
+        program = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1)\\nwhile True: print('x' * 1000)"
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        child.stdout.read(10)
+        child.stdout.close()
+        print(child.wait(20), b"BrokenPipeError" in child.stderr.read())
+        """
+    )
+    assert done.stdout == "1 True\n"
+
+
+@pytest.mark.parametrize("order", ["before", "after", "before and after"])
+def test_faulthandler_works_when_enabled(order: str) -> None:
+    """A crash of somebody else's shows Python's traceback, and the process dies of it."""
+    enable = "import faulthandler; faulthandler.enable()"
+    done = run(
+        (enable if "before" in order else "")
+        + "\nimport gpuconf\n"
+        + USE
+        + "\nuse()\n"
+        + (enable if "after" in order else "")
+        + """
+use()
+import ctypes
+def crash():
+    ctypes.string_at(0)
+crash()
+"""
+    )
+    assert done.code == -11
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert " in crash\n" in done.stderr
+    assert "goroutine" not in done.stderr
+
+
+def test_a_crash_without_faulthandler_ends_the_process() -> None:
+    done = run("import gpuconf, ctypes\n" + USE + "use()\nctypes.string_at(0)", timeout=20)
+    assert done.code in (-11, 2, -6)
+
+
+def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
+    out = run_well(
+        """
+        import faulthandler, sys, tempfile, threading, time
+        import gpuconf
+        gpuconf.simulate("H100-80GB")
+        stop = threading.Event()
+        def work():
+            while not stop.is_set():
+                gpuconf.memory.allocate(1000).free()
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for t in threads: t.start()
+        with tempfile.TemporaryFile("w+") as log:
+            faulthandler.dump_traceback_later(0.05, file=log)
+            time.sleep(0.2)
+            for _ in range(20):
+                faulthandler.dump_traceback(file=log)
+            log.seek(0)
+            text = log.read()
+        stop.set()
+        for t in threads: t.join()
+        print("Timeout (" in text, text.count(" in work") >= 20)
+        """
+    )
+    assert out == "True True\n"
