@@ -1,0 +1,370 @@
+"""Simulated machines through Python: specs, the environment, contexts, refusals, and what they cost."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf.config import list_physical_devices
+from script import run_well
+
+GIB = 1 << 30
+
+
+def gpus() -> list[tuple[str, int]]:
+    """Each GPU's product and memory limit."""
+    details = [gpuconf.config.experimental.get_device_details(gpu)["device_name"] for gpu in list_physical_devices("GPU")]
+    limits = [gpuconf.memory.stats(gpu.name).bytes_limit for gpu in gpuconf.config.list_logical_devices("GPU")]
+    return list(zip(details, limits, strict=True))
+
+
+def names() -> list[str]:
+    return [gpuconf.config.experimental.get_device_details(gpu)["device_name"] for gpu in list_physical_devices("GPU")]
+
+
+H100, A100_40, A100_80, T4 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB", "NVIDIA A100-SXM4-80GB", "Tesla T4"
+
+SPECS = {
+    "H100-80GB": ("H100-80GB", [H100]),
+    "H100": ("H100-80GB", [H100]),
+    "h100-80gb": ("H100-80GB", [H100]),
+    "H100:80GB": ("H100-80GB", [H100]),
+    "2xH100-80GB": ("2xH100-80GB", [H100, H100]),
+    "2 x H100-80GB": ("2xH100-80GB", [H100, H100]),
+    "  2XH100  ": ("2xH100-80GB", [H100, H100]),
+    "A100-40GB,T4": ("A100-40GB,T4", [A100_40, T4]),
+    " A100-80GB , 2 x T4 ": ("A100-80GB,2xT4", [A100_80, T4, T4]),
+    "T4,T4": ("2xT4", [T4, T4]),
+    "4xT4:8GiB": ("4xT4:8GiB", [T4] * 4),
+    "T4:8192MiB": ("T4:8GiB", [T4]),
+    "T4:8GB": ("T4:8GiB", [T4]),
+    "T4:16GiB": ("T4", [T4]),
+    "1xT4": ("T4", [T4]),
+    "64xT4": ("64xT4", [T4] * 64),
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_spec_makes_its_machine(spec: str) -> None:
+    canonical, expected = SPECS[spec]
+    simulation = gpuconf.simulate(spec)
+    assert simulation.spec == gpuconf.simulated() == canonical
+    assert repr(simulation) == f"gpuconf.simulate({canonical!r})"
+    assert sorted(names()) == sorted(expected)
+    assert [gpu.name for gpu in list_physical_devices("GPU")] == [f"/physical_device:GPU:{i}" for i in range(len(expected))]
+
+
+def test_memory_is_what_the_spec_says() -> None:
+    gpuconf.simulate("2xH100-80GB")
+    assert gpus() == [(H100, 84011909120)] * 2
+    gpuconf.simulate("T4:8GiB")
+    [(_, limit)] = gpus()
+    assert limit == 8 * GIB - (1050 << 20)  # what a GPU of this kind keeps for itself
+
+
+BAD_SPECS = {
+    "": "spec names no GPU",
+    "   ": "spec names no GPU",
+    ",": "an entry is empty",
+    "T4,": "an entry is empty",
+    "3xFoo": 'unknown GPU model "Foo"; known models: B200-180GB, H200-141GB, H100-80GB',
+    "A100": "A100 comes in several sizes; say A100-80GB or A100-40GB",
+    "0xT4": "is not 1 to 64",
+    "65xT4": "is not 1 to 64",
+    "33xT4,32xH100": "more than 64 GPUs",
+    "99999999999999999999xT4": "is not 1 to 64",
+    "-1xT4": "unknown GPU model",
+    "2x": "",
+    "T4:": "is not a whole number with a unit",
+    "T4:8": "is not a whole number with a unit",
+    "T4:8.5GiB": "is not a whole number with a unit",
+    "T4:-8GiB": "is not a whole number with a unit",
+    "T4:0GiB": "is none",
+    "T4:100B": "not a multiple of 256",
+    "T4:17TiB": "more than 16TiB",
+    "T4:99999999999999999999GiB": "more than 16TiB",
+    "T4:8GiB:8GiB": "is not a whole number",
+    "T4\0": "NUL",
+    "T4\udcff": "lone surrogate",
+    "ünïcode": "unknown GPU model",
+}
+
+
+@pytest.mark.parametrize("spec", BAD_SPECS, ids=ascii)
+def test_a_bad_spec_is_refused_and_changes_nothing(spec: str) -> None:
+    gpuconf.simulate("T4")
+    gpu = list_physical_devices("GPU")[0]
+    gpuconf.config.experimental.set_memory_growth(gpu, True)
+    gpuconf.memory.allocate(1000).free()
+    with pytest.raises(gpuconf.errors.InvalidArgumentError) as caught:
+        gpuconf.simulate(spec)
+    assert BAD_SPECS[spec] in str(caught.value)
+    assert gpuconf.simulated() == "T4"
+    assert gpuconf.config.experimental.get_memory_growth(gpu) is True
+    assert gpuconf.memory.stats().num_allocs == 1
+
+
+@pytest.mark.parametrize("spec", [5, b"T4", ["T4"], True, 1.5], ids=repr)
+def test_a_spec_of_another_type_is_refused(spec: Any) -> None:
+    with pytest.raises(TypeError, match="spec must be a string, but got"):
+        gpuconf.simulate(spec)
+
+
+# The environment
+
+
+def test_the_environment_chooses_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCONF_SIMULATE", "A100-40GB,T4")
+    assert names() == [A100_40, T4]
+    with gpuconf.simulate("T4") as simulation:
+        assert names() == [T4]
+        assert simulation.spec == "T4"
+    assert names() == [A100_40, T4]
+    gpuconf.simulate("H100")
+    gpuconf.simulate(None)
+    assert gpuconf.simulated() == "A100-40GB,T4"
+
+
+def test_the_environment_is_read_when_devices_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
+    assert names() == [T4]
+    monkeypatch.setenv("GPUCONF_SIMULATE", "2xT4")
+    assert names() == [T4]
+    gpuconf.reset()
+    assert names() == [T4, T4]
+    monkeypatch.delenv("GPUCONF_SIMULATE")
+    gpuconf.reset()
+    assert T4 not in names()
+
+
+def test_the_environment_of_the_processs_start_counts_too() -> None:
+    out = run_well(
+        "import gpuconf; print(gpuconf.simulated(), len(gpuconf.config.list_physical_devices('GPU')))",
+        env={"GPUCONF_SIMULATE": "3xT4"},
+    )
+    assert out == "3xT4 3\n"
+
+
+@pytest.mark.parametrize("spec", ["Foo", "2x", ",", "T4:5"])
+def test_a_bad_environment_is_told_until_it_is_mended(monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    monkeypatch.setenv("GPUCONF_SIMULATE", spec)
+    for call in (list_physical_devices, gpuconf.config.list_logical_devices, lambda: gpuconf.memory.allocate(1)):
+        with pytest.raises(ValueError, match="cannot simulate"):
+            call()
+    monkeypatch.setenv("GPUCONF_SIMULATE", "T4")
+    assert names() == [T4]
+
+
+def test_an_empty_environment_simulates_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCONF_SIMULATE", "")
+    assert gpuconf.simulated() == ""
+
+
+VISIBLE = {
+    "": [],
+    "-1": [],
+    "0": [H100],
+    "1": [A100_80],
+    "2,0": [T4, H100],
+    "2,1,0": [T4, A100_80, H100],
+    "0,-1,1": [H100],
+    "0,0": [],
+    "9": [],
+    "0,9,1": [H100],
+    "GPU-": [],  # the beginning of three UUIDs
+    "MIG-1": [],
+    "all": [],
+}
+
+
+@pytest.mark.parametrize("value", VISIBLE)
+def test_cuda_visible_devices_filters_and_renumbers_simulated_gpus(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    gpuconf.simulate("H100,A100-80GB,T4")
+    assert names() == VISIBLE[value]
+    assert [gpu.name for gpu in list_physical_devices("GPU")] == [f"/physical_device:GPU:{i}" for i in range(len(VISIBLE[value]))]
+    assert len(gpuconf.config.list_logical_devices("GPU")) == len(VISIBLE[value])
+    if VISIBLE[value]:
+        with gpuconf.memory.allocate(1000, "GPU:0") as buffer:
+            assert buffer.device.name == "/device:GPU:0"
+
+
+def test_the_beginning_of_a_uuid_finds_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-")
+    gpuconf.simulate("T4")
+    assert names() == [T4]
+
+
+def test_cuda_device_order_orders_simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpuconf.simulate("T4,H100")
+    assert names() == [H100, T4]
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    gpuconf.reset()
+    assert names() == [T4, H100]
+
+
+def test_what_is_ignored_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,0")
+    gpuconf.simulate("2xT4")
+    with caplog.at_level(logging.WARNING, "gpuconf"):
+        assert names() == []
+    assert 'CUDA_VISIBLE_DEVICES="0,0"' in caplog.text
+    assert "name the same GPU" in caplog.text
+
+
+# Contexts
+
+
+def test_a_context_ends_with_the_machine_before() -> None:
+    gpuconf.simulate("H100")
+    with gpuconf.simulate("2xT4") as outer:
+        assert names() == [T4, T4]
+        with gpuconf.simulate("A100-40GB"):
+            assert names() == [A100_40]
+            with gpuconf.simulate(None):
+                assert gpuconf.simulated() == ""
+            assert names() == [A100_40]
+        assert names() == [T4, T4]
+        assert outer.spec == "2xT4"
+    assert names() == [H100]
+
+
+def test_a_context_ends_also_on_error() -> None:
+    def fail() -> None:
+        gpuconf.memory.allocate(1000).free()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), gpuconf.simulate("T4"):
+        fail()
+    assert gpuconf.simulated() == ""
+
+
+def test_an_error_with_live_memory_is_the_one_to_see() -> None:
+    """The simulation goes on then, since the memory is in use."""
+    held: list[gpuconf.memory.Buffer] = []
+
+    def fail() -> None:
+        held.append(gpuconf.memory.allocate(1000))
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), gpuconf.simulate("T4"):
+        fail()
+    assert gpuconf.simulated() == "T4"
+    held[0].copy_from_host(b"usable")
+    held[0].free()
+
+
+def test_a_context_that_ends_with_live_memory_says_so() -> None:
+    held: list[gpuconf.memory.Buffer] = []
+    with pytest.raises(RuntimeError, match="simulate is refused while device memory is in use"), gpuconf.simulate("T4"):
+        held.append(gpuconf.memory.allocate(1000))
+    assert gpuconf.simulated() == "T4"
+    held[0].free()
+
+
+def test_every_change_forgets_the_configuration() -> None:
+    for change in (gpuconf.reset, lambda: gpuconf.simulate("2xT4"), lambda: gpuconf.simulate(None)):
+        gpuconf.simulate("T4")
+        gpu = list_physical_devices("GPU")[0]
+        gpuconf.config.experimental.set_memory_growth(gpu, True)
+        gpuconf.config.set_soft_device_placement(False)
+        gpuconf.memory.allocate(1000).free()
+        change()
+        gpuconf.simulate("T4")
+        assert gpuconf.config.experimental.get_memory_growth(gpu) in (None, False)
+        gpuconf.config.set_visible_devices([], "GPU")
+        assert gpuconf.config.list_logical_devices("GPU") == []
+
+
+@pytest.mark.parametrize("change", [gpuconf.reset, lambda: gpuconf.simulate("2xT4"), lambda: gpuconf.simulate(None)])
+def test_a_change_is_refused_while_memory_is_in_use(change: Any) -> None:
+    gpuconf.simulate("T4")
+    with gpuconf.memory.allocate(1000) as buffer:
+        buffer.copy_from_host(b"mine")
+        with pytest.raises(
+            RuntimeError, match=r"is refused while device memory is in use; free it first:\n  <gpuconf.Buffer of 1000"
+        ):
+            change()
+        assert buffer.copy_to_host()[:4] == b"mine"
+        assert gpuconf.simulated() == "T4"
+    change()
+
+
+def test_a_reset_keeps_the_choice_of_the_machine() -> None:
+    gpuconf.simulate("T4")
+    gpuconf.reset()
+    gpuconf.reset()
+    assert names() == [T4]
+
+
+def test_a_reset_before_anything_does_nothing() -> None:
+    out = run_well(
+        """
+        import sys
+        import gpuconf
+        gpuconf.reset()
+        print("gpuconf._gpuconf" in sys.modules)
+        """
+    )
+    assert out == "False\n"
+
+
+# Cost
+
+
+def test_memory_costs_only_what_is_written() -> None:
+    out = run_well(
+        """
+        import gpuconf
+        def resident():
+            with open("/proc/self/status") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+        gpuconf.simulate("H100-80GB")
+        gpuconf.memory.allocate(1).free()
+        before = resident()
+        buffer = gpuconf.memory.allocate(70 << 30)
+        view = buffer.view()
+        assert view.nbytes == 70 << 30
+        view[0] = view[-1] = view[35 << 30] = 7
+        assert (view[0], view[1], view[-1], view[-2], view[35 << 30]) == (7, 0, 7, 0, 7)
+        assert buffer.copy_to_host(offset=(70 << 30) - 3) == b"\\0\\0\\7"
+        used = resident() - before
+        del view
+        buffer.free()
+        gpuconf.reset()
+        print(used)
+        """
+    )
+    assert int(out) < 20_000  # KiB
+
+
+def test_a_reset_gives_written_memory_back() -> None:
+    out = run_well(
+        """
+        import gpuconf
+        def resident():
+            with open("/proc/self/status") as status:
+                return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+        gpuconf.simulate("T4")
+        gpuconf.memory.allocate(1).free()
+        before = resident()
+        for _ in range(5):
+            with gpuconf.memory.allocate(50 << 20) as buffer:
+                buffer.view()[:] = bytes(50 << 20)
+            gpuconf.reset()
+        print(resident() - before)
+        """
+    )
+    assert int(out) < 60_000  # KiB; without it 250 MiB
+
+
+def test_addresses_are_the_same_in_every_process() -> None:
+    program = """
+    import gpuconf
+    gpuconf.simulate("2xT4")
+    a, b = gpuconf.memory.allocate(1000), gpuconf.memory.allocate(1000, "GPU:1")
+    print(hex(a.ptr), hex(b.ptr))
+    """
+    assert run_well(program) == run_well(program)
