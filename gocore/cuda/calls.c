@@ -23,11 +23,12 @@
 
 /* A visit to another context. */
 struct visit {
-	CUcontext caller;
+	CUcontext caller, context;
 	int pushed;
 };
 
 static CUresult enter(CUcontext context, struct visit *visit) {
+	visit->context = context;
 	visit->pushed = 0;
 	CUresult result = cuda.cuCtxGetCurrent(&visit->caller);
 	if (result != 0 || visit->caller == context)
@@ -38,12 +39,17 @@ static CUresult enter(CUcontext context, struct visit *visit) {
 }
 
 /*
- * A driver in trouble may refuse to pop; setting the caller's context is another way to the same end. If that fails too
- * nothing is left to try, and the result stays the call's own: whoever made it must know whether it was done.
+ * Any function may answer with the failure of work that was queued before, and have done what it was asked all the same; so after a
+ * failure it is the current context that tells whether to try again. Setting the caller's context is the last way back. If that fails
+ * too, the result stays the call's own: whoever made it must know whether it was done.
  */
 static void leave(const struct visit *visit) {
-	CUcontext popped;
-	if (visit->pushed && cuda.cuCtxPopCurrent(&popped) != 0)
+	CUcontext now;
+	for (int tries = visit->pushed ? 2 : 0; tries > 0; tries--) {
+		if (cuda.cuCtxPopCurrent(&now) == 0 || (cuda.cuCtxGetCurrent(&now) == 0 && now != visit->context))
+			return;
+	}
+	if (visit->pushed)
 		(void)cuda.cuCtxSetCurrent(visit->caller);
 }
 

@@ -46,11 +46,7 @@ static struct context *make_context(int gpu) {
 void end_context(struct context *context) {
 	context->alive = 0;
 	end_streams(context);
-	int others = 0;
-	for (struct context *other = fake.contexts; other != NULL; other = other->next)
-		others += other->alive && other->gpu == context->gpu;
-	if (others == 0)
-		end_memory(context->gpu);
+	end_memory(context);
 }
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
@@ -145,7 +141,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	if (stack.depth == 0)
 		return INVALID_CONTEXT;
 	*out = stack.at[--stack.depth];
-	return SUCCESS;
+	return called("cuCtxPopCurrent, when done", 1); /* as when work that was queued before has failed */
 }
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {

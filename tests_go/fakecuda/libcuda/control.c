@@ -169,7 +169,6 @@ EXPORT void fakecuda_restart(void) {
 			end_context(context);
 	end_virtual();
 	for (int i = 0; i < fake.gpus; i++) {
-		end_memory(i);
 		fake.gpu[i].retains = 0;
 		fake.gpu[i].primary = NULL;
 	}

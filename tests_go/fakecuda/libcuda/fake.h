@@ -65,7 +65,7 @@ struct range {
 
 struct allocation {
 	struct range range;
-	int gpu;
+	struct context *context; /* which it ends with */
 	struct allocation *next;
 };
 
@@ -126,7 +126,7 @@ CUresult start(void);
 int device_uuid_text(int physical, char *text);
 
 /* memory.c */
-void end_memory(int gpu);
+void end_memory(struct context *context);
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may touch, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int count_list(const struct allocation *list);

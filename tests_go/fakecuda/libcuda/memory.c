@@ -38,7 +38,7 @@ static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	uint64_t alignment = bytes >= GRANULE ? GRANULE : 512;
 	*addr = fake.gpu[gpu].arena;
 	for (; *at != NULL; at = &(*at)->next) {
-		if ((*at)->gpu != gpu)
+		if ((*at)->context->gpu != gpu)
 			continue;
 		if ((*at)->range.addr >= *addr + bytes)
 			break;
@@ -62,7 +62,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{addr, bytes}, context->gpu, *at};
+			*new = (struct allocation){{addr, bytes}, context, *at};
 			*at = new;
 			gpu->used += charge(bytes);
 			*out = addr;
@@ -82,7 +82,7 @@ static void drop_device(struct allocation **at) {
 	uint64_t from = ((*at)->range.addr + 4095) / 4096 * 4096, to = ((*at)->range.addr + (*at)->range.bytes) / 4096 * 4096;
 	if (to > from)
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
-	fake.gpu[(*at)->gpu].used -= charge((*at)->range.bytes);
+	fake.gpu[(*at)->context->gpu].used -= charge((*at)->range.bytes);
 	drop(at);
 }
 
@@ -92,14 +92,14 @@ static void drop_host(struct allocation **at) {
 	drop(at);
 }
 
-void end_memory(int gpu) {
+void end_memory(struct context *context) {
 	for (struct allocation **at = &fake.allocations; *at != NULL;)
-		if ((*at)->gpu == gpu)
+		if ((*at)->context == context)
 			drop_device(at);
 		else
 			at = &(*at)->next;
 	for (struct allocation **at = &fake.hosts; *at != NULL;)
-		if ((*at)->gpu == gpu)
+		if ((*at)->context == context)
 			drop_host(at);
 		else
 			at = &(*at)->next;
@@ -146,7 +146,7 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context->gpu, fake.hosts};
+			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context, fake.hosts};
 			fake.hosts = new;
 		}
 	}

@@ -1,0 +1,171 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/cuda"
+	"gpuconf/gocore/gpu"
+)
+
+const mib = 1 << 20
+
+// session uses a driver and gives back in reverse what it took.
+type session struct {
+	gpu.Driver
+	undo []func() error
+}
+
+func (s *session) later(undo func() error) { s.undo = append(s.undo, undo) }
+
+// end gives everything back; an error of the use comes first.
+func (s *session) end(err *error) {
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		*err = errors.Join(*err, s.undo[i]())
+	}
+}
+
+// useEverything opens a driver and makes every call of it that a program makes who makes no mistake. It stops at the first failure.
+func useEverything() (err error) {
+	driver, err := cuda.Open()
+	if err != nil {
+		return err
+	}
+	s := &session{Driver: driver}
+	s.later(driver.Close)
+	defer s.end(&err)
+	if err := s.ContextRetain(0); err != nil {
+		return err
+	}
+	s.later(func() error { return s.ContextRelease(0) })
+	for _, part := range []func() error{s.useMemory, s.useVirtualMemory, s.useStreams} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) useMemory() (err error) {
+	if _, _, err := s.MemGetInfo(0); err != nil {
+		return err
+	}
+	addr, err := s.MemAlloc(0, mib)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	data := make([]byte, 16)
+	if err := s.MemsetD8(0, addr, 7, mib); err != nil {
+		return err
+	}
+	if err := s.MemcpyHtoD(0, addr, []byte("gpuconf")); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoD(0, addr+1024, addr, 16); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoH(0, data, addr+1024); err != nil {
+		return err
+	}
+	return expect(data, "gpuconf\x07\x07\x07\x07\x07\x07\x07\x07\x07")
+}
+
+func expect(data []byte, want string) error {
+	if !bytes.Equal(data, []byte(want)) {
+		return fmt.Errorf("read %q, want %q", data, want)
+	}
+	return nil
+}
+
+func (s *session) useVirtualMemory() error {
+	granule, _, err := s.MemGetAllocationGranularity(0)
+	if err != nil {
+		return err
+	}
+	addr, err := s.MemAddressReserve(4*granule, 0)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemAddressFree(addr, 4*granule) })
+	for i := range uint64(2) {
+		handle, err := s.MemCreate(0, granule)
+		if err != nil {
+			return err
+		}
+		s.later(func() error { return s.MemRelease(handle) })
+		if err := s.MemMap(addr+i*granule, granule, handle); err != nil {
+			return err
+		}
+		s.later(func() error { return s.MemUnmap(addr+i*granule, granule) })
+	}
+	if err := s.MemSetAccess(0, addr, 2*granule); err != nil {
+		return err
+	}
+	return s.MemsetD8(0, addr+granule/2, 1, granule)
+}
+
+func (s *session) useStreams() error {
+	stream, err := s.StreamCreate(0, gpu.StreamNonBlocking, -1)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.StreamDestroy(0, stream) })
+	event, err := s.EventCreate(0)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.EventDestroy(0, event) })
+	host, err := s.MemHostAlloc(0, 4096)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFreeHost(0, host.Addr) })
+	addr, err := s.MemAlloc(0, 4096)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	s.later(func() error { return s.StreamSynchronize(0, stream) })
+
+	copy(host.Bytes, "queued")
+	for _, call := range []func() error{
+		func() error { _, err := s.StreamGetID(0, stream); return err },
+		func() error { _, err := s.StreamGetPriority(0, stream); return err },
+		func() error { return s.MemsetD8Async(0, addr, 9, 64, stream) },
+		func() error { return s.MemcpyHtoDAsync(0, addr, host.Addr, 6, stream) },
+		func() error { return s.MemcpyDtoDAsync(0, addr+64, addr, 64, stream) },
+		func() error { return s.StreamWriteValue64(0, stream, host.Addr+1024, 5) },
+		func() error { return s.StreamWaitValue64(0, gpu.StreamPerThread, host.Addr+1024, 5) },
+		func() error { return s.EventRecord(0, event, stream) },
+		func() error { return s.StreamWaitEvent(0, gpu.StreamNull, event) },
+		func() error { return s.MemcpyDtoHAsync(0, host.Addr+2048, addr+64, 64, stream) },
+		func() error { return s.EventSynchronize(0, event) },
+		func() error { return s.StreamSynchronize(0, stream) },
+		func() error { return s.StreamSynchronize(0, gpu.StreamPerThread) },
+		func() error { return s.mustBeDone(stream, event) },
+	} {
+		if err := call(); err != nil {
+			return err
+		}
+	}
+	return expect(host.Bytes[2048:2056], "queued\x09\x09")
+}
+
+func (s *session) mustBeDone(stream gpu.Stream, event gpu.Event) error {
+	streamDone, err := s.StreamQuery(0, stream)
+	if err != nil {
+		return err
+	}
+	eventDone, err := s.EventQuery(0, event)
+	if err != nil {
+		return err
+	}
+	if !streamDone || !eventDone {
+		return fmt.Errorf("stream done %t, event done %t, after waiting for both", streamDone, eventDone)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/tests_go/fakecuda"
+)
+
+// inForeignContext gives this thread a current context that is none of the driver's, on top of another one, until the test
+// ends, and gives what checks that all is as it was.
+func inForeignContext(t *testing.T) (unchanged func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	below, err := fake.Create(0)
+	require.NoError(t, err)
+	foreign, err := fake.Create(0)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, fake.Destroy(foreign))
+		require.NoError(t, fake.Destroy(below))
+		require.Zero(t, fake.Depth())
+		runtime.UnlockOSThread()
+	})
+	return func() {
+		t.Helper()
+		require.Equal(t, foreign, fake.Current(), "the thread's current context is another one")
+		require.Equal(t, 2, fake.Depth(), "the thread's stack of contexts has changed")
+	}
+}
+
+// functions are the names in the table of the binding, less those that are called while the library is loaded.
+func functions(t *testing.T) map[string]bool {
+	t.Helper()
+	table, err := os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "..", "gocore", "cuda", "symbols.h"))
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, match := range regexp.MustCompile(`X\((cu\w+), "`).FindAllSubmatch(table, -1) {
+		names[string(match[1])] = true
+	}
+	delete(names, "cuDriverGetVersion")
+	require.Greater(t, len(names), 45)
+	return names
+}
+
+// TestEveryCallFailsOnce walks through a session and makes one call into the library fail after the other.
+func TestEveryCallFailsOnce(t *testing.T) {
+	configure(t, nil)
+	open(t) // lets the foreign contexts be made
+	unchanged := inForeignContext(t)
+	left := functions(t)
+	for nth := 0; ; nth++ {
+		before := fake.Fired()
+		fake.Fail("*", nth, int(gpu.ErrorUnknown))
+		err := useEverything()
+		fake.Clear()
+		unchanged()
+		require.Empty(t, fake.Live(), "call %d, %s", nth, fake.FiredName())
+		if fake.Fired() == before {
+			require.NoError(t, err)
+			break
+		}
+		switch name := fake.FiredName(); name {
+		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done": // there is another way back
+			require.NoError(t, err)
+		case "cuDeviceGetAttribute": // an attribute that the driver doesn't know is a thing that the GPU can't do
+			if err != nil {
+				require.True(t, isOneOf(err, gpu.ErrorUnknown, gpu.ErrorNotSupported), "%v", err)
+			}
+		default:
+			require.ErrorIs(t, err, gpu.ErrorUnknown, "%s failed, and nobody was told", name)
+		}
+		delete(left, fake.FiredName())
+	}
+	require.Equal(t, map[string]bool{"cuCtxSetCurrent": true}, left, "functions that never failed")
+}
+
+func isOneOf(err error, results ...gpu.Result) bool {
+	for _, result := range results {
+		if isResult(err, result) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestWaysBack: where popping fails there is another way to the thread's own context. Where there is none left, the call was done all the
+// same, and its result says so.
+func TestWaysBack(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	require.NoError(t, driver.ContextRetain(0))
+	inForeignContext(t)
+	foreign := fake.Current()
+	fail := func(names ...string) {
+		for _, name := range names {
+			fake.Fail(name, 0, int(gpu.ErrorUnknown))
+		}
+	}
+	fail("cuCtxPopCurrent", "cuCtxPopCurrent")
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	require.Equal(t, foreign, fake.Current())
+	require.Equal(t, 3, fake.Depth())
+	require.NoError(t, fake.SetCurrent(nil))
+
+	fail("cuCtxPopCurrent", "cuCtxPopCurrent", "cuCtxSetCurrent")
+	require.NoError(t, driver.MemsetD8(0, addr, 1, mib))
+	require.NotEqual(t, foreign, fake.Current())
+	require.NoError(t, fake.SetCurrent(nil))
+	require.NoError(t, driver.MemFree(0, addr))
+}
+
+// TestTwoCallsFail makes the undoing fail, too: what a driver refuses to take back is forgotten with its context.
+func TestTwoCallsFail(t *testing.T) {
+	configure(t, nil)
+	for _, pair := range [][2]string{
+		{"cuMemcpyHtoD", "cuMemFree"}, {"cuMemsetD8", "cuDevicePrimaryCtxRelease"}, {"cuMemSetAccess", "cuMemUnmap"},
+		{"cuMemSetAccess", "cuMemRelease"}, {"cuMemCreate", "cuMemAddressFree"}, {"cuEventRecord", "cuStreamDestroy"},
+		{"cuEventRecord", "cuEventDestroy"}, {"cuEventRecord", "cuMemFreeHost"},
+	} {
+		t.Run(pair[0]+" and "+pair[1], func(t *testing.T) {
+			before := fake.Fired()
+			fake.Fail(pair[0], 0, int(gpu.ErrorUnknown))
+			fake.Fail(pair[1], 0, int(gpu.ErrorOutOfMemory))
+			err := useEverything()
+			require.Equal(t, before+2, fake.Fired())
+			require.ErrorIs(t, err, gpu.ErrorUnknown)
+			require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+			require.Empty(t, fake.Live(), "Close gives back what was refused once")
+		})
+	}
+}

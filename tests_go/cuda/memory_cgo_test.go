@@ -1,0 +1,177 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+)
+
+// TestSynchronousCallsWait: work of a non-blocking stream, which waits for nobody, sees what a synchronous call did.
+func TestSynchronousCallsWait(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	require.NoError(t, driver.ContextRetain(0))
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	other, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	require.NoError(t, driver.MemcpyHtoD(0, other, []byte{3}))
+	word, err := driver.MemHostAlloc(0, 8)
+	require.NoError(t, err)
+	stream, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	require.NoError(t, err)
+
+	for name, row := range map[string]struct {
+		call func() error
+		want byte
+	}{
+		"MemcpyHtoD": {func() error { return driver.MemcpyHtoD(0, addr, []byte{1}) }, 1},
+		"MemsetD8":   {func() error { return driver.MemsetD8(0, addr, 2, 1) }, 2},
+		"MemcpyDtoD": {func() error { return driver.MemcpyDtoD(0, addr, other, 1) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, driver.MemsetD8(0, addr, 0, 1))
+			fake.Delay(5000)
+			require.NoError(t, row.call())
+			fake.Delay(0)
+			require.NoError(t, driver.MemcpyDtoHAsync(0, word.Addr, addr, 1, stream))
+			require.NoError(t, driver.StreamSynchronize(0, stream))
+			require.Equal(t, row.want, word.Bytes[0])
+		})
+	}
+}
+
+// TestNothingBadReachesTheDriver: what CUDA would take, or die of, is refused before it sees it.
+func TestNothingBadReachesTheDriver(t *testing.T) {
+	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
+	driver := open(t)
+	for ordinal := range 2 {
+		require.NoError(t, driver.ContextRetain(ordinal))
+	}
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	others, err := driver.MemAlloc(1, mib)
+	require.NoError(t, err)
+	host, err := driver.MemHostAlloc(0, 4096)
+	require.NoError(t, err)
+	reserved, err := driver.MemAddressReserve(8*mib, 0)
+	require.NoError(t, err)
+	handle, err := driver.MemCreate(0, 2*mib)
+	require.NoError(t, err)
+	require.NoError(t, driver.MemMap(reserved, 2*mib, handle))
+
+	before := fake.Count("*")
+	for name, call := range map[string]func() error{
+		"another GPU's memory":            func() error { return driver.MemcpyHtoD(0, others, []byte{1}) },
+		"another GPU's memory to free":    func() error { return driver.MemFree(0, others) },
+		"a mapping without access":        func() error { return driver.MemsetD8(0, reserved, 1, 1) },
+		"an async copy over the end":      func() error { return driver.MemcpyHtoDAsync(0, addr+mib-8, host.Addr, 16, gpu.StreamNull) },
+		"an async copy from host memory":  func() error { return driver.MemcpyHtoDAsync(0, addr, host.Addr+4090, 16, gpu.StreamNull) },
+		"an async copy to nowhere":        func() error { return driver.MemcpyDtoHAsync(0, 4096, addr, 16, gpu.StreamNull) },
+		"an async copy between GPUs":      func() error { return driver.MemcpyDtoDAsync(0, addr, others, 16, gpu.StreamNull) },
+		"an async fill of nothing":        func() error { return driver.MemsetD8Async(0, 4096, 1, 16, gpu.StreamNull) },
+		"a word in nothing":               func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, 4096, 1) },
+		"a crooked word":                  func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, host.Addr+4, 1) },
+		"a wait for another GPU's word":   func() error { return driver.StreamWaitValue64(0, gpu.StreamNull, others, 1) },
+		"half a mapping to unmap":         func() error { return driver.MemUnmap(reserved, mib) },
+		"nothing to unmap":                func() error { return driver.MemUnmap(reserved+4*mib, 2*mib) },
+		"no bytes to unmap":               func() error { return driver.MemUnmap(reserved, 0) },
+		"a mapping and more to unmap":     func() error { return driver.MemUnmap(reserved, 4*mib) },
+		"around the address space":        func() error { return driver.MemUnmap(reserved, math.MaxUint64) },
+		"access to what is not mapped":    func() error { return driver.MemSetAccess(0, reserved, 4*mib) },
+		"a handle that is none":           func() error { return driver.MemMap(reserved+2*mib, 2*mib, handle+1) },
+		"a handle that is none, released": func() error { return driver.MemRelease(handle + 1) },
+		"part of a reservation":           func() error { return driver.MemAddressFree(reserved, 2*mib) },
+		"no reservation":                  func() error { return driver.MemAddressFree(reserved+2*mib, 2*mib) },
+		"page-locked memory that is none": func() error { return driver.MemFreeHost(0, host.Addr+8) },
+		"page-locked memory of another":   func() error { return driver.MemFreeHost(1, host.Addr) },
+		"no page-locked memory":           func() error { _, err := driver.MemHostAlloc(0, 0); return err },
+	} {
+		require.ErrorIs(t, call(), gpu.ErrorInvalidValue, name)
+	}
+	require.ErrorIs(t, driver.StreamDestroy(0, 0x1234), gpu.ErrorInvalidHandle)
+	require.ErrorIs(t, driver.EventDestroy(0, 0x1234), gpu.ErrorInvalidHandle)
+	_, err = driver.MemAlloc(0, math.MaxUint64)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+	_, err = driver.MemHostAlloc(0, math.MaxUint64)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+	require.Equal(t, before, fake.Count("*"), "the driver was asked")
+
+	require.NoError(t, driver.MemSetAccess(0, reserved, 2*mib))
+	require.NoError(t, driver.MemsetD8(0, reserved, 1, 2*mib))
+}
+
+// TestRefusedGivingBack: what CUDA refuses to take back is still there, and can be given back later.
+func TestRefusedGivingBack(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	require.NoError(t, driver.ContextRetain(0))
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	host, err := driver.MemHostAlloc(0, 4096)
+	require.NoError(t, err)
+	stream, err := driver.StreamCreate(0, gpu.StreamDefault, 0)
+	require.NoError(t, err)
+	event, err := driver.EventCreate(0)
+	require.NoError(t, err)
+	reserved, err := driver.MemAddressReserve(8*mib, 0)
+	require.NoError(t, err)
+	handle, err := driver.MemCreate(0, 2*mib)
+	require.NoError(t, err)
+	require.NoError(t, driver.MemMap(reserved, 2*mib, handle))
+	require.NoError(t, driver.MemSetAccess(0, reserved, 2*mib))
+	require.NoError(t, driver.MemMap(reserved+2*mib, 2*mib, handle))
+	require.NoError(t, driver.MemSetAccess(0, reserved+2*mib, 2*mib))
+
+	for _, row := range []struct {
+		name string
+		call func() error
+		use  func() error
+	}{
+		{"cuMemFree", func() error { return driver.MemFree(0, addr) }, func() error { return driver.MemsetD8(0, addr, 1, mib) }},
+		{"cuMemFreeHost", func() error { return driver.MemFreeHost(0, host.Addr) },
+			func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, host.Addr, 1) }},
+		{"cuStreamDestroy", func() error { return driver.StreamDestroy(0, stream) },
+			func() error { return driver.StreamSynchronize(0, stream) }},
+		{"cuEventDestroy", func() error { return driver.EventDestroy(0, event) }, func() error { return driver.EventSynchronize(0, event) }},
+		{"cuMemUnmap", func() error { return driver.MemUnmap(reserved, 4*mib) },
+			func() error { return driver.MemsetD8(0, reserved+mib, 1, 2*mib) }},
+		{"cuMemRelease", func() error { return driver.MemRelease(handle) }, nil},
+		{"cuMemAddressFree", func() error { return driver.MemAddressFree(reserved, 8*mib) }, nil},
+	} {
+		fake.Fail(row.name, 0, int(gpu.ErrorUnknown))
+		require.ErrorIs(t, row.call(), gpu.ErrorUnknown, row.name)
+		if row.use != nil {
+			require.NoError(t, row.use(), row.name)
+			require.NoError(t, driver.StreamSynchronize(0, gpu.StreamNull))
+		}
+		require.NoError(t, row.call(), row.name)
+		if row.use != nil {
+			require.Error(t, row.use(), row.name)
+		}
+		require.Error(t, row.call(), "%s, a second time", row.name)
+	}
+	require.Equal(t, map[string]int{"retains": 1}, fake.Live())
+}
+
+func TestErrorsSayWhatWasAsked(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	require.NoError(t, driver.ContextRetain(0))
+	_, err := driver.MemAlloc(0, 4<<30)
+	require.EqualError(t, err, "cuMemAlloc of 4294967296 bytes on GPU 0: CUDA_ERROR_OUT_OF_MEMORY (2)")
+	fake.Fail("cuMemsetD8", 0, 712)
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, 16), "cuMemsetD8 of 16 bytes at 0x")
+	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, mib+1), "not within one allocation, or within mappings with access, of GPU 0")
+	require.EqualError(t, driver.ContextRetain(3), "GPU 3 of 1: CUDA_ERROR_INVALID_DEVICE (101)")
+	require.NoError(t, driver.ContextRelease(0))
+	_, err = driver.MemAlloc(0, 1)
+	require.EqualError(t, err, "GPU 0: no context is retained: CUDA_ERROR_INVALID_CONTEXT (201)")
+}
