@@ -62,6 +62,7 @@ func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logica
 			Name:     planned.Logical.Name,
 			FullName: localTask + planned.Logical.Name,
 			Type:     planned.Logical.Type,
+			Ordinal:  -1,
 			gpu:      -1,
 		}
 		if d.Type == "GPU" {
@@ -69,7 +70,7 @@ func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logica
 			if err != nil {
 				return pools, logical, err
 			}
-			d.gpu = len(pools)
+			d.gpu, d.Ordinal = len(pools), p.device.Ordinal
 			pools = append(pools, p)
 		}
 		logical = append(logical, d)

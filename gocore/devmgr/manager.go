@@ -24,6 +24,7 @@ type Manager struct {
 	names   []devname.Name  // guarded by mu; the full names of logical
 	gpus    []*pool         // guarded by mu; by number, as in GPU:0, GPU:1
 	owners  owners          // which pool an address belongs to
+	streams ownStreams      // which pool a stream stands for
 	closed  bool            // guarded by mu
 
 	noticesMu sync.Mutex
@@ -35,6 +36,7 @@ type LogicalDevice struct {
 	Name     string // "/device:GPU:0"
 	FullName string // "/job:localhost/replica:0/task:0/device:GPU:0"
 	Type     string // "CPU" or "GPU"
+	Ordinal  int    // the CUDA device below a GPU; -1 for a CPU
 
 	gpu int // the number in gpus, or -1
 }
@@ -104,7 +106,7 @@ func (m *Manager) Close(force bool) error {
 		return status.Errorf(status.FailedPrecondition, "memory is still in use: %s. Free it first", live)
 	}
 	m.closed = true
-	err := closePools(m.driver, m.gpus)
+	err := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
 	m.gpus, m.logical, m.names = nil, nil, nil
 	return errors.Join(err, closeDriver(m.driver))
 }

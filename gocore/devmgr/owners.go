@@ -22,6 +22,14 @@ type ownedRegion struct {
 
 // find gives the pool whose region holds addr, or nil.
 func (o *owners) find(addr uint64) *pool {
+	if r := o.region(addr); r != nil {
+		return r.pool
+	}
+	return nil
+}
+
+// region gives the region that holds addr, or nil. It is not to be written.
+func (o *owners) region(addr uint64) *ownedRegion {
 	loaded := o.regions.Load()
 	if loaded == nil {
 		return nil
@@ -31,7 +39,7 @@ func (o *owners) find(addr uint64) *pool {
 	if i == len(regions) || regions[i].start > addr {
 		return nil
 	}
-	return regions[i].pool
+	return &regions[i]
 }
 
 // count is how many regions there are.

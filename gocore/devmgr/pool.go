@@ -17,6 +17,8 @@ type pool struct {
 	name       string     // TensorFlow's name for the allocator, "GPU_0_bfc"
 	device     gpu.Device // the physical GPU below
 	limitBytes uint64
+	priority   int        // of stream
+	stream     gpu.Stream // its own, guarded by Manager.streams.mu; StreamNull for none
 
 	virtual *suballoc.Virtual // what bfc gets its memory from, where the pool grows by granules; else nil
 	bfc     *bfc.Allocator
@@ -58,7 +60,7 @@ func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.E
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
 	}
-	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device}
+	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority}
 	if err := m.fill(p, planned, env, collect); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}

@@ -9,6 +9,7 @@ import "C"
 import (
 	"unsafe"
 
+	"gpuconf/gocore/gpu"
 	"gpuconf/pybind/runtime"
 )
 
@@ -25,7 +26,7 @@ func gcgo_malloc(size C.size_t, device C.int, stream C.uintptr_t, scope C.int64_
 	defer tell(&err)
 	defer runtime.Gate(&err)
 	var given uint64
-	given, err = malloc(uint64(size), int(device), scopeOf(int64(scope)))
+	given, err = malloc(uint64(size), int(device), scopeOf(int64(scope)), gpu.Stream(stream))
 	return C.uintptr_t(given)
 }
 
@@ -37,13 +38,14 @@ func gcgo_free(addr C.uintptr_t) {
 	err = free(uint64(addr))
 }
 
-// malloc allocates on the logical GPU that the scope names if it lies on this device, else on the device's first.
-func malloc(size uint64, device int, scope int64) (uint64, error) {
+// malloc allocates on the logical GPU that the scope names if it lies on this device, else on the one that the stream stands for, else
+// on the device's first.
+func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, error) {
 	m, err := runtime.Shared().Manager()
 	if err != nil {
 		return 0, err
 	}
-	block, err := m.AllocateOn(device, int(scope), size)
+	block, err := m.AllocateOn(device, int(scope), stream, size)
 	return block.Addr, err
 }
 

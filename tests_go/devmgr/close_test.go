@@ -111,8 +111,8 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"Inspect":          func() error { return m.Inspect(func(*config.State) error { panic("called") }) },
 		"Initialize":       func() error { return m.Initialize(nil, "") },
 		"LogicalDevices":   func() error { _, err := m.LogicalDevices(); return err },
-		"Route":            func() error { _, err := m.Route(0, 0); return err },
-		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 1); return err },
+		"Route":            func() error { _, err := m.Route(0, 0, 0); return err },
+		"AllocateOn":       func() error { _, err := m.AllocateOn(0, 0, 0, 1); return err },
 		"LimitBytes":       func() error { _, err := m.LimitBytes(0); return err },
 		"Allocate":         func() error { _, err := m.Allocate(0, 1); return err },
 		"Allocate nothing": func() error { _, err := m.Allocate(0, 0); return err },
@@ -132,6 +132,11 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"StartPeak":        func() error { _, _, err := m.StartPeak(0); return err },
 		"StopPeak":         func() error { _, _, err := m.StopPeak(0, peak); return err },
 		"Check":            m.Check,
+		"StreamOf":         func() error { _, err := m.StreamOf(0); return err },
+		"RecordStream":     func() error { return m.RecordStream(block.Addr, 3) },
+		"Region":           func() error { _, _, err := m.Region(block.Addr); return err },
+		"Trim":             func() error { _, err := m.Trim(); return err },
+		"RequireFraction":  func() error { return m.RequireFraction(0, 1) },
 	} {
 		t.Run(name, func(t *testing.T) { requireCode(t, status.FailedPrecondition, call()) })
 	}
@@ -156,7 +161,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		})
 	}
 	require.Empty(t, logicalNames(t, m))
-	_, err := m.Route(0, -1)
+	_, err := m.Route(0, -1, 0)
 	requireCode(t, status.InvalidArgument, err)
 	requireCode(t, status.InvalidArgument, m.Free(256))
 	require.NoError(t, m.Check())

@@ -77,10 +77,10 @@ func TestInitializeTakesVisibleGPUsOnly(t *testing.T) {
 	require.NoError(t, hide(m, 0, 2)) // the CPU and the second GPU
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
-	number, err := m.Route(1, -1)
+	number, err := m.Route(1, -1, gpu.StreamNull)
 	require.NoError(t, err)
 	require.Equal(t, 0, number)
-	_, err = m.Route(0, 0)
+	_, err = m.Route(0, 0, gpu.StreamNull)
 	requireCode(t, status.InvalidArgument, err)
 }
 
@@ -92,22 +92,22 @@ func TestRoute(t *testing.T) {
 		{0, 3, 0}, {1, 0, 2}, // a scope on another GPU counts as none
 		{0, 4, 0}, {0, -2, 0}, {0, 1 << 40, 0}, {0, -1 << 63, 0},
 	} {
-		number, err := m.Route(row.ordinal, row.scope)
+		number, err := m.Route(row.ordinal, row.scope, gpu.StreamNull)
 		require.NoError(t, err)
 		require.Equal(t, row.want, number, "ordinal %d, scope %d", row.ordinal, row.scope)
 
-		block, err := m.AllocateOn(row.ordinal, row.scope, 1)
+		block, err := m.AllocateOn(row.ordinal, row.scope, gpu.StreamNull, 1)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, stats(t, m, fmt.Sprintf("GPU:%d", row.want)).LiveBlocks)
 		require.NoError(t, m.Free(block.Addr))
 	}
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
-		_, err := m.Route(ordinal, -1)
+		_, err := m.Route(ordinal, -1, gpu.StreamNull)
 		requireCode(t, status.InvalidArgument, err)
-		_, err = m.AllocateOn(ordinal, -1, 1)
+		_, err = m.AllocateOn(ordinal, -1, gpu.StreamNull, 1)
 		requireCode(t, status.InvalidArgument, err)
 	}
-	_, err := m.AllocateOn(0, 1, 101*mib)
+	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "/device:GPU:1 ")
 }

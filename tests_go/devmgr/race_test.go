@@ -201,7 +201,7 @@ func TestResetBesideEverything(t *testing.T) {
 				_, err = m.LogicalDevices()
 				fine(err)
 				m.IndexOf(0)
-				_, err = m.Route(1, m.LogicalGPUs()-1)
+				_, err = m.Route(1, m.LogicalGPUs()-1, 7)
 				fine(err, status.InvalidArgument)
 				fine(m.Check())
 				fine(m.Inspect(func(s *config.State) error { s.Physical(); return nil }))

@@ -1,0 +1,76 @@
+package devmgr
+
+import (
+	"errors"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// What other libraries' allocators ask for beyond memory: PyTorch, CuPy and Numba through the C symbols.
+
+// RecordStream says that a live block is used in a stream other than the one it was allocated for.
+func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.ownerLocked(addr)
+	if err != nil {
+		return err
+	}
+	if _, _, live := p.bfc.Size(addr); !live {
+		return errNotLive(addr)
+	}
+	return nil
+}
+
+// Trim gives back to the GPUs what no block lies in, and tells how much that was.
+func (m *Manager) Trim() (releasedBytes uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := m.readyLocked(); err != nil {
+		return 0, err
+	}
+	for _, p := range m.gpus {
+		released, refusal := p.bfc.Trim()
+		releasedBytes += released
+		err = errors.Join(err, refusal)
+	}
+	return releasedBytes, err
+}
+
+// Region gives the piece of driver memory that an address lies in.
+func (m *Manager) Region(addr uint64) (start, bytes uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return 0, 0, errClosed()
+	}
+	r := m.owners.region(addr)
+	if r == nil {
+		return 0, 0, errNotLive(addr)
+	}
+	return r.start, r.end - r.start, nil
+}
+
+// RequireFraction refuses a library's wish to stay below a fraction of an ordinal's memory where the limits of its logical GPUs do
+// not keep that promise anyway: limits are set before the devices are initialised, and hold.
+func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	first, err := m.routeLocked(ordinal, -1, gpu.StreamNull)
+	if err != nil {
+		return err
+	}
+	var limit uint64
+	for _, p := range m.gpus {
+		if p.device.Ordinal == ordinal {
+			limit += p.limitBytes
+		}
+	}
+	if total := first.device.TotalBytes; float64(limit) > fraction*float64(total) {
+		return status.Errorf(status.FailedPrecondition, "a fraction of %g of CUDA device %d is less than its limit of %s: limits can't change once "+
+			"the devices are initialised. Set it before with gpuconf.configure(limit=\"%g%%\")", fraction, ordinal, bfc.HumanBytes(int64(limit)), fraction*100)
+	}
+	return nil
+}
