@@ -64,7 +64,7 @@ func (a *Allocator) NewStream() (Stream, error) {
 	}
 	for s := range a.streams {
 		if a.drainedLocked(Stream(s)) {
-			a.streams[s].state = open
+			a.streams[s].state, a.streams[s].follows = open, nil
 			return Stream(s), nil
 		}
 	}
@@ -77,7 +77,7 @@ func (a *Allocator) NewStream() (Stream, error) {
 
 // drainedLocked reports whether a stream has ended and no trace of it is left.
 func (a *Allocator) drainedLocked(s Stream) bool {
-	if a.streams[s].state != ended || a.only == s {
+	if a.streams[s].state != ended {
 		return false
 	}
 	a.reapLocked(s)
@@ -86,7 +86,7 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 }
 
 // EndStream says that no more work comes to a stream, before the stream itself is destroyed. Blocks that were allocated on it stay;
-// memory that was freed on it is for the others once its work is done. If it fails, nothing has changed.
+// memory that was freed on it is for the others once its work is done. If it fails, the stream has not ended.
 func (a *Allocator) EndStream(s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,6 +98,11 @@ func (a *Allocator) EndStream(s Stream) error {
 	}
 	if s == 0 {
 		return status.Errorf(status.InvalidArgument, "allocator %s: stream 0 never ends", a.name)
+	}
+	if a.only == s { // its memory has to be told from that of the next one
+		if err := a.shareLocked(); err != nil {
+			return err
+		}
 	}
 	if err := a.markLocked(s); err != nil { // the last chance to queue one
 		return err

@@ -75,7 +75,7 @@ func (w *world) addStream(s bfc.Stream) {
 		require.True(w.t, old.ended)
 		require.Equal(w.t, old.last, old.passed, "stream %d was not done", s)
 		require.LessOrEqual(w.t, old.clock[s], w.host[s], "nobody had told the host that stream %d was done", s)
-		old.ended = false
+		old.ended, old.clock = false, clock{s: old.clock[s]} // another stream: it has waited for nobody
 		return
 	}
 	w.streams[s] = &worldStream{clock: clock{}, marks: map[uint64]clock{}}
@@ -288,7 +288,7 @@ func (w *world) largestRun() (largest uint64) {
 	return largest
 }
 
-// mustHaveHelped judges a failure: no free memory of whatever stream would have served.
+// mustNotHaveHelped judges a failure: no free memory of whatever stream would have served.
 func (w *world) mustNotHaveHelped(bytes uint64, err error) {
 	var oom *bfc.OutOfMemory
 	require.ErrorAs(w.t, err, &oom)

@@ -1,0 +1,348 @@
+package bfc_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
+)
+
+// Each line of a program is a step and what it must bring about. Addresses and sizes are in units of 256 bytes.
+//
+//	NAME = alloc N STREAM : ADDRESS : calls of the timeline      or "null CAUSE" instead of the address
+//	free NAME : calls        freeon NAME STREAM : calls        record NAME STREAM : calls
+//	run STREAM               the device passes everything in the stream that waits for nothing
+//	new STREAM : calls       end STREAM : calls
+//	trim : BYTES : calls     refuse, allow: what the timeline does from then on
+func TestStreams(t *testing.T) {
+	tests := map[string]struct {
+		units   uint64
+		growth  uint64 // granule in units: memory grows in place; 0: all at once
+		collect bool
+		program string
+	}{
+		"one stream never asks the timeline, whichever it is": {units: 8, program: `
+			new 1 :
+			a = alloc 4 1 : 0 :
+			b = alloc 4 1 : 4 :
+			record a 1 :
+			free a :
+			freeon b 1 :
+			a = alloc 8 1 : 0 :
+			free a :`},
+		"a stream has its own memory again at once": {units: 8, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			b = alloc 4 1 : 4 : mark follow
+			free a :
+			free b :
+			a = alloc 4 0 : 0 :
+			b = alloc 4 1 : 4 :`},
+		"what was free before the second stream is the first one's": {units: 8, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			b = alloc 4 1 : 0 : mark follow`},
+		"another's memory comes with a wait": {units: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			b = alloc 2 1 : 0 : mark follow
+			c = alloc 2 1 : 2 :`},
+		"another's memory comes without a wait once its work is done": {units: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			b = alloc 1 1 : 0 : mark follow
+			run 0
+			c = alloc 3 1 : 1 :`},
+		"new memory comes before a wait": {units: 8, growth: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			b = alloc 4 1 : 4 : mark
+			c = alloc 4 1 : 0 : follow`},
+		"memory of passed work comes before new memory": {units: 8, growth: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			b = alloc 4 1 : 4 : mark
+			run 0
+			c = alloc 4 1 : 0 :`},
+		"a stream that waited once need not wait again for what was freed before": {units: 8, growth: 4, program: `
+			new 1 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 4 0 : 4 :
+			free a :
+			free c :
+			d = alloc 2 1 : 0 : mark follow
+			e = alloc 4 1 : 4 :
+			free b :
+			f = alloc 2 1 : 2 : mark follow`},
+		"neighbours of two streams are joined only in need": {units: 8, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			b = alloc 4 1 : 4 : mark follow
+			free a :
+			free b :
+			c = alloc 8 1 : 0 : mark follow`},
+		"a recorded block waits for all its streams": {units: 8, program: `
+			new 1 :
+			new 2 :
+			a = alloc 4 0 : 0 :
+			b = alloc 4 0 : 4 :
+			record a 1 :
+			record a 1 :
+			record a 2 :
+			free a :
+			c = alloc 4 0 : 0 : mark mark follow follow`},
+		"a recorded block is its own stream's once the others have passed": {units: 8, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			b = alloc 4 0 : 4 :
+			record a 1 :
+			free a :
+			c = alloc 4 0 : 0 : mark follow
+			record c 1 :
+			free c :
+			trim : 0 : mark sync mark sync
+			d = alloc 4 1 : 0 :`},
+		"freeing on another stream records it": {units: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			freeon a 1 :
+			b = alloc 4 0 : 0 : mark follow`},
+		"a wait that fails": {units: 4, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			free a :
+			refuse
+			b = alloc 4 1 : null pending streams : mark mark
+			allow
+			b = alloc 4 1 : 0 : mark follow`},
+		"too little memory is no matter of waiting": {units: 4, program: `
+			new 1 :
+			a = alloc 3 0 : 0 :
+			b = alloc 2 1 : null limit reached : mark
+			c = alloc 5 1 : null too large :`},
+		"a stream that ended leaves its memory to the others": {units: 8, program: `
+			new 1 :
+			a = alloc 4 1 : 0 :
+			b = alloc 4 1 : 4 :
+			free a :
+			end 1 : mark
+			free b :
+			c = alloc 8 0 : 0 : follow`},
+		"the only stream ends": {units: 4, program: `
+			new 1 :
+			a = alloc 4 1 : 0 :
+			free a :
+			end 1 : mark
+			b = alloc 4 0 : 0 : follow`},
+		"trim waits for the only stream": {units: 8, growth: 2, program: `
+			a = alloc 4 0 : 0 :
+			b = alloc 2 0 : 4 :
+			free a :
+			trim : 4 : mark sync
+			a = alloc 7 0 : null limit reached :
+			a = alloc 4 0 : 0 :`},
+		"trim waits for all streams": {units: 8, growth: 2, program: `
+			new 1 :
+			a = alloc 4 0 : 0 :
+			b = alloc 2 1 : 4 : 
+			c = alloc 2 1 : 6 :
+			free a :
+			free c :
+			trim : 6 : mark sync mark sync`},
+		"trim that cannot wait gives nothing back": {units: 8, growth: 2, program: `
+			a = alloc 4 0 : 0 :
+			free a :
+			refuse
+			trim : 0 : mark`},
+		"scattered memory is given back in the end, and taken anew in one piece": {units: 6, growth: 2, collect: true, program: `
+			new 1 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 2 1 : 4 :
+			free a :
+			free c :
+			d = alloc 4 0 : 4 : mark mark sync sync`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: tt.units * 256})
+			base := uint64(fakedevice.Base)
+			if tt.growth > 0 {
+				device := fakedevice.NewVirtual(1 << 40)
+				device.GranuleBytes = tt.growth * 256
+				v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.units * 256})
+				require.NoError(t, err)
+				sub = v
+				base, _, _ = v.Range()
+			}
+			w := newWorld(t, sub, bfc.Options{GarbageCollect: tt.collect})
+			p := streamProgram{world: w, base: base, blocks: map[string]bfc.Block{}}
+			for _, line := range strings.Split(strings.TrimSpace(tt.program), "\n") {
+				require.Equal(t, strings.Join(strings.Fields(line), " "), strings.TrimSpace(p.step(strings.TrimSpace(line))))
+				w.check()
+			}
+			require.NoError(t, w.a.Close())
+		})
+	}
+}
+
+type streamProgram struct {
+	*world
+	base   uint64
+	blocks map[string]bfc.Block
+}
+
+// step does what a line says and gives the line as it should have been.
+func (p *streamProgram) step(line string) string {
+	words, _, _ := strings.Cut(line, ":")
+	words = strings.Join(strings.Fields(words), " ")
+	var name string
+	var n uint64
+	var s bfc.Stream
+	result := ""
+	switch {
+	case scan(words, "%s = alloc %d %d", &name, &n, &s):
+		b, err := p.allocate(s, n*256)
+		result = fmt.Sprint((b.Addr-p.base)/256, " :")
+		var oom *bfc.OutOfMemory
+		if err != nil {
+			require.ErrorAs(p.t, err, &oom)
+			result = fmt.Sprint("null ", oom.Cause, " :")
+		}
+		p.blocks[name] = b
+	case scan(words, "free %s", &name):
+		p.free(p.find(name))
+	case scan(words, "freeon %s %d", &name, &s):
+		p.freeOn(p.find(name), s)
+	case scan(words, "record %s %d", &name, &s):
+		p.record(p.find(name), s)
+	case scan(words, "run %d", &s):
+		for p.advance(s) {
+		}
+		return words
+	case scan(words, "new %d", &s):
+		require.Equal(p.t, s, p.newStream())
+	case scan(words, "end %d", &s):
+		require.NoError(p.t, p.end(s))
+	case words == "trim":
+		bytes, err := p.a.Trim()
+		require.Equal(p.t, p.refuse != nil, err != nil)
+		result = fmt.Sprint(bytes/256, " :")
+	case words == "refuse":
+		p.refuse = func() error { return errRefused }
+		return words
+	case words == "allow":
+		p.refuse = nil
+		return words
+	default:
+		require.Fail(p.t, "no step", "%q", line)
+	}
+	return strings.Join(strings.Fields(words+" : "+result+" "+strings.Join(p.takeAsked(), " ")), " ")
+}
+
+func scan(words, format string, to ...any) bool {
+	n, err := fmt.Sscanf(words, format, to...)
+	return err == nil && n == len(to) && strings.Count(words, " ") == strings.Count(format, " ")
+}
+
+func (p *streamProgram) find(name string) int {
+	for i, b := range p.live {
+		if b.Addr == p.blocks[name].Addr {
+			return i
+		}
+	}
+	require.Fail(p.t, "no block", "%s", name)
+	return -1
+}
+
+func TestStreamNumbers(t *testing.T) {
+	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
+	one, two := w.newStream(), w.newStream()
+	require.Equal(t, []bfc.Stream{1, 2}, []bfc.Stream{one, two})
+	b, err := w.allocate(one, 1000)
+	require.NoError(t, err)
+	for what, err := range map[string]error{
+		"the end of stream 0":           w.a.EndStream(0),
+		"the end of no stream":          w.a.EndStream(3),
+		"a record of no stream":         w.a.RecordStream(b.Addr, 3),
+		"a record of no block":          w.a.RecordStream(b.Addr+256, 0),
+		"a free on no stream":           w.a.FreeOn(b.Addr, 3),
+		"a free of no block":            w.a.FreeOn(b.Addr+256, 0),
+		"a free of no block on nothing": w.a.FreeOn(0, 9),
+	} {
+		require.Equal(t, status.InvalidArgument, status.CodeOf(err), what)
+	}
+	_, err = w.a.AllocateOn(3, 1)
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	require.NoError(t, w.a.RecordStream(0, one), "the zero block")
+	require.NoError(t, w.a.FreeOn(0, one), "the zero block")
+	require.Equal(t, uint64(1), w.a.Stats().LiveBlocks)
+
+	require.NoError(t, w.end(one))
+	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.EndStream(one)), "ended before")
+	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.RecordStream(b.Addr, one)), "ended before")
+	_, err = w.a.AllocateOn(one, 1)
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "ended before")
+	require.Equal(t, bfc.Stream(3), w.newStream(), "a block of stream 1 is live")
+	w.free(0)
+	require.Equal(t, bfc.Stream(4), w.newStream(), "the work of stream 1 is not done")
+	w.advance(one)
+	require.Equal(t, one, w.newStream(), "the number is there again")
+	w.check()
+
+	require.NoError(t, w.a.Close())
+	_, err = w.a.NewStream()
+	for what, err := range map[string]error{
+		"new": err, "end": w.a.EndStream(two), "record": w.a.RecordStream(0, 0), "free": w.a.FreeOn(0, 0),
+	} {
+		require.Equal(t, status.FailedPrecondition, status.CodeOf(err), what)
+	}
+}
+
+func TestOneStreamWithoutTimeline(t *testing.T) {
+	a := newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
+	_, err := a.NewStream()
+	require.Equal(t, status.Unimplemented, status.CodeOf(err))
+	b := allocate(t, a, 1000)
+	require.NoError(t, a.RecordStream(b.Addr, 0))
+	require.NoError(t, a.FreeOn(b.Addr, 0))
+	bytes, err := a.Trim()
+	require.NoError(t, err)
+	require.Equal(t, uint64(mib), bytes)
+}
+
+// A stream that frees much is marked now and then, though nobody asked for its memory.
+func TestMarksAfterMuchWasFreed(t *testing.T) {
+	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 30}), bfc.Options{})
+	one := w.newStream()
+	allocateAndFree := func(s bfc.Stream, times int) (marks int) {
+		w.takeAsked()
+		for range times {
+			b, err := w.a.AllocateOn(s, mib)
+			require.NoError(t, err)
+			require.NoError(t, w.a.Free(b.Addr))
+		}
+		return len(w.takeAsked())
+	}
+	require.Zero(t, allocateAndFree(0, 1000), "one stream")
+	b, err := w.a.AllocateOn(one, mib)
+	require.NoError(t, err)
+	require.Equal(t, 10, allocateAndFree(0, 640))
+	w.refuse = func() error { return errRefused }
+	require.Equal(t, 10, allocateAndFree(0, 640), "a mark that fails is not tried at each free")
+	require.NoError(t, w.a.Free(b.Addr))
+	require.NoError(t, w.a.Check())
+	require.NoError(t, w.a.Close())
+}
