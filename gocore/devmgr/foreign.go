@@ -10,8 +10,24 @@ import (
 
 // What other libraries' allocators ask for beyond memory: PyTorch, CuPy and Numba through the C symbols.
 
-// RecordStream says that a live block is used in a stream other than the one it was allocated for.
+// RecordStream says that a live block is used in a stream other than the one it was allocated for, so that it is not
+// handed out again before that work is done.
 func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
+	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error { return p.bfc.RecordStream(addr, s) })
+}
+
+// FreeOn gives a block back whose last use was in a stream, which may be another than the one it was allocated for.
+func (m *Manager) FreeOn(addr uint64, stream gpu.Stream) error {
+	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error {
+		if err := p.bfc.FreeOn(addr, s); err != nil {
+			return err
+		}
+		p.frees.freed()
+		return nil
+	})
+}
+
+func (m *Manager) onStream(addr uint64, stream gpu.Stream, do func(*pool, bfc.Stream) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.ownerLocked(addr)
@@ -19,9 +35,13 @@ func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
 		return err
 	}
 	if _, _, live := p.bfc.Size(addr); !live {
-		return errNotLive(addr)
+		return errNotLive(addr) // before the stream gets a number for it
 	}
-	return nil
+	number, err := p.numbers.of(stream, p.bfc)
+	if err != nil {
+		return err
+	}
+	return do(p, number)
 }
 
 // Trim gives back to the GPUs what no block lies in, and tells how much that was.

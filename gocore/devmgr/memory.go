@@ -17,11 +17,15 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, bytes)
+	return m.allocateLocked(p, gpu.StreamNull, bytes)
 }
 
-func (m *Manager) allocateLocked(p *pool, bytes uint64) (bfc.Block, error) {
-	block, err := p.bfc.Allocate(bytes)
+func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
+	number, err := p.numbers.of(stream, p.bfc)
+	if err != nil {
+		return bfc.Block{}, err
+	}
+	block, err := p.bfc.AllocateOn(number, bytes)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 	}

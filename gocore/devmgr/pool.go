@@ -22,7 +22,11 @@ type pool struct {
 
 	virtual *suballoc.Virtual // what bfc gets its memory from, where the pool grows by granules; else nil
 	bfc     *bfc.Allocator
-	frees   freeSignal
+
+	numbers  *streamNumbers
+	timeline *timeline
+
+	frees freeSignal
 }
 
 var (
@@ -78,7 +82,9 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 	if err != nil {
 		return err
 	}
-	if p.bfc, err = bfc.New(sub, bfc.Options{Name: p.name, GarbageCollect: collect}); err != nil {
+	p.numbers = newStreamNumbers(m.driver, p.device)
+	p.timeline = &timeline{driver: m.driver, device: p.device, numbers: p.numbers}
+	if p.bfc, err = bfc.New(sub, bfc.Options{Name: p.name, GarbageCollect: collect, Timeline: p.timeline}); err != nil {
 		return errors.Join(err, p.closeRange())
 	}
 	return nil
@@ -95,6 +101,13 @@ func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), bfc.HumanBytes(int64(p.limitBytes)))
 	}
 	return p.virtual, nil
+}
+
+func (p *pool) closeTimeline() error {
+	if err := p.timeline.close(); err != nil {
+		return driverError(err, "%s: its timeline could not be given back", shortName(p.number))
+	}
+	return nil
 }
 
 // closeRange gives the addresses of a growing pool back, after its memory.
@@ -124,7 +137,7 @@ func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
-		err = errors.Join(err, p.bfc.Close(), p.closeRange(), releaseContext(driver, p))
+		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), releaseContext(driver, p))
 		p.frees.freed() // its memory is free: who waits for that has waited long enough
 	}
 	return err

@@ -18,7 +18,8 @@ func (m *Manager) Route(ordinal, scope int, stream gpu.Stream) (number int, err 
 	return p.number, nil
 }
 
-// AllocateOn allocates where Route says, in one go. The memory is used first in that stream.
+// AllocateOn allocates where Route says, for work of a CUDA stream. Memory that another stream has freed is handed over
+// only once its work is done, or with a wait queued in this stream.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -26,7 +27,7 @@ func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, bytes)
+	return m.allocateLocked(p, stream, bytes)
 }
 
 func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, error) {

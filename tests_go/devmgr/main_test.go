@@ -55,9 +55,7 @@ func openDriver(t require.TestingT, spec string, opts sim.Options) *driver {
 
 // requireNothingLeft holds a machine to its books: no memory, no context.
 func (d *driver) requireNothingLeft(t require.TestingT) {
-	allocations, retains := d.machine.Live()
-	require.Zero(t, allocations, "allocations left behind")
-	require.Zero(t, retains, "contexts left behind")
+	require.Zero(t, d.machine.Inventory(), "left behind")
 }
 
 // taken is how much of a card the driver has given out.

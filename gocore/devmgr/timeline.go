@@ -1,0 +1,189 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// timeline tells a pool's allocator how far the GPU is with its streams. Nothing is made before a second stream needs it.
+//
+// A mark is a number that the stream itself writes into a word of page-locked host memory, one word for each stream: how far it is
+// is then one load. Where streams can't write, a mark is an event, and how far it is a query.
+type timeline struct {
+	driver  gpu.Driver
+	device  gpu.Device
+	numbers *streamNumbers
+
+	mu     sync.Mutex
+	words  atomic.Pointer[gpu.HostMemory] // written with mu held; nil before the first mark
+	events map[bfc.Stream][]mark          // guarded by mu; oldest first, where streams can't write words
+	passed map[bfc.Stream]uint64          // guarded by mu; the last mark that was seen to have passed, with events
+}
+
+// mark is an event that a stream comes to, and the number that it stands for.
+type mark struct {
+	number uint64
+	event  gpu.Event
+}
+
+const (
+	wordBytes  = 8
+	pageBytes  = 64 << 10 // words for 8192 streams
+	syncNap    = 20 * time.Microsecond
+	longestNap = time.Millisecond
+)
+
+var _ bfc.Timeline = (*timeline)(nil)
+
+// Mark queues a mark behind everything that is queued in the stream.
+func (t *timeline) Mark(s bfc.Stream, number uint64) error {
+	stream := t.numbers.handle(s).marks
+	if !t.device.StreamMemOps {
+		return t.markByEvent(s, stream, number)
+	}
+	word, err := t.word(s)
+	if err != nil {
+		return err
+	}
+	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
+}
+
+// Passed gives the last mark that the GPU has come to.
+func (t *timeline) Passed(s bfc.Stream) uint64 {
+	if !t.device.StreamMemOps {
+		return t.passedByEvent(s)
+	}
+	words := t.words.Load()
+	if words == nil || int(s) >= len(words.Words) {
+		return 0
+	}
+	return atomic.LoadUint64(&words.Words[s])
+}
+
+// Follow makes all later work of a stream wait for a mark of another one.
+func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
+	stream := t.numbers.handle(s).work
+	if !t.device.StreamMemOps {
+		event, pending := t.eventOf(other, number)
+		if !pending {
+			return nil
+		}
+		return t.driver.StreamWaitEvent(t.device.Ordinal, stream, event)
+	}
+	word, err := t.word(other)
+	if err != nil {
+		return err
+	}
+	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
+}
+
+// Sync waits for a mark. It looks again and again, because the stream may be gone, and then there is nothing else to wait on.
+func (t *timeline) Sync(s bfc.Stream, number uint64) error {
+	for nap := syncNap; t.Passed(s) < number; nap = min(2*nap, longestNap) {
+		if event, pending := t.eventOf(s, number); pending {
+			return t.driver.EventSynchronize(t.device.Ordinal, event)
+		}
+		timer := time.NewTimer(nap)
+		<-timer.C
+	}
+	return nil
+}
+
+// word gives the address of a stream's word.
+func (t *timeline) word(s bfc.Stream) (addr uint64, err error) {
+	words := t.words.Load()
+	if words == nil {
+		if words, err = t.makeWords(); err != nil {
+			return 0, err
+		}
+	}
+	if int(s) >= len(words.Words) {
+		return 0, status.Errorf(status.ResourceExhausted, "GPU:%d has a timeline for %d streams, and this is one more", t.device.Ordinal, len(words.Words))
+	}
+	return words.Addr + uint64(s)*wordBytes, nil
+}
+
+func (t *timeline) makeWords() (*gpu.HostMemory, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if words := t.words.Load(); words != nil {
+		return words, nil
+	}
+	words, err := t.driver.MemHostAlloc(t.device.Ordinal, pageBytes)
+	if err != nil {
+		return nil, fmt.Errorf("page-locked memory for a timeline: %w", err)
+	}
+	for i := range words.Words {
+		atomic.StoreUint64(&words.Words[i], 0)
+	}
+	t.words.Store(&words)
+	return &words, nil
+}
+
+func (t *timeline) markByEvent(s bfc.Stream, stream gpu.Stream, number uint64) error {
+	event, err := t.driver.EventCreate(t.device.Ordinal)
+	if err != nil {
+		return err
+	}
+	if err := t.driver.EventRecord(t.device.Ordinal, event, stream); err != nil {
+		return errors.Join(err, t.driver.EventDestroy(t.device.Ordinal, event))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.events == nil {
+		t.events, t.passed = map[bfc.Stream][]mark{}, map[bfc.Stream]uint64{}
+	}
+	t.events[s] = append(t.events[s], mark{number, event})
+	return nil
+}
+
+// passedByEvent asks for the oldest marks that are not known to have passed, and lets their events go.
+func (t *timeline) passedByEvent(s bfc.Stream) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.events[s]) > 0 {
+		oldest := t.events[s][0]
+		if done, err := t.driver.EventQuery(t.device.Ordinal, oldest.event); err != nil || !done {
+			break
+		}
+		_ = t.driver.EventDestroy(t.device.Ordinal, oldest.event) // it has done its work
+		t.events[s] = t.events[s][1:]
+		t.passed[s] = oldest.number
+	}
+	return t.passed[s]
+}
+
+// eventOf finds the first event at or behind a mark; pending is false where the mark has passed, or is no event.
+func (t *timeline) eventOf(s bfc.Stream, number uint64) (event gpu.Event, pending bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, m := range t.events[s] {
+		if m.number >= number {
+			return m.event, true
+		}
+	}
+	return 0, false
+}
+
+// close gives the words and the events back. The allocator is closed by then and asks no more.
+func (t *timeline) close() (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, marks := range t.events {
+		for _, m := range marks {
+			err = errors.Join(err, t.driver.EventDestroy(t.device.Ordinal, m.event))
+		}
+	}
+	t.events, t.passed = nil, nil
+	if words := t.words.Swap(nil); words != nil {
+		err = errors.Join(err, t.driver.MemFreeHost(t.device.Ordinal, words.Addr))
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package devmgr_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// gate is work that a stream cannot pass before open.
+type gate struct {
+	memory gpu.HostMemory
+}
+
+func closedGate(t *testing.T, d *driver, stream gpu.Stream) *gate {
+	memory, err := d.MemHostAlloc(0, 8)
+	require.NoError(t, err)
+	atomic.StoreUint64(&memory.Words[0], 0)
+	require.NoError(t, d.StreamWaitValue64(0, stream, memory.Addr, 1))
+	return &gate{memory}
+}
+
+func (g *gate) open() { atomic.StoreUint64(&g.memory.Words[0], 1) }
+
+func newStream(t *testing.T, d *driver) gpu.Stream {
+	stream, err := d.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	require.NoError(t, err)
+	return stream
+}
+
+func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, bytes uint64) {
+	require.NoError(t, d.MemsetD8Async(0, addr, value, bytes, stream))
+}
+
+// A program that uses one stream makes no driver call for what its pool has, whichever stream it is.
+func TestOneStreamNeedsNoDriver(t *testing.T) {
+	for name, which := range map[string]func(*testing.T, *driver) gpu.Stream{
+		"the default stream": func(*testing.T, *driver) gpu.Stream { return gpu.StreamNull },
+		"by its other name":  func(*testing.T, *driver) gpu.Stream { return gpu.StreamLegacy },
+		"one that it made":   newStream,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := initialized(t, "T4", sim.Options{}, nil, []float64{10})
+			stream := which(t, d)
+			first, err := m.AllocateOn(0, -1, stream, mib)
+			require.NoError(t, err)
+			before := d.CallsOf()
+			for range 100 {
+				block, err := m.AllocateOn(0, -1, stream, mib)
+				require.NoError(t, err)
+				require.NoError(t, m.FreeOn(block.Addr, stream))
+			}
+			after := d.CallsOf()
+			delete(after, "StreamGetID") // looks a handle up; it talks to no GPU
+			delete(before, "StreamGetID")
+			require.Equal(t, before, after)
+			require.NoError(t, m.Free(first.Addr))
+		})
+	}
+}
+
+// Memory that one stream still writes to is given to another one, which waits: what it writes comes last.
+func TestMemoryGoesFromStreamToStream(t *testing.T) {
+	for name, opts := range map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}} {
+		t.Run(name, func(t *testing.T) {
+			m, d := initialized(t, "T4", opts, nil, []float64{8})
+			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
+			one, other := newStream(t, d), newStream(t, d)
+			block, err := m.AllocateOn(0, -1, one, 8*mib)
+			require.NoError(t, err)
+			var held *gate
+			if !opts.NoStreamMemOps {
+				held = closedGate(t, d, one)
+			}
+			fill(t, d, one, block.Addr, 1, 8*mib)
+			require.NoError(t, m.FreeOn(block.Addr, one))
+
+			heir, err := m.AllocateOn(0, -1, other, 8*mib)
+			require.NoError(t, err, "the limit leaves no other memory")
+			require.Equal(t, block.Addr, heir.Addr)
+			fill(t, d, other, heir.Addr, 2, 8*mib)
+			if held != nil {
+				done, err := d.StreamQuery(0, other)
+				require.NoError(t, err)
+				require.False(t, done, "the heir's stream waits for the first one's work")
+				held.open()
+			}
+			require.NoError(t, d.StreamSynchronize(0, one))
+			require.NoError(t, d.StreamSynchronize(0, other))
+			got := make([]byte, 8*mib)
+			require.NoError(t, m.CopyToHost(heir.Addr, 0, got))
+			for i, b := range got {
+				if b != 2 {
+					t.Fatalf("byte %d is the first stream's", i)
+				}
+			}
+			require.NoError(t, m.Check())
+			require.NoError(t, m.Free(heir.Addr))
+			require.NoError(t, m.Close(false))
+			if held != nil {
+				require.NoError(t, d.MemFreeHost(0, held.memory.Addr))
+			}
+			require.Equal(t, sim.Inventory{Retains: 1, Streams: 2}, d.machine.Inventory())
+			require.NoError(t, d.ContextRelease(0))
+		})
+	}
+}
+
+// A block that a second stream uses is not handed out before that stream is done with it.
+func TestRecordedStreamsHoldABlock(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	reader := newStream(t, d)
+	block, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	require.NoError(t, err)
+	require.NoError(t, m.RecordStream(block.Addr, reader))
+	held := closedGate(t, d, reader)
+	require.NoError(t, m.Free(block.Addr))
+
+	next, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	require.NoError(t, err)
+	require.NotEqual(t, block.Addr, next.Addr, "the reader is not done")
+	held.open()
+	require.NoError(t, d.StreamSynchronize(0, reader))
+	third, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	require.NoError(t, err)
+	require.Equal(t, block.Addr, third.Addr)
+	require.NoError(t, m.Free(next.Addr))
+	require.NoError(t, m.Free(third.Addr))
+	require.NoError(t, m.Check())
+}
+
+func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	stream := newStream(t, d)
+	block, err := m.AllocateOn(0, -1, stream, mib)
+	require.NoError(t, err)
+	require.NoError(t, m.FreeOn(block.Addr, stream))
+	for name, err := range map[string]error{
+		"freed before": m.FreeOn(block.Addr, stream),
+		"inside":       m.RecordStream(block.Addr+256, stream),
+		"nothing":      m.RecordStream(12345, stream),
+	} {
+		requireCode(t, status.InvalidArgument, err)
+		require.ErrorContains(t, err, "live block", name)
+	}
+	require.NoError(t, m.Check())
+}
+
+// Each mark, each wait and each look may fail: the block comes by another way, or the error says so, and nothing is lost.
+func TestStreamCallsMayFail(t *testing.T) {
+	for _, opts := range []sim.Options{{}, {NoStreamMemOps: true}} {
+		for n := 0; ; n++ {
+			m, d := initialized(t, "T4", opts, nil, []float64{8})
+			one, other := newStream(t, d), newStream(t, d)
+			calls := d.Calls()
+			fired := false
+			d.SetFaults(func(c sim.Call) error {
+				if c.Index-calls != n {
+					return nil
+				}
+				fired = true
+				return gpu.ErrorUnknown
+			})
+			handOver(t, m, one, other)
+			d.SetFaults()
+			require.NoError(t, m.Check())
+			require.NoError(t, d.StreamSynchronize(0, one))
+			require.NoError(t, d.StreamSynchronize(0, other))
+			require.NoError(t, m.Close(false))
+			if !fired {
+				require.Greater(t, n, 3, "some calls were failed")
+				break
+			}
+		}
+	}
+}
+
+// handOver allocates on one stream and then on another, twice at most, and frees all.
+func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
+	for _, stream := range []gpu.Stream{one, other} {
+		block, err := m.AllocateOn(0, -1, stream, 8*mib)
+		if err != nil {
+			block, err = m.AllocateOn(0, -1, stream, 8*mib)
+		}
+		require.NoError(t, err)
+		if m.FreeOn(block.Addr, stream) != nil {
+			require.NoError(t, m.FreeOn(block.Addr, stream))
+		}
+	}
+}
