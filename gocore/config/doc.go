@@ -62,11 +62,24 @@
 // Plan goes on with what device creation checks, in this order. It knows the caller's machine by GPUFacts.
 //
 //	N1   NotFound         No CPU devices are available in this process
+//	N13  InvalidArgument  Could not parse entry in 'visible_device_list': ... (*)
+//	N14  InvalidArgument  'visible_device_list' listed an invalid Device id ... (*)
+//	N15  InvalidArgument  visible_device_list contained a duplicate entry: ... (*)
+//	N4   InvalidArgument  It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set. (*)
 //	N3   Unknown          Not enough GPUs to create virtual devices. (a GPU with [], unless others have more than one)
+//	N5   InvalidArgument  The number of GPUs in visible_device_list doesn't match ... (*)
+//	N6   Unknown          The number of valid GPUs doesn't match ... (*)
 //	N7   InvalidArgument  Device ordinals must be set for all virtual devices or none. (a visible GPU without any counts)
+//	N8   InvalidArgument  Number of virtual device ordinals specified doesn't match ... (*)
 //	N9   InvalidArgument  Priority must be set for all virtual devices or none. (the first visible GPU has none)
 //	N10  InvalidArgument  Number of virtual device priorities specified doesn't match ... (only the first ones have)
 //	N11  InvalidArgument  Priority -9 is outside the range of supported priorities [-5,0] ...
+//	N17  Internal         Unified memory on GPUs with compute capability lower than 6.0 ... (*)
+//
+//	(*) only with Options, those of a session (PlanFor) or of the program's start (Import): nothing in tf.config leads there.
+//
+// A session's options count for the plan where they are set, and the configuration where they are not; AllowGrowth can only
+// switch growth on. How many devices a session wants to see is no part of what is built: it is in the plan beside the devices.
 //
 // A GPU's logical devices are one for each entry, else one that is sized by DefaultLimit; they are numbered in physical
 // order of the GPUs, or by ordinal first. Unlike in TensorFlow a priority always belongs to the entry that

@@ -10,15 +10,28 @@ import (
 
 // evaluation is the configuration as native device creation gets it.
 type evaluation struct {
-	cpus, gpus int // how many logical devices of the type are asked for
+	cpus, gpus int // how many devices of the type are asked for
 
-	visibleGPUs []int // physical indices, ascending: the caller's order is gone
+	// visibleGPUs are physical indices, ascending: the caller's order is gone. Only a session's own list keeps its order.
+	visibleGPUs []int
+	ownList     string // that list, "" for none
 
 	// virtual has an entry per visible GPU, with what was asked for it, as soon as any device has a logical
-	// configuration, even a CPU or a hidden GPU; else it is nil.
-	virtual [][]LogicalConfig
+	// configuration, even a CPU or a hidden GPU; else it is nil. A session's own may have any length.
+	virtual []virtualDevices
 
-	growth bool // the visible GPUs' common value; false whenever virtual is not nil
+	growth bool // the visible GPUs' common value; without an imported one it is false whenever virtual is not nil
+
+	sizing    Sizing
+	allocator string // allocator_type, "" for the default
+	unified   bool
+}
+
+// virtualDevices is what was asked for one GPU. The counts can only differ from the number of items, or be other than 0, in a
+// message that was not made from LogicalConfigs.
+type virtualDevices struct {
+	items                []LogicalConfig
+	priorities, ordinals int
 }
 
 // Evaluate says whether the settings fit together, which no setter looks at. Getters of settings that TensorFlow keeps
@@ -54,25 +67,45 @@ func (s *State) evaluate() (evaluation, error) {
 		}
 	}
 	if anyLogical {
-		return e, s.evaluateLogical(&e)
+		e.virtual = s.virtualOf(e.visibleGPUs)
 	}
-	return e, s.evaluateGrowth(&e)
+	if err := s.evaluateGPUs(&e); err != nil {
+		return e, err
+	}
+	e.merge(s.imported)
+	if e.virtual != nil {
+		return e, nil
+	}
+	return e, s.applyLists(&e, s.imported)
 }
 
-// evaluateLogical fills in virtual: K1, then K2, GPU by GPU.
-func (s *State) evaluateLogical(e *evaluation) error {
-	for _, index := range e.visibleGPUs {
-		var items []LogicalConfig
+// virtualOf lists what was asked for some GPUs.
+func (s *State) virtualOf(gpus []int) []virtualDevices {
+	list := make([]virtualDevices, len(gpus))
+	for i, index := range gpus {
 		if configs := s.logical[index]; configs != nil {
-			items = configs.Items
+			list[i] = virtualDevices{configs.Items, countPriorities(configs.Items), countOrdinals(configs.Items)}
 		}
-		e.virtual = append(e.virtual, items)
-		name := s.physical[index].Name
-		if n := countPriorities(items); n != 0 && n != len(items) {
-			return someButNotAll("priority", name, n, len(items))
+	}
+	return list
+}
+
+func (s *State) evaluateGPUs(e *evaluation) error {
+	if e.virtual != nil {
+		return s.evaluateLogical(*e)
+	}
+	return s.evaluateGrowth(e)
+}
+
+// evaluateLogical checks virtual: K1, then K2, GPU by GPU.
+func (s *State) evaluateLogical(e evaluation) error {
+	for i, index := range e.visibleGPUs {
+		asked, name := e.virtual[i], s.physical[index].Name
+		if n := asked.priorities; n != 0 && n != len(asked.items) {
+			return someButNotAll("priority", name, n, len(asked.items))
 		}
-		if n := countOrdinals(items); n != 0 && n != len(items) {
-			return someButNotAll("device_ordinals", name, n, len(items))
+		if n := asked.ordinals; n != 0 && n != len(asked.items) {
+			return someButNotAll("device_ordinals", name, n, len(asked.items))
 		}
 	}
 	return nil

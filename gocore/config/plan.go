@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,12 +15,20 @@ type GPUFacts struct {
 	Ordinal          int // the number in the device's name
 	LeastPriority    int // the range of stream priorities; numerically low is urgent
 	GreatestPriority int
+	ComputeMajor     int // 9 of compute capability 9.0
 }
 
 // Plan is what initialization has to build: all logical devices, CPUs first, each type numbered from 0.
 type Plan struct {
 	Devices []PlannedDevice
+
+	// What one session sees of them, where it asked for other numbers of devices: CPUs is the number of CPUs, and GPUs that of
+	// the first GPUs, math.MaxInt for all.
+	CPUs, GPUs int
 }
+
+// Equal reports whether two plans build the same devices, whatever a session sees of them.
+func (p Plan) Equal(other Plan) bool { return slices.Equal(p.Devices, other.Devices) }
 
 // PlannedDevice is one logical device to be.
 type PlannedDevice struct {
@@ -29,37 +38,62 @@ type PlannedDevice struct {
 	Limited    bool // whether LimitBytes is given; else a GPU's memory is sized by DefaultLimit
 	LimitBytes uint64
 
-	Priority int  // of the device's stream; 0 unless set
-	Growth   bool // before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
+	Sizing Sizing // what DefaultLimit is to go by
+
+	Priority  int    // of the device's stream; 0 unless set
+	Growth    bool   // before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
+	Allocator string // the allocator that was asked for, "" or "BFC" for the one there is
 }
 
 // Plan works out the logical devices, or says why they cannot be built: Evaluate's errors first, then those of
 // native device creation, in TensorFlow's order. gpus has the facts of every physical GPU, in physical order. It
 // changes nothing, and the same state gives the same plan.
-func (s *State) Plan(gpus []GPUFacts) (Plan, error) {
+func (s *State) Plan(gpus []GPUFacts) (Plan, error) { return s.PlanFor(gpus, Options{}) }
+
+// PlanFor is Plan for a session that has options of its own. What it asks for counts, and for all else the configuration.
+func (s *State) PlanFor(gpus []GPUFacts, o Options) (Plan, error) {
+	if err := o.check(); err != nil {
+		return Plan{}, err
+	}
 	e, err := s.evaluate()
 	if err != nil {
 		return Plan{}, err
 	}
-	if e.cpus == 0 {
-		return Plan{}, s.noCPU()
+	plan := Plan{CPUs: e.cpus, GPUs: math.MaxInt}
+	o.count(&plan)
+	if plan.CPUs <= 0 {
+		return Plan{}, s.noCPU(o)
 	}
+	e.merge(o)
+	if err := s.applyLists(&e, o); err != nil {
+		return Plan{}, err
+	}
+	e.gpus = min(e.gpus, plan.GPUs)
 	facts, err := s.visibleFacts(e, gpus)
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := s.checkVirtual(e, facts); err != nil {
+	if len(s.gpuIndices()) > 0 {
+		if err := s.checkVirtual(e, facts); err != nil {
+			return Plan{}, err
+		}
+	}
+	if err := e.checkSizing(facts); err != nil {
 		return Plan{}, err
 	}
-	return Plan{Devices: append(s.planCPUs(), s.planGPUs(e)...)}, nil
+	plan.Devices = append(s.planCPUs(), s.planGPUs(e)...)
+	return plan, nil
 }
 
-func (s *State) noCPU() error { // N1
+func (s *State) noCPU(o Options) error { // N1
 	why := "no CPU is visible. Keep it with set_visible_devices(gpus, 'GPU'), or put it in the list"
 	for _, index := range s.visible {
 		if s.physical[index].Type == "CPU" {
 			why = "the CPU's list of logical devices is empty. Give it at least one LogicalDeviceConfiguration()"
 		}
+	}
+	if _, counted := o.DeviceCount["CPU"]; counted {
+		why = "device_count['CPU'] leaves none. Ask for 1 or more, or don't ask"
 	}
 	return status.Errorf(status.NotFound, "No CPU devices are available in this process: %s", why)
 }
@@ -88,41 +122,71 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	if len(e.virtual) == 0 {
 		return nil
 	}
-	if e.gpus < len(e.virtual) { // N3
-		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d "+
-			"#virtual_devices: %d. An empty list of logical devices takes a GPU away: %s. Give it at least one "+
-			"LogicalDeviceConfiguration, or hide it with set_visible_devices", e.gpus, len(e.virtual), s.emptyGPUs(e))
+	use := min(e.gpus, len(e.visibleGPUs))
+	if err := s.checkNumbers(e, use); err != nil {
+		return err
 	}
-	ordinals := countOrdinals(e.virtual[0]) > 0
-	for i, items := range e.virtual {
-		if ordinals != (countOrdinals(items) > 0) { // N7
+	ordinals := e.virtual[0].ordinals > 0
+	for i, asked := range e.virtual {
+		if ordinals != (asked.ordinals > 0) { // N7
 			return status.Errorf(status.InvalidArgument, "Device ordinals must be set for all virtual devices or none. But the "+
 				"device_ordinal is specified for %d while previous devices didn't have any set. Here %s and %s differ; a "+
 				"visible GPU without logical devices has none", i, s.visibleName(e, 0), s.visibleName(e, i))
 		}
+		if ordinals && asked.ordinals != len(asked.items) { // N8
+			return status.Errorf(status.InvalidArgument, "Number of virtual device ordinals specified doesn't match with number of "+
+				"memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and device_ordinal size: %d",
+				i, len(asked.items), asked.ordinals)
+		}
 	}
-	for i, items := range e.virtual {
-		if err := s.checkPriorities(e, i, items, facts[i]); err != nil {
+	for i, asked := range e.virtual {
+		if err := s.checkPriorities(e, i, asked, facts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// checkNumbers compares the number of entries with that of the GPUs, of which so many are to be used.
+func (s *State) checkNumbers(e evaluation, use int) error {
+	if e.sizing.Fraction > 0 { // N4
+		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set. "+
+			"Leave the fraction out: each logical device has its own memory_limit")
+	}
+	if use < len(e.virtual) { // N3
+		why := "There are more entries than GPUs to use"
+		if empty := s.emptyGPUs(e); empty != "" {
+			why = "An empty list of logical devices takes a GPU away: " + empty + ". Give it at least one " +
+				"LogicalDeviceConfiguration, or hide it with set_visible_devices"
+		}
+		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d #virtual_devices: %d. %s",
+			use, len(e.virtual), why)
+	}
+	if e.ownList != "" && len(e.visibleGPUs) != len(e.virtual) { // N5
+		return status.Errorf(status.InvalidArgument, "The number of GPUs in visible_device_list doesn't match the number of elements in "+
+			"the virtual_devices list. #GPUs in visible_device_list: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
+	}
+	if len(e.visibleGPUs) != len(e.virtual) { // N6
+		return status.Errorf(status.Unknown, "The number of valid GPUs doesn't match the number of elements in the virtual_devices "+
+			"list. #valid GPUs: %d virtual_devices.size(): %d", len(e.visibleGPUs), len(e.virtual))
+	}
+	return nil
+}
+
 // checkPriorities makes the checks on the priorities of visible GPU i.
-func (s *State) checkPriorities(e evaluation, i int, items []LogicalConfig, gpu GPUFacts) error {
-	n := countPriorities(items)
-	switch first := countPriorities(e.virtual[0]); {
+func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu GPUFacts) error {
+	n := asked.priorities
+	switch first := e.virtual[0].priorities; {
 	case first == 0 && n > 0: // N9
 		return status.Errorf(status.InvalidArgument, "Priority must be set for all virtual devices or none. But the priority "+
 			"is specified for %d while previous devices didn't have any set. Here %s has none",
 			i, s.visibleName(e, 0))
-	case first > 0 && n != len(items): // N10
+	case first > 0 && n != len(asked.items): // N10
 		return status.Errorf(status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number "+
 			"of memory_limit_mb specified for GPU# %d memory_limit_mb size: %d and priority size: %d. "+
-			"%s has priorities, so %s needs them too", i, len(items), n, s.visibleName(e, 0), s.visibleName(e, i))
+			"%s has priorities, so %s needs them too", i, len(asked.items), n, s.visibleName(e, 0), s.visibleName(e, i))
 	}
-	for _, item := range items { // N11
+	for _, item := range asked.items { // N11
 		if p := item.Priority; p != nil && (*p > int64(gpu.LeastPriority) || *p < int64(gpu.GreatestPriority)) {
 			return status.Errorf(status.InvalidArgument,
 				"Priority %d is outside the range of supported priorities [%d,%d] for virtual device %d on GPU# %d",
@@ -171,19 +235,23 @@ func (s *State) planGPUs(e evaluation) []PlannedDevice {
 	}
 	var all []ranked
 	for i, index := range e.visibleGPUs {
+		common := PlannedDevice{Physical: index, Growth: e.growth, Allocator: e.allocator}
 		var items []LogicalConfig
 		if e.virtual != nil {
-			items = e.virtual[i]
+			items = e.virtual[i].items
 		}
 		if len(items) == 0 {
-			all = append(all, ranked{PlannedDevice: PlannedDevice{Physical: index, Growth: e.growth}})
+			whole := common
+			whole.Sizing = e.sizing
+			for range max(e.sizing.Shares, 1) {
+				all = append(all, ranked{PlannedDevice: whole})
+			}
 		}
 		for _, item := range items {
-			limit, _ := ExplicitLimit(*item.MemoryLimitMiB) // the setter has refused what has none
-			all = append(all, ranked{
-				PlannedDevice{Physical: index, Limited: true, LimitBytes: limit, Priority: int(valueOr(item.Priority, 0))},
-				valueOr(item.Ordinal, 0),
-			})
+			limited := common
+			limited.Limited, limited.Priority = true, int(valueOr(item.Priority, 0))
+			limited.LimitBytes, _ = ExplicitLimit(*item.MemoryLimitMiB) // whoever asked was refused what has none
+			all = append(all, ranked{limited, valueOr(item.Ordinal, 0)})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.ordinal, b.ordinal) })

@@ -14,15 +14,22 @@ const mib = 1 << 20
 type Memory struct {
 	AvailableBytes uint64
 	TotalBytes     uint64
-	ComputeMajor   int     // 9 of compute capability 9.0
-	Fraction       float64 // per_process_gpu_memory_fraction; 0 when not asked for
+	ComputeMajor   int // 9 of compute capability 9.0
+	Sizing
+}
+
+// Sizing is what a session may say about the size of pools. A zero field was not asked for.
+type Sizing struct {
+	Fraction  float64 // per_process_gpu_memory_fraction
+	SystemMiB int64   // gpu_system_memory_size_in_mb: what to leave to the system
+	Shares    int64   // num_virtual_devices_per_gpu: how many pools share a GPU evenly
 }
 
 // DefaultLimit is the limit of a GPU that has no explicit one.
 //
 // It is what is available less a reserve for the system. The reserve is left out where it would take everything,
 // and jumps at exactly 2 GiB. A fraction is of the total instead, and leaves no reserve; above 1 it needs unified
-// memory. TF_DEVICE_MIN_SYS_MEMORY_IN_MB replaces either.
+// memory. SystemMiB replaces either, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB all three.
 func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
 	if m.Fraction == 0 {
 		limitBytes = m.AvailableBytes
@@ -32,16 +39,24 @@ func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err e
 	} else if limitBytes, err = fractionLimit(m); err != nil {
 		return 0, nil, err
 	}
-	reserveMiB, set, notices := env.systemMemoryMiB()
-	switch {
-	case !set:
-	case reserveMiB <= m.AvailableBytes/mib:
-		limitBytes = m.AvailableBytes - reserveMiB*mib
-	default:
-		notices = append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
-			"The request is ignored.", humanMiB(reserveMiB), humanBytes(m.AvailableBytes)))
+	if m.SystemMiB > 0 {
+		limitBytes, notices = m.leave(uint64(m.SystemMiB), limitBytes, notices)
 	}
-	return limitBytes, notices, nil
+	reserveMiB, set, said := env.systemMemoryMiB()
+	notices = append(notices, said...)
+	if set {
+		limitBytes, notices = m.leave(reserveMiB, limitBytes, notices)
+	}
+	return limitBytes / uint64(max(m.Shares, 1)), notices, nil
+}
+
+// leave is the limit that leaves so much to the system, or the one before where there isn't so much.
+func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []Notice) {
+	if reserveMiB <= m.AvailableBytes/mib {
+		return m.AvailableBytes - reserveMiB*mib, notices
+	}
+	return before, append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
+		"The request is ignored.", humanMiB(reserveMiB), humanBytes(m.AvailableBytes)))
 }
 
 // systemReserve is what TensorFlow leaves to the system, by available memory and compute capability.
@@ -61,8 +76,7 @@ func systemReserve(m Memory) uint64 {
 
 func fractionLimit(m Memory) (uint64, error) {
 	if m.Fraction > 1 && m.ComputeMajor < 6 {
-		return 0, status.Errorf(status.Internal, "Unified memory on GPUs with compute capability lower than 6.0 "+
-			"(pre-Pascal class GPUs) does not support oversubscription.")
+		return 0, errNoOversubscription()
 	}
 	bytes := float64(m.TotalBytes) * m.Fraction
 	if !(m.Fraction > 0 && bytes < math.MaxInt64) { // NaN fails too
@@ -71,6 +85,11 @@ func fractionLimit(m Memory) (uint64, error) {
 			m.Fraction, humanBytes(m.TotalBytes))
 	}
 	return uint64(bytes), nil
+}
+
+func errNoOversubscription() error { // N17
+	return status.Errorf(status.Internal, "Unified memory on GPUs with compute capability lower than 6.0 "+
+		"(pre-Pascal class GPUs) does not support oversubscription.")
 }
 
 // ExplicitLimit is the limit in bytes that a memory_limit in MiB asks for: whole MiB, cut off, after rounding to

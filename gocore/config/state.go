@@ -19,6 +19,7 @@ type State struct {
 	logical []*LogicalConfigs // by physical index; nil was never set
 
 	switches switches
+	imported Options // what Import took over; its lists are in visible and logical
 
 	initialized bool   // S3
 	origin      string // who initialized: "file:line (call)", or ""
@@ -46,6 +47,7 @@ func (s *State) Clone() *State {
 	c.growth = slices.Clone(s.growth)
 	c.logical = slices.Clone(s.logical)
 	c.switches.optimizer = maps.Clone(s.switches.optimizer)
+	c.imported = s.imported.clone()
 	return &c
 }
 
@@ -71,6 +73,16 @@ func (s *State) Initialize(origin string) {
 
 // Initialized reports state S3.
 func (s *State) Initialized() bool { return s.initialized }
+
+// gpuIndices are the GPUs among the physical devices.
+func (s *State) gpuIndices() (indices []int) {
+	for index, device := range s.physical {
+		if device.Type == "GPU" {
+			indices = append(indices, index)
+		}
+	}
+	return indices
+}
 
 // find gives dev's index in physical, or the error that every setter and getter begins with.
 func (s *State) find(dev Arg) (int, error) {

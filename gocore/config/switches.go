@@ -41,6 +41,12 @@ func (s *State) LogPlacement() (bool, error) {
 // SetLogPlacement may be called at any time; nil restores the default.
 func (s *State) SetLogPlacement(enabled *bool) { s.switches.logPlacement = clonePointer(enabled) }
 
+// Placement gives what an eager operation needs to know of the configuration, which is known to fit together: the
+// runtime is initialized.
+func (s *State) Placement() (soft, log bool, policy string) {
+	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, false), s.DevicePolicy()
+}
+
 // Jit reports whether autoclustering is on. It fails where Evaluate does.
 func (s *State) Jit() (bool, error) {
 	if err := s.Evaluate(); err != nil {

@@ -16,7 +16,7 @@
 //
 // # Invariants
 //
-//  1. gpus is empty before initialisation and doesn't change between it and Close.
+//  1. gpus is empty before initialisation. Between it and Close only Join changes it, and only while no block is live.
 //  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners knows that region. (One that the
 //     driver refuses to take back is no region any more, but counts against its pool's limit for good.)
 //  3. A context is retained once for each logical GPU and released in Close.
@@ -24,7 +24,7 @@
 //
 // # Locks
 //
-// mu guards state, logical, gpus and closed. Allocation, free and statistics take it for reading, configuration and
+// mu guards state, logical, gpus, plan and closed. Allocation, free and statistics take it for reading, configuration and
 // life-cycle for writing; so a pool can't be closed under an allocation. Order: mu, then a pool's own lock, then the driver's.
 // owners and the notices have locks of their own that are leaves. WaitForFree is the only call that blocks, and holds no
 // lock while it does.

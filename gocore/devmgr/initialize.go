@@ -25,23 +25,42 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 	if err != nil {
 		return err
 	}
-	pools, logical, err := m.build(plan, env)
-	if err != nil {
+	return m.initializeLocked(plan, env, origin)
+}
+
+func (m *Manager) initializeLocked(plan config.Plan, env config.Env, origin string) error {
+	if err := m.buildLocked(plan, env, origin); err != nil {
 		return err
-	}
-	m.gpus, m.logical = pools, logical
-	for _, d := range logical {
-		name, _ := devname.ParseFullName(d.FullName)
-		m.names = append(m.names, name)
 	}
 	m.state.Initialize(origin)
 	return nil
 }
 
+// buildLocked puts the devices of a plan into their places, or changes nothing.
+func (m *Manager) buildLocked(plan config.Plan, env config.Env, origin string) error {
+	pools, logical, err := m.build(plan, env)
+	if err != nil {
+		return err
+	}
+	m.plan, m.builtBy = plan, origin
+	m.putLocked(pools, logical)
+	return nil
+}
+
+func (m *Manager) putLocked(pools []*pool, logical []LogicalDevice) {
+	m.gpus, m.logical, m.names = pools, logical, nil
+	for _, d := range logical {
+		name, _ := devname.ParseFullName(d.FullName)
+		m.names = append(m.names, name)
+	}
+}
+
 func (m *Manager) facts() []config.GPUFacts {
 	facts := make([]config.GPUFacts, len(m.listed))
 	for i, d := range m.listed {
-		facts[i] = config.GPUFacts{Ordinal: d.Ordinal, LeastPriority: d.LeastPriority, GreatestPriority: d.GreatestPriority}
+		facts[i] = config.GPUFacts{
+			Ordinal: d.Ordinal, LeastPriority: d.LeastPriority, GreatestPriority: d.GreatestPriority, ComputeMajor: d.ComputeMajor,
+		}
 	}
 	return facts
 }

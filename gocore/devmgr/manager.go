@@ -23,6 +23,8 @@ type Manager struct {
 	logical []LogicalDevice // guarded by mu; empty before initialisation
 	names   []devname.Name  // guarded by mu; the full names of logical
 	gpus    []*pool         // guarded by mu; by number, as in GPU:0, GPU:1
+	plan    config.Plan     // guarded by mu; what gpus was built from
+	builtBy string          // guarded by mu; who asked for that, as "file:line (call)"
 	owners  owners          // which pool an address belongs to
 	streams ownStreams      // which pool a stream stands for
 	closed  bool            // guarded by mu
@@ -142,6 +144,17 @@ func (m *Manager) Closed() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.closed
+}
+
+// Physical describes the GPU below a logical one.
+func (m *Manager) Physical(number int) (gpu.Device, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return gpu.Device{}, err
+	}
+	return p.device, nil
 }
 
 // HostVisible reports whether device addresses are host addresses.

@@ -76,6 +76,11 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 	if p.limitBytes, err = m.limit(p.device, planned, env); err != nil {
 		return err
 	}
+	if planned.Allocator != "" {
+		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + planned.Allocator})
+		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. allocator_type is '%s': there "+
+			"is one allocator, 'BFC'", p.number, p.limitBytes, planned.Allocator)
+	}
 	growth, notices := env.AllowGrowth(planned.Growth)
 	m.notice(notices...)
 	sub, err := m.subAllocator(p, growth)
@@ -127,7 +132,9 @@ func (m *Manager) limit(device gpu.Device, planned config.PlannedDevice, env con
 	if err != nil {
 		return 0, driverError(err, "Failed to query available memory for GPU %d", device.Ordinal)
 	}
-	limit, notices, err := config.DefaultLimit(config.Memory{AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor}, env)
+	limit, notices, err := config.DefaultLimit(config.Memory{
+		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Sizing: planned.Sizing,
+	}, env)
 	m.notice(notices...)
 	return limit, err
 }

@@ -50,7 +50,7 @@ func TestDefaultLimits(t *testing.T) {
 }
 
 func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
-	memory := config.Memory{AvailableBytes: 1000, TotalBytes: 16_945_512_448, ComputeMajor: 9, Fraction: 0.4}
+	memory := config.Memory{AvailableBytes: 1000, TotalBytes: 16_945_512_448, ComputeMajor: 9, Sizing: config.Sizing{Fraction: 0.4}}
 	limit, notices, err := config.DefaultLimit(memory, nil)
 	require.NoError(t, err)
 	require.Empty(t, notices)
@@ -87,7 +87,7 @@ func TestSystemMemoryVariable(t *testing.T) {
 		{"nothing reserved", "0", config.Memory{AvailableBytes: gib}, gib, ""},
 		{"everything reserved", "1024", config.Memory{AvailableBytes: gib}, 0, ""},
 		{"blanks and a sign", " +100\n", config.Memory{AvailableBytes: gib}, gib - 100<<20, ""},
-		{"it replaces a fraction", "100", config.Memory{AvailableBytes: gib, TotalBytes: 2 * gib, Fraction: 0.5}, gib - 100<<20, ""},
+		{"it replaces a fraction", "100", config.Memory{AvailableBytes: gib, TotalBytes: 2 * gib, Sizing: config.Sizing{Fraction: 0.5}}, gib - 100<<20, ""},
 		{"set to nothing", "", config.Memory{AvailableBytes: gib}, gib - 225<<20, ""},
 		{"more than there is", "2048", config.Memory{AvailableBytes: gib}, gib - 225<<20,
 			"The requested reserved device memory 2.00GiB is larger than the available memory of 1.00GiB. The request is ignored."},

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// Options is what a ConfigProto says about devices. A zero field was not asked for.
+type Options struct {
+	DeviceCount map[string]int64 // by type: how many devices to use at most, for a CPU how many to make
+
+	VisibleDeviceList string // GPUs by their position in the physical list: "1,0"
+	AllowGrowth       bool
+	AllocatorType     string
+	VirtualDevices    []VirtualDevices // by GPU
+	UnifiedMemory     bool
+	Sizing            Sizing
+}
+
+// VirtualDevices is what a ConfigProto asks for one GPU: a logical device for each limit, in MiB.
+type VirtualDevices struct {
+	MemoryLimitMiB []float64
+	Priority       []int64
+	Ordinal        []int64
+}
+
+// AboutGPUs reports whether there is anything that the GPUs' pools depend on. The number of devices is not: it is each
+// session's own.
+func (o Options) AboutGPUs() bool {
+	return o.VisibleDeviceList != "" || o.AllowGrowth || o.namedAllocator() != "" || len(o.VirtualDevices) > 0 ||
+		o.UnifiedMemory || o.Sizing != Sizing{}
+}
+
+// namedAllocator is AllocatorType where it is not what there is anyway.
+func (o Options) namedAllocator() string {
+	if o.AllocatorType == "BFC" {
+		return ""
+	}
+	return o.AllocatorType
+}
+
+func (o Options) clone() Options {
+	o.DeviceCount = maps.Clone(o.DeviceCount)
+	o.VirtualDevices = slices.Clone(o.VirtualDevices)
+	for i, v := range o.VirtualDevices {
+		o.VirtualDevices[i] = VirtualDevices{slices.Clone(v.MemoryLimitMiB), slices.Clone(v.Priority), slices.Clone(v.Ordinal)}
+	}
+	return o
+}
+
+// enough is the largest number of logical devices that can be asked for by number.
+const enough = 1 << 10
+
+// check finds numbers that would build more than anybody can mean.
+func (o Options) check() error {
+	if n := o.DeviceCount["CPU"]; n > enough {
+		return status.Errorf(status.InvalidArgument, "device_count['CPU'] is %d: there can be %d", n, enough)
+	}
+	return nil
+}
+
+// count puts the numbers of devices that were asked for into a plan.
+func (o Options) count(p *Plan) {
+	if n, asked := o.DeviceCount["CPU"]; asked {
+		p.CPUs = int(n)
+	}
+	if n, asked := o.DeviceCount["GPU"]; asked {
+		p.GPUs = max(int(n), 0)
+	}
+}
+
+// merge puts what was asked for over what is there. A growth that is on can't be switched off again.
+func (e *evaluation) merge(o Options) {
+	e.growth = e.growth || o.AllowGrowth
+	e.unified = e.unified || o.UnifiedMemory
+	if name := o.namedAllocator(); name != "" {
+		e.allocator = name
+	}
+	if o.Sizing.Fraction != 0 { // NaN counts
+		e.sizing.Fraction = o.Sizing.Fraction
+	}
+	if o.Sizing.SystemMiB != 0 {
+		e.sizing.SystemMiB = o.Sizing.SystemMiB
+	}
+	if o.Sizing.Shares != 0 {
+		e.sizing.Shares = o.Sizing.Shares
+	}
+}
+
+// applyLists puts a session's own lists in place of the configuration's. On a machine without GPUs, or for a session that wants
+// none, they are not looked at, as in TensorFlow.
+func (s *State) applyLists(e *evaluation, o Options) error {
+	gpus := s.gpuIndices()
+	wanted, limited := o.DeviceCount["GPU"]
+	if o.VisibleDeviceList != "" && len(gpus) > 0 && (!limited || wanted > 0) {
+		order, err := parseVisibleList(o.VisibleDeviceList, gpus)
+		if err != nil {
+			return err
+		}
+		e.visibleGPUs, e.ownList, e.gpus = order, o.VisibleDeviceList, math.MaxInt
+		if e.virtual != nil {
+			e.virtual = s.virtualOf(order)
+		}
+	}
+	if len(o.VirtualDevices) == 0 {
+		return nil
+	}
+	e.virtual, e.gpus = nil, math.MaxInt
+	for _, v := range o.VirtualDevices {
+		asked, err := v.read()
+		if err != nil {
+			return err
+		}
+		e.virtual = append(e.virtual, asked)
+	}
+	return nil
+}
+
+// parseVisibleList reads a list as native device creation does, and gives physical indices in the list's order.
+func parseVisibleList(list string, gpus []int) (order []int, err error) {
+	for _, entry := range strings.Split(list, ",") {
+		n, err := parseInt(entry, 32)
+		if err != nil { // N13
+			return nil, status.Errorf(status.InvalidArgument, "Could not parse entry in 'visible_device_list': '%s'. "+
+				"visible_device_list = %s", entry, list)
+		}
+		if n < 0 || n >= int64(len(gpus)) { // N14
+			return nil, status.Errorf(status.InvalidArgument, "'visible_device_list' listed an invalid Device id '%d' but visible device "+
+				"count is %d", n, len(gpus))
+		}
+		order = append(order, gpus[n])
+	}
+	for i, index := range order {
+		if slices.Contains(order[:i], index) { // N15
+			return nil, status.Errorf(status.InvalidArgument, "visible_device_list contained a duplicate entry: %s", list)
+		}
+	}
+	return order, nil
+}
+
+// read makes logical devices of the lists, which may be of different lengths: the counts keep that for the checks.
+func (v VirtualDevices) read() (virtualDevices, error) {
+	asked := virtualDevices{priorities: len(v.Priority), ordinals: len(v.Ordinal)}
+	for i := range v.MemoryLimitMiB {
+		if _, err := ExplicitLimit(v.MemoryLimitMiB[i]); err != nil {
+			return asked, err
+		}
+		item := LogicalConfig{MemoryLimitMiB: &v.MemoryLimitMiB[i]}
+		if i < len(v.Priority) {
+			item.Priority = &v.Priority[i]
+		}
+		if i < len(v.Ordinal) {
+			item.Ordinal = &v.Ordinal[i]
+		}
+		asked.items = append(asked.items, item)
+	}
+	return asked, nil
+}
+
+// checkSizing finds sizes that no GPU of the visible ones can have.
+func (e evaluation) checkSizing(facts []GPUFacts) error {
+	for _, gpu := range facts {
+		if (e.unified || e.sizing.Fraction > 1) && gpu.ComputeMajor < 6 {
+			return errNoOversubscription()
+		}
+	}
+	if f := e.sizing.Fraction; !(f >= 0 && f <= math.MaxFloat64) { // NaN fails too
+		return status.Errorf(status.InvalidArgument, "per_process_gpu_memory_fraction is %v: it must be a positive number", f)
+	}
+	if e.sizing.SystemMiB < 0 || e.sizing.Shares < 0 {
+		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu must not be negative: "+
+			"they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
+	}
+	if e.sizing.Shares > enough {
+		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: there can be %d", e.sizing.Shares, enough)
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+)
+
+// View is what one session sees of the logical devices: so many CPUs, and so many of the GPUs, the first ones.
+type View struct {
+	CPUs, GPUs int
+}
+
+// Join makes sure that the logical devices are those that a session with options asks for. It builds them if none are there, as
+// Initialize does, and leaves them where the options say nothing about GPUs or ask for what is there.
+//
+// Options that ask for something else are refused with FailedPrecondition while memory of the pools is in use: the error names
+// who asked for those that are there. Without memory in use the pools are built anew; renamed tells that there are
+// other devices than before. If that fails, the pools are what they were.
+func (m *Manager) Join(options config.Options, env config.Env, origin string) (view View, renamed bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return View{}, false, errClosed()
+	}
+	plan, err := m.state.PlanFor(m.facts(), options)
+	if err != nil {
+		return View{}, false, err
+	}
+	switch {
+	case !m.state.Initialized():
+		err = m.initializeLocked(plan, env, origin)
+		renamed = err == nil
+	case options.AboutGPUs() && !plan.Equal(m.plan):
+		before := m.namesLocked()
+		err = m.rebuildLocked(plan, env, origin)
+		renamed = !slices.Equal(before, m.namesLocked())
+	}
+	return View{CPUs: plan.CPUs, GPUs: min(plan.GPUs, len(m.gpus))}, renamed, err
+}
+
+func (m *Manager) namesLocked() (names []string) {
+	for _, d := range m.logical {
+		names = append(names, d.FullName)
+	}
+	return names
+}
+
+// rebuildLocked gives the pools up, which must be empty, and builds those of another plan.
+func (m *Manager) rebuildLocked(plan config.Plan, env config.Env, origin string) error {
+	if live := m.liveLocked(); live != "" {
+		return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, and memory is in use: %s. "+
+			"The GPUs are set up as %s asked. Free the memory, use the same GPU options there and here, or call gpuconf.reset() first",
+			live, m.builtBy)
+	}
+	before, beforeBy := m.plan, m.builtBy
+	closeErr := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
+	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
+	if closeErr != nil {
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("pools were given up, but not all went well: %v", closeErr)})
+	}
+	err := m.buildLocked(plan, env, origin)
+	if err == nil {
+		return nil
+	}
+	if again := m.buildLocked(before, env, beforeBy); again != nil {
+		return status.Errorf(status.CodeOf(err), "%w. Nor could the GPUs be set up again as before: call gpuconf.reset()", errors.Join(err, again))
+	}
+	return err
+}
