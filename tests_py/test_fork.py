@@ -7,8 +7,9 @@ from script import run, run_well
 
 # Forks, runs child() in the child and collects how it ended: its exit code, what it wrote, how long it took.
 HARNESS = """
-import contextlib, ctypes, gc, os, signal, subprocess, sys, threading, time
+import contextlib, ctypes, gc, os, signal, subprocess, sys, threading, time, warnings
 import gpuconf
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # as of Python 3.12, of every fork
 
 def reap(pid, seconds=10):
     end = time.monotonic() + seconds
