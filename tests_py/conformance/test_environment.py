@@ -164,6 +164,27 @@ def test_an_allocator_that_gpuconf_does_not_have_is_named_in_the_log(
     assert tf.config.experimental.get_memory_info("GPU:0") == {"current": 0, "peak": 0}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TF_CPU_ALLOCATOR_USE_BFC", "1"),
+        ("TF_CPU_BFC_MEM_LIMIT_IN_MB", "1"),
+        ("TF_GPU_HOST_MEM_LIMIT_IN_MB", "1"),
+        ("TF_BFC_MEMORY_DUMP", "/nowhere/dump"),
+    ],
+)
+def test_variables_of_pools_that_gpuconf_does_not_have_are_not_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, one_gpu: None, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with refused(ValueError, "Allocator stats not available for device 'CPU:0'"):
+        tf.config.experimental.get_memory_info("CPU:0")
+    with refused(MemoryError, "OOM when allocating"):
+        tf.memory.allocate(2**40, "GPU:0")
+    assert limits() == [H100_LIMIT]
+    assert said(caplog, "WARNING") == said(caplog, "ERROR") == []
+
+
 def test_an_environment_that_is_not_text_does_no_harm(monkeypatch: pytest.MonkeyPatch, one_gpu: None) -> None:
     monkeypatch.setenv("TF_SOMETHING", "\udcff")
     monkeypatch.setenv(FORCE, "\udcff")
