@@ -74,6 +74,19 @@ static int supports(CUdevice device, int attribute) {
 	return cuda.cuDeviceGetAttribute(&value, attribute, device) == 0 && value != 0;
 }
 
+static CUmemAllocationProp pinned_on(CUdevice device) {
+	return (CUmemAllocationProp){.type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device}};
+}
+
+struct cuda_answer cudacall_granularity(CUdevice device) {
+	CUmemAllocationProp prop = pinned_on(device);
+	size_t minimum = 0, recommended = 0;
+	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
+	if (result == 0)
+		result = cuda.cuMemGetAllocationGranularity(&recommended, &prop, GRANULARITY_RECOMMENDED);
+	return (struct cuda_answer){result, minimum, recommended};
+}
+
 CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
 	CUresult result = cuda.cuDeviceGet(&out->device, ordinal);
 	CUdevice device = out->device;
@@ -101,7 +114,12 @@ CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
 	out->virtual_memory = supports(device, ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	out->stream_mem_ops = cuda.cuStreamWriteValue64 != NULL && cuda.cuStreamWaitValue64 != NULL &&
 	                      supports(device, ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
-	return 0;
+	if (out->virtual_memory) {
+		struct cuda_answer granularity = cudacall_granularity(device);
+		out->granularity = granularity.value;
+		result = granularity.result;
+	}
+	return result;
 }
 
 struct cuda_answer cudacall_retain(CUdevice device) {
@@ -111,19 +129,6 @@ struct cuda_answer cudacall_retain(CUdevice device) {
 }
 
 CUresult cudacall_release(CUdevice device) { return cuda.cuDevicePrimaryCtxRelease(device); }
-
-static CUmemAllocationProp pinned_on(CUdevice device) {
-	return (CUmemAllocationProp){.type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device}};
-}
-
-struct cuda_answer cudacall_granularity(CUdevice device) {
-	CUmemAllocationProp prop = pinned_on(device);
-	size_t minimum = 0, recommended = 0;
-	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
-	if (result == 0)
-		result = cuda.cuMemGetAllocationGranularity(&recommended, &prop, GRANULARITY_RECOMMENDED);
-	return (struct cuda_answer){result, minimum, recommended};
-}
 
 struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment) {
 	CUdeviceptr addr = 0;

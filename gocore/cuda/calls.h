@@ -30,6 +30,7 @@ struct cuda_description {
 	size_t total_bytes;
 	int major, minor, multiprocessors;
 	int stream_priorities, virtual_memory, stream_mem_ops;
+	uint64_t granularity; /* of virtual memory, the least; 0 without */
 };
 
 /* Without a context. */

@@ -18,8 +18,9 @@ import (
 
 // driver is a gpu.Driver over the loaded library. Whoever opened it closes it.
 type driver struct {
-	version C.int
-	devices []*device // the slice never changes
+	version     C.int
+	devices     []*device // the slice never changes
+	granularity uint64    // the coarsest of the devices' least ones; never changes
 
 	mu     sync.Mutex // guards all below, and what says so in a device
 	idle   *sync.Cond // nobody is inside a device, or the driver; or an ending is over
@@ -83,6 +84,7 @@ func Open() (gpu.Driver, error) {
 	return d, nil
 }
 
+// describe reads one device. Open is the only caller.
 func (d *driver) describe(ordinal int) (*device, error) {
 	var c C.struct_cuda_description
 	if err := d.failure(C.cudacall_describe(C.int(ordinal), &c), "describe GPU %d", uint64(ordinal)); err != nil {
@@ -95,6 +97,7 @@ func (d *driver) describe(ordinal int) (*device, error) {
 		instance = uuidOf(&c.instance)
 	}
 	least, greatest := priorityRange(c.stream_priorities != 0, int(c.major))
+	d.granularity = max(d.granularity, uint64(c.granularity))
 	return &device{
 		number: c.device,
 		info: gpu.Device{

@@ -35,12 +35,15 @@ func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended 
 	return uint64(answer.value), uint64(answer.second), err
 }
 
-// MemAddressReserve takes addresses.
+// MemAddressReserve takes addresses. What CUDA's default alignment is, nobody says; here it suits every device.
 func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	if err := d.begin(); err != nil {
 		return 0, err
 	}
 	defer d.finish()
+	if alignment&(alignment-1) == 0 {
+		alignment = max(alignment, d.granularity)
+	}
 	answer := C.cudacall_address_reserve(C.uint64_t(bytes), C.uint64_t(alignment))
 	if err := d.failure(answer.result, "cuMemAddressReserve of %d bytes aligned to %d", bytes, alignment); err != nil {
 		return 0, err

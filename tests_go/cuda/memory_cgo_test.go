@@ -159,6 +159,43 @@ func TestRefusedGivingBack(t *testing.T) {
 	require.Equal(t, map[string]int{"retains": 1}, fake.Live())
 }
 
+func TestReservationsSuitEveryDevice(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	for _, alignment := range []uint64{0, 1, 4096, 2 * mib, 64 * mib} {
+		addr, err := driver.MemAddressReserve(2*mib, alignment)
+		require.NoError(t, err)
+		require.Zero(t, addr%max(alignment, 2*mib))
+		require.NoError(t, driver.MemAddressFree(addr, 2*mib))
+	}
+	_, err := driver.MemAddressReserve(2*mib, 3)
+	require.ErrorIs(t, err, gpu.ErrorInvalidValue)
+}
+
+// TestCallsCostNoGoMemory: what goes well leaves nothing to the collector.
+func TestCallsCostNoGoMemory(t *testing.T) {
+	configure(t, nil)
+	driver := open(t)
+	require.NoError(t, driver.ContextRetain(0))
+	addr, err := driver.MemAlloc(0, mib)
+	require.NoError(t, err)
+	event, err := driver.EventCreate(0)
+	require.NoError(t, err)
+	for name, call := range map[string]func(){
+		"MemGetInfo":  func() { _, _, _ = driver.MemGetInfo(0) },
+		"EventRecord": func() { _ = driver.EventRecord(0, event, gpu.StreamNull) },
+		"EventQuery":  func() { _, _ = driver.EventQuery(0, event) },
+		"StreamQuery": func() { _, _ = driver.StreamQuery(0, gpu.StreamNull) },
+		"MemsetD8":    func() { _ = driver.MemsetD8(0, addr, 1, 512) },
+		"MemFree": func() {
+			_ = driver.MemFree(0, addr)
+			addr, _ = driver.MemAlloc(0, mib)
+		},
+	} {
+		require.Zero(t, testing.AllocsPerRun(50, call), name)
+	}
+}
+
 func TestErrorsSayWhatWasAsked(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

@@ -25,6 +25,8 @@ struct stream {
 	struct context *context;
 	uint64_t id;
 	int blocking, priority;
+	int own; /* it is a thread's own default stream in the context */
+	pthread_t thread;
 	int destroyed; /* its handle is not valid any more */
 	int ended;     /* its context is gone: the queue is dropped */
 	int worker, running;
@@ -44,13 +46,6 @@ static struct stream *streams;
 static struct event *events;
 static uint64_t last_id;
 
-static struct { /* what each thread's own stream is, a context */
-	pthread_t thread;
-	struct context *context;
-	struct stream *stream;
-} own[256];
-static int own_count;
-
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	struct stream *stream = calloc(1, sizeof *stream);
 	stream->context = context;
@@ -63,31 +58,21 @@ struct stream *make_stream(struct context *context, int blocking, int priority) 
 	return stream;
 }
 
-static int is_own(const struct stream *stream) {
-	for (int i = 0; i < own_count; i++)
-		if (own[i].stream == stream)
-			return 1;
-	return 0;
-}
-
 void count_streams(int *stream_count, int *event_count) {
 	*stream_count = *event_count = 0;
 	for (struct stream *one = streams; one != NULL; one = one->next)
-		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !is_own(one);
+		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !one->own;
 	for (struct event *one = events; one != NULL; one = one->next)
 		*event_count += !one->destroyed && one->context->alive;
 }
 
 static struct stream *per_thread(struct context *context) {
-	for (int i = 0; i < own_count; i++)
-		if (pthread_equal(own[i].thread, pthread_self()) && own[i].context == context)
-			return own[i].stream;
+	for (struct stream *one = streams; one != NULL; one = one->next)
+		if (one->own && one->context == context && pthread_equal(one->thread, pthread_self()))
+			return one;
 	struct stream *stream = make_stream(context, 1, 0);
-	if (own_count < (int)(sizeof own / sizeof *own)) {
-		own[own_count].thread = pthread_self();
-		own[own_count].context = context;
-		own[own_count++].stream = stream;
-	}
+	stream->own = 1;
+	stream->thread = pthread_self();
 	return stream;
 }
 

@@ -73,10 +73,10 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
 	(void)hint;
 	if (!fake.vmm)
 		return NOT_SUPPORTED;
-	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
+	if (bytes == 0 || bytes % 4096 != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
 		return INVALID_VALUE;
-	if (alignment < GRANULE)
-		alignment = GRANULE;
+	if (alignment == 0)
+		alignment = 4096; /* CUDA promises no more than pages */
 	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
 	const int flags_none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
