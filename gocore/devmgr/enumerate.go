@@ -22,11 +22,12 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 	if err != nil {
 		return nil, driverError(err, "the GPUs could not be listed")
 	}
+	m.found = found
 	usable, notices := config.UsableGPUs(candidates(found), env)
 	m.notice(notices...)
 	for _, i := range usable {
 		m.listed = append(m.listed, found[i])
-		physical = append(physical, config.PhysicalDevice{Name: fmt.Sprintf("/physical_device:GPU:%d", found[i].Ordinal), Type: "GPU"})
+		physical = append(physical, config.PhysicalDevice{Name: physicalName(found[i].Ordinal), Type: "GPU"})
 	}
 	return physical, nil
 }
@@ -49,6 +50,27 @@ func candidate(d gpu.Device) config.Candidate {
 		Multiprocessors: d.Multiprocessors,
 	}
 }
+
+// Found gives all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for one that is too weak
+// to be there.
+func (m *Manager) Found() (devices []gpu.Device, names []string, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.closed {
+		return nil, nil, errClosed()
+	}
+	names = make([]string, len(m.found))
+	for i, d := range m.found {
+		for _, listed := range m.listed {
+			if listed.Ordinal == d.Ordinal {
+				names[i] = physicalName(d.Ordinal)
+			}
+		}
+	}
+	return append([]gpu.Device(nil), m.found...), names, nil
+}
+
+func physicalName(ordinal int) string { return fmt.Sprintf("/physical_device:GPU:%d", ordinal) }
 
 // Details describes the physical device at an index of the physical list; ok is false for the CPU.
 func (m *Manager) Details(index int) (device gpu.Device, ok bool) {

@@ -19,6 +19,7 @@ type Manager struct {
 
 	mu      sync.RWMutex
 	state   *config.State   // guarded by mu
+	found   []gpu.Device    // all GPUs that the process sees; immutable
 	listed  []gpu.Device    // the GPUs of the physical list, in its order; immutable
 	logical []LogicalDevice // guarded by mu; empty before initialisation
 	names   []devname.Name  // guarded by mu; the full names of logical

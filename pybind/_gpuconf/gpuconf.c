@@ -484,6 +484,24 @@ PyObject * _wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), P
 
 
 PyObject *
+_wrap__gpuconf_pybind_Identities(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_Identities();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Identities(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -757,6 +775,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
     {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },
     {(char *) "pybind_Enumerate", (PyCFunction) _wrap__gpuconf_pybind_Enumerate, METH_VARARGS|METH_KEYWORDS, "pybind_Enumerate(env)\n\ntype: env: char *" },
+    {(char *) "pybind_Identities", (PyCFunction) _wrap__gpuconf_pybind_Identities, METH_NOARGS, "pybind_Identities()\n\n" },
     {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },

@@ -259,6 +259,21 @@ func pybind_Frees(number C.longlong) C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_Identities
+func pybind_Identities() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Identities()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_Initialize
 func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

@@ -18,11 +18,13 @@ from . import compat, config, debugging, errors, memory
 from ._native import library_path
 from ._scope import current_scope, device
 from ._simulate import Simulation, reset, simulate, simulated
+from ._visible import VisibleDevice, visible_devices
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Simulation",
+    "VisibleDevice",
     "__version__",
     "compat",
     "config",
@@ -36,6 +38,7 @@ __all__ = [
     "reset",
     "simulate",
     "simulated",
+    "visible_devices",
 ]
 
 

@@ -1,0 +1,34 @@
+package pybind
+
+import "gpuconf/pybind/runtime"
+
+// Identities lists the GPUs that the process sees, by every name they have, as a list of objects.
+func Identities() (devices string, err error) {
+	defer runtime.Gate(&err)
+	found, err := runtime.Shared().Identities()
+	if err != nil {
+		return "", err
+	}
+	list := make([]map[string]any, len(found))
+	for i, id := range found {
+		list[i] = map[string]any{
+			"cuda_ordinal":       id.Device.Ordinal,
+			"physical_device":    orNull(id.Physical, ""),
+			"name":               id.Device.Name,
+			"uuid":               id.Device.UUID,
+			"pci_bus_id":         id.Device.PCIBusID,
+			"nvml_index":         orNull(id.NVMLIndex, -1),
+			"compute_capability": [2]int{id.Device.ComputeMajor, id.Device.ComputeMinor},
+			"total_memory":       id.Device.TotalBytes,
+		}
+	}
+	return encode(list)
+}
+
+// orNull is nil for the value that means none.
+func orNull[T comparable](value, none T) any {
+	if value == none {
+		return nil
+	}
+	return value
+}
