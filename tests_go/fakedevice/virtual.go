@@ -11,6 +11,8 @@ type VirtualDevice struct {
 	mu sync.Mutex
 	*Device
 	GranuleBytes uint64
+	FailOp       func(op string) error // asked after Fail, by the kind of call; nil: never
+	NoCalls      bool                  // Calls stays empty
 
 	Ranges   map[uint64]uint64   // address -> bytes reserved
 	Handles  map[uint64]*Memory  // created and not released
@@ -47,11 +49,30 @@ func (d *VirtualDevice) call(op string, addr, bytes uint64, do func() error) err
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.injected()
+	if err == nil && d.FailOp != nil {
+		err = d.FailOp(op)
+	}
 	if err == nil {
 		err = do()
 	}
-	d.Calls = append(d.Calls, Call{Op: op, Bytes: bytes, Addr: addr, Err: err})
+	if !d.NoCalls {
+		d.Calls = append(d.Calls, Call{Op: op, Bytes: bytes, Addr: addr, Err: err})
+	}
 	return err
+}
+
+// TakeOps gives the calls since the last TakeOps, as text; new addresses are left out.
+func (d *VirtualDevice) TakeOps() []string {
+	texts := []string{}
+	for _, c := range d.Calls {
+		if c.Addr == 0 && c.Err == nil {
+			texts = append(texts, fmt.Sprintf("%s %d", c.Op, c.Bytes))
+		} else {
+			texts = append(texts, c.String())
+		}
+	}
+	d.Calls = nil
+	return texts
 }
 
 func (d *VirtualDevice) whole(bytes uint64) error {
@@ -61,18 +82,33 @@ func (d *VirtualDevice) whole(bytes uint64) error {
 	return nil
 }
 
-// MemAlloc is Device's, with a lock.
-func (d *VirtualDevice) MemAlloc(bytes uint64) (uint64, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.Device.MemAlloc(bytes)
+// MemAlloc gives memory above all that was ever given.
+func (d *VirtualDevice) MemAlloc(bytes uint64) (addr uint64, err error) {
+	err = d.call("alloc", 0, bytes, func() error {
+		if bytes > d.CapacityBytes-d.LiveBytes {
+			return ErrFull
+		}
+		addr = d.next
+		d.next += bytes + d.GapBytes
+		d.Live[addr] = bytes
+		d.LiveBytes += bytes
+		d.PeakBytes = max(d.PeakBytes, d.LiveBytes)
+		return nil
+	})
+	return addr, err
 }
 
-// MemFree is Device's, with a lock.
+// MemFree takes back exactly what MemAlloc gave.
 func (d *VirtualDevice) MemFree(addr uint64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.Device.MemFree(addr)
+	return d.call("free", 0, 0, func() error {
+		bytes, live := d.Live[addr]
+		if !live {
+			return fmt.Errorf("no memory is live at %#x", addr)
+		}
+		delete(d.Live, addr)
+		d.LiveBytes -= bytes
+		return nil
+	})
 }
 
 // MemGetAllocationGranularity tells GranuleBytes.
