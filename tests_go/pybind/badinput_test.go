@@ -24,6 +24,7 @@ var functions = map[string]any{
 	"Enumerate":               pybind.Enumerate,
 	"FreeBlock":               pybind.FreeBlock,
 	"Frees":                   pybind.Frees,
+	"Identities":              pybind.Identities,
 	"Initialize":              pybind.Initialize,
 	"LimitBytes":              pybind.LimitBytes,
 	"LogicalConfigured":       pybind.LogicalConfigured,
