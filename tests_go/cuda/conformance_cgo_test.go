@@ -19,13 +19,13 @@ import (
 
 func TestConformance(t *testing.T) {
 	for name, environ := range map[string]map[string]string{
-		"one GPU":                  {},
-		"two GPUs":                 {"FAKECUDA_GPUS": "2"},
-		"two GPUs in other order":  {"FAKECUDA_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1"},
-		"without virtual memory":   {"FAKECUDA_WITHOUT": "vmm"},
-		"without stream words":     {"FAKECUDA_GPUS": "2", "FAKECUDA_WITHOUT": "memops"},
-		"an old card":              {"FAKECUDA_CAPABILITY": "6.1"},
-		"a card without priorites": {"FAKECUDA_CAPABILITY": "3.0", "FAKECUDA_WITHOUT": "priorities,vmm,memops"},
+		"one GPU":                   {},
+		"two GPUs":                  {"FAKECUDA_GPUS": "2"},
+		"two GPUs in other order":   {"FAKECUDA_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1"},
+		"without virtual memory":    {"FAKECUDA_WITHOUT": "vmm"},
+		"without stream words":      {"FAKECUDA_GPUS": "2", "FAKECUDA_WITHOUT": "memops"},
+		"an old card":               {"FAKECUDA_CAPABILITY": "6.1"},
+		"a card without priorities": {"FAKECUDA_CAPABILITY": "3.0", "FAKECUDA_WITHOUT": "priorities,vmm,memops"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, environ)
@@ -52,7 +52,10 @@ func TestConformanceWhereOthersKeepTheContext(t *testing.T) {
 // TestConformanceOfThisMachine runs over the machine's own driver, in a process that doesn't know the fake one.
 func TestConformanceOfThisMachine(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^TestInChildOnThisMachine$", "-test.v")
-	child.Env = fakecuda.Environ(os.Getenv("GPUCONF_TEST_LIBRARY_PATH"), childEnv+"=tests")
+	child.Env = fakecuda.Environ(os.Getenv(machinePathEnv), childEnv+"=tests")
+	if visible, ok := os.LookupEnv(machineVisibleEnv); ok {
+		child.Env = append(child.Env, "CUDA_VISIBLE_DEVICES="+visible)
+	}
 	output, err := child.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	if strings.Contains(string(output), "--- SKIP: TestInChildOnThisMachine") {

@@ -24,6 +24,10 @@ import (
 const (
 	folderEnv = "GPUCONF_CUDA_TEST_FOLDER" // where the fake library lies
 	childEnv  = "GPUCONF_CUDA_TEST_CHILD"  // what to do instead of the tests
+
+	// What the machine's own driver is found and filtered with, kept for the test of it.
+	machinePathEnv    = "GPUCONF_CUDA_TEST_LD_LIBRARY_PATH"
+	machineVisibleEnv = "GPUCONF_CUDA_TEST_CUDA_VISIBLE_DEVICES"
 )
 
 // fake steers the library that the tests run over.
@@ -57,7 +61,11 @@ func startOverTheFake() {
 	must(fakecuda.Build(folder, fakecuda.Options{}))
 	self, err := os.Executable()
 	must(err)
-	must(syscall.Exec(self, os.Args, fakecuda.Environ(folder, folderEnv+"="+folder)))
+	environ := fakecuda.Environ(folder, folderEnv+"="+folder, machinePathEnv+"="+os.Getenv("LD_LIBRARY_PATH"))
+	if visible, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES"); ok {
+		environ = append(environ, machineVisibleEnv+"="+visible)
+	}
+	must(syscall.Exec(self, os.Args, environ))
 }
 
 func must(err error) {
