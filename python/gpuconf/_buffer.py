@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import operator
@@ -237,8 +236,10 @@ def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float
     except BaseException:
         if receipt:  # Ctrl-C came before the memory had an owner
             ptr, block_id = map(int, receipt[0].split()[:2])
-            with contextlib.suppress(errors.InvalidArgumentError):  # or a buffer had it, and its __del__ was faster
+            try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
                 core.pybind_FreeBlock(ptr, block_id)
+            except errors.InvalidArgumentError:  # a buffer had it, and its __del__ was faster
+                pass
         raise
     if noticed:
         from ._notices import publish
