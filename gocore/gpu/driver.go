@@ -78,7 +78,7 @@ package gpu
 // Device describes one GPU as the driver sees it. It is a value: nothing in it changes while the machine runs.
 type Device struct {
 	Ordinal         int    // CUDA ordinal, after CUDA_VISIBLE_DEVICES
-	UUID            string // "GPU-" and 32 hex digits grouped 8-4-4-4-12
+	UUID            string // "GPU-", or "MIG-" for a MIG instance, and 32 hex digits grouped 8-4-4-4-12
 	PCIBusID        string // "0000:17:00.0"
 	Name            string // "NVIDIA H100 80GB HBM3"
 	ComputeMajor    int    // compute capability 9.0 is 9, 0

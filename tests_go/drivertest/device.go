@@ -26,7 +26,7 @@ func devicesAreDescribed(t *testing.T, f fixture) {
 	uuids, buses := map[string]bool{}, map[string]bool{}
 	for i, device := range f.devices {
 		require.Equal(t, i, device.Ordinal)
-		require.Regexp(t, `^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, device.UUID)
+		require.Regexp(t, `^(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, device.UUID)
 		require.Regexp(t, `^[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`, device.PCIBusID)
 		require.NotEmpty(t, device.Name)
 		require.Positive(t, device.ComputeMajor)
