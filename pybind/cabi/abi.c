@@ -66,6 +66,12 @@ static int refuse_in_child(void)
 	return 0;
 }
 
+int gcgo_refuse(void)
+{
+	forget_error();
+	return refuse_in_child();
+}
+
 int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 
 const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }

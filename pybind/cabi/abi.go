@@ -2,6 +2,7 @@
 
 package cabi
 
+// #cgo CFLAGS: -fexceptions
 // #include <stdlib.h>
 // #include "abi.h"
 import "C"

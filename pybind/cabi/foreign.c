@@ -1,0 +1,51 @@
+/* What the allocators of other libraries need beside gpuconf_malloc and gpuconf_free. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "_cgo_export.h"
+#include "abi.h"
+
+int gpuconf_record_stream(void *ptr, void *stream)
+{
+	if (gcgo_refuse())
+		return 0;
+	return ptr == NULL || gcgo_record_stream((uintptr_t)ptr, (uintptr_t)stream);
+}
+
+int gpuconf_logical_stream(int logical, void **stream)
+{
+	uintptr_t own = 0;
+	int done = !gcgo_refuse() && gcgo_logical_stream(logical, &own);
+
+	*stream = (void *)own;
+	return done;
+}
+
+void *gpuconf_region(void *ptr, size_t *size)
+{
+	uintptr_t start = 0;
+	size_t bytes = 0;
+
+	if (!gcgo_refuse())
+		gcgo_region((uintptr_t)ptr, &start, &bytes);
+	if (size != NULL)
+		*size = bytes;
+	return (void *)start;
+}
+
+int gpuconf_trim(void) { return !gcgo_refuse() && gcgo_trim(); }
+
+/* CuPy's CFunctionAllocator tells no stream. param is CuPy's function for it, which wants the GIL; CuPy holds it here. */
+void *gpuconf_cupy_malloc(void *param, size_t size, int device)
+{
+	intptr_t (*current_stream)(void) = NULL;
+
+	*(void **)&current_stream = param;
+	return gpuconf_malloc(size, device, current_stream ? (void *)current_stream() : NULL);
+}
+
+void gpuconf_cupy_free(void *param, void *ptr, int device)
+{
+	(void)param;
+	gpuconf_free(ptr, 0, device, NULL);
+}

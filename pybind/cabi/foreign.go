@@ -1,0 +1,66 @@
+//go:build cgo
+
+package cabi
+
+// #include <stddef.h>
+// #include <stdint.h>
+import "C"
+
+import (
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/pybind/runtime"
+)
+
+// call runs what needs the devices, behind the gate. It tells an error's text and reports whether there was none.
+func call(do func(*devmgr.Manager) error) (done C.int) {
+	var err error
+	defer func() {
+		if err == nil {
+			done = 1
+		}
+	}()
+	defer tell(&err)
+	defer runtime.Gate(&err)
+	var m *devmgr.Manager
+	if m, err = runtime.Shared().Manager(); err == nil {
+		err = do(m)
+	}
+	return 0
+}
+
+//export gcgo_record_stream
+func gcgo_record_stream(addr, stream C.uintptr_t) C.int {
+	return call(func(m *devmgr.Manager) error { return m.RecordStream(uint64(addr), gpu.Stream(stream)) })
+}
+
+//export gcgo_logical_stream
+func gcgo_logical_stream(number C.int, stream *C.uintptr_t) C.int {
+	return call(func(m *devmgr.Manager) error {
+		own, err := m.StreamOf(int(number))
+		*stream = C.uintptr_t(own)
+		return err
+	})
+}
+
+//export gcgo_region
+func gcgo_region(addr C.uintptr_t, start *C.uintptr_t, size *C.size_t) C.int {
+	return call(func(m *devmgr.Manager) error {
+		begin, bytes, err := m.Region(uint64(addr))
+		*start, *size = C.uintptr_t(begin), C.size_t(bytes)
+		return err
+	})
+}
+
+//export gcgo_trim
+func gcgo_trim() C.int {
+	return call(func(m *devmgr.Manager) error {
+		_, err := m.Trim()
+		return err
+	})
+}
+
+//export gcgo_require_fraction
+func gcgo_require_fraction(fraction C.double, device C.int) C.int {
+	return call(func(m *devmgr.Manager) error { return m.RequireFraction(int(device), float64(fraction)) })
+}

@@ -1,0 +1,121 @@
+/*
+ * Throwing a C++ exception from C, in the C++ runtime of the library that will catch it.
+ *
+ * A throw compiled into this library would need a C++ runtime linked into it: as a shared library, machines without
+ * one could no longer import us; as a static copy, the process would have two, each with counts of its own of the exceptions under
+ * way, and std::uncaught_exceptions() would be wrong for good in the thread that caught one. So the few functions of
+ * the C++ ABI that a throw is made of are looked up where C++ code has brought them along. Nobody else can catch.
+ */
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi.h"
+
+typedef void destructor(void *object);
+
+/* The C++ runtime that is in the process. */
+struct runtime {
+	void *library;
+	void *(*allocate)(size_t size);
+	void (*throw)(void *object, void *type, destructor *destroy);
+};
+
+/* A library that is loaded already, or NULL. The handle is kept: neither ever goes away. */
+static void *loaded(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
+
+static void *find(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
+
+static struct runtime find_runtime(void)
+{
+	struct runtime cxx = {.library = loaded("libstdc++.so.6")};
+
+	*(void **)&cxx.allocate = find(cxx.library, "__cxa_allocate_exception");
+	*(void **)&cxx.throw = find(cxx.library, "__cxa_throw");
+	return cxx;
+}
+
+/* std::string of libstdc++ since GCC 5. An empty one is its own buffer. */
+struct string {
+	char *text;
+	size_t length;
+	char own[16];
+};
+
+struct location {
+	const char *function, *file;
+	uint32_t line;
+};
+
+/*
+ * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError: c10::OutOfMemoryError is c10::Error with another
+ * name. c10::Error is made by its exported constructor, in more room than it has ever needed; the virtual table of the name
+ * gives the type and the destructor. A PyTorch without these symbols gets the plain error below.
+ */
+static void throw_torch(struct runtime cxx, const char *text)
+{
+	enum { ROOM = 1024, TYPE = 1, DESTROY = 2, FIRST = 2 };
+	void (*construct)(void *error, struct location where, struct string *message);
+	void (*append)(struct string *, const char *, size_t), (*dispose)(struct string *);
+	void **table = find(loaded("libc10_cuda.so"), "_ZTVN3c1016OutOfMemoryErrorE");
+	struct string message;
+	void **error;
+
+	*(void **)&construct = find(loaded("libc10.so"), "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
+	*(void **)&append = find(cxx.library, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm");
+	*(void **)&dispose = find(cxx.library, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE10_M_disposeEv");
+	if (!table || !construct || !append || !dispose)
+		return;
+	error = cxx.allocate(ROOM);
+	memset(error, 0, ROOM);
+	message = (struct string){.length = 0};
+	message.text = message.own;
+	append(&message, text, strlen(text));
+	construct(error, (struct location){"gpuconf_torch_malloc", "gpuconf", 0}, &message);
+	dispose(&message);
+	*error = table + FIRST;
+	cxx.throw(error, table[TYPE], (destructor *)table[DESTROY]);
+}
+
+static void throw_runtime_error(struct runtime cxx, const char *text)
+{
+	void (*construct)(void *error, const char *text);
+	void *type = find(cxx.library, "_ZTISt13runtime_error");
+	destructor *destroy;
+	void *error;
+
+	*(void **)&construct = find(cxx.library, "_ZNSt13runtime_errorC1EPKc");
+	*(void **)&destroy = find(cxx.library, "_ZNSt13runtime_errorD1Ev");
+	if (!type || !construct || !destroy)
+		return;
+	error = cxx.allocate(4 * sizeof(void *)); /* it has two */
+	construct(error, text);
+	cxx.throw(error, type, destroy);
+}
+
+/* Libraries look for "CUDA out of memory." in the text, and Python's accelerate for " out of memory." in a RuntimeError's. */
+static char *with_torch_words(const char *text)
+{
+	static const char words[] = "CUDA out of memory. ";
+	char *longer = malloc(sizeof words + strlen(text));
+
+	return longer ? strcat(strcpy(longer, words), text) : NULL;
+}
+
+void gcgo_throw(const char *text)
+{
+	struct runtime cxx = find_runtime();
+	char *words = strstr(text, " out of memory") ? with_torch_words(text) : NULL;
+
+	if (words != NULL) {
+		gcgo_tell(words); /* the thread keeps the text: nothing below comes back to free it */
+		free(words);
+	}
+	if (!cxx.allocate || !cxx.throw)
+		return;
+	if (words != NULL)
+		throw_torch(cxx, gpuconf_last_error());
+	throw_runtime_error(cxx, gpuconf_last_error());
+}

@@ -1,0 +1,73 @@
+/*
+ * The functions that torch.cuda.memory.CUDAPluggableAllocator takes, with its signatures.
+ *
+ * PyTorch looks at no result: a null pointer would become a tensor. What goes wrong has to be thrown, after Go has returned; there is
+ * no Go frame below the exception.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "_cgo_export.h"
+#include "abi.h"
+
+void *gpuconf_torch_malloc(ssize_t size, int device, void *stream)
+{
+	void *ptr = gpuconf_malloc((size_t)size, device, stream);
+
+	if (__builtin_expect(ptr == NULL && size != 0, 0))
+		gcgo_throw(gpuconf_last_error());
+	return ptr;
+}
+
+/* Called by destructors, which must not throw: what goes wrong stays in gpuconf_last_error. */
+void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream) { gpuconf_free(ptr, (size_t)size, device, stream); }
+
+void gpuconf_torch_record_stream(void *ptr, void *stream)
+{
+	if (!gpuconf_record_stream(ptr, stream))
+		gcgo_throw(gpuconf_last_error());
+}
+
+/* torch.cuda.empty_cache(). */
+void gpuconf_torch_reset(void)
+{
+	if (!gpuconf_trim())
+		gcgo_throw(gpuconf_last_error());
+}
+
+/* torch.cuda.set_per_process_memory_fraction(). */
+void gpuconf_torch_memory_fraction(double fraction, int device)
+{
+	if (gcgo_refuse() || !gcgo_require_fraction(fraction, device))
+		gcgo_throw(gpuconf_last_error());
+}
+
+/* For sharing memory between processes, which goes by the driver's pieces. */
+void *gpuconf_torch_base_alloc(void *ptr, size_t *size)
+{
+	void *start = gpuconf_region(ptr, size);
+
+	if (start == NULL)
+		gcgo_throw(gpuconf_last_error());
+	return start;
+}
+
+/*
+ * CUDA graphs and torch.cuda.use_mem_pool. What a graph frees while it is captured it writes again in each replay; a pool that is not
+ * told of graphs would give it to others meanwhile. Refused, as long as the pools have no such notion.
+ *
+ * PyTorch's pool id is two words, and its filter a std::function, which C++ passes by address.
+ */
+struct pool_id {
+	unsigned long long graph, user;
+};
+
+void gpuconf_torch_begin_pool(int device, struct pool_id pool, void *filter)
+{
+	(void)device, (void)pool, (void)filter;
+	gcgo_refuse();
+	gcgo_tell("CUDA graphs and torch.cuda.MemPool need gpuconf's mode 'segments': call gpuconf.allocators.torch.install(mode='segments') "
+		  "or gpuconf.configure(libraries={'torch': 'segments'}) instead of the mode 'whole'");
+	gcgo_throw(gpuconf_last_error());
+}
