@@ -42,7 +42,7 @@ func Enumerate(env string) (devices string, err error) {
 	return encode(map[string]any{"physical": physical, "simulated": spec})
 }
 
-// Initialize builds the logical devices: {"logical": [[name, type, full name], ...], "host_visible": bool}. origin is who asked, as
+// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible": bool}. origin is who asked, as
 // "file:line (call)".
 func Initialize(env string, origin string) (devices string, err error) {
 	defer runtime.Gate(&err)
@@ -61,9 +61,9 @@ func Initialize(env string, origin string) (devices string, err error) {
 	if err != nil {
 		return "", err
 	}
-	logical := [][3]string{}
+	logical := [][4]any{}
 	for _, d := range list {
-		logical = append(logical, [3]string{d.Name, d.Type, d.FullName})
+		logical = append(logical, [4]any{d.Name, d.Type, d.FullName, d.Ordinal})
 	}
 	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible()})
 }

@@ -43,8 +43,12 @@ func (e Env) Int64(name string, byDefault int64) (int64, []Notice) {
 }
 
 // AllowGrowth is the growth of a GPU's pool: the configured one, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true"
-// or "false". It holds for devices with an explicit limit too.
+// or "false". It holds for devices with an explicit limit too, for which TensorFlow has no call: GPUCONF_ALLOW_GROWTH, which
+// gpuconf.configure sets, comes before it.
 func (e Env) AllowGrowth(configured bool) (bool, []Notice) {
+	if text := e["GPUCONF_ALLOW_GROWTH"]; text == "true" || text == "false" {
+		return text == "true", nil
+	}
 	text, set := e["TF_FORCE_GPU_ALLOW_GROWTH"]
 	if !set {
 		return configured, nil

@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 import sys
+import threading
 import time
 import weakref
 
@@ -23,6 +24,7 @@ _WAIT_MS = 50
 
 # The buffers that nobody has freed, by id. To pop one is to claim its memory: of two threads that free a buffer one gets it.
 _live: dict[int, weakref.ref[Buffer]] = {}
+_lending = threading.RLock()  # a collection may end a loan of one buffer while another's begins
 _views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
 
@@ -32,9 +34,13 @@ class Buffer:
     Attributes: ``ptr``, the device address; ``nbytes``, the size that was asked for; ``device``, the LogicalDevice.
     A buffer is a context manager that frees itself at the end. One that is dropped without being freed frees its memory
     and gives a ResourceWarning, as an open file does.
+
+    Other libraries read and write the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and on
+    real GPUs through ``__cuda_array_interface__`` too. Whoever has taken it by DLPack keeps it: the memory of a buffer that is freed
+    meanwhile is given back when the last of them lets go. The CUDA array interface keeps the buffer alive, but not from ``free``.
     """
 
-    __slots__ = ("__weakref__", "_generation", "_id", "device", "nbytes", "ptr")
+    __slots__ = ("__weakref__", "_freed", "_generation", "_id", "_loans", "device", "nbytes", "ptr")
 
     ptr: int
     nbytes: int
@@ -45,6 +51,8 @@ class Buffer:
         self.nbytes = nbytes
         self.device = device
         self._id = block_id  # 0: nothing to free
+        self._freed = False
+        self._loans = 0  # DLPack capsules and what was made of them; guarded by _lending
         self._generation = _runtime.generation
         if block_id:
             _live[id(self)] = weakref.ref(self)
@@ -52,14 +60,31 @@ class Buffer:
     @property
     def freed(self) -> bool:
         """Whether the memory was given back."""
-        return self.nbytes != 0 and (self._id == 0 or self._generation != _runtime.generation)
+        return self._freed or (self.nbytes != 0 and (self._id == 0 or self._generation != _runtime.generation))
 
     def free(self) -> None:
-        """Give the memory back. A second call does nothing.
+        """Give the memory back. A second call does nothing. What other libraries hold by DLPack stays until they let go.
 
         Raises ValueError where somebody has freed it by its address (``gpuconf_free``); the books don't change then.
         """
+        with _lending:
+            if self._loans:
+                self._freed = True
+                return
         if _live.pop(id(self), None) is not None:
+            self._give_back()
+
+    def _lend(self) -> None:
+        with _lending:
+            self._check_live()
+            self._loans += 1
+
+    def _end_loan(self) -> None:
+        with _lending:
+            self._loans -= 1
+            if self._loans or not self._freed:
+                return
+        if loaded() and _live.pop(id(self), None) is not None:
             self._give_back()
 
     def _give_back(self) -> None:
@@ -121,6 +146,28 @@ class Buffer:
             _views[key] = weakref.ref(array, functools.partial(_views.pop, key))
         return memoryview(array).cast("B")
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory for CuPy, Numba and others. Missing on simulated GPUs, whose memory is host memory."""
+        from . import _interchange
+
+        return _interchange.cuda_array_interface(self)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+        """The memory for ``from_dlpack`` of NumPy, PyTorch, CuPy and others: a capsule that keeps it.
+
+        Raises BufferError for another device or a copy, ValueError for a stream that can't be or a buffer that was freed.
+        """
+        from . import _interchange
+
+        return _interchange.capsule(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the memory is, as DLPack says it: ``(2, ordinal)`` for CUDA, ``(1, 0)`` on a simulated GPU, whose memory is the CPU's."""
+        from . import _interchange
+
+        return _interchange.device(self)
+
     def _check_live(self) -> None:
         refuse_in_child()
         if self.freed:
@@ -145,7 +192,7 @@ class Buffer:
             self.free()
 
     def __repr__(self) -> str:
-        where = "freed" if self.freed else f"at 0x{self.ptr:x}"
+        where = f"at 0x{self.ptr:x}" if not self.freed else "freed, but lent" if self._loans else "freed"
         return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
 
     def __del__(self) -> None:

@@ -30,6 +30,7 @@ _physical: list[PhysicalDevice] | None = None
 _positions: dict[Any, int] = {}
 _logical: list[LogicalDevice] | None = None
 _full_names: dict[str, str] = {}
+_ordinals: list[int] = []
 _simulated = ""
 _host_visible = False
 
@@ -47,12 +48,16 @@ def on_forget(clear: Callable[[], None]) -> Callable[[], None]:
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
 
 
+# What gpuconf.configure asks for beyond the environment, and before it. Lasts until the next reset.
+overrides: dict[str, str] = {}
+_on_forget.append(overrides.clear)
+
+
 def _environment() -> str:
     import json
 
-    return json.dumps(
-        {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-    )
+    read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    return json.dumps({**read, **overrides})
 
 
 def _caller(function: str) -> str:
@@ -132,9 +137,10 @@ def initialize(function: str) -> None:
             told = json.loads(core.pybind_Initialize(_environment(), _caller(function)))
         finally:
             publish()
-        _full_names.update({name: full_name for name, _, full_name in told["logical"]})
+        _full_names.update({name: full_name for name, _, full_name, _ in told["logical"]})
+        _ordinals.extend(ordinal for _, device_type, _, ordinal in told["logical"] if device_type == "GPU")
         _host_visible = told["host_visible"]
-        _logical = [LogicalDevice(name, device_type) for name, device_type, _ in told["logical"]]
+        _logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
 
 
 def initialized() -> bool:
@@ -150,6 +156,17 @@ def host_visible() -> bool:
 def full_name(name: str) -> str:
     """The full name of a logical device, with job and task."""
     return _full_names[name]
+
+
+def ordinals() -> list[int]:
+    """The CUDA ordinal of each logical GPU, by number. The list is shared."""
+    return _ordinals
+
+
+def logical_gpu(number: int) -> LogicalDevice:
+    """A logical GPU by number: the CPUs come first in the list."""
+    assert _logical is not None
+    return _logical[len(_logical) - len(_ordinals) + number]
 
 
 def unchanged() -> threading.RLock:
@@ -174,6 +191,7 @@ def _forget() -> None:
     _simulated, _host_visible = "", False
     _positions.clear()
     _full_names.clear()
+    _ordinals.clear()
     for clear in _on_forget:
         clear()
     generation += 1

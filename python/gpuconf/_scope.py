@@ -14,6 +14,8 @@ from ._types import LogicalDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager, ExitStack
     from typing import Any
 
 
@@ -21,6 +23,7 @@ class _Current(threading.local):
     """A thread's innermost scope. A new thread starts without one."""
 
     name: str = ""  # "" places automatically
+    number: int = -1  # of the logical GPU that it names, negative for none
     generation: int = 0
 
 
@@ -34,14 +37,37 @@ _runtime.on_forget(_names.clear)
 def current_scope() -> str:
     """The full name of this thread's innermost scope, or "" where it has none."""
     if _current.generation != _runtime.generation:
-        _current.name, _current.generation = "", _runtime.generation
+        _current.name, _current.number, _current.generation = "", -1, _runtime.generation
     return _current.name
+
+
+def current_gpu() -> int:
+    """The number of the logical GPU that this thread's innermost scope names, negative where it names none."""
+    current_scope()
+    return _current.number
+
+
+# What other libraries switch together with a scope on a GPU, by library: given the number of the logical GPU, a context or None.
+companions: dict[str, Callable[[int], AbstractContextManager[Any] | None]] = {}
+
+
+def _accompany(number: int) -> ExitStack | None:
+    if number < 0 or not companions:
+        return None
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        for companion in list(companions.values()):
+            context = companion(number)
+            if context is not None:
+                stack.enter_context(context)
+        return stack.pop_all()
 
 
 def _set(name: str) -> None:
     _current.name = name
     _current.generation = _runtime.generation
-    core.pybind_EnterScope(name)
+    _current.number = core.pybind_EnterScope(name)
 
 
 def _merge(outer: str, argument: str) -> str:
@@ -63,11 +89,17 @@ class _DeviceScope(threading.local):
     def __init__(self, device_name: Any) -> None:
         self._device_name = device_name
         self._entered: list[tuple[str, str, int]] = []  # (outer name, own name, generation) of each entry not left yet
+        self._accompanied: list[ExitStack | None] = []  # what other libraries have switched with each entry
 
     def __enter__(self) -> None:
         outer = current_scope()
         name = self._name_inside(outer)
         _set(name)
+        try:
+            self._accompanied.append(_accompany(_current.number))
+        except BaseException:
+            _set(outer)
+            raise
         self._entered.append((outer, name, _runtime.generation))
 
     def __exit__(self, *_: object) -> None:
@@ -77,6 +109,9 @@ class _DeviceScope(threading.local):
                 raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
             _set(outer)
         self._entered.pop()
+        companion = self._accompanied.pop()
+        if companion is not None:
+            companion.close()
 
     def _name_inside(self, outer: str) -> str:
         argument = self._device_name

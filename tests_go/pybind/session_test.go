@@ -19,8 +19,8 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"simulated": "H100-80GB,T4", "physical": [["/physical_device:CPU:0", "CPU"],
 		["/physical_device:GPU:0", "GPU"], ["/physical_device:GPU:1", "GPU"]]}`, devices)
-	for position, want := range []string{`{}`, `{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0}`,
-		`{"device_name": "Tesla T4", "major": 7, "minor": 5}`, `{}`} {
+	for position, want := range []string{`{}`, `{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "total_bytes": 85899345920}`,
+		`{"device_name": "Tesla T4", "major": 7, "minor": 5, "total_bytes": 17179869184}`, `{}`} {
 		details, err := pybind.DeviceDetails(int64(position))
 		require.NoError(t, err)
 		require.JSONEq(t, want, details)
@@ -42,9 +42,9 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	built, err := pybind.Initialize("{}", "main.py:1 (test)")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"host_visible": true, "logical": [
-		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0"],
-		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0"],
-		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1"]]}`, built)
+		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0", -1],
+		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0", 1],
+		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1", 1]]}`, built)
 	again, err := pybind.Initialize("{}", "other.py:2 (later)")
 	require.NoError(t, err)
 	require.JSONEq(t, built, again)

@@ -1,0 +1,133 @@
+/*
+ * DLPack capsules: how PyTorch, CuPy, NumPy and others take over a view of a buffer without a copy.
+ *
+ * A consumer may drop its view on any thread, without the GIL, and after Python has ended; so the function that it calls then is C.
+ * The Python symbols are weak: without Python, as in Go's tests, nobody gets here.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "abi.h"
+
+typedef struct _object PyObject;
+#define WEAK __attribute__((weak))
+extern WEAK int Py_IsInitialized(void);
+extern WEAK void Py_IncRef(PyObject *);
+extern WEAK void Py_DecRef(PyObject *);
+extern WEAK int PyGILState_Ensure(void);
+extern WEAK void PyGILState_Release(int);
+extern WEAK PyObject *PyErr_NoMemory(void);
+extern WEAK PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
+extern WEAK void *PyCapsule_GetPointer(PyObject *, const char *);
+extern WEAK int PyCapsule_IsValid(PyObject *, const char *);
+
+/* dlpack.h, versions 0.x (managed) and 1.x (versioned). */
+struct tensor {
+	void *data;
+	struct {
+		int32_t type, id;
+	} device;
+	int32_t ndim;
+	struct {
+		uint8_t code, bits;
+		uint16_t lanes;
+	} dtype;
+	int64_t *shape, *strides;
+	uint64_t byte_offset;
+};
+
+struct managed {
+	struct tensor tensor;
+	void *owner;
+	void (*deleter)(struct managed *);
+};
+
+struct versioned {
+	uint32_t major, minor;
+	void *owner;
+	void (*deleter)(struct versioned *);
+	uint64_t flags;
+	struct tensor tensor;
+};
+
+static const char MANAGED[] = "dltensor", VERSIONED[] = "dltensor_versioned";
+
+/* Both kinds with room for what their tensor points to. */
+struct export {
+	int64_t shape, stride;
+	union {
+		struct managed managed;
+		struct versioned versioned;
+	};
+};
+
+static void let_go(PyObject *owner)
+{
+	if (!Py_IsInitialized())
+		return; /* the memory goes with the process */
+	int state = PyGILState_Ensure();
+	Py_DecRef(owner);
+	PyGILState_Release(state);
+}
+
+static void delete(struct export *export, void *owner)
+{
+	free(export);
+	let_go(owner);
+}
+
+static void delete_managed(struct managed *m) { delete((struct export *)((char *)m - offsetof(struct export, managed)), m->owner); }
+
+static void delete_versioned(struct versioned *v)
+{
+	delete((struct export *)((char *)v - offsetof(struct export, versioned)), v->owner);
+}
+
+/* A consumer renames the capsule that it takes over; one with its first name was taken by nobody. */
+static void end_capsule(PyObject *capsule)
+{
+	if (PyCapsule_IsValid(capsule, MANAGED))
+		delete_managed(PyCapsule_GetPointer(capsule, MANAGED));
+	else if (PyCapsule_IsValid(capsule, VERSIONED))
+		delete_versioned(PyCapsule_GetPointer(capsule, VERSIONED));
+}
+
+/* For python/gpuconf/_dlpack.py, which holds the GIL: bytes of memory as a capsule that keeps owner alive. NULL with an error set. */
+PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, int64_t nbytes, int32_t device_type, int32_t device_id, int versioned)
+{
+	struct export *export = calloc(1, sizeof *export);
+	struct tensor *tensor;
+	PyObject *capsule;
+
+	if (export == NULL)
+		return PyErr_NoMemory();
+	tensor = versioned ? &export->versioned.tensor : &export->managed.tensor;
+	export->shape = nbytes;
+	export->stride = 1;
+	tensor->data = data;
+	tensor->device.type = device_type;
+	tensor->device.id = device_id;
+	tensor->ndim = 1;
+	tensor->dtype.code = 1; /* unsigned integers */
+	tensor->dtype.bits = 8;
+	tensor->dtype.lanes = 1;
+	tensor->shape = &export->shape;
+	tensor->strides = &export->stride;
+	if (versioned) {
+		export->versioned.major = 1;
+		export->versioned.owner = owner;
+		export->versioned.deleter = delete_versioned;
+	} else {
+		export->managed.owner = owner;
+		export->managed.deleter = delete_managed;
+	}
+	capsule = versioned ? PyCapsule_New(&export->versioned, VERSIONED, end_capsule)
+			    : PyCapsule_New(&export->managed, MANAGED, end_capsule);
+	if (capsule == NULL) {
+		free(export);
+		return NULL;
+	}
+	Py_IncRef(owner);
+	return capsule;
+}
