@@ -131,6 +131,8 @@ def device(device_name: Any) -> _DeviceScope:
     automatically. Initialises the runtime at once. Fields that the string leaves out come from the outer scope, at the top
     from CPU:0. Whether the device exists is not checked here but when it is used.
 
+    A scope belongs to its thread: a new thread starts without one, and asyncio tasks that wait inside a scope share it.
+
     Raises RuntimeError for a function, and on entering ValueError for a string that doesn't parse or an object of another type.
 
     >>> with device("GPU:1"):
