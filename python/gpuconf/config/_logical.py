@@ -33,8 +33,8 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     A GPU's need a ``memory_limit`` in MiB, which is a hard limit; a CPU's must not have one. The values are copied: a list
     that changes later changes nothing.
 
-    Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN; TypeError for a
-    field that is no number and for what can't be iterated over; AttributeError, as TensorFlow does, for an entry that is no
+    Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN; TypeError
+    for a field that is no number and for what can't be iterated over; AttributeError, as TensorFlow does, for an entry that is no
     configuration; RuntimeError where the runtime is initialised and the configuration would change.
     """
     position, text = _runtime.position(device)
