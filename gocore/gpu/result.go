@@ -45,6 +45,14 @@ var resultNames = map[Result]string{
 	ErrorSystemNotReady:       "CUDA_ERROR_SYSTEM_NOT_READY",
 	ErrorSystemDriverMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
 	ErrorUnknown:              "CUDA_ERROR_UNKNOWN",
+
+	// Only ever shown.
+	34:  "CUDA_ERROR_STUB_LIBRARY",
+	46:  "CUDA_ERROR_DEVICE_UNAVAILABLE",
+	709: "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+	719: "CUDA_ERROR_LAUNCH_FAILED",
+	804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+	900: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 }
 
 // Error is CUDA's name and number, such as "CUDA_ERROR_OUT_OF_MEMORY (2)".
