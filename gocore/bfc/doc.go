@@ -23,6 +23,37 @@
 // (chunk.go). All tables are outside the Go heap (table_unsafe.go): the collector has nothing to scan, and an operation
 // allocates nothing.
 //
+// # Memory that grows in place
+//
+// A Mapper is a sub-allocator with a range of addresses of its own (grow.go). New memory then goes to the hole where least of
+// it is needed beside what is free at its ends, so a pool grows at its end, and what Trim gave back is filled in first. Regions
+// that meet are joined.
+//
+// # Streams
+//
+// A device works through its streams side by side, so memory that was freed on one may still be in use by its queued work. While
+// there is one stream, the device's order is the order of the calls, and nothing has to be known (single mode). The second one
+// that is used turns the mode to shared, for good. Then free memory is somebody's: each stream has bins of its own, and there is
+// one more set for what is clean: nobody's work touches it. A table of tags beside the chunks says whose each is, and a
+// Timeline tells how far the device is.
+//
+//	live  -> free, owned   Free; the stream may have it again at once, others once it has passed the mark in the tag
+//	live  -> held          Free of a block that other streams use: nobody may have it
+//	held  -> free, owned   those streams have passed their marks (letGoLocked)
+//	owned -> clean         the stream has passed its mark (reapLocked)
+//	owned, held -> owned   another stream waits for all whose work may touch it, and then owns it (mergeLocked)
+//	owned, clean -> live   Allocate
+//
+// Marks are queued in a stream only when another one wants memory, or after 64 MiB of frees. An allocation looks at its stream's own
+// memory, then at clean memory, then at what has become clean or what the stream comes after anyway; then it gets new memory; then it
+// takes another's and makes its stream wait. It fails only if no run of free neighbours, whosever they are, is large enough, or if
+// waiting failed. The steps before new memory take time in proportion to the number of streams, but for runs of several owners' neighbours:
+// to find one, all chunks are walked. That happens when no single chunk fits although enough is free.
+//
+// Free neighbours of different owners stay apart, or one owner's fresh mark would lock up the other's memory. What was never
+// used is no exception in a pool that was there before the second stream was: it is the first one's, until that has
+// passed one mark.
+//
 // # Ties
 //
 // Among chunks of the best size the exact rule takes the lowest address of the first four in the list, which bounds the work.
@@ -36,8 +67,9 @@
 //  2. The chunks of a region, from its first one along next to its fence, cover it exactly; prev mirrors next; no link leaves
 //     the region.
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
-//  4. No two neighbours are both free.
-//  5. Every free chunk is in its class exactly once, and nothing else is in a class. Classes that hold several sizes are lists
+//  4. No two neighbours are both free, unless in shared mode they are different streams'.
+//  5. Every free chunk is in its class exactly once, in shared mode in the bins of the stream that its tag names; nothing else is in
+//     a class. Classes that hold several sizes are lists
 //     sorted by size, and under the TensorFlow rule by address then; its other classes are heaps with the lowest address on top.
 //  6. A class's bit is set if and only if the class is not empty; a bit of a summary if and only if the word below is not 0.
 //  7. The index finds every live chunk under its address, and holds nothing else.
@@ -47,8 +79,28 @@
 //  11. BytesReserved <= BytesLimit.
 //  12. Regions in a Mapper's range are whole granules, and no two of them touch. No other region touches the range.
 //
+// In shared mode, but for 15:
+//
+//  13. Every free chunk that is not clean is in its stream's queue once, and nothing else is. Marks in a queue never fall, and none
+//     is beyond the stream's next mark.
+//  14. A use is in the list of one live or held chunk, whose stream is another, once for each stream; a held chunk has some. Uses of held
+//     chunks are in their streams' queues, as in 13.
+//  15. The last mark that a stream has queued or passed is not beyond the last that was tried, and nobody waits for one that was not
+//     queued. Of a stream that has ended the last one tried was queued.
+//  16. A stream's refs are the live and held chunks allocated on it and the uses of it; while it has any, its number is not given again.
+//  17. Memory is handed out to a stream only if all work that may still touch it is known to be done, or comes before whatever
+//     is queued in that stream from now on. (Check cannot see this one.)
+//
+// # What was not done
+//
+// Tags within the chunk records: the table beside them costs a memory access more in shared mode, but one stream's operations
+// stay as fast as before. Freeing a block on another stream as a promise that its own stream's work is done: FreeOn asks for no
+// such promise. Joining a stream's memory with clean memory beside it when it is freed: one small block would keep a whole pool
+// from the other streams.
+//
 // # Locks
 //
-// Allocator has one mutex; a method whose name ends in Locked needs it. It is held across calls of the sub-allocator,
-// which must not call back. There are no goroutines, no timers and no waiting.
+// Allocator has one mutex; a method whose name ends in Locked needs it. It is held across calls of the sub-allocator and the
+// timeline, which must not call back. Trim, and what Options.GarbageCollect allows, wait for the device with it held. There are
+// no goroutines and no timers.
 package bfc

@@ -75,8 +75,14 @@ func (a *Allocator) growLocked(bytes uint64, s Stream) (refusal error) {
 	if p, ok := a.placeLocked(bytes, s); ok {
 		return a.mapLocked(p, s)
 	}
+	if bytes > a.sub.AvailableBytes() {
+		return errLimit
+	}
 	return a.extendLocked(bytes)
 }
+
+// errLimit is one value, since with several streams the limit is often met and then there is other memory.
+var errLimit = status.Errorf(status.ResourceExhausted, "the limit is reached")
 
 // mapLocked gets memory at a place. It joins what lies beside it.
 func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {

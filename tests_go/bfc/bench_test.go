@@ -52,6 +52,49 @@ func newOurs(limitBytes uint64, rule bfc.SplitRule) (subject, func()) {
 	return ours{a}, func() { _ = a.Close() }
 }
 
+// onStreams is bfc with several streams in use: all work is on stream 0, or goes round.
+type onStreams struct {
+	a       *bfc.Allocator
+	streams bfc.Stream
+	turn    bfc.Stream
+}
+
+func (o *onStreams) Allocate(bytes uint64) uint64 {
+	if o.turn++; o.turn == o.streams {
+		o.turn = 0
+	}
+	block, err := o.a.AllocateOn(o.turn, bytes)
+	if err != nil {
+		panic(err)
+	}
+	return block.Addr
+}
+
+func (o *onStreams) Free(addr uint64) {
+	if err := o.a.Free(addr); err != nil {
+		panic(err)
+	}
+}
+
+// BenchmarkStreams is the price of a second stream that has been used, of four that take turns and whose work is done at
+// once, and of four whose work is never done, with twice the memory.
+func BenchmarkStreams(b *testing.B) {
+	for _, trace := range traces.Laws() {
+		for _, c := range []struct {
+			name    string
+			streams bfc.Stream
+			never   bool
+		}{{"one-of-two", 1, false}, {"four", 4, false}, {"four-never-done", 4, true}} {
+			b.Run(trace.Name+"/"+c.name, func(b *testing.B) {
+				benchmarkTrace(b, contender{open: func(limit uint64) (subject, func()) {
+					a := newShared(b, 2*limit, max(2, int(c.streams)), &instant{never: c.never})
+					return &onStreams{a: a, streams: c.streams}, func() { _ = a.Close() }
+				}}, &trace)
+			})
+		}
+	}
+}
+
 type contender struct {
 	name   string
 	window int // operations timed after the warm ones; 0: all

@@ -3,7 +3,10 @@ package bfc_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/suballoc"
 	"gpuconf/tests_go/fakedevice"
 )
 
@@ -28,6 +31,81 @@ func FuzzTrace(f *testing.F) {
 			p.compare()
 		}
 	})
+}
+
+// FuzzStreams plays a program of bytes over four streams against the oracle.
+func FuzzStreams(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{8, 0, 4, 4, 4, 1, 0, 4, 1, 0, 8, 3, 0, 4, 0, 1, 9}) // a hand-over
+	f.Add([]byte{6, 1, 0, 2, 1, 2, 3, 0, 2, 5, 0, 1, 4, 1, 6, 1, 0, 6, 5})
+	f.Add([]byte{255, 0, 1, 1, 1, 2, 1, 3, 4, 0, 5, 1, 4, 0, 7, 7, 0, 255, 8, 1, 0, 40})
+	f.Add([]byte{23, 0, 9, 1, 9, 2, 9, 4, 0, 4, 0, 6, 0, 3, 30, 6, 0, 7, 0, 3, 30})
+	f.Fuzz(func(t *testing.T, program []byte) {
+		if len(program) > 400 {
+			return
+		}
+		in := input{program}
+		w := in.world(t)
+		for len(in.rest) > 0 {
+			in.streamStep(w)
+			w.check()
+		}
+		w.refuse = nil
+		require.NoError(t, w.a.Close())
+	})
+}
+
+func (in *input) world(t *testing.T) *world {
+	bits := in.byte()
+	limit := 4096 + 256*(bits>>5)
+	opts := bfc.Options{GarbageCollect: bits&1 != 0, Split: bfc.SplitRule{TensorFlow: bits&2 != 0}}
+	var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: limit})
+	if bits&4 != 0 {
+		device := fakedevice.NewVirtual(1 << 40)
+		device.GranuleBytes = 512
+		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit})
+		require.NoError(t, err)
+		sub = v
+	}
+	w := newWorld(t, sub, opts)
+	for range 3 {
+		w.newStream()
+	}
+	if bits&8 != 0 {
+		calls := 0
+		w.refuse = func() error {
+			if calls++; calls%3 == 0 {
+				return errRefused
+			}
+			return nil
+		}
+	}
+	return w
+}
+
+func (in *input) streamStep(w *world) {
+	what := in.byte()
+	block := func() int { return int(in.byte()) % len(w.live) }
+	if what%9 >= 4 && what%9 <= 6 && len(w.live) == 0 {
+		return
+	}
+	switch what % 9 {
+	case 0, 1, 2, 3:
+		bytes := in.byte() << 7
+		if _, err := w.allocate(bfc.Stream(what%4), bytes); err != nil {
+			w.mustNotHaveHelped(bytes, err)
+		}
+	case 4:
+		w.free(block())
+	case 5:
+		w.freeOn(block(), bfc.Stream(what/9%4))
+	case 6:
+		w.record(block(), bfc.Stream(what/9%4))
+	case 7:
+		w.advance(bfc.Stream(what / 9 % 4))
+	case 8:
+		_, _ = w.a.Trim()
+	}
 }
 
 // input reads a trace; beyond its end there are zeros.

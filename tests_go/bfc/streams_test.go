@@ -3,6 +3,8 @@ package bfc_test
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -345,4 +347,96 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	require.NoError(t, w.a.Free(b.Addr))
 	require.NoError(t, w.a.Check())
 	require.NoError(t, w.a.Close())
+}
+
+// instant is a timeline of streams whose work is always done, or never.
+type instant struct {
+	never bool
+	marks [16]atomic.Uint64
+}
+
+func (i *instant) Mark(s bfc.Stream, mark uint64) error {
+	i.marks[s].Store(mark)
+	return nil
+}
+
+func (i *instant) Passed(s bfc.Stream) uint64 {
+	if i.never {
+		return 0
+	}
+	return i.marks[s].Load()
+}
+
+func (i *instant) Follow(bfc.Stream, bfc.Stream, uint64) error { return nil }
+
+func (i *instant) Sync(bfc.Stream, uint64) error { return nil }
+
+// newShared makes an allocator on which streams 0 to n-1 have worked.
+func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Allocator {
+	regions := suballoc.NewRegions(fakedevice.New(limit), suballoc.Options{LimitBytes: limit})
+	a, err := bfc.New(regions, bfc.Options{Timeline: timeline})
+	require.NoError(t, err)
+	for s := range n {
+		if s > 0 {
+			_, err := a.NewStream()
+			require.NoError(t, err)
+		}
+		b, err := a.AllocateOn(bfc.Stream(s), 1)
+		require.NoError(t, err)
+		require.NoError(t, a.Free(b.Addr))
+	}
+	return a
+}
+
+func TestOperationsOnStreamsAllocateNothing(t *testing.T) {
+	for name, timeline := range map[string]*instant{"work is done": {}, "work is never done": {never: true}} {
+		t.Run(name, func(t *testing.T) {
+			a := newShared(t, 64*mib, 3, timeline)
+			turn := func() {
+				var blocks [30]bfc.Block
+				for i := range blocks {
+					blocks[i], _ = a.AllocateOn(bfc.Stream(i%3), uint64(1+i)<<15)
+				}
+				for i, b := range blocks {
+					if i%2 == 0 {
+						_ = a.RecordStream(b.Addr, bfc.Stream((i+1)%3))
+					}
+					if a.Free(b.Addr) != nil {
+						panic("a live block is not there")
+					}
+				}
+			}
+			turn()
+			require.Zero(t, testing.AllocsPerRun(100, turn))
+			require.NoError(t, a.Check())
+			require.NoError(t, a.Close())
+		})
+	}
+}
+
+func TestGoroutinesOnStreams(t *testing.T) {
+	a := newShared(t, 8*mib, 4, &instant{})
+	var wg sync.WaitGroup
+	for s := range 4 {
+		wg.Go(func() {
+			for i := range 2000 {
+				b, err := a.AllocateOn(bfc.Stream(s), uint64(1+i%700)<<10)
+				if err != nil {
+					continue
+				}
+				if i%5 == 0 && a.RecordStream(b.Addr, bfc.Stream((s+1)%4)) != nil || a.Free(b.Addr) != nil {
+					t.Error("a live block is not there")
+				}
+				if i%500 == 0 {
+					if _, err := a.Trim(); err != nil || a.Check() != nil {
+						t.Error("trim or check failed")
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, a.Check())
+	require.Zero(t, a.Stats().BytesInUse)
+	require.NoError(t, a.Close())
 }
