@@ -50,11 +50,8 @@ func Initialize(env string, origin string) (devices string, err error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := manager()
+	m, err := runtime.Shared().Initialize(variables, origin)
 	if err != nil {
-		return "", err
-	}
-	if err := m.Initialize(variables, origin); err != nil {
 		return "", err
 	}
 	list, err := m.LogicalDevices()

@@ -133,11 +133,23 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 	if err != nil {
 		return err
 	}
-	outside := host <= 0 || nbytes > math.MaxInt64-host // of the half of the addresses that a process has
-	if offset < 0 || nbytes < 0 || (nbytes > 0 && outside) {
+	if offset < 0 {
 		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d from host address 0x%x can't be", nbytes, offset, host)
 	}
-	return move(m, runtime.HostBytes(host, nbytes))
+	bytes, err := hostMemory(host, nbytes)
+	if err != nil {
+		return err
+	}
+	return move(m, bytes)
+}
+
+// hostMemory sees host memory that Python has locked for the length of a call.
+func hostMemory(host, nbytes int64) ([]byte, error) {
+	outside := host <= 0 || nbytes > math.MaxInt64-host // of the half of the addresses that a process has
+	if nbytes < 0 || (nbytes > 0 && outside) {
+		return nil, status.Errorf(status.InvalidArgument, "%d bytes at host address 0x%x can't be", nbytes, host)
+	}
+	return runtime.HostBytes(host, nbytes), nil
 }
 
 // MemoryInfo gives "current peak" of a device, in bytes.

@@ -19,8 +19,8 @@ type View struct {
 //
 // Options that ask for something else are refused with FailedPrecondition while memory of the pools is in use: the error names
 // who asked for those that are there. Without memory in use the pools are built anew; renamed tells that there are
-// other devices than before. If that fails, the pools are what they were.
-func (m *Manager) Join(options config.Options, env config.Env, origin string) (view View, renamed bool, err error) {
+// other devices than before, which unused, if not nil, may refuse beforehand. If the building fails, the pools are what they were.
+func (m *Manager) Join(options config.Options, env config.Env, origin string, unused func() error) (view View, renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -36,6 +36,11 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string) (v
 		renamed = err == nil
 	case options.AboutGPUs() && !plan.Equal(m.plan):
 		before := m.namesLocked()
+		if unused != nil && !slices.Equal(before, namesOf(plan)) {
+			if err := unused(); err != nil {
+				return View{}, false, m.errDiffers(err.Error())
+			}
+		}
 		err = m.rebuildLocked(plan, env, origin)
 		renamed = !slices.Equal(before, m.namesLocked())
 	}
@@ -49,12 +54,22 @@ func (m *Manager) namesLocked() (names []string) {
 	return names
 }
 
+func namesOf(p config.Plan) (names []string) {
+	for _, d := range p.Devices {
+		names = append(names, localTask+d.Logical.Name)
+	}
+	return names
+}
+
+func (m *Manager) errDiffers(inUse string) error {
+	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which %s asked for, and can't be changed now: %s. "+
+		"Use the same GPU options there and here, or call gpuconf.reset() first", m.builtBy, inUse)
+}
+
 // rebuildLocked gives the pools up, which must be empty, and builds those of another plan.
 func (m *Manager) rebuildLocked(plan config.Plan, env config.Env, origin string) error {
 	if live := m.liveLocked(); live != "" {
-		return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, and memory is in use: %s. "+
-			"The GPUs are set up as %s asked. Free the memory, use the same GPU options there and here, or call gpuconf.reset() first",
-			live, m.builtBy)
+		return m.errDiffers("memory is in use: " + live)
 	}
 	before, beforeBy := m.plan, m.builtBy
 	closeErr := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))

@@ -44,6 +44,27 @@ typedef enum _PyBindGenWrapperFlags {
 
 
 PyObject *
+_wrap__gpuconf_pybind_CloseSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_CloseSession(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_CloseSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -92,6 +113,27 @@ PyObject * _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_DropGraph(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -110,6 +152,31 @@ _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *op;
+    char *inputs;
+    int64_t flags;
+    char *name;
+    char *device;
+    const char *keywords[] = {"op", "inputs", "flags", "name", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ssLss", (char **) keywords, &op, &inputs, &flags, &name, &device)) {
+        return NULL;
+    }
+    retval = pybind_Execute(op, inputs, flags, name, device);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -156,6 +223,27 @@ PyObject * _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObj
 
 
 PyObject *
+_wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *options;
+    const char *keywords[] = {"options", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &options)) {
+        return NULL;
+    }
+    retval = pybind_ImportConfig(options);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -199,6 +287,32 @@ PyObject * _wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(d
 
 
 PyObject *
+_wrap__gpuconf_pybind_MakeTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t host;
+    int64_t nbytes;
+    char *dtype;
+    char *shape;
+    char *name;
+    char *device;
+    const char *keywords[] = {"host", "nbytes", "dtype", "shape", "name", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLssss", (char **) keywords, &host, &nbytes, &dtype, &shape, &name, &device)) {
+        return NULL;
+    }
+    retval = pybind_MakeTensor(host, nbytes, dtype, shape, name, device);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MakeTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -218,6 +332,90 @@ _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    int64_t retval;
+
+    retval = pybind_NewGraph();
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t graphID;
+    char *options;
+    char *env;
+    char *origin;
+    const char *keywords[] = {"graphID", "options", "env", "origin", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lsss", (char **) keywords, &graphID, &options, &env, &origin)) {
+        return NULL;
+    }
+    retval = pybind_OpenSession(graphID, options, env, origin);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_ReadTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    int64_t host;
+    int64_t nbytes;
+    const char *keywords[] = {"id", "host", "nbytes", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &id, &host, &nbytes)) {
+        return NULL;
+    }
+    retval = pybind_ReadTensor(id, host, nbytes);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ReadTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_ReleaseTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_ReleaseTensor(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ReleaseTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -396,6 +594,63 @@ PyObject * _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_AddConstant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t graphID;
+    char *name;
+    int64_t host;
+    int64_t nbytes;
+    char *dtype;
+    char *shape;
+    char *device;
+    const char *keywords[] = {"graphID", "name", "host", "nbytes", "dtype", "shape", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLLsss", (char **) keywords, &graphID, &name, &host, &nbytes, &dtype, &shape, &device)) {
+        return NULL;
+    }
+    retval = pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_AddConstant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t graphID;
+    char *op;
+    char *name;
+    char *inputs;
+    int64_t flags;
+    char *device;
+    const char *keywords[] = {"graphID", "op", "name", "inputs", "flags", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsssLs", (char **) keywords, &graphID, &op, &name, &inputs, &flags, &device)) {
+        return NULL;
+    }
+    retval = pybind_AddNode(graphID, op, name, inputs, flags, device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -461,6 +716,24 @@ PyObject * _wrap__gpuconf_pybind_DrainNotices(PyObject *PYBINDGEN_UNUSED(_args),
 
 
 PyObject *
+_wrap__gpuconf_pybind_DrainPlacementLog(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_DrainPlacementLog();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DrainPlacementLog(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -523,6 +796,24 @@ _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_LiveTensors();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
 
 
 PyObject *
@@ -619,6 +910,77 @@ PyObject * _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_RequestDevice(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *own;
+    char *scopes;
+    const char *keywords[] = {"own", "scopes", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &own, &scopes)) {
+        return NULL;
+    }
+    retval = pybind_RequestDevice(own, scopes);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_RequestDevice(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    char *fetches;
+    const char *keywords[] = {"id", "fetches", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &fetches)) {
+        return NULL;
+    }
+    retval = pybind_RunSession(id, fetches);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SessionLog(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_SessionLog(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SessionLog(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -712,6 +1074,29 @@ PyObject * _wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), Py
 
 
 PyObject *
+_wrap__gpuconf_pybind_TensorInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_TensorInfo(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_TensorInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -755,14 +1140,23 @@ _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN
 PyObject * _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
 
 static PyMethodDef _gpuconf_functions[] = {
+    {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
+    {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
+    {(char *) "pybind_MakeTensor", (PyCFunction) _wrap__gpuconf_pybind_MakeTensor, METH_VARARGS|METH_KEYWORDS, "pybind_MakeTensor(host, nbytes, dtype, shape, name, device)\n\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_MemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_MemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryGrowth(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
+    {(char *) "pybind_NewGraph", (PyCFunction) _wrap__gpuconf_pybind_NewGraph, METH_NOARGS, "pybind_NewGraph()\n\n" },
+    {(char *) "pybind_OpenSession", (PyCFunction) _wrap__gpuconf_pybind_OpenSession, METH_VARARGS|METH_KEYWORDS, "pybind_OpenSession(graphID, options, env, origin)\n\ntype: graphID: int64_t\ntype: options: char *\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_ReadTensor", (PyCFunction) _wrap__gpuconf_pybind_ReadTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTensor(id, host, nbytes)\n\ntype: id: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_ReleaseTensor", (PyCFunction) _wrap__gpuconf_pybind_ReleaseTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReleaseTensor(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_Reset", (PyCFunction) _wrap__gpuconf_pybind_Reset, METH_NOARGS, "pybind_Reset()\n\n" },
     {(char *) "pybind_ResetMemoryStats", (PyCFunction) _wrap__gpuconf_pybind_ResetMemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_ResetMemoryStats(device)\n\ntype: device: char *" },
     {(char *) "pybind_ResolveGPU", (PyCFunction) _wrap__gpuconf_pybind_ResolveGPU, METH_VARARGS|METH_KEYWORDS, "pybind_ResolveGPU(device)\n\ntype: device: char *" },
@@ -771,20 +1165,28 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
+    {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: device: char *" },
+    {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: device: char *" },
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
     {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },
+    {(char *) "pybind_DrainPlacementLog", (PyCFunction) _wrap__gpuconf_pybind_DrainPlacementLog, METH_NOARGS, "pybind_DrainPlacementLog()\n\n" },
     {(char *) "pybind_Enumerate", (PyCFunction) _wrap__gpuconf_pybind_Enumerate, METH_VARARGS|METH_KEYWORDS, "pybind_Enumerate(env)\n\ntype: env: char *" },
     {(char *) "pybind_Identities", (PyCFunction) _wrap__gpuconf_pybind_Identities, METH_NOARGS, "pybind_Identities()\n\n" },
     {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
+    {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
+    {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, fetches)\n\ntype: id: int64_t\ntype: fetches: char *" },
+    {(char *) "pybind_SessionLog", (PyCFunction) _wrap__gpuconf_pybind_SessionLog, METH_VARARGS|METH_KEYWORDS, "pybind_SessionLog(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_Setting", (PyCFunction) _wrap__gpuconf_pybind_Setting, METH_VARARGS|METH_KEYWORDS, "pybind_Setting(name)\n\ntype: name: char *" },
     {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },
     {(char *) "pybind_StartPeak", (PyCFunction) _wrap__gpuconf_pybind_StartPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StartPeak(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_StopPeak", (PyCFunction) _wrap__gpuconf_pybind_StopPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StopPeak(number, id)\n\ntype: number: int64_t\ntype: id: int64_t" },
+    {(char *) "pybind_TensorInfo", (PyCFunction) _wrap__gpuconf_pybind_TensorInfo, METH_VARARGS|METH_KEYWORDS, "pybind_TensorInfo(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_VisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_VisibleDevices, METH_NOARGS, "pybind_VisibleDevices()\n\n" },
     {(char *) "GoPyInit", (PyCFunction) _wrap__gpuconf_GoPyInit, METH_NOARGS, "GoPyInit()\n\n" },
     {(char *) "NumHandles", (PyCFunction) _wrap__gpuconf_NumHandles, METH_NOARGS, "NumHandles()\n\n" },

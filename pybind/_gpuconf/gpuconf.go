@@ -124,6 +124,36 @@ func errorGoToPy(e error) *C.char {
 
 // ---- Functions ---
 
+//export pybind_AddConstant
+func pybind_AddConstant(graphID C.longlong, name *C.char, host C.longlong, nbytes C.longlong, dtype *C.char, shape *C.char, device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.AddConstant(int64(graphID), C.GoString(name), int64(host), int64(nbytes), C.GoString(dtype), C.GoString(shape), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_AddNode
+func pybind_AddNode(graphID C.longlong, op *C.char, name *C.char, inputs *C.char, flags C.longlong, device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.AddNode(int64(graphID), C.GoString(op), C.GoString(name), C.GoString(inputs), int64(flags), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_Allocate
 func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -137,6 +167,21 @@ func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 		return C.CString("")
 	}
 	return C.CString(cret)
+}
+
+//export pybind_CloseSession
+func pybind_CloseSession(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CloseSession(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
 }
 
 //export pybind_CopyFromHost
@@ -199,6 +244,36 @@ func pybind_DrainNotices() *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_DrainPlacementLog
+func pybind_DrainPlacementLog() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DrainPlacementLog()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_DropGraph
+func pybind_DropGraph(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DropGraph(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_EnterScope
 func pybind_EnterScope(name *C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -227,6 +302,21 @@ func pybind_Enumerate(env *C.char) *C.char {
 		return C.CString("")
 	}
 	return C.CString(cret)
+}
+
+//export pybind_Execute
+func pybind_Execute(op *C.char, inputs *C.char, flags C.longlong, name *C.char, device *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Execute(C.GoString(op), C.GoString(inputs), int64(flags), C.GoString(name), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
 }
 
 //export pybind_FreeBlock
@@ -274,6 +364,21 @@ func pybind_Identities() *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_ImportConfig
+func pybind_ImportConfig(options *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ImportConfig(C.GoString(options))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_Initialize
 func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -304,6 +409,21 @@ func pybind_LimitBytes(number C.longlong) C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_LiveTensors
+func pybind_LiveTensors() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LiveTensors()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_LogicalConfigured
 func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -317,6 +437,21 @@ func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_MakeTensor
+func pybind_MakeTensor(host C.longlong, nbytes C.longlong, dtype *C.char, shape *C.char, name *C.char, device *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MakeTensor(int64(host), int64(nbytes), C.GoString(dtype), C.GoString(shape), C.GoString(name), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
 }
 
 //export pybind_MemoryGrowth
@@ -394,6 +529,81 @@ func pybind_MergeScope(outer *C.char, argument *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_NewGraph
+func pybind_NewGraph() C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.NewGraph()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_OpenSession
+func pybind_OpenSession(graphID C.longlong, options *C.char, env *C.char, origin *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenSession(int64(graphID), C.GoString(options), C.GoString(env), C.GoString(origin))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_ReadTensor
+func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ReadTensor(int64(id), int64(host), int64(nbytes))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_ReleaseTensor
+func pybind_ReleaseTensor(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ReleaseTensor(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_RequestDevice
+func pybind_RequestDevice(own *C.char, scopes *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.RequestDevice(C.GoString(own), C.GoString(scopes))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_Reset
 func pybind_Reset() C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -437,6 +647,36 @@ func pybind_ResolveGPU(device *C.char) C.longlong {
 		return C.longlong(0)
 	}
 	return C.longlong(cret)
+}
+
+//export pybind_RunSession
+func pybind_RunSession(id C.longlong, fetches *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.RunSession(int64(id), C.GoString(fetches))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_SessionLog
+func pybind_SessionLog(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SessionLog(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_SetLogicalConfiguration
@@ -548,6 +788,21 @@ func pybind_StartPeak(number C.longlong) *C.char {
 func pybind_StopPeak(number C.longlong, id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.StopPeak(int64(number), int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_TensorInfo
+func pybind_TensorInfo(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.TensorInfo(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/graph"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
@@ -19,7 +20,11 @@ type Runtime struct {
 	notices []config.Notice // guarded by mu; of the machine, not of the devices
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
-	generation atomic.Uint32                  // counts the Managers that were given up
+	work       atomic.Pointer[Work]           // written with mu held; that of manager
+	generation atomic.Uint32                  // counts the Managers that were given up, and the times that logical devices were renamed
+
+	graphs   table[*graph.Graph]
+	sessions table[*Session]
 }
 
 // Generation counts the resets so far. What was derived from the devices before one means nothing after it.
@@ -43,6 +48,30 @@ func (r *Runtime) Manager() (*devmgr.Manager, error) {
 	return m, nil
 }
 
+// Work gives the operations on the devices, which must have been listed.
+func (r *Runtime) Work() (*Work, error) {
+	if _, err := r.Manager(); err != nil {
+		return nil, err
+	}
+	w := r.work.Load()
+	if w == nil { // a reset came in between
+		return nil, errReset()
+	}
+	return w, nil
+}
+
+// Initialize builds the logical devices, unless they are there.
+func (r *Runtime) Initialize(env config.Env, origin string) (*devmgr.Manager, error) {
+	w, err := r.Work()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.manager.Initialize(env, origin); err != nil {
+		return nil, err
+	}
+	return w.manager, w.prepare()
+}
+
 // Enumerate lists the devices, unless they are listed already, and tells the simulated machine's specification.
 func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	if err := Alive(); err != nil {
@@ -63,6 +92,7 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	}
 	r.spec = spec
 	r.notices = append(r.notices, notices...)
+	r.work.Store(&Work{manager: m})
 	r.manager.Store(m)
 	return m, spec, nil
 }
@@ -106,12 +136,13 @@ func (r *Runtime) closeLocked() error {
 	if m == nil {
 		return nil
 	}
-	err := m.Close(false)
+	err := r.work.Load().end(func() error { return m.Close(false) })
 	if !m.Closed() {
 		return err // in use
 	}
 	r.generation.Add(1)
 	r.manager.Store(nil)
+	r.work.Store(nil)
 	r.spec, r.notices = "", nil
 	if err != nil {
 		r.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("the devices were given up, but not all went well: %v", err)}}
@@ -125,8 +156,8 @@ func (r *Runtime) DrainNotices() []config.Notice {
 	defer r.mu.Unlock()
 	drained := r.notices
 	r.notices = nil
-	if m := r.manager.Load(); m != nil {
-		drained = append(drained, m.DrainNotices()...)
+	if w := r.work.Load(); w != nil {
+		drained = append(append(drained, w.manager.DrainNotices()...), w.drainWarnings()...)
 	}
 	return drained
 }

@@ -109,7 +109,7 @@ func TestRulesBite(t *testing.T) {
 		{"pybind imports all", "pybind/runtime/x.go",
 			"package runtime\nimport (\n_ \"gpuconf/gocore/sim\"\n_ \"gpuconf/gocore/bfc\"\n_ \"gpuconf/pybind/cabi\"\n)\n", nil},
 		{"nothing imports pybind", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/pybind/runtime\"\n",
-			[]string{"upwards from floor 3 to floor 5"}},
+			[]string{"upwards from floor 3 to floor 6"}},
 		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n", []string{"from outside"}},
 		{"a dependency that is listed", "gocore/nvml/x.go", "package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
 		{"the world in a pure package", "gocore/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",

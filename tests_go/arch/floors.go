@@ -15,14 +15,15 @@ var floors = []string{
 	2: "cuda nvml sim cublas host suballoc bfc config",
 	3: "devmgr",
 	4: "graph",
-	5: "pybind pybind/...",
+	5: "placement",
+	6: "pybind pybind/...",
 }
 
 // closed are the arrows that point downwards and are still forbidden, with the way round.
 var closed = []struct{ from, to, instead string }{
 	{"bfc config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
-	{"devmgr graph", "cuda nvml sim cublas host",
+	{"devmgr graph placement", "cuda nvml sim cublas host",
 		"take a gpu.Driver or a gpu.Compute and let pybind/runtime pick the implementation"},
 }
 

@@ -12,8 +12,8 @@ import (
 // The floors up to which a ban reaches.
 const (
 	belowDevmgr = 2
-	gocore      = 4
-	everywhere  = 5
+	gocore      = 5
+	everywhere  = 6
 )
 
 // cgo is where `import "C"` may stand.

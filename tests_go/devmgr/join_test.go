@@ -19,7 +19,7 @@ var (
 )
 
 func join(t require.TestingT, m *devmgr.Manager, o config.Options, origin string) (devmgr.View, bool) {
-	view, renamed, err := m.Join(o, nil, origin)
+	view, renamed, err := m.Join(o, nil, origin, nil)
 	require.NoError(t, err)
 	return view, renamed
 }
@@ -109,7 +109,7 @@ func TestOtherOptionsAreRefusedWhileMemoryIsInUse(t *testing.T) {
 	m := enumerated(t, newDriver(t, "K40", sim.Options{}), nil)
 	join(t, m, grows, "a.py:1 (Session)")
 	block := allocate(t, m, 0, 1000)
-	_, _, err := m.Join(two5ths, nil, "b.py:2 (Session)")
+	_, _, err := m.Join(two5ths, nil, "b.py:2 (Session)", nil)
 	requireCode(t, status.FailedPrecondition, err)
 	require.ErrorContains(t, err, "1 block on GPU:0 (1.0KiB)")
 	require.ErrorContains(t, err, "a.py:1 (Session)")
@@ -207,7 +207,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 				if ready {
 					join(t, m, grows, "a.py:1")
 				}
-				_, _, err := m.Join(row.options, nil, "b.py:2")
+				_, _, err := m.Join(row.options, nil, "b.py:2", nil)
 				requireCode(t, row.code, err)
 				require.ErrorContains(t, err, row.text)
 				require.Equal(t, ready, m.Initialized())
@@ -267,7 +267,7 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
 	d.SetFaults(sim.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
-	_, _, err := m.Join(two5ths, nil, "b.py:2")
+	_, _, err := m.Join(two5ths, nil, "b.py:2", nil)
 	require.Error(t, err)
 	require.Equal(t, 2, m.LogicalGPUs())
 	require.NoError(t, m.Free(allocate(t, m, 1, 1).Addr))
@@ -286,7 +286,7 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 		}
 		return nil
 	})
-	_, _, err := m.Join(two5ths, nil, "b.py:2")
+	_, _, err := m.Join(two5ths, nil, "b.py:2", nil)
 	require.ErrorContains(t, err, "call gpuconf.reset()")
 	require.Equal(t, []string{"/device:CPU:0"}, logicalNames(t, m))
 	_, err = m.MemoryStats("GPU:0")
@@ -299,6 +299,6 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 func TestJoinAfterClose(t *testing.T) {
 	m := enumerated(t, newDriver(t, "K40", sim.Options{}), nil)
 	require.NoError(t, m.Close(false))
-	_, _, err := m.Join(config.Options{}, nil, "")
+	_, _, err := m.Join(config.Options{}, nil, "", nil)
 	requireCode(t, status.FailedPrecondition, err)
 }

@@ -1,0 +1,46 @@
+package placement
+
+import (
+	"gpuconf/gocore/devname"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/graph"
+)
+
+// cpu is a logical CPU.
+type cpu struct {
+	name    devname.Name
+	memory  Memory
+	compute gpu.Compute
+}
+
+func newCPU(m Machine, number int) *cpu {
+	return &cpu{name: devname.LocalDevice("CPU", number), memory: m.Memory, compute: m.CPU}
+}
+
+// Name is the full name.
+func (c *cpu) Name() devname.Name { return c.name }
+
+// Description is empty: there is nothing to tell of a CPU.
+func (c *cpu) Description() string { return "" }
+
+// Allocate takes a block of the computer's memory; Free gives it back.
+func (c *cpu) Allocate(bytes uint64) (graph.Buffer, error) {
+	addr, id, err := c.memory.Allocate(bytes)
+	return graph.Buffer{Addr: addr, ID: id}, err
+}
+
+// Free gives a block back.
+func (c *cpu) Free(b graph.Buffer) error { return c.memory.Free(b.Addr, b.ID) }
+
+// CopyFromHost copies into a block; CopyToHost out of it.
+func (c *cpu) CopyFromHost(dst graph.Buffer, offset uint64, src []byte) error {
+	return c.memory.Write(dst.Addr, offset, src)
+}
+
+// CopyToHost copies out of a block.
+func (c *cpu) CopyToHost(dst []byte, src graph.Buffer, offset uint64) error {
+	return c.memory.Read(dst, src.Addr, offset)
+}
+
+// Compute is the CPU's arithmetic.
+func (c *cpu) Compute() gpu.Compute { return c.compute }

@@ -1,0 +1,84 @@
+package pybind
+
+import (
+	"gpuconf/gocore/graph"
+	"gpuconf/pybind/runtime"
+)
+
+// NewGraph makes an empty graph. It outlives a reset.
+func NewGraph() (id int64, err error) {
+	defer runtime.Gate(&err)
+	return runtime.Shared().NewGraph()
+}
+
+// DropGraph gives a graph up.
+func DropGraph(id int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, runtime.Shared().DropGraph(id)
+}
+
+// AddConstant adds a constant to a graph: what lies in host memory, which is copied. device is what RequestDevice gives. It describes
+// the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}.
+func AddConstant(graphID int64, name string, host int64, nbytes int64, dtype string, shape string, device string) (node string, err error) {
+	defer runtime.Gate(&err)
+	g, err := runtime.Shared().Graph(graphID)
+	if err != nil {
+		return "", err
+	}
+	value, err := hostValue(host, nbytes, dtype, shape)
+	if err != nil {
+		return "", err
+	}
+	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Device: device})
+}
+
+// AddNode adds an operation on nodes of a graph, "0 1". It gives what AddConstant gives.
+func AddNode(graphID int64, op string, name string, inputs string, flags int64, device string) (node string, err error) {
+	defer runtime.Gate(&err)
+	g, err := runtime.Shared().Graph(graphID)
+	if err != nil {
+		return "", err
+	}
+	ids, err := numbers(inputs)
+	if err != nil {
+		return "", err
+	}
+	nodes, err := runtime.NodesOf(g, ids)
+	if err != nil {
+		return "", err
+	}
+	return addNode(g, graph.NodeSpec{
+		Op: graph.Op(op), Name: name, Inputs: nodes, Device: device, TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
+	})
+}
+
+func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
+	n, err := g.Add(spec)
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{"id": n.ID(), "name": n.Name(), "dtype": n.DType().String(), "shape": n.Shape()})
+}
+
+// RequestDevice gives the device that a node asks for inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is
+// None; a list of one is what a device function answered. own is what the node asks for itself.
+func RequestDevice(own string, scopes string) (device string, err error) {
+	defer runtime.Gate(&err)
+	var sent []any
+	if err := decode(scopes, &sent); err != nil {
+		return "", err
+	}
+	list := make([]graph.Scope, len(sent))
+	for i, each := range sent {
+		switch scope := each.(type) {
+		case string:
+			list[i] = graph.Scope{Device: scope}
+		case []any:
+			answer, _ := scope[0].(string)
+			list[i] = graph.Scope{Device: answer, Overwrite: true}
+		default:
+			list[i] = graph.Scope{None: true}
+		}
+	}
+	return graph.Request(own, list)
+}

@@ -1,0 +1,189 @@
+package runtime
+
+import (
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/graph"
+	"gpuconf/gocore/status"
+)
+
+// Session is a graph's session on the devices of one Manager.
+type Session struct {
+	*graph.Session
+	Graph *graph.Graph
+	work  *Work
+}
+
+// SessionRequest is what a new session asks for.
+type SessionRequest struct {
+	Graph   int64
+	Devices config.Options
+
+	// How it places; nil leaves it to the configuration, which by default does not.
+	SoftPlacement, LogPlacement *bool
+}
+
+// OpenSession opens a session on the devices that it asks for, and builds those first where that is to be done. origin is who asked, as
+// "file:line (call)". renamed says that there are other devices than before.
+func (r *Runtime) OpenSession(request SessionRequest, env config.Env, origin string) (id int64, renamed bool, err error) {
+	g, err := r.Graph(request.Graph)
+	if err != nil {
+		return 0, false, err
+	}
+	w, err := r.Work()
+	if err != nil {
+		return 0, false, err
+	}
+	options, err := w.sessionOptions(request)
+	if err != nil {
+		return 0, false, err
+	}
+	devices, renamed, err := w.join(request.Devices, env, origin, func() { r.generation.Add(1) })
+	if err != nil {
+		return 0, renamed, err
+	}
+	return r.sessions.put(&Session{graph.NewSession(g, devices, options), g, w}), renamed, nil
+}
+
+// sessionOptions asks the configuration for what the session leaves open.
+func (w *Work) sessionOptions(request SessionRequest) (options graph.SessionOptions, err error) {
+	err = w.manager.Inspect(func(s *config.State) error {
+		if request.SoftPlacement == nil {
+			options.SoftPlacement, err = s.SoftPlacement(false)
+		} else {
+			options.SoftPlacement = *request.SoftPlacement
+		}
+		if request.LogPlacement == nil && err == nil {
+			options.LogPlacement, err = s.LogPlacement()
+		} else if request.LogPlacement != nil {
+			options.LogPlacement = *request.LogPlacement
+		}
+		return err
+	})
+	return options, err
+}
+
+// join gives the devices that a session sees. Where names change, no tensor may be left: it would be one of devices that are gone;
+// moved is called when they have.
+func (w *Work) join(options config.Options, env config.Env, origin string, moved func()) (*graph.Devices, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, false, errReset()
+	}
+	before := w.devices
+	view, renamed, err := w.manager.Join(options, env, origin, w.unusedLocked)
+	if renamed {
+		w.devices = nil
+		if before != nil {
+			moved()
+		}
+	}
+	if err != nil {
+		return nil, renamed, err
+	}
+	if w.devices == nil {
+		if err := w.prepareLocked(); err != nil {
+			return nil, renamed, err
+		}
+	}
+	if view == w.full {
+		return w.devices, renamed, nil
+	}
+	devices, err := w.machine().Devices(view.CPUs, view.GPUs)
+	return devices, renamed, err
+}
+
+// Run computes nodes and writes their elements to where they are wanted, into as many bytes as they have.
+func (s *Session) Run(ids []int64, into [][]byte) (stats graph.RunStats, err error) {
+	nodes, err := NodesOf(s.Graph, ids)
+	if err != nil {
+		return stats, err
+	}
+	if err := s.work.begin(); err != nil {
+		return stats, err
+	}
+	defer s.work.runs.Add(-1)
+	tensors, stats, err := s.Session.Run(nodes)
+	if err != nil {
+		return stats, err
+	}
+	for i, t := range tensors {
+		if err == nil {
+			err = t.Read(into[i])
+		}
+		if refusal := t.Release(); err == nil {
+			err = refusal
+		}
+	}
+	return stats, err
+}
+
+// begin counts a run, unless the devices are gone.
+func (w *Work) begin() error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if w.closed {
+		return status.Errorf(status.FailedPrecondition, "the runtime of this Session was reset. Open a new one; the graph can be used again")
+	}
+	w.runs.Add(1)
+	return nil
+}
+
+// NewGraph makes an empty graph. Graphs belong to no runtime: they outlive a reset.
+func (r *Runtime) NewGraph() (int64, error) {
+	if err := Alive(); err != nil {
+		return 0, err
+	}
+	return r.graphs.put(&graph.Graph{}), nil
+}
+
+// Graph finds a graph.
+func (r *Runtime) Graph(id int64) (*graph.Graph, error) {
+	if err := Alive(); err != nil {
+		return nil, err
+	}
+	return r.graphs.get(id, "graph")
+}
+
+// DropGraph gives a graph up. Sessions on it go on.
+func (r *Runtime) DropGraph(id int64) error {
+	if err := Alive(); err != nil {
+		return err
+	}
+	_, err := r.graphs.remove(id, "graph")
+	return err
+}
+
+// NodesOf finds nodes of a graph.
+func NodesOf(g *graph.Graph, ids []int64) ([]*graph.Node, error) {
+	nodes := make([]*graph.Node, len(ids))
+	for i, id := range ids {
+		node, there := g.Node(int(id))
+		if !there {
+			return nil, status.Errorf(status.InvalidArgument, "there is no node %d in this graph", id)
+		}
+		nodes[i] = node
+	}
+	return nodes, nil
+}
+
+// Session finds an open session.
+func (r *Runtime) Session(id int64) (*Session, error) {
+	if err := Alive(); err != nil {
+		return nil, err
+	}
+	return r.sessions.get(id, "session")
+}
+
+// CloseSession ends a session. Runs that have begun go on.
+func (r *Runtime) CloseSession(id int64) error {
+	if err := Alive(); err != nil {
+		return err
+	}
+	s, err := r.sessions.remove(id, "session")
+	if err != nil {
+		return err
+	}
+	s.Close()
+	return nil
+}

@@ -1,0 +1,230 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/graph"
+	"gpuconf/gocore/host"
+	"gpuconf/gocore/placement"
+	"gpuconf/gocore/status"
+)
+
+// Work is the operations on one Manager's devices.
+//
+// mu is read-locked by an eager operation from its beginning until its tensor is in the table, and locked by whatever ends the
+// devices or changes their names; so a tensor in the table is always one of devices'. Sessions have devices of their own, and
+// are only counted.
+type Work struct {
+	manager *devmgr.Manager
+	memory  host.Memory
+	runs    atomic.Int64 // of sessions, going on
+
+	mu      sync.RWMutex
+	devices *graph.Devices       // guarded by mu; those of eager operations; nil before initialisation
+	full    devmgr.View          // guarded by mu; the numbers of those
+	tensors table[*graph.Tensor] // those that Python holds
+	closed  bool                 // guarded by mu
+
+	linesMu  sync.Mutex
+	lines    []string        // guarded by linesMu; of the placement log of eager operations
+	warnings []config.Notice // guarded by linesMu
+}
+
+func (w *Work) machine() placement.Machine {
+	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: host.Compute{}, GPU: computeOn(w.manager.HostVisible())}
+}
+
+// prepareLocked makes the devices of eager operations. The Manager is initialised.
+func (w *Work) prepareLocked() error {
+	logical, err := w.manager.LogicalDevices()
+	if err != nil {
+		return err
+	}
+	gpus := w.manager.LogicalGPUs()
+	full := devmgr.View{CPUs: len(logical) - gpus, GPUs: gpus}
+	devices, err := w.machine().Devices(full.CPUs, full.GPUs)
+	if err != nil {
+		return err
+	}
+	w.devices, w.full = devices, full
+	return nil
+}
+
+// prepare is prepareLocked for the first time.
+func (w *Work) prepare() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.devices != nil {
+		return nil
+	}
+	return w.prepareLocked()
+}
+
+// Execute runs one operation on tensors that are known by number, and keeps the one that it makes. told says that there are lines
+// or warnings to fetch.
+func (w *Work) Execute(call graph.Call, inputs []int64) (id int64, told bool, err error) {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if err := w.readyLocked(); err != nil {
+		return 0, false, err
+	}
+	if call.Inputs, err = w.inputs(inputs); err != nil {
+		return 0, false, err
+	}
+	var policy string
+	var log bool
+	err = w.manager.Inspect(func(s *config.State) error {
+		call.SoftPlacement, log, policy = s.Placement()
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	if call.Policy, err = graph.ParsePolicy(policy); err != nil {
+		return 0, false, err
+	}
+	outcome, err := w.devices.Execute(call)
+	if err != nil {
+		return 0, false, err
+	}
+	if log || len(outcome.Warnings) > 0 {
+		w.tell(call.Op, outcome, log)
+		told = true
+	}
+	return w.tensors.put(outcome.Tensor), told, nil
+}
+
+func (w *Work) readyLocked() error {
+	if w.closed {
+		return errReset()
+	}
+	if w.devices == nil {
+		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialised yet; call gpuconf.config.list_logical_devices() first")
+	}
+	return nil
+}
+
+func (w *Work) inputs(ids []int64) ([]*graph.Tensor, error) {
+	tensors := make([]*graph.Tensor, len(ids))
+	for i, id := range ids {
+		var err error
+		if tensors[i], err = w.Tensor(id); err != nil {
+			return nil, err
+		}
+	}
+	return tensors, nil
+}
+
+// Tensor finds a tensor that Python holds.
+func (w *Work) Tensor(id int64) (*graph.Tensor, error) { return w.tensors.get(id, "tensor") }
+
+// Release gives a tensor up.
+func (w *Work) Release(id int64) error {
+	t, err := w.tensors.remove(id, "tensor")
+	if err != nil {
+		return err
+	}
+	return t.Release()
+}
+
+// HostVisible reports whether a tensor can be read at its address.
+func (w *Work) HostVisible(t *graph.Tensor) bool {
+	return t.BackingDevice().Type == "CPU" || w.manager.HostVisible()
+}
+
+func (w *Work) tell(op graph.Op, outcome graph.Outcome, log bool) {
+	w.linesMu.Lock()
+	defer w.linesMu.Unlock()
+	for _, text := range outcome.Warnings {
+		w.warnings = append(w.warnings, config.Notice{Level: "warning", Text: text})
+	}
+	if log {
+		w.lines = append(w.lines, w.devices.ExecutingLine(op, outcome.Tensor))
+	}
+}
+
+// DrainLines hands out the placement log of eager operations, once.
+func (w *Work) DrainLines() []string {
+	w.linesMu.Lock()
+	defer w.linesMu.Unlock()
+	lines := w.lines
+	w.lines = nil
+	return lines
+}
+
+func (w *Work) drainWarnings() []config.Notice {
+	w.linesMu.Lock()
+	defer w.linesMu.Unlock()
+	warnings := w.warnings
+	w.warnings = nil
+	return warnings
+}
+
+// LiveTensors describes the tensors that Python holds.
+func (w *Work) LiveTensors() []string {
+	tensors := w.tensors.each()
+	lines := make([]string, len(tensors))
+	for i, t := range tensors {
+		shape := ""
+		for _, size := range t.Shape() {
+			shape += strconv.FormatInt(size, 10) + ", "
+		}
+		if n := len(t.Shape()); n > 1 {
+			shape = shape[:len(shape)-2]
+		} else if n == 1 {
+			shape = shape[:len(shape)-1]
+		}
+		lines[i] = fmt.Sprintf("<gpuconf.Tensor: shape=(%s), dtype=%s, device=%s>", shape, t.DType(), t.Device())
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// HostMemory tells what operations hold of the computer's own memory.
+func (w *Work) HostMemory() (blocks int, bytes uint64) { return w.memory.Stats() }
+
+// end gives the devices up by means of closeDevices, unless a tensor is left or a session runs.
+func (w *Work) end(closeDevices func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.unusedLocked(); err != nil {
+		return err
+	}
+	err := closeDevices()
+	if !w.manager.Closed() {
+		return err
+	}
+	w.closed = true
+	return err
+}
+
+// unusedLocked refuses what would end devices that are in use.
+func (w *Work) unusedLocked() error {
+	if n := w.runs.Load(); n > 0 {
+		return status.Errorf(status.FailedPrecondition, "operations are running in another thread (%d). Wait for them", n)
+	}
+	if live := w.LiveTensors(); len(live) > 0 {
+		const shown = 10
+		more := ""
+		if len(live) > shown {
+			more = fmt.Sprintf("\n  and %d more", len(live)-shown)
+			live = live[:shown]
+		}
+		text := ""
+		for _, line := range live {
+			text += "\n  " + line
+		}
+		return status.Errorf(status.FailedPrecondition, "tensors are still in use; drop them first:%s%s", text, more)
+	}
+	return nil
+}
+
+func errReset() error {
+	return status.Errorf(status.FailedPrecondition, "the runtime that this belongs to was reset")
+}

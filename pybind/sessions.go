@@ -1,0 +1,143 @@
+package pybind
+
+import (
+	"fmt"
+	"strconv"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/runtime"
+)
+
+// protoOptions is what Python sends of a ConfigProto. Floats are texts, because JSON has no nan.
+type protoOptions struct {
+	DeviceCount map[string]int64 `json:"device_count"`
+	Visible     string           `json:"visible_device_list"`
+	Growth      bool             `json:"allow_growth"`
+	Allocator   string           `json:"allocator_type"`
+	Fraction    string           `json:"per_process_gpu_memory_fraction"`
+	Unified     bool             `json:"use_unified_memory"`
+	SystemMiB   int64            `json:"gpu_system_memory_size_in_mb"`
+	Shares      int64            `json:"num_virtual_devices_per_gpu"`
+	Virtual     []struct {
+		Limits   []string `json:"memory_limit_mb"`
+		Priority []int64  `json:"priority"`
+		Ordinal  []int64  `json:"device_ordinal"`
+	} `json:"virtual_devices"`
+
+	SoftPlacement *bool `json:"allow_soft_placement"` // null leaves it to the configuration
+	LogPlacement  *bool `json:"log_device_placement"`
+}
+
+func decodeOptions(text string) (sent protoOptions, o config.Options, err error) {
+	if err := decode(text, &sent); err != nil {
+		return sent, o, err
+	}
+	o = config.Options{
+		DeviceCount: sent.DeviceCount, VisibleDeviceList: sent.Visible, AllowGrowth: sent.Growth, AllocatorType: sent.Allocator,
+		UnifiedMemory: sent.Unified, Sizing: config.Sizing{SystemMiB: sent.SystemMiB, Shares: sent.Shares},
+	}
+	if o.Sizing.Fraction, err = decodeFloat(sent.Fraction); err != nil {
+		return sent, o, err
+	}
+	for _, v := range sent.Virtual {
+		one := config.VirtualDevices{Priority: v.Priority, Ordinal: v.Ordinal}
+		for _, text := range v.Limits {
+			limit, err := decodeFloat(text)
+			if err != nil {
+				return sent, o, err
+			}
+			one.MemoryLimitMiB = append(one.MemoryLimitMiB, limit)
+		}
+		o.VirtualDevices = append(o.VirtualDevices, one)
+	}
+	return sent, o, nil
+}
+
+// decodeFloat reads a float as Python writes it; "" is 0.
+func decodeFloat(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, status.Errorf(status.Internal, "decoding a float: %w", err)
+	}
+	return f, nil
+}
+
+// ImportConfig takes over the ConfigProto that a program starts with.
+func ImportConfig(options string) (done bool, err error) {
+	defer runtime.Gate(&err)
+	_, o, err := decodeOptions(options)
+	if err != nil {
+		return false, err
+	}
+	return true, configure(func(s *config.State) error { return s.Import(o) })
+}
+
+// OpenSession opens a session on a graph and builds the devices that it asks for, where that is to be done. It gives its number times 2,
+// plus 1 if there are other logical devices than before. origin is who asked, as "file:line (call)".
+func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
+	defer runtime.Gate(&err)
+	if err := runtime.Alive(); err != nil {
+		return 0, err
+	}
+	sent, o, err := decodeOptions(options)
+	if err != nil {
+		return 0, err
+	}
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return 0, err
+	}
+	id, renamed, err := runtime.Shared().OpenSession(runtime.SessionRequest{
+		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
+	}, variables, origin)
+	if err != nil {
+		return 0, err
+	}
+	if renamed {
+		return id<<1 | 1, nil
+	}
+	return id << 1, nil
+}
+
+// RunSession computes nodes into host memory, which the caller keeps alive: [[node, address, bytes], ...]. It tells "nodes copies bytes": how
+// many operations ran, and how many tensors of how many bytes went from one device's memory to another's.
+func RunSession(id int64, fetches string) (ran string, err error) {
+	defer runtime.Gate(&err)
+	s, err := runtime.Shared().Session(id)
+	if err != nil {
+		return "", err
+	}
+	var sent [][3]int64
+	if err := decode(fetches, &sent); err != nil {
+		return "", err
+	}
+	nodes, into := make([]int64, len(sent)), make([][]byte, len(sent))
+	for i, f := range sent {
+		nodes[i] = f[0]
+		if into[i], err = hostMemory(f[1], f[2]); err != nil {
+			return "", err
+		}
+	}
+	stats, err := s.Run(nodes, into)
+	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
+}
+
+// SessionLog hands out a session's placement log, once: [line, ...].
+func SessionLog(id int64) (lines string, err error) {
+	defer runtime.Gate(&err)
+	s, err := runtime.Shared().Session(id)
+	if err != nil {
+		return "", err
+	}
+	return encodeLines(s.DrainLog())
+}
+
+// CloseSession ends a session.
+func CloseSession(id int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, runtime.Shared().CloseSession(id)
+}

@@ -1,0 +1,189 @@
+package pybind
+
+import (
+	"strconv"
+	"strings"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/graph"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/runtime"
+)
+
+// The bits of the flags of an operation.
+const (
+	transposeA = 1 << iota
+	transposeB
+)
+
+// MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the scope in force, shape such as "2,3". It
+// gives the tensor's number times 2, plus 1 if there are lines or notices to fetch.
+func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (receipt int64, err error) {
+	defer runtime.Gate(&err)
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return 0, err
+	}
+	value, err := hostValue(host, nbytes, dtype, shape)
+	if err != nil {
+		return 0, err
+	}
+	return execute(w, graph.Call{Op: graph.Const, Name: name, Value: value, Device: device}, nil)
+}
+
+// Execute runs one operation on tensors, "7 12"; device is the scope in force. It gives what MakeTensor gives.
+func Execute(op string, inputs string, flags int64, name string, device string) (receipt int64, err error) {
+	defer runtime.Gate(&err)
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return 0, err
+	}
+	ids, err := numbers(inputs)
+	if err != nil {
+		return 0, err
+	}
+	return execute(w, graph.Call{
+		Op: graph.Op(op), Name: name, Device: device, TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
+	}, ids)
+}
+
+func execute(w *runtime.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
+	id, told, err := w.Execute(call, inputs)
+	if err != nil {
+		return 0, err
+	}
+	if told {
+		return id<<1 | 1, nil
+	}
+	return id << 1, nil
+}
+
+// numbers reads "7 12".
+func numbers(text string) ([]int64, error) {
+	fields := strings.Fields(text)
+	list := make([]int64, len(fields))
+	for i, field := range fields {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, status.Errorf(status.Internal, "decoding a list of numbers: %w", err)
+		}
+		list[i] = n
+	}
+	return list, nil
+}
+
+// hostValue is what lies in host memory as a value that is good for the length of the call.
+func hostValue(host, nbytes int64, dtype, shape string) (v graph.Value, err error) {
+	if v.DType, err = parseDType(dtype); err != nil {
+		return v, err
+	}
+	if v.Shape, err = parseShape(shape); err != nil {
+		return v, err
+	}
+	v.Bytes, err = hostMemory(host, nbytes)
+	return v, err
+}
+
+func parseDType(name string) (gpu.DType, error) {
+	for _, d := range []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32} {
+		if d.String() == name {
+			return d, nil
+		}
+	}
+	return 0, status.Errorf(status.InvalidType, "%s is no type that gpuconf computes with: there are float32, float64 and int32", name)
+}
+
+// parseShape reads "2,3"; "" is a scalar's.
+func parseShape(text string) (graph.Shape, error) {
+	if text == "" {
+		return graph.Shape{}, nil
+	}
+	fields := strings.Split(text, ",")
+	shape := make(graph.Shape, len(fields))
+	for i, field := range fields {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, status.Errorf(status.InvalidArgument, "Dimension %s is no number of 63 bits", field)
+		}
+		shape[i] = n
+	}
+	return shape, nil
+}
+
+// TensorInfo describes a tensor: {"shape": [...], "dtype": name, "device": ..., "backing_device": ..., "address": ..., "host_visible": bool}.
+func TensorInfo(id int64) (info string, err error) {
+	defer runtime.Gate(&err)
+	w, t, err := tensor(id)
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{
+		"shape":          t.Shape(),
+		"dtype":          t.DType().String(),
+		"device":         t.Device(),
+		"backing_device": t.BackingDevice().String(),
+		"address":        t.Buffer().Addr,
+		"host_visible":   w.HostVisible(t),
+	})
+}
+
+// ReadTensor copies a tensor into host memory, which the caller keeps alive.
+func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	_, t, err := tensor(id)
+	if err != nil {
+		return false, err
+	}
+	into, err := hostMemory(host, nbytes)
+	if err != nil {
+		return false, err
+	}
+	return true, t.Read(into)
+}
+
+// ReleaseTensor gives a tensor up.
+func ReleaseTensor(id int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return false, err
+	}
+	return true, w.Release(id)
+}
+
+func tensor(id int64) (*runtime.Work, *graph.Tensor, error) {
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := w.Tensor(id)
+	return w, t, err
+}
+
+// LiveTensors describes what operations hold: {"tensors": [line, ...], "host_blocks": n, "host_bytes": n}.
+func LiveTensors() (live string, err error) {
+	defer runtime.Gate(&err)
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return "", err
+	}
+	blocks, bytes := w.HostMemory()
+	return encode(map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes})
+}
+
+// DrainPlacementLog hands out the placement log of eager operations, once: [line, ...].
+func DrainPlacementLog() (lines string, err error) {
+	defer runtime.Gate(&err)
+	w, err := runtime.Shared().Work()
+	if err != nil {
+		return "", err
+	}
+	return encodeLines(w.DrainLines())
+}
+
+func encodeLines(lines []string) (string, error) {
+	if lines == nil {
+		lines = []string{}
+	}
+	return encode(lines)
+}
