@@ -69,11 +69,19 @@ func decodeFloat(text string) (float64, error) {
 // ImportConfig takes over the ConfigProto that a program starts with.
 func ImportConfig(options string) (done bool, err error) {
 	defer runtime.Gate(&err)
-	_, o, err := decodeOptions(options)
+	sent, o, err := decodeOptions(options)
 	if err != nil {
 		return false, err
 	}
-	return true, configure(func(s *config.State) error { return s.Import(o) })
+	return true, configure(func(s *config.State) error {
+		if err := s.Import(o); err != nil {
+			return err
+		}
+		if sent.LogPlacement != nil && *sent.LogPlacement {
+			s.SetLogPlacement(sent.LogPlacement)
+		}
+		return nil
+	})
 }
 
 // OpenSession opens a session on a graph and builds the devices that it asks for, where that is to be done. It gives its number times 2,

@@ -16,24 +16,36 @@ from __future__ import annotations
 
 from . import compat, config, debugging, errors, memory
 from ._native import library_path
+from ._ops import add, add_n, constant, identity, matmul
 from ._scope import current_scope, device
 from ._simulate import Simulation, reset, simulate, simulated
+from ._tensor import Tensor
 from ._visible import VisibleDevice, visible_devices
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Simulation",
+    "Tensor",
     "VisibleDevice",
     "__version__",
+    "add",
+    "add_n",
     "compat",
     "config",
+    "constant",
     "current_scope",
     "debugging",
     "device",
     "errors",
     "get_include",
+    "identity",
     "library_path",
+    "matmul",
     "memory",
     "reset",
     "simulate",
@@ -47,3 +59,12 @@ def get_include() -> str:
     import os
 
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
+
+
+def __getattr__(name: str) -> Any:
+    """``gpuconf.float32``, ``float64`` and ``int32`` are NumPy's types, so they need it, and nothing else here does."""
+    from . import _arrays
+
+    if name in _arrays.DTYPES:
+        return _arrays.numpy().dtype(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -53,6 +53,11 @@ overrides: dict[str, str] = {}
 _on_forget.append(overrides.clear)
 
 
+# What a ConfigProto that the program started with has to say, at most one. Lasts until it is said, or the next reset.
+at_enumeration: list[Callable[[], None]] = []
+_on_forget.append(at_enumeration.clear)
+
+
 def _environment() -> str:
     import json
 
@@ -92,6 +97,8 @@ def _enumerate() -> None:
         _positions.update({device: i for i, device in enumerate(devices)})
         _simulated = told["simulated"]
         _physical = devices
+        if at_enumeration:
+            at_enumeration.pop()()  # once: if it raises, the next call goes on without it, as in TensorFlow
 
 
 def enumerated() -> bool:
@@ -141,6 +148,24 @@ def initialize(function: str) -> None:
         _ordinals.extend(ordinal for _, device_type, _, ordinal in told["logical"] if device_type == "GPU")
         _host_visible = told["host_visible"]
         _logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
+
+
+def join(function: str, open_session: Callable[[str, str], int]) -> int:
+    """Open a session, which may build the logical devices, or build them anew. Gives the session's number."""
+    global _logical, generation
+    physical_devices()
+    with _lock:
+        try:
+            receipt = open_session(_environment(), _caller(function))
+        finally:
+            publish()
+        if receipt & 1 and _logical is not None:  # there are others now
+            _logical = None
+            _full_names.clear()
+            _ordinals.clear()
+            generation += 1
+        initialize(function)
+    return receipt >> 1
 
 
 def initialized() -> bool:

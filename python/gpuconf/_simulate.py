@@ -22,8 +22,8 @@ def simulated() -> str:
 def reset() -> None:
     """Start over: forget the devices and the configuration, and give all memory of the pools back. For tests and notebooks.
 
-    The devices are listed anew by the next call. Raises RuntimeError with the list of what is still in use (buffers, views, memory
-    that another library holds) where there is any, and changes nothing then.
+    The devices are listed anew by the next call. Raises RuntimeError with the list of what is still in use (buffers, views,
+    tensors, memory that another library holds) where there is any, and changes nothing then.
     """
     refuse_in_child()
     if not loaded() and not _runtime.enumerated():
@@ -37,11 +37,27 @@ def reset() -> None:
 
 
 def _refuse_while_in_use(function: str) -> None:
-    lines = _buffer.live()
+    lines = _buffer.live() + _live_tensors()
     if lines:
         shown = "\n".join(f"  {line}" for line in sorted(lines)[:10])
         more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
         raise errors.FailedPreconditionError(f"{function} is refused while device memory is in use; free it first:\n{shown}{more}")
+
+
+def _live_tensors() -> list[str]:
+    """The tensors that somebody holds, each as a line."""
+    if not _runtime.initialized():
+        return []
+    import gc
+    import json
+
+    for collect in (True, False):
+        lines: list[str] = json.loads(core.pybind_LiveTensors())["tensors"]
+        if not lines:
+            break
+        if collect:
+            gc.collect()  # a tensor may be in a cycle that nobody reaches, such as a traceback's
+    return lines
 
 
 class Simulation:

@@ -1,0 +1,125 @@
+"""NumPy, which only tensors need, and how values become arrays that the core can read."""
+
+from __future__ import annotations
+
+import operator
+
+from . import errors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# The element types that there are kernels for, by NumPy's name.
+DTYPES = ("float32", "float64", "int32")
+
+
+def numpy() -> Any:
+    """The module. Where it is missing, the error names the extra that brings it."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise errors.UnavailableError("tensors and sessions need NumPy: install it with pip install 'gpuconf[numpy]'") from error
+    return numpy
+
+
+def dtype_of(dtype: Any) -> Any:
+    """A NumPy dtype that gpuconf computes with, in the machine's byte order."""
+    try:
+        found = numpy().dtype(dtype)
+    except TypeError as error:
+        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {dtype!r} to a DType: {error}") from None
+    if found.name not in DTYPES:
+        raise errors.InvalidTypeError(f"gpuconf computes with {', '.join(DTYPES)}, not with {found.name}")
+    return found.newbyteorder("=")
+
+
+def array_of(value: Any, dtype: Any = None) -> Any:
+    """A value as an array of a type that gpuconf computes with, by rows, in the machine's byte order.
+
+    Without ``dtype`` an array keeps its type; Python's floats are float32 and its ints are int32, as in TensorFlow.
+    """
+    np = numpy()
+    wanted = None if dtype is None else dtype_of(dtype)
+    leaf = value
+    while isinstance(leaf, (list, tuple)) and leaf:
+        leaf = leaf[0]
+    typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"Can't convert non-rectangular Python sequence to Tensor: {error}") from None
+    _check_kind(array, value)
+    if not typed:
+        wanted = _natural(array, value, wanted, np)
+    if wanted is None:
+        wanted = dtype_of(array.dtype)
+    if wanted.kind == "i" and array.dtype.kind in "iuO":
+        _check_range(array, wanted, np)
+    with np.errstate(all="ignore"):  # a float too large for float32 is inf, as in TensorFlow
+        return np.asarray(array, dtype=wanted, order="C")
+
+
+def _check_kind(array: Any, value: Any) -> None:
+    if array.dtype.kind in "fiu":
+        return
+    if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
+        return  # ints that no type of NumPy's holds
+    told = repr(value)
+    raise errors.InvalidTypeError(
+        f"Attempt to convert a value ({told if len(told) < 100 else told[:100] + '...'}) with an unsupported type ({type(value)}) "
+        f"to a Tensor: gpuconf computes with {', '.join(DTYPES)}"
+    )
+
+
+def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
+    """The type of what consists of Python's own numbers."""
+    if wanted is None:
+        return np.dtype("float32" if array.dtype.kind == "f" else "int32")
+    if wanted.kind == "i" and array.dtype.kind == "f" and array.size:
+        raise errors.InvalidTypeError(f"Cannot convert {value!r} to a Tensor of dtype {wanted.name}")
+    return wanted
+
+
+def _check_range(array: Any, wanted: Any, np: Any) -> None:
+    limits = np.iinfo(wanted)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise errors.InvalidArgumentError(f"the numbers don't fit in {wanted.name}: they go from {array.min()} to {array.max()}")
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape argument: an int or a sequence of ints."""
+    try:
+        return (operator.index(shape),)
+    except TypeError:
+        pass
+    try:
+        return tuple(operator.index(size) for size in shape)
+    except TypeError:
+        raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shape!r}") from None
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """The number of elements of a shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape for the core."""
+    return ",".join(map(str, shape))
+
+
+def address_of(array: Any) -> int:
+    """Where an array's elements are. Whoever calls keeps the array."""
+    return int(array.__array_interface__["data"][0]) if array.nbytes else 0
+
+
+def empty(shape: tuple[int, ...], dtype: str) -> Any:
+    """An array to read a result into."""
+    try:
+        return numpy().empty(shape, dtype)
+    except MemoryError as error:
+        raise errors.ResourceExhaustedError(f"the host is out of memory for a result of shape {shape}: {error}") from None

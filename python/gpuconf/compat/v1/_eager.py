@@ -1,0 +1,60 @@
+"""``enable_eager_execution``: a program's ConfigProto, taken over into the configuration of ``gpuconf``."""
+
+from __future__ import annotations
+
+from ... import _runtime, errors
+from ..._native import core
+from ...config import experimental, threading
+from ._config_proto import ConfigProto, options_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# TensorFlow's numbers for device policies and for how operations are executed.
+_POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}
+_MODES = {0: True, 1: False}  # synchronous
+
+
+def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Take over a ConfigProto for the whole program, before anything is asked of the devices.
+
+    ``gpuconf`` always runs eagerly and ``gpuconf.compat.v1`` always builds graphs: this switches neither. What it does is what
+    TensorFlow's does to the configuration: ``device_count`` and ``visible_device_list`` become visible and logical devices, and
+    ``allow_growth``, the memory fraction and the rest of ``gpu_options`` hold for all that comes. Errors in the lists are raised
+    by the first call that lists the devices, and by that one only.
+
+    Raises TypeError for a ``config`` that is no ConfigProto, and ValueError for a bad ``device_policy`` or ``execution_mode`` and
+    where the devices are listed already.
+    """
+    if config is not None and not isinstance(config, ConfigProto):
+        raise errors.InvalidTypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
+    if device_policy is not None and device_policy not in _POLICIES:
+        raise errors.InvalidArgumentError("device_policy must be one of None, DEVICE_PLACEMENT_*")
+    if execution_mode is not None and execution_mode not in _MODES:
+        raise errors.InvalidArgumentError("execution_mode must be one of None, SYNC, ASYNC")
+    if config is None and device_policy is None and execution_mode is None:
+        return
+    if _runtime.enumerated() or _runtime.at_enumeration:
+        raise errors.InvalidArgumentError(
+            "tf.enable_eager_execution must be called at program startup. The devices are listed already: call it before any other "
+            "call about devices, or call gpuconf.reset() first"
+        )
+    fixed = None if config is None else ConfigProto()
+    if fixed is not None:
+        fixed.CopyFrom(config)  # a change after the call has no effect
+
+    def take_over() -> None:
+        if device_policy is not None:
+            experimental.set_device_policy(_POLICIES[device_policy])
+        if execution_mode is not None:
+            experimental.set_synchronous_execution(_MODES[execution_mode])
+        if fixed is None:
+            return
+        if fixed.intra_op_parallelism_threads:
+            threading.set_intra_op_parallelism_threads(fixed.intra_op_parallelism_threads)
+        if fixed.inter_op_parallelism_threads:
+            threading.set_inter_op_parallelism_threads(fixed.inter_op_parallelism_threads)
+        core.pybind_ImportConfig(options_of(fixed))
+
+    _runtime.at_enumeration.append(take_over)

@@ -1,0 +1,79 @@
+"""The operations, as nodes of a graph. Those of ``gpuconf`` run at once instead."""
+
+from __future__ import annotations
+
+from ... import _arrays, errors
+from ..._ops import listed
+from ..._tensor import Tensor as EagerTensor
+from ..._tensor import name_of
+from ._graph import Graph, Tensor, get_default_graph
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
+    """Add a constant to the default graph.
+
+    Without ``dtype``, Python's floats become float32 and its ints int32; arrays keep their type. With ``shape`` the elements are
+    put in by rows, and the last one is repeated if there are too few; ``verify_shape`` refuses another shape than the value's.
+
+    Raises TypeError for what is no float32, float64 or int32, and ValueError for too many elements or numbers that don't fit.
+
+    >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
+    <gpuconf.compat.v1.Tensor 'a:0' shape=(2, 3) dtype=float32>
+    """
+    array = _arrays.array_of(value.numpy() if isinstance(value, EagerTensor) else value, dtype)
+    sizes = array.shape if shape is None else _arrays.shape_of(shape)
+    if verify_shape and sizes != array.shape:
+        raise errors.InvalidTypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
+    return get_default_graph().constant(array, sizes, name_of(name))
+
+
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
+    """Add the product of two matrices, each transposed first if so wanted.
+
+    Raises ValueError for what are no matrices or don't fit together, and TypeError for different types.
+
+    >>> matmul([[1.0, 2.0]], [[3.0], [4.0]])
+    <gpuconf.compat.v1.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
+    """
+    return node("MatMul", (a, b), (1 if transpose_a else 0) | (2 if transpose_b else 0), name_of(name))
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Add the sum of two tensors; shapes are broadcast as NumPy does. Raises ValueError or TypeError where they don't match."""
+    return node("Add", (x, y), 0, name_of(name))
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """Add the sum of the tensors of a list. Raises ValueError for an empty list or unlike shapes, TypeError for unlike types."""
+    return node("AddN", listed(inputs), 0, name_of(name))
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
+    """Add an operation that gives what it gets, where it is asked to."""
+    return node("Identity", (input,), 0, name_of(name))
+
+
+def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
+    """Add an operation on tensors of one graph; other values become constants of it."""
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    graph = tensors[0].graph if tensors else get_default_graph()
+    for tensor in tensors:
+        if tensor.graph is not graph:
+            raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
+    like = tensors[0] if tensors else None
+    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name)
+
+
+def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, EagerTensor):
+        value = value.numpy()
+    dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
+    array = _arrays.array_of(value, dtype)
+    return graph.constant(array, array.shape, "")

@@ -1,0 +1,107 @@
+"""Device scopes of a graph. Unlike those of ``gpuconf.device`` they say only what they say: nothing is filled in with CPU:0."""
+
+from __future__ import annotations
+
+import threading
+
+from ... import _runtime, errors
+from ..._native import core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Any
+
+    Scope = str | Callable[[Any], Any] | None
+
+
+class Scopes(threading.local):
+    """One thread's scopes in one graph, the outermost first."""
+
+    def __init__(self) -> None:
+        self._stack: list[
+            tuple[Scope, str | None]
+        ] = []  # each with what the scopes ask for together; None where a function is asked
+
+    def scope(self, argument: Any) -> _Scope:
+        """A ``with`` block for a string, a function or None."""
+        return _Scope(self, argument)
+
+    def enter(self, scope: Scope) -> None:
+        """Go into a scope. Raises ValueError for a string that doesn't parse."""
+        if callable(scope):
+            self._stack.append((scope, None))
+            return
+        if scope is None:
+            self._stack.append((None, ""))
+            return
+        inside = _request("", [scope])  # refuses what doesn't parse, also inside a function
+        outer = self._stack[-1][1] if self._stack else ""
+        self._stack.append((scope, None if outer is None else _request(inside, [outer]) if outer else inside))
+
+    def leave(self, scope: Scope) -> None:
+        """Come out of a scope."""
+        if not self._stack or self._stack[-1][0] is not scope:
+            raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting.")
+        self._stack.pop()
+
+    def request(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> str:
+        """The device that an operation in these scopes asks for."""
+        if not self._stack:
+            return ""
+        known = self._stack[-1][1]
+        if known is not None:
+            return known
+        asked = _Asked(kind, name or kind, graph, inputs)
+        for scope, _ in reversed(self._stack):
+            if scope is None:
+                break
+            if callable(scope):
+                asked.device = _request(_answer(scope, asked), [])
+            else:
+                asked.device = _request(asked.device, [scope])
+        return asked.device
+
+
+class _Asked:
+    """What a device function sees of the operation that is being made. Its name is not made unique yet."""
+
+    def __init__(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> None:
+        self.type = kind
+        self.name = name
+        self.graph = graph
+        self.inputs = tuple(inputs)
+        self.device = ""
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, being made>"
+
+
+def _answer(function: Any, asked: _Asked) -> str:
+    told = function(asked)
+    if told is None:
+        return ""
+    return _runtime.check_text("a device function's answer", told)
+
+
+def _request(own: str, scopes: list[str]) -> str:
+    import json
+
+    return core.pybind_RequestDevice(own, json.dumps(scopes))
+
+
+class _Scope:
+    """What ``Graph.device`` and ``device`` return."""
+
+    def __init__(self, scopes: Scopes, argument: Any) -> None:
+        if argument is not None and not callable(argument):
+            argument = _runtime.check_text("device name", argument)
+        self._scopes = scopes
+        self._argument = argument
+
+    def __enter__(self) -> None:
+        self._scopes.enter(self._argument)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._scopes.leave(self._argument)
