@@ -32,6 +32,7 @@ type Allocator struct {
 
 	mu      sync.Mutex
 	closed  bool       // guarded by mu, as are all below
+	sealed  bool       // Allocate refuses
 	regions []region   // sorted by address
 	chunks  chunkTable // every chunk of every region
 	bins    bins       // the free ones, by size
@@ -109,8 +110,8 @@ func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateOn(
 func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return Block{}, a.errClosed()
+	if a.closed || a.sealed {
+		return Block{}, a.errShut()
 	}
 	if bytes == 0 {
 		return Block{}, nil

@@ -128,7 +128,7 @@ func (a *Allocator) canGrowLocked(bytes uint64, s Stream) bool {
 func better(best place, addr, room, bytes, tail, head uint64) place {
 	need := bytes - min(bytes, tail)
 	if need > room {
-		if room == 0 || need-room > head {
+		if need-room > head {
 			return best
 		}
 		need = room

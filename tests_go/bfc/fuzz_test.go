@@ -1,6 +1,7 @@
 package bfc_test
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,18 +42,33 @@ func FuzzStreams(f *testing.F) {
 	f.Add([]byte{255, 0, 1, 1, 1, 2, 1, 3, 4, 0, 5, 1, 4, 0, 7, 7, 0, 255, 8, 1, 0, 40})
 	f.Add([]byte{23, 0, 9, 1, 9, 2, 9, 4, 0, 4, 0, 6, 0, 3, 30, 6, 0, 7, 0, 3, 30})
 	f.Fuzz(func(t *testing.T, program []byte) {
-		if len(program) > 400 {
-			return
+		if len(program) <= 400 {
+			playStreams(t, program)
 		}
-		in := input{program}
-		w := in.world(t)
-		for len(in.rest) > 0 {
-			in.streamStep(w)
-			w.check()
-		}
-		w.refuse = nil
-		require.NoError(t, w.a.Close())
 	})
+}
+
+func playStreams(t *testing.T, program []byte) {
+	in := input{program}
+	w := in.world(t)
+	for len(in.rest) > 0 {
+		in.streamStep(w)
+		w.check()
+	}
+	w.refuse = nil
+	require.NoError(t, w.a.Close())
+}
+
+// The same with random bytes, always the same ones.
+func TestManyRandomStreamPrograms(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		program := make([]byte, 400)
+		for i := range program {
+			program[i] = byte(random.Uint32())
+		}
+		playStreams(t, program)
+	}
 }
 
 func (in *input) world(t *testing.T) *world {

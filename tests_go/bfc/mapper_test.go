@@ -214,6 +214,24 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	}
 }
 
+// A device that refuses what a pool would need to grow in place is full, though the whole request is more than the limit has left.
+func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
+	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
+	require.NoError(t, err)
+	a, err := bfc.New(v, bfc.Options{})
+	require.NoError(t, err)
+	require.NoError(t, a.Free(allocate(t, a, 4*mib).Addr))
+	for bytes, cause := range map[uint64]bfc.Cause{8 * mib: bfc.DeviceFull, 9 * mib: bfc.TooLarge} {
+		_, err := a.Allocate(bytes)
+		var oom *bfc.OutOfMemory
+		require.ErrorAs(t, err, &oom)
+		require.Equal(t, cause, oom.Cause)
+	}
+	allocate(t, a, 6*mib)
+	require.NoError(t, a.Close())
+	require.NoError(t, v.Close())
+}
+
 // badMapper breaks a promise.
 type badMapper struct {
 	*suballoc.Virtual

@@ -414,6 +414,24 @@ func TestOperationsOnStreamsAllocateNothing(t *testing.T) {
 	}
 }
 
+// liar is a timeline that is ahead of what it was asked for.
+type liar struct{ instant }
+
+func (*liar) Passed(bfc.Stream) uint64 { return 1 << 60 }
+
+func TestPassedIsNotBelievedBeyondMarks(t *testing.T) {
+	timeline := &liar{}
+	a := newShared(t, mib, 2, timeline)
+	before := timeline.marks[0].Load()
+	b, err := a.AllocateOn(0, mib)
+	require.NoError(t, err)
+	require.NoError(t, a.Free(b.Addr))
+	_, err = a.AllocateOn(1, mib)
+	require.NoError(t, err)
+	require.Greater(t, timeline.marks[0].Load(), before, "memory was freed after all marks")
+	require.NoError(t, a.Close())
+}
+
 func TestGoroutinesOnStreams(t *testing.T) {
 	a := newShared(t, 8*mib, 4, &instant{})
 	var wg sync.WaitGroup
