@@ -49,6 +49,7 @@ func (m *Manager) buildLocked(plan config.Plan, env config.Env, origin string) e
 
 func (m *Manager) putLocked(pools []*pool, logical []LogicalDevice) {
 	m.gpus, m.logical, m.names = pools, logical, nil
+	m.hot.Store(&pools)
 	for _, d := range logical {
 		name, _ := devname.ParseFullName(d.FullName)
 		m.names = append(m.names, name)

@@ -68,7 +68,8 @@ func (m *Manager) errDiffers(inUse string) error {
 
 // rebuildLocked gives the pools up, which must be empty, and builds those of another plan.
 func (m *Manager) rebuildLocked(plan config.Plan, env config.Env, origin string) error {
-	if live := m.liveLocked(); live != "" {
+	if live := m.sealLocked(); live != "" {
+		m.unsealLocked()
 		return m.errDiffers("memory is in use: " + live)
 	}
 	before, beforeBy := m.plan, m.builtBy

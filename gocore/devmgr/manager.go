@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
@@ -18,17 +19,18 @@ type Manager struct {
 	driver gpu.Driver // nil on a machine without GPUs; immutable
 
 	mu      sync.RWMutex
-	state   *config.State   // guarded by mu
-	found   []gpu.Device    // all GPUs that the process sees; immutable
-	listed  []gpu.Device    // the GPUs of the physical list, in its order; immutable
-	logical []LogicalDevice // guarded by mu; empty before initialisation
-	names   []devname.Name  // guarded by mu; the full names of logical
-	gpus    []*pool         // guarded by mu; by number, as in GPU:0, GPU:1
-	plan    config.Plan     // guarded by mu; what gpus was built from
-	builtBy string          // guarded by mu; who asked for that, as "file:line (call)"
-	owners  owners          // which pool an address belongs to
-	streams ownStreams      // which pool a stream stands for
-	closed  bool            // guarded by mu
+	state   *config.State           // guarded by mu
+	found   []gpu.Device            // all GPUs that the process sees; immutable
+	listed  []gpu.Device            // the GPUs of the physical list, in its order; immutable
+	logical []LogicalDevice         // guarded by mu; empty before initialisation
+	names   []devname.Name          // guarded by mu; the full names of logical
+	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
+	plan    config.Plan             // guarded by mu; what gpus was built from
+	builtBy string                  // guarded by mu; who asked for that, as "file:line (call)"
+	hot     atomic.Pointer[[]*pool] // gpus, for those who allocate without mu; written with mu held
+	owners  owners                  // which pool an address belongs to
+	streams ownStreams              // which pool a stream stands for
+	closed  bool                    // guarded by mu
 
 	noticesMu sync.Mutex
 	notices   []config.Notice // guarded by noticesMu
@@ -105,10 +107,12 @@ func (m *Manager) Close(force bool) error {
 	if m.closed {
 		return nil
 	}
-	if live := m.liveLocked(); live != "" && !force {
+	if live := m.sealLocked(); live != "" && !force {
+		m.unsealLocked()
 		return status.Errorf(status.FailedPrecondition, "memory is still in use: %s. Free it first", live)
 	}
 	m.closed = true
+	m.hot.Store(nil)
 	err := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
 	m.gpus, m.logical, m.names = nil, nil, nil
 	return errors.Join(err, closeDriver(m.driver))
@@ -124,8 +128,12 @@ func closeDriver(driver gpu.Driver) error {
 	return nil
 }
 
-// liveLocked names the GPUs that have live blocks, with numbers; "" where none has.
-func (m *Manager) liveLocked() string {
+// sealLocked stops all allocations, and names the GPUs that have live blocks, with numbers; "" where none has. Either the pools
+// are closed then or unsealLocked lets allocations in again.
+func (m *Manager) sealLocked() (live string) {
+	for _, p := range m.gpus {
+		p.bfc.Seal()
+	}
 	text := ""
 	for _, p := range m.gpus {
 		s := p.bfc.Stats()
@@ -138,6 +146,12 @@ func (m *Manager) liveLocked() string {
 		text += fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), bfc.HumanBytes(int64(s.BytesInUse)))
 	}
 	return text
+}
+
+func (m *Manager) unsealLocked() {
+	for _, p := range m.gpus {
+		p.bfc.Unseal()
+	}
 }
 
 // Closed reports whether Close has given everything back.

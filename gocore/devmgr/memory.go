@@ -3,70 +3,9 @@ package devmgr
 import (
 	"time"
 
-	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 )
-
-// Allocate takes bytes of memory on logical GPU number. Size 0 gives a zero block. Out of memory is
-// ResourceExhausted with the whole story as its text.
-func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.poolLocked(number)
-	if err != nil {
-		return bfc.Block{}, err
-	}
-	return m.allocateLocked(p, gpu.StreamNull, bytes)
-}
-
-func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
-	number, err := p.numbers.of(stream, p.bfc)
-	if err != nil {
-		return bfc.Block{}, err
-	}
-	block, err := p.bfc.AllocateOn(number, bytes)
-	if err != nil {
-		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
-	}
-	return block, nil
-}
-
-// Free gives a block back by its address alone, whichever logical GPU it is on. Freeing the zero block does nothing.
-func (m *Manager) Free(addr uint64) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if addr == 0 && !m.closed {
-		return nil
-	}
-	p, err := m.ownerLocked(addr)
-	if err != nil {
-		return err
-	}
-	if err := p.bfc.Free(addr); err != nil {
-		return err
-	}
-	p.frees.freed()
-	return nil
-}
-
-// FreeID gives a block back if it is still the one that was handed out with this id.
-func (m *Manager) FreeID(addr, id uint64) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if addr == 0 && id == 0 && !m.closed {
-		return nil
-	}
-	p, err := m.ownerLocked(addr)
-	if err != nil {
-		return err
-	}
-	if err := p.bfc.FreeID(addr, id); err != nil {
-		return err
-	}
-	p.frees.freed()
-	return nil
-}
 
 // LimitBytes is the hard limit of a logical GPU.
 func (m *Manager) LimitBytes(number int) (uint64, error) {

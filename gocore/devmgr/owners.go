@@ -15,6 +15,9 @@ type owners struct {
 	regions atomic.Pointer[[]ownedRegion]
 }
 
+// fewRegions are looked through faster than searched.
+const fewRegions = 8
+
 type ownedRegion struct {
 	start, end uint64 // [start, end)
 	pool       *pool
@@ -35,7 +38,14 @@ func (o *owners) region(addr uint64) *ownedRegion {
 		return nil
 	}
 	regions := *loaded
-	i := sort.Search(len(regions), func(i int) bool { return regions[i].end > addr })
+	i := 0
+	if len(regions) > fewRegions {
+		i = sort.Search(len(regions), func(i int) bool { return regions[i].end > addr })
+	} else {
+		for i < len(regions) && regions[i].end <= addr {
+			i++
+		}
+	}
 	if i == len(regions) || regions[i].start > addr {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package devmgr
 
 import (
-	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 )
@@ -18,26 +17,8 @@ func (m *Manager) Route(ordinal, scope int, stream gpu.Stream) (number int, err 
 	return p.number, nil
 }
 
-// AllocateOn allocates where Route says, for work of a CUDA stream. Memory that another stream has freed is handed over
-// only once its work is done, or with a wait queued in this stream.
-func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.routeLocked(ordinal, scope, stream)
-	if err != nil {
-		return bfc.Block{}, err
-	}
-	return m.allocateLocked(p, stream, bytes)
-}
-
 func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, error) {
-	if scope >= 0 && scope < len(m.gpus) && m.gpus[scope].device.Ordinal == ordinal {
-		return m.gpus[scope], nil
-	}
-	if p := m.streams.find(stream, ordinal); p != nil {
-		return p, nil
-	}
-	if p := m.firstLocked(ordinal); p != nil {
+	if p := m.routed(m.gpus, ordinal, scope, stream); p != nil {
 		return p, nil
 	}
 	if m.closed {
@@ -47,9 +28,22 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 		"initialised yet (call gpuconf.config.list_logical_devices())", ordinal)
 }
 
+// routed finds the pool among pools, or nil.
+func (m *Manager) routed(pools []*pool, ordinal, scope int, stream gpu.Stream) *pool {
+	if scope >= 0 && scope < len(pools) && pools[scope].device.Ordinal == ordinal {
+		return pools[scope]
+	}
+	if p := m.streams.find(stream, ordinal); p != nil {
+		return p
+	}
+	return firstOf(pools, ordinal)
+}
+
 // firstLocked is the first logical GPU of an ordinal, or nil.
-func (m *Manager) firstLocked(ordinal int) *pool {
-	for _, p := range m.gpus {
+func (m *Manager) firstLocked(ordinal int) *pool { return firstOf(m.gpus, ordinal) }
+
+func firstOf(pools []*pool, ordinal int) *pool {
+	for _, p := range pools {
 		if p.device.Ordinal == ordinal {
 			return p
 		}

@@ -19,8 +19,10 @@ static int forked;
  * Go links its thread-locals into the little room that the loader keeps for libraries that come late, and ours with
  * them: keep them to a few words, or the import fails with "cannot allocate memory in static TLS block".
  */
-static __thread int64_t scope = GPUCONF_NO_SCOPE;
-static __thread char *last_error; /* malloc'd; NULL for none */
+#define FAST_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+
+FAST_THREAD_LOCAL int64_t scope = GPUCONF_NO_SCOPE;
+FAST_THREAD_LOCAL char *last_error; /* malloc'd; NULL for none */
 
 static pthread_key_t at_thread_exit; /* frees last_error */
 
@@ -86,11 +88,11 @@ void *gpuconf_malloc(size_t size, int device, void *stream)
 
 void gpuconf_free(void *ptr, size_t size, int device, void *stream)
 {
-	(void)size, (void)device, (void)stream;
+	(void)size, (void)device;
 	forget_error();
 	if (ptr == NULL || refuse_in_child())
 		return;
-	gcgo_free((uintptr_t)ptr);
+	gcgo_free((uintptr_t)ptr, (uintptr_t)stream);
 }
 
 void gcgo_scope_write(int64_t logical) { scope = logical; }

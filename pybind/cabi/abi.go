@@ -24,19 +24,17 @@ func gcgo_empty(value C.int) C.int { return value }
 //export gcgo_malloc
 func gcgo_malloc(size C.size_t, device C.int, stream C.uintptr_t, scope C.int64_t) (addr C.uintptr_t) {
 	var err error
-	defer tell(&err)
-	defer runtime.Gate(&err)
+	defer gate(&err)
 	var given uint64
 	given, err = malloc(uint64(size), int(device), scopeOf(int64(scope)), gpu.Stream(stream))
 	return C.uintptr_t(given)
 }
 
 //export gcgo_free
-func gcgo_free(addr C.uintptr_t) {
+func gcgo_free(addr, stream C.uintptr_t) {
 	var err error
-	defer tell(&err)
-	defer runtime.Gate(&err)
-	err = free(uint64(addr))
+	defer gate(&err)
+	err = free(uint64(addr), gpu.Stream(stream))
 }
 
 // malloc allocates on the logical GPU that the scope names if it lies on this device, else on the one that the stream stands for, else
@@ -50,20 +48,30 @@ func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, er
 	return block.Addr, err
 }
 
-func free(addr uint64) error {
+// free gives a block back. A stream is that of the block's last use; without one that was the stream of the allocation.
+func free(addr uint64, stream gpu.Stream) error {
 	m, err := runtime.Shared().Manager()
 	if err != nil {
 		return err
 	}
+	if stream != gpu.StreamNull {
+		return m.FreeOn(addr, stream)
+	}
 	return m.Free(addr)
 }
 
-// tell keeps an error's text where gpuconf_last_error finds it. It runs after the gate; marks mean nothing to C.
-func tell(err *error) {
-	if *err == nil {
-		return
+// gate stands deferred first in every function that C calls: no panic gets out, and an error's text is kept where
+// gpuconf_last_error finds it.
+func gate(err *error) {
+	runtime.Caught(recover(), err)
+	if *err != nil {
+		tell(*err)
 	}
-	text := C.CString(runtime.Unmark(*err))
+}
+
+// tell hands a text to C, without the mark, which means nothing there.
+func tell(err error) {
+	text := C.CString(runtime.Unmark(err))
 	defer C.free(unsafe.Pointer(text))
 	C.gcgo_tell(text)
 }

@@ -20,8 +20,7 @@ func call(do func(*devmgr.Manager) error) (done C.int) {
 			done = 1
 		}
 	}()
-	defer tell(&err)
-	defer runtime.Gate(&err)
+	defer gate(&err)
 	var m *devmgr.Manager
 	if m, err = runtime.Shared().Manager(); err == nil {
 		err = do(m)

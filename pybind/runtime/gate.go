@@ -20,8 +20,11 @@ var broken atomic.Pointer[string]
 //
 // A panic means that a promise of ours is broken. The books may be wrong, so Gate closes the border behind it: Broken
 // is set, and the functions that ask Alive first refuse from then on.
-func Gate(err *error) {
-	if r := recover(); r != nil {
+func Gate(err *error) { Caught(recover(), err) }
+
+// Caught is Gate for a deferred function that has called recover itself, and gives what that gave.
+func Caught(r any, err *error) {
+	if r != nil {
 		text := fmt.Sprintf("internal error: %v", r)
 		broken.CompareAndSwap(nil, &text)
 		*err = marked(status.Internal, fmt.Sprintf("%s. Please report it with these lines:\n%s", text, debug.Stack()))

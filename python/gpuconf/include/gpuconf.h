@@ -34,8 +34,8 @@ int gpuconf_abi_version(void);
 void *gpuconf_malloc(size_t size, int device, void *stream);
 
 /*
- * Gives memory back by its address. size, device and stream are what the caller knows; the address alone decides.
- * NULL is ignored. An address that gpuconf_malloc didn't give, or that was given back before, changes
+ * Gives memory back. The address alone decides what; size and device are ignored. stream is that of the last use, NULL for the stream
+ * that the memory was taken for; nobody else gets it before the work queued there is done. A NULL address is ignored. An address that gpuconf_malloc didn't give, or that was given back before, changes
  * nothing and leaves a message in gpuconf_last_error.
  */
 void gpuconf_free(void *ptr, size_t size, int device, void *stream);
