@@ -14,7 +14,8 @@ Importing this loads neither the compiled core nor CUDA; the first call that nee
 
 from __future__ import annotations
 
-from . import compat, config, debugging, errors, memory
+from . import allocators, compat, config, debugging, errors, memory
+from ._configure import Configuration, configure
 from ._native import library_path
 from ._ops import add, add_n, constant, identity, matmul
 from ._scope import current_scope, device
@@ -29,14 +30,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Configuration",
     "Simulation",
     "Tensor",
     "VisibleDevice",
     "__version__",
     "add",
     "add_n",
+    "allocators",
     "compat",
     "config",
+    "configure",
     "constant",
     "current_scope",
     "debugging",

@@ -36,8 +36,8 @@ class Buffer:
     and gives a ResourceWarning, as an open file does.
 
     Other libraries read and write the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and on
-    real GPUs through ``__cuda_array_interface__`` too. Whoever has taken it by DLPack keeps it: the memory of a buffer that is freed
-    meanwhile is given back when the last of them lets go. The CUDA array interface keeps the buffer alive, but not from ``free``.
+    real GPUs through ``__cuda_array_interface__`` too. Whoever has taken it by DLPack keeps it: the memory of a buffer that is
+    freed meanwhile goes back when the last of them lets go. The CUDA array interface keeps the buffer alive, but not from ``free``.
     """
 
     __slots__ = ("__weakref__", "_freed", "_generation", "_id", "_loans", "device", "nbytes", "ptr")
@@ -163,7 +163,7 @@ class Buffer:
         return _interchange.capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, as DLPack says it: ``(2, ordinal)`` for CUDA, ``(1, 0)`` on a simulated GPU, whose memory is the CPU's."""
+        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA; ``(1, 0)``, the CPU, on a simulated GPU."""
         from . import _interchange
 
         return _interchange.device(self)

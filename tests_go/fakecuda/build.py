@@ -13,8 +13,10 @@ import sys
 from pathlib import Path
 
 
-def build(folder: str | os.PathLike[str], version: int = 12040, missing: tuple[str, ...] = ()) -> Path:
-    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions."""
+def build(
+    folder: str | os.PathLike[str], version: int = 12040, missing: tuple[str, ...] = (), extra: tuple[Path, ...] = ()
+) -> Path:
+    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra sources."""
     library = Path(folder) / "libcuda.so.1"
     command = shlex.split(os.environ.get("CC", "cc"))
     command += "-std=gnu11 -Wall -Wextra -Werror -O0 -fPIC -fvisibility=hidden -shared -Wl,-soname,libcuda.so.1".split()
@@ -23,7 +25,7 @@ def build(folder: str | os.PathLike[str], version: int = 12040, missing: tuple[s
         script = Path(folder) / "exports.map"
         script.write_text("{ global: cu*; fakecuda_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
-    command += sorted(str(source) for source in (Path(__file__).parent / "libcuda").glob("*.c"))
+    command += sorted(str(source) for source in (Path(__file__).parent / "libcuda").glob("*.c")) + [str(source) for source in extra]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return library
 

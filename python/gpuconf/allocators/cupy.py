@@ -1,0 +1,159 @@
+"""CuPy on gpuconf's pools.
+
+    cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that it is not too late
+
+An allocation belongs to CuPy's current stream, and out of memory is ``cupy.cuda.memory.OutOfMemoryError`` with gpuconf's text.
+CuPy's own ``used_bytes`` and memory hooks don't see it: ``gpuconf.memory.stats()`` does. Its pool of page-locked host memory
+stays its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+
+import cupy
+from cupy.cuda import memory
+
+from .. import _abi, _runtime, _scope, errors
+from . import _share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
+
+
+class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError):  # type: ignore[misc]
+    """CuPy's out-of-memory error with gpuconf's text, which says why."""
+
+    def __init__(self, text: str, size: int, total: int, limit: int) -> None:
+        memory.OutOfMemoryError.__init__(self, size, total, limit)
+        self.args = (text,)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
+        return errors.from_code, (self.code, str(self))  # whoever reads it may have no CuPy
+
+
+def allocate(nbytes: int) -> Any:
+    """A ``cupy.cuda.MemoryPointer`` of ``nbytes`` on the current device, for the current stream. For ``cupy.cuda.set_allocator``.
+
+    Raises OutOfMemoryError. The memory is given back by its last reference, on any thread.
+    """
+    device = cupy.cuda.device.get_device_id()
+    owned = _take(nbytes, device)
+    if not owned.ptr and nbytes:
+        if not _runtime.initialized():  # the first allocation
+            _runtime.logical_devices("cupy")
+            return allocate(nbytes)
+        raise _failure(nbytes, device)
+    return memory.MemoryPointer(owned, 0)
+
+
+def _failure(nbytes: int, device: int) -> Exception:
+    error = _abi.failure()
+    if not isinstance(error, errors.ResourceExhaustedError):
+        return error
+    books = _share.stats_of(device, "cupy")
+    return OutOfMemoryError(str(error), nbytes, books.bytes_in_use, books.bytes_limit)
+
+
+def _find_way(nbytes: int, device: int) -> Any:
+    """Memory that gives itself back. The first call looks for the way that this CuPy has, and stands aside."""
+    global _take
+    _share.require_real("CuPy")
+    current_stream = _current_stream_function()
+    _take = _by_c(current_stream) if current_stream and hasattr(memory, "CFunctionAllocatorMemory") else _by_python
+    return _take(nbytes, device)
+
+
+_take: Callable[[int, int], Any] = _find_way
+
+
+def _by_c(current_stream: int) -> Callable[[int, int], Any]:
+    """All in C, but for this call: CuPy's own memory class calls gpuconf, which asks CuPy for the stream."""
+    take, malloc, free = memory.CFunctionAllocatorMemory, _abi.address("gpuconf_cupy_malloc"), _abi.address("gpuconf_cupy_free")
+
+    def by_c(nbytes: int, device: int) -> Any:
+        return take(nbytes, current_stream, malloc, free, device)
+
+    return by_c
+
+
+class _Owned:
+    """Memory that is given back on the stream that it was taken for."""
+
+    __slots__ = ("free", "key")
+
+    def __init__(self, ptr: int, nbytes: int, device: int, stream: int) -> None:
+        self.key = (ptr, nbytes, device, stream)
+        self.free = _abi.library().gpuconf_free
+
+    def __del__(self) -> None:
+        if self.key[0]:
+            self.free(*self.key)
+
+
+def _by_python(nbytes: int, device: int) -> Any:
+    """For a CuPy whose functions are not where C finds them: its documented interface only."""
+    stream = cupy.cuda.get_current_stream().ptr
+    ptr = _abi.library().gpuconf_malloc(nbytes, device, stream) or 0
+    return memory.UnownedMemory(ptr, nbytes, _Owned(ptr, nbytes, device, stream), device)
+
+
+@functools.cache
+def _current_stream_function() -> int:
+    """The address of CuPy's C function ``intptr_t get_current_stream_ptr()``, which its Cython modules share; 0 for none."""
+    signature = b"intptr_t (void)"
+    capsule = getattr(cupy.cuda.stream, "__pyx_capi__", {}).get("get_current_stream_ptr")
+    is_valid, pointer = ctypes.pythonapi["PyCapsule_IsValid"], ctypes.pythonapi["PyCapsule_GetPointer"]
+    is_valid.argtypes = pointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
+    pointer.restype = ctypes.c_void_p
+    if capsule is None or not is_valid(capsule, signature):
+        return 0
+    return int(pointer(capsule, signature) or 0)
+
+
+_installed = False
+
+
+def installed() -> bool:
+    """Whether :func:`install` has made :func:`allocate` CuPy's allocator."""
+    return _installed
+
+
+def used() -> bool:
+    """Whether CuPy holds device memory of its own."""
+    try:
+        return bool(cupy.get_default_memory_pool().total_bytes() > 0)
+    except cupy.cuda.runtime.CUDARuntimeError:  # no driver, no GPU
+        return False
+
+
+def install() -> None:
+    """Make :func:`allocate` CuPy's allocator, in all threads. The same call again does nothing.
+
+    Raises FailedPreconditionError where CuPy holds memory of its own already, or the GPUs are simulated.
+    """
+    global _installed
+    if _installed:
+        return
+    _share.require_real("CuPy")
+    if used():
+        raise errors.FailedPreconditionError(
+            "CuPy has used the GPU already: its pool holds memory outside gpuconf. "
+            "Call gpuconf.configure() or gpuconf.allocators.cupy.install() before the first array"
+        )
+    cupy.cuda.set_allocator(allocate)
+    _scope.companions["cupy"] = _follow
+    _installed = True
+
+
+@contextlib.contextmanager
+def _follow(number: int) -> Iterator[None]:
+    """Inside a scope: the logical GPU's device."""
+    with cupy.cuda.Device(_runtime.ordinals()[number]):
+        yield

@@ -1,0 +1,170 @@
+"""Numba on gpuconf's pools: an External Memory Management plug-in.
+
+    NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba python program.py
+
+or :func:`install` before the first CUDA context. For the numba-cuda package.
+
+Numba tells a memory manager no streams. As long as a program uses only the default stream, memory that is freed can be used again
+at once. From the first ``cuda.stream()`` on, what is freed waits, as Numba's own deallocations do, until enough has gathered;
+then the context is waited for once, and all of it is given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from cuda.bindings.driver import CUdeviceptr
+from numba import cuda
+from numba.cuda.cudadrv import driver
+
+from .. import _abi, _runtime, _scope, errors
+from . import _share
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+__all__ = ["GpuconfMemoryManager", "install", "installed"]
+
+_MOST_PENDING, _MOST_PENDING_BYTES = 10, 256 << 20
+_STREAM_MAKERS = ("create_stream", "create_external_stream", "get_per_thread_default_stream")
+
+
+class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc]
+    """Numba's interface to gpuconf's pools: device memory only; host memory stays Numba's own. One for each context."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._blocks: dict[int, int] = {}  # live memory and its size, by address; a reset leaves a new dictionary behind
+        self._pending: list[int] = []  # what was freed while streams may still use it
+        self._pending_bytes = 0
+        self._streams = False  # whether the program has made streams
+        if self.context is not None:  # it is None where Numba only asks for the version
+            _share.require_real("Numba")
+            for name in _STREAM_MAKERS:
+                self._watch(name)
+
+    @property
+    def interface_version(self) -> int:
+        """The version of Numba's interface."""
+        return 1
+
+    def initialize(self) -> None:
+        """Nothing: gpuconf is initialised by the first allocation. Numba calls this often, and not always before ``reset``."""
+
+    def memalloc(self, size: int) -> Any:
+        """Device memory from the logical GPU of the thread's scope. Raises MemoryError with gpuconf's text."""
+        _runtime.logical_devices("numba")
+        ordinal, malloc = self.context.device.id, _abi.library().gpuconf_malloc
+        ptr = malloc(size, ordinal, None) or 0
+        if not ptr and size:
+            self._give_back()  # what waits there may be enough
+            ptr = malloc(size, ordinal, None) or 0
+            if not ptr:
+                raise _abi.failure()
+        if ptr:
+            self._blocks[ptr] = size
+        return cuda.MemoryPointer(self.context, CUdeviceptr(ptr), size, finalizer=self._finalizer(ptr, size))
+
+    def _finalizer(self, ptr: int, size: int) -> Callable[[], None]:
+        blocks = self._blocks
+
+        def finalize() -> None:
+            if blocks is not self._blocks or blocks.pop(ptr, None) is None:
+                return  # a reset came first
+            if not self._streams:
+                _free(ptr)
+                return
+            self._pending.append(ptr)
+            self._pending_bytes += size
+            if len(self._pending) > _MOST_PENDING or self._pending_bytes > _MOST_PENDING_BYTES:
+                self._give_back()
+
+        return finalize
+
+    def _give_back(self) -> None:
+        """Wait for the context, and give back what was freed since the last time. Not inside ``cuda.defer_cleanup()``."""
+        if not self._pending or self.deallocations.is_disabled:
+            return
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        with cuda.gpus[self.context.device.id]:
+            self.context.synchronize()
+        for ptr in pending:
+            _free(ptr)
+
+    def _watch(self, name: str) -> None:
+        """Notice when a context makes a stream. Only this one context object is touched."""
+        make = getattr(self.context, name, None)
+        if make is None:
+            return
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            self._streams = True
+            return make(*args, **kwargs)
+
+        setattr(self.context, name, watched)
+
+    def get_memory_info(self) -> Any:
+        """What the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
+        books = _share.stats_of(self.context.device.id, "numba")
+        return cuda.MemoryInfo(free=books.bytes_limit - books.bytes_in_use, total=books.bytes_limit)
+
+    def get_ipc_handle(self, memory: Any) -> Any:
+        """A handle of the driver's piece of memory, and the offset in it. UnimplementedError for a pool that grows in place."""
+        try:
+            return super().get_ipc_handle(memory)
+        except driver.CudaAPIError as error:
+            raise errors.UnimplementedError(
+                f"the memory of a growing pool can't be shared between processes by CUDA IPC ({error}): configure growth=False"
+            ) from error
+
+    def reset(self) -> None:
+        """Give all of this context's memory back; arrays that are left are stale, as with Numba's own manager."""
+        super().reset()
+        blocks, self._blocks = self._blocks, {}
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        for ptr in (*blocks, *pending):
+            _free(ptr)
+
+
+def _free(ptr: int) -> None:
+    _abi.library().gpuconf_free(ptr, 0, 0, None)
+
+
+_numba_memory_manager = GpuconfMemoryManager
+
+
+def installed() -> bool:
+    """Whether Numba's contexts are made with gpuconf's memory manager."""
+    return driver._memory_manager is GpuconfMemoryManager
+
+
+def used() -> bool:
+    """Whether Numba has a CUDA context already."""
+    if not driver.driver.is_initialized:
+        return False
+    return any(device.primary_context is not None for device in driver.driver.devices.values())
+
+
+def install() -> None:
+    """Make gpuconf's memory manager Numba's. The same call again does nothing.
+
+    Raises FailedPreconditionError where Numba has a CUDA context already, or the GPUs are simulated.
+    """
+    if not installed():
+        _share.require_real("Numba")
+        if used():
+            raise errors.FailedPreconditionError(
+                "Numba has used the GPU already: its context has its own memory manager. "
+                "Call gpuconf.configure() or gpuconf.allocators.numba.install() before the first use of numba.cuda"
+            )
+        cuda.set_memory_manager(GpuconfMemoryManager)
+    _scope.companions["numba"] = _follow
+
+
+@contextlib.contextmanager
+def _follow(number: int) -> Iterator[None]:
+    """Inside a scope: the logical GPU's device."""
+    with cuda.gpus[_runtime.ordinals()[number]]:
+        yield

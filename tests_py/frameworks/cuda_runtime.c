@@ -1,0 +1,107 @@
+/*
+ * Enough of the CUDA runtime for PyTorch to allocate, copy and free on a machine without a GPU: preloaded before the real libcudart, over
+ * the CUDA driver of tests_go/fakecuda, whose device memory is host memory. Kernels are "launched" and compute nothing.
+ *
+ * Streams, events and memory are the driver's, so that what PyTorch hands to gpuconf is real to it, and what PyTorch takes without
+ * gpuconf can be counted. Whatever else PyTorch wants of the runtime and the driver gets a function that says success (no_gpu.py).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static __thread int device;
+static __thread void *current;
+
+static void *driver(const char *name)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY), *found = library ? dlsym(library, name) : NULL;
+
+	if (found == NULL) {
+		fprintf(stderr, "cuda_runtime.c: the driver has no %s\n", name);
+		abort();
+	}
+	return found;
+}
+#define CU(name, ...) ((int (*)())driver(#name))(__VA_ARGS__)
+
+/* The runtime works in the primary context of the thread's device. */
+static void use(void)
+{
+	static void *primary[16];
+
+	if (primary[device] == NULL) {
+		CU(cuInit, 0u);
+		if (CU(cuDevicePrimaryCtxRetain, &primary[device], device) != 0)
+			abort();
+	}
+	if (current != primary[device]) {
+		CU(cuCtxSetCurrent, primary[device]);
+		current = primary[device];
+	}
+}
+
+int cudaGetDevice(int *d) { *d = device; return 0; }
+int cudaSetDevice(int d) { device = d; use(); return 0; }
+int cudaGetDeviceCount(int *n) { CU(cuInit, 0u); return CU(cuDeviceGetCount, n); }
+int cudaDriverGetVersion(int *v) { *v = 13000; return 0; }
+int cudaRuntimeGetVersion(int *v) { *v = 13000; return 0; }
+int cudaMemGetInfo(size_t *f, size_t *t) { use(); return CU(cuMemGetInfo_v2, f, t); }
+int cudaMalloc(void **p, size_t n) { use(); return CU(cuMemAlloc_v2, p, n); }
+int cudaFree(void *p) { use(); return p ? CU(cuMemFree_v2, p) : 0; }
+int cudaHostAlloc(void **p, size_t n, unsigned f) { (void)f; *p = malloc(n); return 0; }
+int cudaFreeHost(void *p) { free(p); return 0; }
+int cudaDeviceGetStreamPriorityRange(int *a, int *b) { *a = 0; *b = -5; return 0; }
+int cudaDeviceGetAttribute(int *v, int a, int d) { (void)a, (void)d; *v = 1; return 0; }
+int cudaDeviceGetPCIBusId(char *p, int n, int d) { return snprintf(p, n, "0000:%02x:00.0", d + 1) < 0; }
+
+/* The offsets of cudaDeviceProp are the same in CUDA 12 and 13 for these. */
+static int properties(char *p)
+{
+	memset(p, 0, 720);
+	strcpy(p, "no GPU");
+	*(size_t *)(p + 288) = (size_t)1 << 30;
+	*(int *)(p + 308) = 32;   /* warp size */
+	*(int *)(p + 320) = 1024; /* threads of a block */
+	*(int *)(p + 360) = 9;    /* compute capability 9.0 */
+	*(int *)(p + 384) = 8;    /* multiprocessors */
+	return 0;
+}
+int cudaGetDeviceProperties(char *p, int d) { (void)d; return properties(p); }
+int cudaGetDeviceProperties_v2(char *p, int d) { (void)d; return properties(p); }
+
+int cudaStreamCreateWithPriority(void **s, unsigned f, int p) { use(); return CU(cuStreamCreateWithPriority, s, f, p); }
+int cudaStreamCreateWithFlags(void **s, unsigned f) { return cudaStreamCreateWithPriority(s, f, 0); }
+int cudaStreamDestroy(void *s) { use(); return CU(cuStreamDestroy_v2, s); }
+int cudaStreamQuery(void *s) { use(); return CU(cuStreamQuery, s); }
+int cudaStreamSynchronize(void *s) { use(); return CU(cuStreamSynchronize, s); }
+int cudaDeviceSynchronize(void) { return cudaStreamSynchronize(NULL); }
+int cudaStreamWaitEvent(void *s, void *e, unsigned f) { use(); return CU(cuStreamWaitEvent, s, e, f); }
+int cudaStreamGetPriority(void *s, int *p) { (void)s; *p = 0; return 0; }
+int cudaStreamIsCapturing(void *s, int *c) { (void)s; *c = 0; return 0; }
+int cudaEventCreateWithFlags(void **e, unsigned f) { (void)f; use(); return CU(cuEventCreate, e, 2u); }
+int cudaEventRecord(void *e, void *s) { use(); return CU(cuEventRecord, e, s); }
+int cudaEventRecordWithFlags(void *e, void *s, unsigned f) { (void)f; return cudaEventRecord(e, s); }
+int cudaEventQuery(void *e) { use(); return CU(cuEventQuery, e); }
+int cudaEventSynchronize(void *e) { use(); return CU(cuEventSynchronize, e); }
+int cudaEventDestroy(void *e) { use(); return CU(cuEventDestroy_v2, e); }
+
+int cudaMemcpyAsync(void *d, const void *s, size_t n, int k, void *st)
+{
+	(void)k;
+	cudaStreamSynchronize(st);
+	memcpy(d, s, n);
+	return 0;
+}
+int cudaMemcpy(void *d, const void *s, size_t n, int k) { return cudaMemcpyAsync(d, s, n, k, NULL); }
+int cudaMemsetAsync(void *d, int v, size_t n, void *st)
+{
+	cudaStreamSynchronize(st);
+	memset(d, v, n);
+	return 0;
+}
+
+/* {type, device, device pointer, host pointer}: device memory. */
+int cudaPointerGetAttributes(int *a, const void *p) { a[0] = 2; a[1] = device; (void)p; return 0; }
