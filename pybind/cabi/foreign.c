@@ -35,13 +35,24 @@ void *gpuconf_region(void *ptr, size_t *size)
 
 int gpuconf_trim(void) { return !gcgo_refuse() && gcgo_trim(); }
 
-/* CuPy's CFunctionAllocator tells no stream. param is CuPy's function for it, which wants the GIL; CuPy holds it here. */
+extern __attribute__((weak)) void *PyErr_Occurred(void); /* without Python there is no CuPy */
+
+/*
+ * CuPy's CFunctionAllocator tells no stream. param is CuPy's function for it, which wants the GIL, and CuPy holds it here. It may fail
+ * with a Python error set: then nothing is taken, because nobody would get it.
+ */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device)
 {
 	intptr_t (*current_stream)(void) = NULL;
+	void *stream = NULL;
 
 	*(void **)&current_stream = param;
-	return gpuconf_malloc(size, device, current_stream ? (void *)current_stream() : NULL);
+	if (current_stream != NULL) {
+		stream = (void *)current_stream();
+		if (PyErr_Occurred && PyErr_Occurred())
+			return NULL;
+	}
+	return gpuconf_malloc(size, device, stream);
 }
 
 void gpuconf_cupy_free(void *param, void *ptr, int device)

@@ -1,4 +1,8 @@
-"""Real PyTorch on a machine without a GPU: over the CUDA driver of tests_go/fakecuda and the CUDA runtime of cuda_runtime.c."""
+"""The real libraries on a machine without a GPU.
+
+gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the CUDA runtime of cuda_runtime.c. Memory,
+streams and events are there; kernels compute nothing. So whose memory is whose, what is counted and what is thrown are the real thing.
+"""
 
 from __future__ import annotations
 
@@ -43,34 +47,38 @@ def torch_folder() -> Path | None:
     return folder if (folder / "libtorch_cuda.so").exists() else None
 
 
-# What PyTorch asks the driver itself, and what the driver of tests_go/fakecuda has no need of.
-DRIVER = """
-int cuDevicePrimaryCtxGetState(int d, unsigned *flags, int *active) { (void)d; *flags = 0; *active = 1; return 0; }
-int cuGetErrorString(int error, const char **text) { (void)error; *text = "an error"; return 0; }
-"""
-
-
 def build(folder: Path) -> None:
-    """Put both libraries into ``folder``, with a function that says success for each that PyTorch wants and they lack."""
+    """Put the driver into ``folder``, and the runtime where there is a PyTorch for it.
+
+    What PyTorch wants beyond what they have becomes functions that say success.
+    """
     libraries = torch_folder()
-    assert libraries is not None
-    runtime, asked = set(), set()
+    more = folder / "driver.c"
+    more.write_text((HERE / "driver_more.c").read_text() + (_stubs(_wanted_of_the_driver(libraries)) if libraries else ""))
+    runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder, extra=(more,))
+    if libraries is not None:
+        source = (HERE / "cuda_runtime.c").read_text()
+        has = set(re.findall(r"^int (cuda\w+)\(", source, re.M))
+        (folder / "runtime.c").write_text(source + _stubs(_imported(libraries, "cuda") - has))
+        compiler = os.environ.get("CC", "cc")
+        subprocess.run([compiler, "-w", "-shared", "-fPIC", folder / "runtime.c", "-o", folder / "runtime.so", "-ldl"], check=True)
+
+
+def _imported(libraries: Path, prefix: str) -> set[str]:
+    """The functions that PyTorch's libraries import by this prefix."""
+    names: set[str] = set()
     for name in ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_python.so", "libcaffe2_nvrtc.so"):
         command = ["nm", "-D", "--undefined-only", libraries / name]
-        imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        runtime.update(re.findall(r" U (cuda[A-Z]\w+)", imported))
-        asked.update(re.findall(r" U (cu[A-Z]\w+)", imported))
-    asked.update(name.decode() for name in re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", (libraries / "libc10_cuda.so").read_bytes()))
-    driver = folder / "driver.c"
-    has = set(re.findall(r"\b(cu[A-Z]\w+)\(", DRIVER + "".join(path.read_text() for path in FAKECUDA.glob("libcuda/*.c"))))
-    driver.write_text(_visible(DRIVER) + _stubs(asked - has))
-    build_driver = runpy.run_path(str(FAKECUDA / "build.py"))["build"]
-    build_driver(folder, extra=(driver,))
-    source = (HERE / "cuda_runtime.c").read_text()
-    has = set(re.findall(r"^int (cuda\w+)\(", source, re.M))
-    (folder / "runtime.c").write_text(source + _stubs(runtime - has))
-    compiler = os.environ.get("CC", "cc")
-    subprocess.run([compiler, "-w", "-shared", "-fPIC", folder / "runtime.c", "-o", folder / "runtime.so", "-ldl"], check=True)
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        names.update(re.findall(rf" U ({prefix}[A-Z]\w+)", told))
+    return names
+
+
+def _wanted_of_the_driver(libraries: Path) -> set[str]:
+    looked_up = re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", (libraries / "libc10_cuda.so").read_bytes())
+    sources = [HERE / "driver_more.c", *FAKECUDA.glob("libcuda/*.c")]
+    has = set(re.findall(r"\b(cu[A-Z]\w+)\(", "".join(path.read_text() for path in sources)))
+    return (_imported(libraries, "cu") | {name.decode() for name in looked_up}) - has
 
 
 def _stubs(names: set[str]) -> str:
@@ -82,14 +90,16 @@ def _visible(source: str) -> str:
 
 
 def run(folder: Path, program: str, **environment: str) -> str:
-    """Run a program with PyTorch on the GPU that isn't there; it must end well. Gives what it printed."""
+    """Run a program on the GPU that isn't there; it must end well. Gives what it printed."""
+    if (folder / "runtime.so").exists():
+        environment = {"LD_PRELOAD": str(folder / "runtime.so"), **environment}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + textwrap.dedent(program)],
         capture_output=True,
         text=True,
         check=False,
-        env={**kept, "LD_LIBRARY_PATH": str(folder), "LD_PRELOAD": str(folder / "runtime.so"), **environment},
+        env={**kept, "LD_LIBRARY_PATH": str(folder), **environment},
         timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr

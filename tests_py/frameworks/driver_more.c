@@ -1,0 +1,60 @@
+/*
+ * What PyTorch and Numba ask the CUDA driver for, and gpuconf does not: compiled into the driver of tests_go/fakecuda. For one GPU.
+ */
+#include <stddef.h>
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC visibility push(default)
+
+int cuCtxGetCurrent(void **context);
+int cuStreamSynchronize(void *stream);
+
+int cuCtxGetDevice(int *device)
+{
+	void *context;
+
+	if (cuCtxGetCurrent(&context) != 0 || context == NULL)
+		return 201; /* invalid context */
+	*device = 0;
+	return 0;
+}
+
+static int synchronized;
+
+int cuCtxSynchronize(void)
+{
+	synchronized++;
+	return cuStreamSynchronize(NULL);
+}
+
+/* How often a context was waited for. */
+int fakecuda_synchronized(void) { return synchronized; }
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+	*flags = 0;
+	*active = 1;
+	return 0;
+}
+
+int cuGetErrorName(int error, const char **text)
+{
+	*text = "CUDA_ERROR";
+	return 0;
+}
+
+int cuGetErrorString(int error, const char **text)
+{
+	*text = "an error";
+	return 0;
+}
+
+int cuPointerGetAttribute(void **value, int attribute, unsigned long long ptr)
+{
+	*value = NULL;
+	return 0;
+}
+
+int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
+
+int cuStreamCreate(void **stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }

@@ -1,0 +1,175 @@
+"""The real numba-cuda on gpuconf's pools, without a GPU: it works through the driver of tests_go/fakecuda. See no_gpu.py."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+import no_gpu
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEEDS = [name for name in ("numba_cuda", "cuda") if importlib.util.find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(NEEDS), reason=f"numba-cuda is not installed: {NEEDS} missing")
+
+QUIET = {"CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
+
+
+def test_arrays_are_on_the_books_and_go_back(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["numba"])
+        import numpy, gc
+        from numba import cuda
+        array = cuda.to_device(numpy.arange(1000, dtype=numpy.float32))
+        print(gpuconf.memory.stats().requested_bytes_in_use, taken_beside_gpuconf(), array.copy_to_host().sum())
+        print(cuda.current_context().get_memory_info() == (64 * MIB - 4096, 64 * MIB))
+        empty = cuda.device_array(0)
+        del array
+        gc.collect()
+        print(live(), driver.fakecuda_synchronized())
+        """,
+        **QUIET,
+    )
+    assert out.splitlines() == ["4000 0 499500.0", "True", "[0] 0"]
+
+
+def test_by_the_environment_variable(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        from numba import cuda
+        array = cuda.device_array(1000)
+        print(live(), gpuconf.allocators.numba.installed())
+        print(gpuconf.configure(libraries=["numba"]).libraries)
+        """,
+        NUMBA_CUDA_MEMORY_MANAGER="gpuconf.allocators.numba",
+        **QUIET,
+    )
+    assert out.splitlines() == ["[1] True", "{'numba': 'routed'}"]
+
+
+def test_out_of_memory_says_why(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["numba"])
+        from numba import cuda
+        try:
+            cuda.device_array(1 << 30)
+        except MemoryError as error:
+            print(type(error).__name__, "larger than the whole limit" in str(error))
+        cuda.device_array(1000)
+        """,
+        **QUIET,
+    )
+    assert out == "ResourceExhaustedError True\n"
+
+
+def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
+    """Numba tells no streams, so memory could be used again while a kernel of another stream still reads it."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["numba"])
+        from numba import cuda
+        cuda.current_context()
+        before = driver.fakecuda_synchronized()
+        for _ in range(30):
+            cuda.device_array(1000)
+        print(live(), driver.fakecuda_synchronized() - before)
+        stream = cuda.stream()
+        for _ in range(10):
+            cuda.device_array(1000)
+        print(live(), driver.fakecuda_synchronized() - before)
+        cuda.device_array(1000)
+        print(live(), driver.fakecuda_synchronized() - before)
+        with cuda.defer_cleanup():
+            for _ in range(30):
+                cuda.device_array(1000)
+            print(live(), driver.fakecuda_synchronized() - before)
+        cuda.device_array(1000)
+        print(live(), driver.fakecuda_synchronized() - before)
+        for _ in range(3):
+            cuda.device_array(7 << 20)  # 56 MiB each: the second needs what the first has freed
+        print(live(), driver.fakecuda_synchronized() - before)
+        """,
+        **QUIET,
+    )
+    assert out.splitlines() == ["[0] 0", "[10] 0", "[0] 1", "[30] 1", "[0] 2", "[1] 4"]
+
+
+def test_a_reset_gives_all_back_and_late_finalizers_harm_nobody(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["numba"])
+        from numba import cuda
+        from gpuconf.allocators.numba import GpuconfMemoryManager
+        context = cuda.current_context()
+        context.memory_manager.reset()                     # before anything
+        first = cuda.device_array(1000)
+        context.memory_manager.reset()
+        print(live())
+        second = cuda.device_array(1000)                   # at the same address
+        print(int(second.gpu_data.device_pointer) == int(first.gpu_data.device_pointer))
+        del first
+        print(live())
+        del second
+        print(live(), GpuconfMemoryManager(context=None).interface_version)
+        """,
+        **QUIET,
+    )
+    assert out.splitlines() == ["[0]", "True", "[1]", "[0] 1"]
+
+
+def test_a_scope_chooses_the_budget(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        split(64, 32)
+        gpuconf.configure(libraries=["numba"])
+        from numba import cuda
+        with gpuconf.device("GPU:1"):
+            one = cuda.device_array(1000)
+            print(live(), cuda.current_context().get_memory_info().total // MIB)
+        two = cuda.device_array(1000)
+        print(live())
+        """,
+        **QUIET,
+    )
+    assert out.splitlines() == ["[0, 1] 32", "[1, 1]"]
+
+
+def test_too_late_is_told(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        from numba import cuda
+        cuda.current_context()
+        try:
+            gpuconf.configure(limit="64MiB", libraries=["numba"])
+        except gpuconf.errors.FailedPreconditionError as error:
+            print(error)
+        """,
+        **QUIET,
+    )
+    assert out.startswith("gpuconf.configure() comes too late: Numba has used the GPU already.")
+
+
+def test_a_buffer_is_an_array_of_numba_without_a_copy(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["numba"])
+        from numba import cuda
+        with gpuconf.memory.allocate(1000) as buffer:
+            array = cuda.as_cuda_array(buffer)
+            print(array.shape, array.dtype, int(array.gpu_data.device_pointer) == buffer.ptr)
+        """,
+        **QUIET,
+    )
+    assert out == "(1000,) uint8 True\n"

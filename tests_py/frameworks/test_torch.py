@@ -1,0 +1,425 @@
+"""The real PyTorch, built for CUDA, on gpuconf's pools, without a GPU. See no_gpu.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import no_gpu
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+
+MODEL = """
+import torch
+def model():
+    weight = torch.empty(256, 256, device="cuda", requires_grad=True)
+    return weight, (weight * 2).sum()
+"""
+
+
+def test_every_byte_is_on_the_books_and_goes_back(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        x = torch.arange(1000, dtype=torch.float32).to("cuda")
+        print(gpuconf.memory.stats().requested_bytes_in_use, x.cpu().sum().item(), taken_beside_gpuconf())
+        y = torch.empty(0, device="cuda")
+        print(live(), y.data_ptr())
+        del x, y
+        print(live())
+        """,
+    )
+    assert out.splitlines() == ["4000 499500.0 0", "[1] 0", "[0]"]
+
+
+def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch, threading
+        told = []
+        def fail():
+            try:
+                torch.empty(1 << 25, device="cuda")
+            except torch.OutOfMemoryError as error:
+                told.append((type(error).__name__, isinstance(error, RuntimeError), len(error.args), str(error).splitlines()[0]))
+        fail()
+        threads = [threading.Thread(target=lambda: [fail() for _ in range(20)]) for _ in range(4)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        print(len(told), *set(told))
+        x = torch.empty(1 << 20, device="cuda")
+        print(live())
+        """,
+    )
+    assert out.splitlines() == [
+        "81 ('OutOfMemoryError', True, 1, 'CUDA out of memory. OOM when allocating 128.00MiB (134217728 bytes) on "
+        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: out of memory, the request is larger than the whole limit.')",
+        "[1]",
+    ]
+
+
+def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        import json, torch
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        from torch.cuda import memory
+        x = torch.empty(1000, device="cuda")
+        y = torch.empty(1 << 20, device="cuda")
+        del y
+        answers = {}
+        for name in memory.__all__:
+            if name not in ("CUDAPluggableAllocator", "MemPool", "use_mem_pool", "change_current_allocator", "list_gpu_processes"):
+                given = {"set_per_process_memory_fraction": [0.5], "caching_allocator_alloc": [1000],
+                         "caching_allocator_delete": [answers.get("caching_allocator_alloc")]}.get(name, [])
+                before = answers.get(name)
+                answers[name] = getattr(memory, name)(*given)
+                if name == "memory_stats":
+                    stats = answers[name]
+                if name == "empty_cache":
+                    answers[name] = live()
+        memory._record_memory_history()
+        answers["_snapshot"] = len(memory._snapshot()["segments"])
+        memory._record_memory_history(None)
+        print(json.dumps({name: answer for name, answer in answers.items() if isinstance(answer, (int, float, list, tuple))}))
+        print(json.dumps({key: stats[key] for key in ("allocated_bytes.all.current", "requested_bytes.all.current", "num_ooms")}))
+        print(answers["memory_summary"].count("4096 B"), taken_beside_gpuconf())
+        """,
+    )
+    import json
+
+    answers, stats, rest = out.splitlines()
+    told = json.loads(answers)
+    assert told["memory_allocated"] == 4096
+    assert told["max_memory_allocated"] == 4096, "reset_peak_memory_stats came before"
+    assert told["memory_reserved"] == told["max_memory_reserved"] == 64 << 20
+    assert told["mem_get_info"] == [(64 << 20) - 4096, 64 << 20]
+    assert told["get_per_process_memory_fraction"] == 1 / 16
+    assert told["empty_cache"] == [1]
+    assert told["_snapshot"] == len(told["memory_snapshot"]) == 1
+    segment = told["memory_snapshot"][0]
+    assert (segment["total_size"], segment["allocated_size"], segment["requested_size"]) == (64 << 20, 4096, 4000)
+    assert [block["state"] for block in segment["blocks"]] == ["active_allocated", "inactive"]
+    assert sum(block["size"] for block in segment["blocks"]) == 64 << 20
+    assert json.loads(stats) == {"allocated_bytes.all.current": 4096, "requested_bytes.all.current": 4000, "num_ooms": 0}
+    assert int(rest.split()[0]) >= 4
+    assert rest.split()[1] == "0"
+
+
+def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        x = torch.empty(1000, device="cuda")
+        del x
+        print(torch.cuda.memory_reserved())
+        torch.cuda.empty_cache()
+        print(torch.cuda.memory_reserved(), driver.fakecuda_live(b"allocations"))
+        """,
+    )
+    assert out.splitlines() == [str(64 << 20), "0 0"]
+
+
+def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -> None:
+    """A fraction below the limit; CUDA graphs, whose memory would be handed to others between replays."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="512MiB", libraries=["torch"])
+        import torch
+        torch.cuda.set_per_process_memory_fraction(0.5)
+        def told(what):
+            try:
+                what()
+            except RuntimeError as error:
+                print(error)
+        def capture():
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                torch.empty(10, device="cuda")
+        told(lambda: torch.cuda.set_per_process_memory_fraction(0.49))
+        told(capture)
+        torch.empty(10, device="cuda")
+        """,
+    )
+    fraction, graph = out.splitlines()
+    assert "a fraction of 0.49" in fraction
+    assert 'gpuconf.configure(limit="49%")' in fraction
+    assert "need gpuconf's mode 'segments'" in graph
+
+
+def test_record_stream_reaches_gpuconf(driver: Path) -> None:
+    """Left out, memory would be used again while the other stream reads it."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        x, side = torch.empty(1000, device="cuda"), torch.cuda.Stream()
+        before = driver.fakecuda_count(b"cuEventRecord")
+        x.record_stream(side)
+        del x
+        torch.cuda.synchronize()
+        print(live())
+        """,
+    )
+    assert out == "[0]\n"
+
+
+def test_a_backward_pass_stays_in_the_budget_of_its_forward_pass(driver: Path) -> None:
+    """Autograd runs it in threads of its own, which have no scope: the stream tells."""
+    out = no_gpu.run(
+        driver,
+        MODEL
+        + """
+split(64, 32)
+gpuconf.configure(libraries=["torch"])
+with gpuconf.device("GPU:1"):
+    weight, loss = model()
+    print(live(), torch.cuda.memory_allocated() == gpuconf.memory.stats("GPU:1").bytes_in_use, torch.cuda.mem_get_info()[1] // MIB)
+print(live(), torch.cuda.current_stream().cuda_stream, torch.cuda.mem_get_info()[1] // MIB)
+loss.backward()
+print("backward of the scope:", live())
+other, outside = model()
+before = live()
+outside.backward()
+print("backward outside:", before, live())
+with gpuconf.device("GPU:1"):
+    outside = model()[1]
+    with gpuconf.device("GPU:0"):
+        print(torch.cuda.current_stream().cuda_stream, torch.cuda.mem_get_info()[1] // MIB)
+    try:
+        torch.empty(9 << 20, device="cuda")
+    except torch.OutOfMemoryError as error:
+        print("device:GPU:1" in str(error))
+    torch.cuda.synchronize()
+torch.empty(9 << 20, device="cuda")
+del weight, loss, other, outside
+print(live(), taken_beside_gpuconf())
+""",
+    )
+    assert out.splitlines() == [
+        "[0, 2] True 32",
+        "[0, 2] 0 64",
+        "backward of the scope: [0, 3]",
+        "backward outside: [2, 3] [3, 3]",
+        "0 64",
+        "True",
+        "[0, 0] 0",
+    ]
+
+
+def test_an_exception_leaves_a_scope_with_torchs_stream_as_it_was(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        split(64, 64)
+        gpuconf.configure(libraries=["torch"])
+        import torch
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            try:
+                with gpuconf.device("GPU:1"):
+                    print(torch.cuda.current_stream() == side)
+                    raise KeyError
+            except KeyError:
+                print(torch.cuda.current_stream() == side)
+        print(torch.cuda.current_stream().cuda_stream)
+        """,
+    )
+    assert out.splitlines() == ["False", "True", "0"]
+
+
+def test_scopes_choose_the_card_too(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        with gpuconf.device("GPU:1"):
+            x = torch.empty(1000, device="cuda")
+            print(x.device, torch.cuda.current_device(), live())
+            y = torch.empty(1000, device="cuda:0")
+            print(y.device, live())
+        print(torch.cuda.current_device())
+        """,
+        FAKECUDA_GPUS="2",
+    )
+    assert out.splitlines() == ["cuda:1 1 [0, 1]", "cuda:0 [1, 1]", "0"]
+
+
+def test_segments_keep_torchs_own_books_under_our_limit(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        MODEL
+        + """
+gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
+x = torch.empty(1000, device="cuda")
+print(live(), torch.cuda.memory_allocated(), taken_beside_gpuconf(), torch.cuda.get_allocator_backend())
+try:
+    torch.empty(1 << 25, device="cuda")
+except torch.OutOfMemoryError as error:
+    print(torch.cuda.memory_stats()["num_ooms"])
+y = torch.empty(1 << 23, device="cuda")
+print(live(), gpuconf.memory.stats().bytes_in_use // MIB)
+""",
+    )
+    assert out.splitlines() == ["[1] 4096 0 native", "1", "[2] 34"]
+
+
+def test_segments_do_not_reach_backward_passes_which_is_why_whole_is_the_default(driver: Path) -> None:
+    """Should this fail because nothing is taken beside gpuconf any more: segments could become the default then."""
+    out = no_gpu.run(
+        driver,
+        MODEL
+        + """
+import threading
+gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
+weight, loss = model()
+print(taken_beside_gpuconf())
+loss.backward()
+print(taken_beside_gpuconf())
+def work():
+    torch.empty(1 << 20, device="cuda")
+def routed():
+    with gpuconf.allocators.torch.segments("GPU:0"):
+        work()
+for each in (routed, work):
+    thread = threading.Thread(target=each)
+    thread.start()
+    thread.join()
+    print(taken_beside_gpuconf())
+""",
+    )
+    assert out.splitlines() == ["0", "1", "1", "2"]
+
+
+def test_segments_have_a_pool_for_each_logical_gpu(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        split(64, 32)
+        gpuconf.configure(libraries={"torch": "segments"})
+        import torch
+        x = torch.empty(1000, device="cuda")
+        with gpuconf.device("GPU:1"):
+            y = torch.empty(1000, device="cuda")
+            print(live())
+            try:
+                torch.empty(9 << 20, device="cuda")
+            except torch.OutOfMemoryError:
+                print("OOM")
+        z = torch.empty(9 << 20, device="cuda")
+        print(live(), taken_beside_gpuconf())
+        """,
+    )
+    assert out.splitlines() == ["[1, 1]", "OOM", "[2, 1] 0"]
+
+
+@pytest.mark.parametrize("imported", ["before", "after"])
+def test_configure_comes_before_or_after_the_import(driver: Path, imported: str) -> None:
+    out = no_gpu.run(
+        driver,
+        f"""
+        if {imported == "before"}:
+            import torch
+        print(gpuconf.configure(limit="64MiB").libraries["torch"])
+        import torch
+        print(driver.fakecuda_count(b"cuDevicePrimaryCtxRetain"))
+        again = gpuconf.configure(limit="64MiB")
+        print(again.libraries["torch"], again.limits)
+        torch.empty(1000, device="cuda")
+        print(gpuconf.configure(limit="64MiB") == again, taken_beside_gpuconf(), live())
+        """,
+    )
+    first, contexts, again, last = out.splitlines()
+    assert first == {"before": "routed, in mode 'whole'", "after": "is routed when it is imported"}[imported]
+    assert contexts == "0", "nothing uses the GPU before PyTorch does"
+    assert again == "routed, in mode 'whole' {'/physical_device:GPU:0': 67108864}"
+    assert last == "True 0 [0]"
+
+
+def test_too_late_names_who_was_first_and_changes_nothing(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        import torch
+        torch.empty(1000, device="cuda")
+        try:
+            gpuconf.configure(limit="64MiB")
+        except gpuconf.errors.FailedPreconditionError as error:
+            print(error)
+        try:
+            gpuconf.allocators.torch.install()
+        except gpuconf.errors.FailedPreconditionError as error:
+            print(error)
+        gpu = gpuconf.config.list_physical_devices("GPU")[0]
+        print(gpuconf.config.get_logical_device_configuration(gpu), gpuconf.config.experimental.get_memory_growth(gpu))
+        print(gpuconf.configure(limit="64MiB", libraries=["numba"]).limits)
+        """,
+    )
+    configure, install, left, without = out.splitlines()
+    assert configure.startswith("gpuconf.configure() comes too late: PyTorch has used the GPU already.")
+    assert install.startswith("PyTorch has used the GPU already")
+    assert left == "None None"
+    assert without == "{'/physical_device:GPU:0': 67108864}"
+
+
+def test_one_mode_a_process(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        import torch
+        from gpuconf.allocators import torch as adaptor
+        print(adaptor.installed())
+        adaptor.install("segments")
+        adaptor.install("segments")
+        for mode in ("whole", "other"):
+            try:
+                adaptor.install(mode)
+            except gpuconf.errors.GpuconfError as error:
+                print(error)
+        """,
+    )
+    assert out.splitlines() == [
+        "None",
+        "PyTorch runs on gpuconf in mode 'segments' already; start a new process for 'whole'",
+        "mode must be 'whole' or 'segments', but got 'other'",
+    ]
+
+
+def test_dlpack_of_a_real_buffer_is_a_cuda_tensor(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        buffer = gpuconf.memory.allocate(1000)
+        buffer.copy_from_host(bytes(range(250)) * 4)
+        tensor = torch.from_dlpack(buffer)
+        print(tensor.device, tensor.dtype, tensor.shape, tensor.data_ptr() == buffer.ptr, tensor[:4].cpu().tolist())
+        print(buffer.__dlpack_device__(), buffer.__cuda_array_interface__ == {
+            "shape": (1000,), "typestr": "|u1", "data": (buffer.ptr, False), "strides": None, "stream": None, "version": 3})
+        shared = torch.as_tensor(buffer, device="cuda")
+        print(shared.data_ptr() == buffer.ptr)
+        buffer.free()
+        print(live())
+        del tensor
+        print(live(), buffer)
+        """,
+    )
+    first, second, shared, lent, freed = out.splitlines()
+    assert first == "cuda:0 torch.uint8 torch.Size([1000]) True [0, 1, 2, 3]"
+    assert second == "(2, 0) True"
+    assert shared == "True"
+    assert lent == "[1]"
+    assert freed == "[0] <gpuconf.Buffer of 1000 bytes on /device:GPU:0, freed>"
