@@ -1,7 +1,7 @@
 """The real libraries on a machine without a GPU.
 
 gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the CUDA runtime of cuda_runtime.c. Memory,
-streams and events are there; kernels compute nothing. So whose memory is whose, what is counted and what is thrown are the real thing.
+streams and events are there; kernels compute nothing. So whose memory is whose, what is counted and what is thrown are real.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """CuPy on gpuconf's pools.
 
-The real CuPy brings its own CUDA runtime, which wants a real driver, so without a GPU it can't say what its current device is. Its memory
-classes work, and are used here with that question, and the one for its current stream, answered for it. The whole of the documented interface is tried on a stand-in.
+The real CuPy brings its own CUDA runtime, which wants a real driver, so without a GPU it can't say what its current device is. Its
+memory classes work, and are used here with that question, and the one for its current stream, answered for it. The whole of the
+documented interface is tried on a stand-in.
 """
 
 from __future__ import annotations

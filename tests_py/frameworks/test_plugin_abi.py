@@ -54,7 +54,9 @@ def live() -> list[int]:
 
 def caught(client: ctypes.CDLL, size: int, device: int = 0) -> str:
     text = ctypes.create_string_buffer(4096)
-    assert client.client_catch(size, device, text, 4096) == 2, "it was thrown, frames were cleaned up, no exception is counted as under way"
+    assert client.client_catch(size, device, text, 4096) == 2, (
+        "it was thrown, frames were cleaned up, no exception is counted as under way"
+    )
     return text.value.decode()
 
 
@@ -136,7 +138,7 @@ def test_the_stream_leads_a_thread_without_a_scope_to_its_logical_gpu(client: ct
 def test_cupys_functions_ask_for_the_stream(client: ctypes.CDLL) -> None:
     from gpuconf import _abi
 
-    library = ctypes.CDLL(gpuconf.library_path())
+    library = ctypes.PyDLL(gpuconf.library_path())  # CuPy holds the GIL in these calls
     library.gpuconf_cupy_malloc.restype = ctypes.c_void_p
     library.gpuconf_cupy_malloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     library.gpuconf_cupy_free.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
