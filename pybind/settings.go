@@ -90,7 +90,7 @@ func Setting(name string) (value string, err error) {
 		return "", err
 	}
 	var got any
-	err = configure(func(s *config.State) (err error) {
+	err = runtime.Shared().Switches(func(s *config.State) (err error) {
 		got, err = found.get(s)
 		return err
 	})
@@ -107,5 +107,5 @@ func SetSetting(name string, value string) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, configure(func(s *config.State) error { return found.set(s, value) })
+	return true, runtime.Shared().Switches(func(s *config.State) error { return found.set(s, value) })
 }

@@ -6,7 +6,7 @@
 // # States
 //
 //	S0  no runtime                  no State yet; the caller's business
-//	S1  runtime, not enumerated     no State yet
+//	S1  runtime, not enumerated     New(nil): switches may be set, which TakeSwitches carries over to S2
 //	S2  enumerated                  New: everything may be set
 //	S3  initialized                 Initialize: only equal values may be set; there is no way back
 //

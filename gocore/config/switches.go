@@ -18,6 +18,9 @@ type switches struct {
 	synchronousExecution *bool
 }
 
+// TakeSwitches takes over the switches of draft, a State without devices: what was set before the devices were listed.
+func (s *State) TakeSwitches(draft *State) { s.switches = draft.Clone().switches }
+
 // SoftPlacement reports whether an operation may run elsewhere than asked. The default is to allow that exactly
 // when executing eagerly. Like every getter that reads the configuration as a whole, it fails where Evaluate does.
 func (s *State) SoftPlacement(eager bool) (bool, error) {

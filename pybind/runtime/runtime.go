@@ -18,6 +18,7 @@ type Runtime struct {
 	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
 	spec    string          // guarded by mu; the machine that is simulated, "" for none
 	notices []config.Notice // guarded by mu; of the machine, not of the devices
+	draft   *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -46,6 +47,24 @@ func (r *Runtime) Manager() (*devmgr.Manager, error) {
 		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first")
 	}
 	return m, nil
+}
+
+// Switches runs fn with the configuration, of which it uses only what belongs to no device. Before the devices are listed that
+// is a draft, which they take over.
+func (r *Runtime) Switches(fn func(*config.State) error) error {
+	if err := Alive(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	if m := r.manager.Load(); m != nil {
+		r.mu.Unlock()
+		return m.Configure(fn)
+	}
+	defer r.mu.Unlock()
+	if r.draft == nil {
+		r.draft = config.New(nil)
+	}
+	return fn(r.draft)
 }
 
 // Work gives the operations on the devices, which must have been listed.
@@ -89,6 +108,12 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	m, err := devmgr.New(driver, env)
 	if err != nil {
 		return nil, "", err
+	}
+	if r.draft != nil {
+		if err := m.Configure(func(s *config.State) error { s.TakeSwitches(r.draft); return nil }); err != nil {
+			return nil, "", err
+		}
+		r.draft = nil
 	}
 	r.spec = spec
 	r.notices = append(r.notices, notices...)
@@ -134,6 +159,7 @@ func (r *Runtime) Reset() error {
 func (r *Runtime) closeLocked() error {
 	m := r.manager.Load()
 	if m == nil {
+		r.draft = nil
 		return nil
 	}
 	err := r.work.Load().end(func() error { return m.Close(false) })

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .config import _switch
+from .config import _arguments, _switch
 
 __all__ = ["get_log_device_placement", "set_log_device_placement"]
 
@@ -13,5 +13,5 @@ def get_log_device_placement() -> bool:
 
 
 def set_log_device_placement(enabled: bool) -> None:
-    """Switch the placement log on or off, at any time."""
-    _switch.put("log_device_placement", bool(enabled))
+    """Switch the placement log on or off, at any time. Raises TypeError for what is no bool."""
+    _switch.put("log_device_placement", _arguments.switch("enabled", enabled))

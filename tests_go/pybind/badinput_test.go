@@ -200,7 +200,6 @@ func TestKindsOfErrors(t *testing.T) {
 			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 0, 1, 1) }, status.FailedPrecondition, text},
 			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
 			{"EnterScope", func() (any, error) { return pybind.EnterScope("/device:GPU:0") }, status.FailedPrecondition, text},
-			{"SetSetting", setting("jit", "true"), status.FailedPrecondition, text},
 			{"an environment that is no JSON", func() (any, error) { return pybind.Enumerate("{") }, status.Internal, "decoding"},
 			{"an environment of numbers", func() (any, error) { return pybind.Enumerate(`{"A": 1}`) }, status.Internal, "decoding"},
 			{"an unknown model", func() (any, error) { return pybind.Simulate("Z80") }, status.InvalidArgument, "known models: "},

@@ -235,3 +235,30 @@ func TestNoticesAreHandedOutOnce(t *testing.T) {
 	require.Zero(t, b.notices)
 	b.free(t)
 }
+
+func TestSettingsBeforeTheDevicesAreListed(t *testing.T) {
+	onMachine(t, "T4:1GiB")
+	_, err := pybind.SetSetting("intra_op_parallelism_threads", "3")
+	require.NoError(t, err)
+	_, err = pybind.SetSetting("device_policy", `{"name": "warn", "repr": "'warn'"}`)
+	require.NoError(t, err)
+	_, err = pybind.Enumerate("{}")
+	require.NoError(t, err)
+	threads, err := pybind.Setting("intra_op_parallelism_threads")
+	require.NoError(t, err)
+	require.Equal(t, "3", threads)
+
+	_, err = pybind.Reset()
+	require.NoError(t, err)
+	policy, err := pybind.Setting("device_policy")
+	require.NoError(t, err)
+	require.Equal(t, `"silent"`, policy, "a reset forgets what was set")
+
+	_, err = pybind.SetSetting("device_policy", `{"name": "warn", "repr": "'warn'"}`)
+	require.NoError(t, err)
+	_, err = pybind.Reset()
+	require.NoError(t, err)
+	policy, err = pybind.Setting("device_policy")
+	require.NoError(t, err)
+	require.Equal(t, `"silent"`, policy, "also before the devices are listed")
+}

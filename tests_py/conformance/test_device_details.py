@@ -44,7 +44,7 @@ def test_case_103_hidden_gpus_have_details_too_and_asking_does_not_initialize(on
 )
 def test_only_a_physical_device_will_do(one_gpu: None, device: Any) -> None:
     gpus()
-    with refused(ValueError, f"device must be a tf.config.PhysicalDevice, but got: {device!r}"):
+    with refused(ValueError, f"device must be a tf.config.PhysicalDevice, but got: {device}"):
         details(device)
 
 

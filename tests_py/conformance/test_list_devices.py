@@ -67,7 +67,7 @@ def test_case_007_a_device_built_by_hand_is_as_good_as_a_listed_one(two_gpus: No
 def test_case_007_a_device_is_a_tuple_and_any_equal_tuple_is_the_device(two_gpus: None) -> None:
     plain = ("/physical_device:GPU:1", "GPU")
     assert plain == gpus()[1]
-    tf.config.set_visible_devices([plain], "GPU")
+    tf.config.set_visible_devices([plain])
     assert tf.config.get_visible_devices("GPU") == [gpus()[1]]
     assert tf.config.LogicalDevice("/physical_device:GPU:1", "GPU") == gpus()[1]
 

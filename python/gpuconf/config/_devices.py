@@ -53,14 +53,23 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     Raises ValueError for a device that isn't listed or isn't of ``device_type``, and RuntimeError where the runtime is
     initialised and the list would change.
     """
-    asked: Sequence[object] = devices if isinstance(devices, list) else [devices]
+    asked: Sequence[Any] = devices if isinstance(devices, list) else [devices]
     import json
 
     _runtime.physical_devices()
     references = [_runtime.position(device) for device in asked]
+    if device_type is not None:
+        _look_at_types(asked, references, device_type)
     # A type that is no string equals no device's type, as in TensorFlow, where the two are compared with ==.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
     core.pybind_SetVisibleDevices(json.dumps(references), _runtime.check_text("device_type", wanted), device_type is not None)
+
+
+def _look_at_types(devices: Sequence[Any], references: list[tuple[int, str]], device_type: object) -> None:
+    """Raise AttributeError for a plain tuple that equals a device, if it is the first that is wrong."""
+    for device, (position, _) in zip(devices, references, strict=True):
+        if position < 0 or device.device_type != device_type:
+            return
 
 
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
@@ -69,10 +78,10 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     Raises ValueError for what is no PhysicalDevice, and for one that ``list_physical_devices`` has not given.
     """
     if not isinstance(device, PhysicalDevice):
-        raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device!r}")
+        raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
     if not _runtime.enumerated() or _runtime.position(device)[0] < 0:
         raise errors.InvalidArgumentError(
-            f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device!r}"
+            f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device}"
         )
     import json
 

@@ -49,8 +49,12 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     for a value that is neither bool nor int; RuntimeError where the runtime is initialised and the value would change.
     """
     position, text = _runtime.position(device)
+    if position >= 0 and not isinstance(device, PhysicalDevice) and not core.pybind_LogicalConfigured(position, text):
+        device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
     bad = "" if isinstance(enable, int) else type(enable).__name__
-    number = 0 if bad else min(max(int(enable), -(2**31)), 2**31)
+    number = 0 if bad else int(enable)
+    if not -(2**63) < number < 2**63:
+        bad, number = "int with more than 64 bits", 0
     core.pybind_SetMemoryGrowth(position, text, number, bad)
     # The numbers are compared, not the values: what a class of the caller's makes of == comes too late to fail.
     if position not in _values or _values[position][0] != number:

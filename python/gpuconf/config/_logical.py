@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 from .. import _runtime, errors
 from .._native import core
 from .._types import LogicalDeviceConfiguration, PhysicalDevice
+from . import _arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,14 +40,30 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     configuration; RuntimeError where the runtime is initialised and the configuration would change.
     """
     position, text = _runtime.position(device)
+    if position >= 0:
+        device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
     try:
         sent = _canonical(logical_devices)
     except Exception:
-        core.pybind_LogicalConfigured(position, text)  # an unknown device is the first thing to complain of
+        _complain_of_the_device_first(device, position, text, logical_devices)
         raise
     core.pybind_SetLogicalConfiguration(position, text, sent)
     if position not in _objects or not _means(_objects[position], sent):
         _objects[position] = logical_devices
+
+
+def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: str, configurations: Any) -> None:
+    """Raise what is wrong with a configuration whatever its numbers: an unknown device, a CPU with a limit, a GPU without one."""
+    core.pybind_LogicalConfigured(position, text)
+    read: list[tuple[Any, Any, Any]] = []
+    with contextlib.suppress(Exception):
+        read.extend((one.memory_limit, one.experimental_priority, one.experimental_device_ordinal) for one in configurations)
+    import json
+
+    cpu = device.device_type == "CPU"
+    if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
+        items = [[None if field is None else 0 for field in fields] for fields in read]
+        core.pybind_SetLogicalConfiguration(position, text, json.dumps({"tuple": False, "items": items}))
 
 
 def _means(configurations: Any, sent: str) -> bool:
@@ -67,11 +85,16 @@ def _canonical(configurations: Any) -> str:
     """The value of a configuration list as Go reads it. A list and a tuple are told apart: TensorFlow's comparison does."""
     import json
 
+    if not hasattr(configurations, "__len__"):
+        iter(configurations)
+        raise errors.InvalidTypeError(
+            f"logical_devices must be a list, but got {type(configurations).__name__}: {configurations!r}"
+        )
     items = [
         [
             _number("memory_limit", one.memory_limit),
-            _integer("experimental_priority", one.experimental_priority),
-            _integer("experimental_device_ordinal", one.experimental_device_ordinal),
+            _arguments.integer("experimental_priority", one.experimental_priority),
+            _arguments.integer("experimental_device_ordinal", one.experimental_device_ordinal),
         ]
         for one in configurations
     ]
@@ -91,13 +114,3 @@ def _number(field: str, value: Any) -> float | str | None:
     if number is None:
         raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {value!r}")
     return number if math.isfinite(number) else str(number)
-
-
-def _integer(field: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int):
-        raise errors.InvalidTypeError(f"{field} must be an integer, but got {type(value).__name__}: {value!r}")
-    if not -(2**31) <= value < 2**31:
-        raise errors.InvalidArgumentError(f"{field} must fit in 32 bits, but got {value}")
-    return int(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import _switch
+from . import _arguments, _switch
 
 
 def get_soft_device_placement() -> bool:
@@ -11,5 +11,5 @@ def get_soft_device_placement() -> bool:
 
 
 def set_soft_device_placement(enabled: bool | None) -> None:
-    """Switch soft placement on or off, at any time; ``None`` puts the default back."""
-    _switch.put("soft_device_placement", None if enabled is None else bool(enabled))
+    """Switch soft placement on or off, at any time; ``None`` puts the default back. Raises TypeError for what is no bool."""
+    _switch.put("soft_device_placement", _arguments.switch("enabled", enabled))

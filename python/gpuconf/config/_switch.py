@@ -9,18 +9,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Settings whose getters look at nothing else. The others evaluate the whole configuration, for which devices are listed.
+_QUIET = ("device_policy", "synchronous_execution")
+
 
 def get(name: str) -> Any:
     """The value of a setting. Some getters evaluate the whole configuration and raise what is wrong with it."""
     import json
 
-    _runtime.physical_devices()
+    if name not in _QUIET:
+        _runtime.physical_devices()
     return json.loads(core.pybind_Setting(name))
 
 
 def put(name: str, value: Any) -> None:
-    """Change a setting; None puts it back to its default."""
+    """Change a setting; None puts it back to its default. Lists no devices: the environment may still choose them."""
     import json
 
-    _runtime.physical_devices()
     core.pybind_SetSetting(name, json.dumps(value))

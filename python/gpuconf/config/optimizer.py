@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import _runtime, errors
-from . import _switch
+from .. import errors
+from . import _arguments, _switch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def get_jit() -> str:
 
 def set_jit(enabled: bool | str) -> None:
     """Keep whether operations are compiled: ``'autoclustering'`` or ``True`` is yes, anything else is no."""
-    _switch.put("jit", enabled is True or enabled == "autoclustering")
+    _switch.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
 
 
 def get_experimental_options() -> dict[str, Any]:
@@ -33,25 +33,19 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     """Merge ``options`` into those that were set before; ``None`` unsets one. Raises TypeError for what is no mapping."""
     try:
         items = dict(options).items()
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise errors.InvalidTypeError(f"options must be a dict, but got {type(options).__name__}: {options!r}") from error
-    _switch.put("optimizer_options", {_name(name): _value(name, value) for name, value in items})
+    except ValueError as error:
+        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {options!r}") from error
+    _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 
 _COUNT = "min_graph_nodes"  # the one option that is a number
-
-
-def _name(name: object) -> str:
-    return _runtime.check_text("an option's name", name)
+_FLAGS = ("disable_model_pruning", "disable_meta_optimizer")  # those that protobuf keeps, and checks
 
 
 def _value(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if name != _COUNT:
-        return int(bool(value))
-    if not isinstance(value, int):
-        raise errors.InvalidTypeError(f"{_COUNT} must be an int, but got {type(value).__name__}: {value!r}")
-    if not -(2**31) <= value < 2**31:
-        raise errors.InvalidArgumentError(f"{_COUNT} must fit in 32 bits, but got {value}")
-    return int(value)
+    if name == _COUNT:
+        return _arguments.integer(_COUNT, value)
+    flag = _arguments.switch(name, value) if name in _FLAGS else value
+    return None if flag is None else int(bool(flag))

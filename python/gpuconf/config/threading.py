@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .. import errors
-from . import _switch
+from . import _arguments, _switch
 
 __all__ = [
     "get_inter_op_parallelism_threads",
@@ -20,7 +19,7 @@ def get_intra_op_parallelism_threads() -> int:
 
 def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
     """Set the number of threads within an operation. Raises RuntimeError where the runtime is initialised and it would change."""
-    _switch.put("intra_op_parallelism_threads", _threads(num_threads))
+    _switch.put("intra_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
 
 def get_inter_op_parallelism_threads() -> int:
@@ -30,14 +29,4 @@ def get_inter_op_parallelism_threads() -> int:
 
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
     """Set the number of operations side by side. Raises RuntimeError where the runtime is initialised and it would change."""
-    _switch.put("inter_op_parallelism_threads", _threads(num_threads))
-
-
-def _threads(value: int | None) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int):
-        raise errors.InvalidTypeError(f"num_threads must be an int, but got {type(value).__name__}: {value!r}")
-    if not -(2**31) <= value < 2**31:
-        raise errors.InvalidArgumentError(f"num_threads must fit in 32 bits, but got {value}")
-    return int(value)
+    _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
