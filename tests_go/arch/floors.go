@@ -11,9 +11,9 @@ import (
 // gocore a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants",
-	1: "gpu devname visible",
+	1: "gpu devname visible trace",
 	2: "cuda nvml sim cublas host suballoc bfc config",
-	3: "devmgr",
+	3: "devmgr plan",
 	4: "graph",
 	5: "placement",
 	6: "pybind pybind/...",
@@ -23,14 +23,14 @@ var floors = []string{
 var closed = []struct{ from, to, instead string }{
 	{"bfc config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
-	{"devmgr graph placement", "cuda nvml sim cublas host",
+	{"devmgr graph placement plan", "cuda nvml sim cublas host",
 		"take a gpu.Driver or a gpu.Compute and let pybind/runtime pick the implementation"},
 }
 
 // outside are the packages from outside the module and the standard library, and who may import them. A
 // trailing "..." stands for all below.
 var outside = []struct{ by, path string }{
-	{"bfc sim suballoc cuda host", "golang.org/x/sys/unix"},
+	{"bfc sim suballoc cuda host trace", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
 	{"host", "gonum.org/v1/gonum/..."},
 	{"pybind", "github.com/go-python/gopy/gopyh"},

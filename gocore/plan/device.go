@@ -1,0 +1,80 @@
+package plan
+
+import (
+	"math"
+
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/suballoc"
+)
+
+// Card is the GPU below a pool.
+type Card struct {
+	Name         string
+	MemoryBytes  uint64 // 0: more than any limit
+	GranuleBytes uint64 // of virtual memory management; 0: 2 MiB
+}
+
+const usualGranuleBytes = 2 << 20
+
+// device gives addresses and counts bytes. It has no memory.
+type device struct {
+	free, held uint64
+	granule    uint64
+	next       uint64            // the next address; none is given twice
+	sizes      map[uint64]uint64 // by address, or by handle
+}
+
+var _ suballoc.VirtualUpstream = (*device)(nil)
+
+func newDevice(card Card) *device {
+	d := &device{free: card.MemoryBytes, granule: card.GranuleBytes, next: 1 << 40, sizes: map[uint64]uint64{}}
+	if d.free == 0 {
+		d.free = math.MaxInt64
+	}
+	if d.granule == 0 {
+		d.granule = usualGranuleBytes
+	}
+	return d
+}
+
+// take counts bytes under a new name, which is an address too.
+func (d *device) take(bytes uint64) (name uint64, err error) {
+	if bytes > d.free {
+		return 0, status.Errorf(status.ResourceExhausted, "%d bytes asked, %d left", bytes, d.free)
+	}
+	d.free -= bytes
+	d.held += bytes
+	name = d.reserve(bytes)
+	d.sizes[name] = bytes
+	return name, nil
+}
+
+func (d *device) give(name uint64) error {
+	bytes, ok := d.sizes[name]
+	if !ok {
+		return status.Errorf(status.Internal, "nothing is at %#x", name)
+	}
+	delete(d.sizes, name)
+	d.free += bytes
+	d.held -= bytes
+	return nil
+}
+
+// reserve gives addresses that are a multiple of the granule.
+func (d *device) reserve(bytes uint64) (addr uint64) {
+	addr = d.next
+	d.next += (bytes/d.granule + 1) * d.granule
+	return addr
+}
+
+func (d *device) MemAlloc(bytes uint64) (uint64, error)  { return d.take(bytes) }
+func (d *device) MemFree(addr uint64) error              { return d.give(addr) }
+func (d *device) MemCreate(bytes uint64) (uint64, error) { return d.take(bytes) }
+func (d *device) MemRelease(handle uint64) error         { return d.give(handle) }
+
+func (d *device) MemGetAllocationGranularity() (uint64, error)      { return d.granule, nil }
+func (d *device) MemAddressReserve(bytes, _ uint64) (uint64, error) { return d.reserve(bytes), nil }
+func (d *device) MemAddressFree(_, _ uint64) error                  { return nil }
+func (d *device) MemMap(_, _, _ uint64) error                       { return nil }
+func (d *device) MemUnmap(_, _ uint64) error                        { return nil }
+func (d *device) MemSetAccess(_, _ uint64) error                    { return nil }

@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
+)
+
+// Request is what to find out.
+type Request struct {
+	LimitBytes uint64 // 0: only the least limits
+	Card       Card
+	Policies   []Policy
+}
+
+// Job answers a Request, a replay at a time.
+type Job struct {
+	request   Request
+	workloads []*workload
+	results   []*Result
+	search    *search // of the result that is being worked on; nil: not begun
+	at        int     // in results
+}
+
+// Result is what is known of one logical GPU under one policy. Sizes are bytes.
+type Result struct {
+	GPU        int      `json:"gpu"`
+	Policy     Policy   `json:"policy"`
+	Fits       *bool    `json:"fits"` // nil: no limit was asked for
+	LeastLimit uint64   `json:"least_limit"`
+	Failure    *Failure `json:"failure"` // under the limit that was asked for
+	Measure    *Measure `json:"measure"` // under the limit that was asked for, or under the least one if that does not do
+
+	workload *workload
+}
+
+// Usage tells what a trace does to one logical GPU. Sizes are bytes.
+type Usage struct {
+	GPU      int    `json:"gpu"`
+	Allocs   int    `json:"allocations"`
+	PeakLive uint64 `json:"peak_live"` // blocks rounded up to 256
+	Before   int    `json:"live_before"`
+	Live     int    `json:"live_after"`
+	Failures int    `json:"failures"`
+	Unfreed  int    `json:"unfreed"`
+	Streams  int    `json:"streams"`
+}
+
+// New prepares a job.
+func New(events []trace.Event, request Request) (*Job, error) {
+	if len(request.Policies) == 0 {
+		return nil, status.Errorf(status.InvalidArgument, "no policy is asked for")
+	}
+	if len(events) > 1<<31-2 {
+		return nil, status.Errorf(status.InvalidArgument, "a trace of %d events is too long", len(events))
+	}
+	list, err := workloads(events)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{request: request, workloads: list}
+	for _, w := range list {
+		for _, policy := range request.Policies {
+			j.results = append(j.results, &Result{GPU: w.gpu, Policy: policy, workload: w})
+		}
+	}
+	return j, nil
+}
+
+// Step does one replay. done: there is nothing left to do.
+func (j *Job) Step() (done bool, err error) {
+	if j.at == len(j.results) {
+		return true, nil
+	}
+	r, w := j.results[j.at], j.results[j.at].workload
+	if j.search == nil {
+		j.search = newSearch(w.peakLive)
+		if j.request.LimitBytes > 0 {
+			r.Measure, r.Failure, err = w.replay(r.Policy, j.request.LimitBytes, j.request.Card, true)
+			fits := r.Failure == nil
+			r.Fits = &fits
+			return false, err
+		}
+	}
+	limit, found := j.search.next()
+	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with as much memory as it takes
+	if !found {
+		_, failure, err := w.replay(r.Policy, limit*mib, card, false)
+		j.search.told(limit, failure == nil)
+		return false, err
+	}
+	r.LeastLimit = limit * mib
+	if r.Measure == nil {
+		r.Measure, _, err = w.replay(r.Policy, r.LeastLimit, card, true)
+	}
+	j.search = nil
+	j.at++
+	return j.at == len(j.results), err
+}
+
+// Request is what was asked for.
+func (j *Job) Request() Request { return j.request }
+
+// Results are what was found; complete once Step has said so.
+func (j *Job) Results() []*Result { return j.results }
+
+// Usages tell what the trace does, by GPU.
+func (j *Job) Usages() (usages []Usage) {
+	for _, w := range j.workloads {
+		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: w.streams}
+		for _, o := range w.ops {
+			if o.bytes > 0 && o.event > 0 {
+				u.Allocs++
+			}
+		}
+		usages = append(usages, u)
+	}
+	return usages
+}

@@ -1,0 +1,113 @@
+package plan
+
+import (
+	"errors"
+
+	"gpuconf/gocore/bfc"
+)
+
+// Failure is the first allocation that found no memory. Sizes are bytes.
+type Failure struct {
+	Event       int    `json:"event"` // its number in the trace, from 1; 0: it was live before the trace began
+	Micros      int64  `json:"-"`
+	Requested   uint64 `json:"requested"`
+	Cause       string `json:"cause"`
+	InUse       uint64 `json:"in_use"`
+	Reserved    uint64 `json:"reserved"`
+	LargestFree uint64 `json:"largest_free"`
+}
+
+// Measure is what is told of a replay that ran to its end. Sizes are bytes.
+type Measure struct {
+	Limit         uint64  `json:"limit"`
+	PeakInUse     uint64  `json:"peak_in_use"`   // blocks as the pool sizes them
+	PeakReserved  uint64  `json:"peak_reserved"` // taken from the device
+	Fragmentation float64 `json:"fragmentation"` // when most was in use: the part of the pool's free memory that is not in its largest piece
+
+	Timeline []Point `json:"timeline"`
+}
+
+// Point is a stretch of a replay. Sizes are the most in it.
+type Point struct {
+	Micros   int64  `json:"micros"` // at its end
+	InUse    uint64 `json:"in_use"`
+	Reserved uint64 `json:"reserved"`
+}
+
+// mostPoints is how fine a timeline is.
+const mostPoints = 400
+
+// replay runs a workload through a new pool. With measure it tells more of one that fits, for some more time.
+func (w *workload) replay(policy Policy, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
+	p, err := newPool(policy, limitBytes, card)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	r := replayer{pool: p, blocks: make([]bfc.Block, w.blocks)}
+	if measure {
+		r.measured = &Measure{Limit: limitBytes}
+		r.perPoint = max((len(w.ops)+mostPoints-1)/mostPoints, 1)
+	}
+	for i, o := range w.ops {
+		if err := r.step(o); err != nil {
+			failure, err := failureOf(err, o, w.micros[i])
+			return nil, failure, err
+		}
+		if measure {
+			r.note(i, w.micros[i], i == len(w.ops)-1)
+		}
+	}
+	if measure {
+		r.measured.PeakReserved = p.Stats().PeakBytesReserved
+	}
+	return r.measured, nil, nil
+}
+
+type replayer struct {
+	pool     *pool
+	blocks   []bfc.Block // by number
+	inUse    uint64
+	measured *Measure
+	perPoint int
+	point    Point
+}
+
+func (r *replayer) step(o op) error {
+	if o.bytes == 0 {
+		r.inUse -= r.blocks[o.block].Bytes
+		return r.pool.Free(r.blocks[o.block].Addr)
+	}
+	block, err := r.pool.Allocate(o.bytes)
+	r.blocks[o.block] = block
+	r.inUse += block.Bytes
+	return err
+}
+
+// note measures the pool after op i.
+func (r *replayer) note(i int, micros int64, last bool) {
+	m := r.measured
+	if r.inUse > m.PeakInUse {
+		stats := r.pool.Stats()
+		m.PeakInUse, m.Fragmentation = r.inUse, 0
+		if free := stats.BytesReserved - stats.BytesInUse; free > 0 {
+			m.Fragmentation = 1 - float64(stats.LargestFreeBlockBytes)/float64(free)
+		}
+	}
+	r.point.Micros = micros
+	r.point.InUse = max(r.point.InUse, r.inUse)
+	r.point.Reserved = max(r.point.Reserved, r.pool.device.held)
+	if (i+1)%r.perPoint == 0 || last {
+		m.Timeline = append(m.Timeline, r.point)
+		r.point = Point{}
+	}
+}
+
+func failureOf(err error, o op, micros int64) (*Failure, error) {
+	var oom *bfc.OutOfMemory
+	if !errors.As(err, &oom) {
+		return nil, err
+	}
+	return &Failure{Event: int(o.event), Micros: micros, Requested: o.bytes, Cause: oom.Cause.String(),
+		InUse: oom.InUse, Reserved: oom.Reserved, LargestFree: oom.LargestFree}, nil
+}

@@ -1,0 +1,125 @@
+package plan
+
+import (
+	"slices"
+
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
+)
+
+// mostBytes is more than any device has, and small enough that sums of a trace don't wrap.
+const mostBytes = 1 << 50
+
+// op allocates a block or, with bytes 0, frees it.
+type op struct {
+	block int32
+	event int32 // its number in the trace, from 1; 0: it was done before the trace began
+	bytes uint64
+}
+
+// workload is what a trace does to one logical GPU.
+type workload struct {
+	gpu      int
+	ops      []op
+	micros   []int64 // of each op
+	blocks   int     // numbers of blocks are below this
+	peakLive uint64  // most bytes live at one time, each block rounded up to 256
+	failures int     // allocations that failed when the trace was made: nobody knows what would have come of them
+	unfreed  int     // blocks whose address was allocated again without a free in the trace
+	before   int     // blocks that were live when the trace began
+	streams  int     // streams that memory was allocated for
+	live     int     // blocks in the end
+}
+
+// workloads takes a trace apart, by GPU.
+func workloads(events []trace.Event) ([]*workload, error) {
+	complete, added := trace.Complete(events)
+	builders := map[int]*builder{}
+	for i, e := range complete {
+		b := builders[e.GPU]
+		if b == nil {
+			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]bool{}}
+			builders[e.GPU] = b
+		}
+		if err := b.add(e, max(i+1-added, 0)); err != nil {
+			return nil, err
+		}
+	}
+	var list []*workload
+	for _, b := range builders {
+		if len(b.ops) > 0 || b.failures > 0 {
+			b.workload.live, b.workload.streams = len(b.live), len(b.streams)
+			list = append(list, b.workload)
+		}
+	}
+	slices.SortFunc(list, func(a, b *workload) int { return a.gpu - b.gpu })
+	return list, nil
+}
+
+// builder makes a workload.
+type builder struct {
+	*workload
+	live    map[uint64]op // by address
+	unused  []int32       // numbers of blocks
+	now     uint64        // bytes live
+	streams map[uint64]bool
+}
+
+func (b *builder) add(e trace.Event, number int) error {
+	switch e.Action {
+	case trace.Allocate:
+		if e.Bytes > mostBytes-b.now {
+			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live", number, uint64(mostBytes))
+		}
+		if e.Bytes == 0 {
+			return nil
+		}
+		if _, there := b.live[e.Addr]; there {
+			b.unfreed++
+			b.free(e, number)
+		}
+		if number == 0 {
+			b.before++
+		}
+		b.streams[e.Stream] = true
+		b.allocate(e, number)
+	case trace.Free:
+		b.free(e, number)
+	case trace.AllocateFailure:
+		b.failures++
+	}
+	return nil
+}
+
+func (b *builder) allocate(e trace.Event, number int) {
+	block := int32(b.blocks)
+	if n := len(b.unused); n > 0 {
+		block, b.unused = b.unused[n-1], b.unused[:n-1]
+	} else {
+		b.blocks++
+	}
+	o := op{block: block, event: int32(number), bytes: e.Bytes}
+	b.live[e.Addr] = o
+	b.do(o, e.Micros)
+	b.now += rounded(e.Bytes)
+	b.peakLive = max(b.peakLive, b.now)
+}
+
+// free skips what is not live: a block of 0 bytes.
+func (b *builder) free(e trace.Event, number int) {
+	was, there := b.live[e.Addr]
+	if !there {
+		return
+	}
+	delete(b.live, e.Addr)
+	b.unused = append(b.unused, was.block)
+	b.do(op{block: was.block, event: int32(number)}, e.Micros)
+	b.now -= rounded(was.bytes)
+}
+
+func (b *builder) do(o op, micros int64) {
+	b.ops = append(b.ops, o)
+	b.micros = append(b.micros, micros)
+}
+
+func rounded(bytes uint64) uint64 { return (bytes + 255) / 256 * 256 }

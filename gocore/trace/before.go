@@ -1,0 +1,45 @@
+package trace
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// liveBefore gives an allocation for every block of one GPU that was live before the first of its events: it is freed without having been
+// allocated, or it is live in the end without that. (Blocks of 0 bytes are none.)
+func liveBefore(gpu int, events []Event, liveAtEnd []Block, micros int64) (before []Event) {
+	live := make(map[uint64]uint64, len(liveAtEnd))
+	for _, b := range liveAtEnd {
+		live[b.Addr] = b.Bytes
+	}
+	for i := len(events) - 1; i >= 0; i-- {
+		switch e := events[i]; e.Action {
+		case Free:
+			if e.Bytes > 0 {
+				live[e.Addr] = e.Bytes
+			}
+		case Allocate:
+			delete(live, e.Addr)
+		}
+	}
+	for addr, bytes := range live {
+		before = append(before, Event{Micros: micros, Action: Allocate, GPU: gpu, Addr: addr, Bytes: bytes})
+	}
+	slices.SortFunc(before, func(a, b Event) int { return cmp.Compare(a.Addr, b.Addr) })
+	return before
+}
+
+// Complete makes any trace one in which nothing is freed that was not allocated: what is, was live before the trace began. It
+// tells how many blocks that adds. Events keep their order.
+func Complete(events []Event) (complete []Event, added int) {
+	byGPU := map[int][]Event{}
+	for _, e := range events {
+		byGPU[e.GPU] = append(byGPU[e.GPU], e)
+	}
+	for _, gpu := range slices.Sorted(maps.Keys(byGPU)) {
+		complete = append(complete, liveBefore(gpu, byGPU[gpu], nil, events[0].Micros)...)
+	}
+	added = len(complete)
+	return append(complete, events...), added
+}

@@ -1,0 +1,253 @@
+package trace
+
+import (
+	"strconv"
+	"strings"
+
+	"gpuconf/gocore/status"
+)
+
+// Header is the first line of what FormatCSV writes.
+const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU"
+
+// FormatCSV writes events, one a line, with the time in seconds since 1970 and all actions.
+func FormatCSV(events []Event) string {
+	text := make([]byte, 0, len(Header)+1+64*len(events))
+	text = append(append(text, Header...), '\n')
+	for _, e := range events {
+		text = append(strconv.AppendUint(text, e.Thread, 10), ',')
+		text = append(strconv.AppendInt(text, e.Micros/1e6, 10), '.')
+		fraction := strconv.AppendInt(nil, 1e6+e.Micros%1e6, 10)
+		text = append(append(text, fraction[1:]...), ',')
+		text = append(append(text, e.Action.String()...), ",0x"...)
+		text = append(strconv.AppendUint(text, e.Addr, 16), ',')
+		text = append(strconv.AppendUint(text, e.Bytes, 10), ",0x"...)
+		text = append(strconv.AppendUint(text, e.Stream, 16), ',')
+		text = append(strconv.AppendInt(text, int64(e.GPU), 10), '\n')
+	}
+	return string(text)
+}
+
+// The columns that are read, wherever they stand. The first three must be there.
+const (
+	columnAction = iota
+	columnPointer
+	columnSize
+	columnThread
+	columnTime
+	columnStream
+	columnGPU
+	columns
+)
+
+var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU"}
+
+const (
+	mostGPUs   = 1 << 10 // a number above is no GPU's
+	mostBytes  = 1<<63 - 1
+	secondsDay = 24 * 60 * 60
+)
+
+// ParseCSV reads what RMM's logging adaptor writes, and what FormatCSV does. Columns are found by their names; others are
+// skipped. An action is "allocate", "allocate failure", "free" or its other name "deallocate", or that of a segment. A pointer is
+// hexadecimal, with 0x or without, or "(nil)"; a stream 0x and hexadecimal, or decimal, or "default"; a time HH:MM:SS.ffffff (in some
+// versions HH:MM:SS:ffffff), or seconds. Midnight may pass. An error names the line.
+func ParseCSV(text string) ([]Event, error) {
+	p := parser{rest: strings.TrimPrefix(text, "\uFEFF")}
+	if err := p.header(); err != nil {
+		return nil, err
+	}
+	events := make([]Event, 0, strings.Count(p.rest, "\n")+1)
+	for {
+		line, ok := p.next()
+		if !ok {
+			return events, nil
+		}
+		e, err := p.event(line)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, e)
+	}
+}
+
+type parser struct {
+	rest   string
+	line   int // number of the last one taken, from 1
+	wanted []int
+	last   int64 // time of day of the event before
+	days   int64 // midnights passed
+}
+
+// next gives the next line that is not empty.
+func (p *parser) next() (line string, ok bool) {
+	for p.rest != "" {
+		line, p.rest, _ = strings.Cut(p.rest, "\n")
+		p.line++
+		if line = strings.TrimSpace(line); line != "" {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return status.Errorf(status.InvalidArgument, "line %d: "+format, append([]any{p.line}, args...)...)
+}
+
+// header finds the columns: wanted says for each column of the file which one it is, -1 for none.
+func (p *parser) header() error {
+	line, ok := p.next()
+	if !ok {
+		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; a header was due: Thread,Time,Action,Pointer,Size,Stream")
+	}
+	var found [columns]bool
+	for _, name := range strings.Split(line, ",") {
+		at := -1
+		for i, known := range columnNames {
+			if strings.Trim(strings.TrimSpace(name), `"`) == known {
+				if found[i] {
+					return p.errorf("column %s is there twice", known)
+				}
+				at, found[i] = i, true
+			}
+		}
+		p.wanted = append(p.wanted, at)
+	}
+	for i := range columnThread {
+		if !found[i] {
+			return p.errorf("no column %s in %s; a header was due: Thread,Time,Action,Pointer,Size,Stream", columnNames[i], shown(line))
+		}
+	}
+	return nil
+}
+
+func (p *parser) event(line string) (e Event, err error) {
+	rest, more := line, true
+	for i, column := range p.wanted {
+		if !more {
+			return e, p.errorf("%d fields in %s; the header has %d", i, shown(line), len(p.wanted))
+		}
+		var field string
+		field, rest, more = strings.Cut(rest, ",")
+		if column >= 0 {
+			if err := p.field(&e, column, strings.TrimSpace(field)); err != nil {
+				return e, err
+			}
+		}
+	}
+	if more {
+		return e, p.errorf("more fields in %s than the header's %d", shown(line), len(p.wanted))
+	}
+	if e.Addr == 0 && e.Bytes > 0 && e.Action != AllocateFailure {
+		return e, p.errorf("%s of %d bytes at no address", e.Action, e.Bytes)
+	}
+	return e, nil
+}
+
+func (p *parser) field(e *Event, column int, field string) error {
+	ok := true
+	switch column {
+	case columnAction:
+		e.Action, ok = parseAction(field)
+	case columnPointer:
+		if field != "(nil)" {
+			e.Addr, ok = parseUint(strings.TrimPrefix(field, "0x"), 16)
+		}
+	case columnSize:
+		e.Bytes, ok = parseUint(field, 10)
+		ok = ok && e.Bytes <= mostBytes
+	case columnThread:
+		e.Thread, ok = parseUint(field, 10)
+	case columnTime:
+		e.Micros, ok = p.time(field)
+	case columnStream:
+		e.Stream, ok = parseStream(field)
+	case columnGPU:
+		var gpu uint64
+		gpu, ok = parseUint(field, 10)
+		e.GPU, ok = int(gpu), ok && gpu < mostGPUs
+	}
+	if !ok {
+		return p.errorf("%s is no %s", shown(field), columnNames[column])
+	}
+	return nil
+}
+
+func parseAction(field string) (Action, bool) {
+	for action := Allocate; int(action) < len(actionNames); action++ {
+		if field == actionNames[action] {
+			return action, true
+		}
+	}
+	return Free, field == "deallocate"
+}
+
+func parseUint(field string, base int) (uint64, bool) {
+	n, err := strconv.ParseUint(field, base, 64)
+	return n, err == nil && field[0] != '_'
+}
+
+func parseStream(field string) (uint64, bool) {
+	switch hex, isHex := strings.CutPrefix(field, "0x"); {
+	case isHex:
+		return parseUint(hex, 16)
+	case field == "default" || field == "(nil)":
+		return 0, true
+	}
+	return parseUint(field, 10)
+}
+
+// time gives microseconds. A time of day that falls by more than half a day is of the next day.
+func (p *parser) time(field string) (micros int64, ok bool) {
+	if field == "" {
+		return 0, true
+	}
+	if !strings.Contains(field, ":") {
+		return parseSeconds(field, 1<<33)
+	}
+	parts := strings.SplitN(field, ":", 3)
+	if len(parts) != 3 {
+		return 0, false
+	}
+	hours, okHours := parseUint(parts[0], 10)
+	minutes, okMinutes := parseUint(parts[1], 10)
+	micros, ok = parseSeconds(strings.Replace(parts[2], ":", ".", 1), 61)
+	if !okHours || !okMinutes || hours > 23 || minutes > 59 || !ok {
+		return 0, false
+	}
+	micros += int64(hours*60+minutes) * 60e6
+	if micros < p.last-secondsDay/2*1e6 {
+		p.days++
+	}
+	p.last = micros
+	return micros + p.days*secondsDay*1e6, true
+}
+
+// parseSeconds reads seconds below a bound with any number of decimals.
+func parseSeconds(field string, below uint64) (micros int64, ok bool) {
+	whole, fraction, _ := strings.Cut(field, ".")
+	seconds, ok := parseUint(whole, 10)
+	if !ok || seconds >= below {
+		return 0, false
+	}
+	micros = int64(seconds) * 1e6
+	for unit := int64(1e5); fraction != ""; unit /= 10 {
+		digit := fraction[0] - '0'
+		if digit > 9 {
+			return 0, false
+		}
+		micros += int64(digit) * unit
+		fraction = fraction[1:]
+	}
+	return micros, true
+}
+
+// shown is a piece of a file for a message.
+func shown(text string) string {
+	const most = 60
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return strconv.Quote(text)
+}

@@ -1,0 +1,39 @@
+// Package trace records what is done to device memory, and reads and writes such records as files.
+//
+// # The idea
+//
+// A Recorder has one Ring for each logical GPU: a table of fixed size, outside the Go heap, that keeps the newest entries. Whoever changes
+// a pool's books holds its ring's lock for as long as that takes and appends an entry before it lets go. So the entries of one GPU
+// stand in the order in which its books changed, whichever thread did it. An entry makes no Go memory.
+//
+//	running  Append adds entries; the oldest make room
+//	stopped  Stop has made a Recording of what is there, and the tables are gone
+//
+// A Recording is Events, a plain value: every block that was live when its window began is allocated at its beginning, so that it makes sense by
+// itself, also when the ring has lost what came before.
+//
+// # Time and thread
+//
+// Both are taken without a call, since an allocation takes less time than most calls would: the time from the processor's counter
+// (counter_*.s), which is brought to the clock's time once, when the recording stops; the thread from the register that points
+// to the C library's record of it, whose value is what pthread_self (and Python's threading.get_ident) gives on x86-64.
+//
+// # The file
+//
+// Files are the CSV of RMM, the RAPIDS memory manager, a line an event, with one column more where there is more than one GPU:
+//
+//	Thread,Time,Action,Pointer,Size,Stream,GPU
+//
+// Its reader takes what RMM writes and what people make of that: see ParseCSV.
+//
+// # Invariants
+//
+//  1. A ring's entries are the newest min(next, len(entries)) of those appended, in that order.
+//  2. Times of one ring never fall.
+//  3. In a Recording no block is freed that was not allocated before, within one GPU, and none is allocated that is live.
+//
+// # Locks
+//
+// Ring has a mutex that its user holds around both the change and Append. Recorder's guards the list of rings. They are leaves but for
+// what the user of a ring does under it.
+package trace

@@ -1,0 +1,107 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+
+	"gpuconf/gocore/status"
+)
+
+// MostEvents is how many entries a ring may have: more than fits into memory, on purpose; it is taken as it is filled.
+const MostEvents = 1 << 28
+
+// Recorder has a ring for each logical GPU. It runs from its making until Stop.
+type Recorder struct {
+	capacity int // immutable
+
+	mu    sync.Mutex
+	clock *clock  // its end is written with mu held
+	rings []*Ring // guarded by mu; by GPU number, nil where there is none
+	done  bool    // guarded by mu
+}
+
+// Recording is what a Recorder has seen.
+type Recording struct {
+	Events []Event
+	Lost   uint64 // older entries that had to make room
+}
+
+// NewRecorder begins a recording that keeps the newest so many entries of each logical GPU.
+func NewRecorder(capacity int) (*Recorder, error) {
+	if capacity < 1 || capacity > MostEvents {
+		return nil, status.Errorf(status.InvalidArgument, "a recording can keep 1 to %d events, but got %d", MostEvents, capacity)
+	}
+	return &Recorder{capacity: capacity, clock: newClock()}, nil
+}
+
+// Ring gives the ring of a logical GPU: a new one at the first call.
+func (r *Recorder) Ring(gpu int) (*Ring, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return nil, status.Errorf(status.FailedPrecondition, "the recording has stopped")
+	}
+	for gpu >= len(r.rings) {
+		r.rings = append(r.rings, nil)
+	}
+	if r.rings[gpu] == nil {
+		entries, err := mapTable[entry](r.capacity)
+		if err != nil {
+			return nil, err
+		}
+		r.rings[gpu] = &Ring{clock: r.clock, gpu: gpu, entries: entries}
+	}
+	return r.rings[gpu], nil
+}
+
+// Count tells how many entries there were so far, and how many of them had to make room.
+func (r *Recorder) Count() (all, lost uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, ring := range r.rings {
+		if ring != nil {
+			a, l := ring.Count()
+			all, lost = all+a, lost+l
+		}
+	}
+	return all, lost
+}
+
+// Stop ends the recording. live is what is live now, by GPU number: with it the blocks that were live all the time are known too.
+func (r *Recorder) Stop(live map[int][]Block) (Recording, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has stopped")
+	}
+	r.done = true
+	r.clock.stop()
+	var recording Recording
+	var err error
+	for gpu, ring := range r.rings {
+		if ring != nil {
+			events, lost, refusal := ring.stop(live[gpu], r.clock.began)
+			recording.Events, recording.Lost = append(recording.Events, events...), recording.Lost+lost
+			err = errors.Join(err, refusal)
+		}
+	}
+	// Each GPU's events are in order; of two GPUs those come first that were first.
+	slices.SortStableFunc(recording.Events, func(a, b Event) int { return cmp.Compare(a.Micros, b.Micros) })
+	return recording, err
+}
+
+// stop takes a ring's events out of it and ends its table.
+func (r *Ring) stop(live []Block, began int64) (events []Event, lost uint64, err error) {
+	r.Lock()
+	defer r.Unlock()
+	events, lost = r.eventsLocked(), r.lostLocked()
+	if len(events) > 0 {
+		began = events[0].Micros
+	}
+	events = append(liveBefore(r.gpu, events, live, began), events...)
+	err = unmapTable(r.entries)
+	r.entries, r.at, r.count = nil, 0, 0
+	return events, lost, err
+}

@@ -1,0 +1,58 @@
+package trace
+
+import "sync"
+
+// entry is an Event as a ring keeps it.
+type entry struct {
+	ticks  uint64
+	thread uint64
+	addr   uint64
+	bytes  uint64
+	stream uint64
+	action Action
+}
+
+// Ring keeps the newest entries of one logical GPU. Hold the lock around a change of that GPU's books and its Append.
+type Ring struct {
+	sync.Mutex
+
+	clock   *clock  // immutable; its end is written once the table is gone
+	gpu     int     // immutable
+	entries []entry // guarded by the mutex, as are both below; outside the Go heap; nil once the recorder has stopped
+	at      int     // where the next one goes
+	count   uint64  // of all so far
+}
+
+// Append adds an entry of now. The lock is held.
+func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
+	if r.at >= len(r.entries) {
+		if len(r.entries) == 0 {
+			return
+		}
+		r.at = 0
+	}
+	r.entries[r.at] = entry{ticks: r.clock.now(), thread: thread(), addr: addr, bytes: bytes, stream: stream, action: action}
+	r.at++
+	r.count++
+}
+
+// Count tells how many entries there were, and how many of them had to make room.
+func (r *Ring) Count() (all, lost uint64) {
+	r.Lock()
+	defer r.Unlock()
+	return r.count, r.lostLocked()
+}
+
+func (r *Ring) lostLocked() uint64 { return r.count - min(r.count, uint64(len(r.entries))) }
+
+// eventsLocked gives what is there, oldest first.
+func (r *Ring) eventsLocked() []Event {
+	held := int(min(r.count, uint64(len(r.entries))))
+	events := make([]Event, 0, held)
+	for i := range held {
+		e := r.entries[(r.at+len(r.entries)-held+i)%len(r.entries)]
+		events = append(events, Event{Micros: r.clock.micros(e.ticks), Thread: e.thread, Action: e.action, GPU: r.gpu,
+			Addr: e.addr, Bytes: e.bytes, Stream: e.stream})
+	}
+	return events
+}

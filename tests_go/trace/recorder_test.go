@@ -1,0 +1,250 @@
+package trace_test
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
+)
+
+func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
+	r, err := trace.NewRecorder(capacity)
+	require.NoError(t, err)
+	return r
+}
+
+func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
+	ring, err := r.Ring(gpu)
+	require.NoError(t, err)
+	return ring
+}
+
+func record(ring *trace.Ring, action trace.Action, addr, bytes uint64) {
+	ring.Lock()
+	defer ring.Unlock()
+	ring.Append(action, addr, bytes, 0)
+}
+
+func TestRecordingTellsWhatWasDone(t *testing.T) {
+	before := time.Now().UnixMicro()
+	r := newRecorder(t, 10)
+	ring := ringOf(t, r, 2)
+	require.Same(t, ring, ringOf(t, r, 2), "one ring for a GPU")
+	ring.Lock()
+	ring.Append(trace.Allocate, 0x100, 5, 7)
+	ring.Append(trace.AllocateFailure, 0, 6, 8)
+	ring.Append(trace.Free, 0x100, 5, 9)
+	ring.Unlock()
+	all, lost := r.Count()
+	require.Equal(t, []uint64{3, 0}, []uint64{all, lost})
+	recording, err := r.Stop(nil)
+	require.NoError(t, err)
+	after := time.Now().UnixMicro()
+	require.Zero(t, recording.Lost)
+	want := []trace.Event{
+		{Action: trace.Allocate, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 7},
+		{Action: trace.AllocateFailure, GPU: 2, Bytes: 6, Stream: 8},
+		{Action: trace.Free, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 9},
+	}
+	last := before - 1
+	for i := range recording.Events {
+		e := &recording.Events[i]
+		require.GreaterOrEqual(t, e.Micros, last-1, "microseconds are cut off")
+		last = e.Micros
+		e.Micros, e.Thread = 0, 0
+	}
+	require.LessOrEqual(t, last, after)
+	require.Equal(t, want, recording.Events)
+
+	_, err = r.Stop(nil)
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	_, err = r.Ring(0)
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	record(ring, trace.Free, 1, 1) // nobody hears it
+}
+
+func TestFullRingKeepsTheNewest(t *testing.T) {
+	for capacity := 1; capacity <= 5; capacity++ {
+		for n := range 13 {
+			r := newRecorder(t, capacity)
+			ring := ringOf(t, r, 0)
+			for i := range n {
+				record(ring, trace.AllocateFailure, 0, uint64(i))
+			}
+			all, lost := r.Count()
+			require.EqualValues(t, n, all)
+			require.EqualValues(t, max(n-capacity, 0), lost)
+			recording, err := r.Stop(nil)
+			require.NoError(t, err)
+			require.Equal(t, lost, recording.Lost)
+			require.Len(t, recording.Events, min(n, capacity))
+			for i, e := range recording.Events {
+				require.EqualValues(t, max(n-capacity, 0)+i, e.Bytes)
+			}
+		}
+	}
+}
+
+func TestCapacitiesThatCannotBe(t *testing.T) {
+	for _, capacity := range []int{0, -1, trace.MostEvents + 1} {
+		_, err := trace.NewRecorder(capacity)
+		require.ErrorContains(t, err, "a recording can keep 1 to")
+		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+	}
+	r := newRecorder(t, trace.MostEvents)
+	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)
+	recording, err := r.Stop(nil)
+	require.NoError(t, err)
+	require.Len(t, recording.Events, 1)
+}
+
+func TestAppendMakesNoGoMemory(t *testing.T) {
+	r := newRecorder(t, 100)
+	ring := ringOf(t, r, 0)
+	require.Zero(t, testing.AllocsPerRun(1000, func() { record(ring, trace.Allocate, 0x100, 1) }))
+	_, err := r.Stop(nil)
+	require.NoError(t, err)
+}
+
+func TestEachThreadHasItsNumber(t *testing.T) {
+	r := newRecorder(t, 100)
+	ring := ringOf(t, r, 0)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	record(ring, trace.AllocateFailure, 0, 1)
+	record(ring, trace.AllocateFailure, 0, 1)
+	done := make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // another thread: this one is taken. It ends with the goroutine
+		record(ring, trace.AllocateFailure, 0, 2)
+		close(done)
+	}()
+	<-done
+	recording, err := r.Stop(nil)
+	require.NoError(t, err)
+	first, second, other := recording.Events[0].Thread, recording.Events[1].Thread, recording.Events[2].Thread
+	require.NotZero(t, first)
+	require.Equal(t, first, second)
+	require.NotZero(t, other)
+	require.NotEqual(t, first, other)
+}
+
+// Sixteen threads change the books of two GPUs. Whatever the order, a GPU's events tell the order of its changes.
+func TestThreadsRecord(t *testing.T) {
+	const threads, each = 16, 2000
+	r := newRecorder(t, threads*each)
+	var next [2]uint64 // guarded by the rings
+	var group sync.WaitGroup
+	for i := range threads {
+		ring := ringOf(t, r, i%2)
+		group.Go(func() {
+			for range each {
+				ring.Lock()
+				next[i%2]++
+				ring.Append(trace.AllocateFailure, 0, next[i%2], uint64(i))
+				ring.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	recording, err := r.Stop(nil)
+	require.NoError(t, err)
+	require.Zero(t, recording.Lost)
+	require.Len(t, recording.Events, threads*each)
+	var seen [2]uint64
+	var micros int64
+	for _, e := range recording.Events {
+		seen[e.GPU]++
+		require.Equal(t, seen[e.GPU], e.Bytes)
+		require.LessOrEqual(t, micros, e.Micros)
+		micros = e.Micros
+	}
+}
+
+// A recording makes sense by itself, whatever was live when it began and however much the ring has lost.
+func TestBlocksThatWereLiveBefore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.IntRange(1, 20).Draw(t, "capacity")
+		unseen := rapid.IntRange(0, 20).Draw(t, "before the recording")
+		seen := rapid.IntRange(0, 40).Draw(t, "during it")
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		r := newRecorder(t, capacity)
+		ring := ringOf(t, r, 0)
+		live := map[uint64]uint64{}
+		after := []map[uint64]uint64{{}} // what is live after each recorded step
+		for i := range unseen + seen {
+			addr := 1 + random.Uint64N(6)
+			action, bytes := trace.Free, live[addr]
+			if bytes == 0 {
+				action, bytes = trace.Allocate, 1+random.Uint64N(100)
+				live[addr] = bytes
+			} else {
+				delete(live, addr)
+			}
+			if i >= unseen {
+				record(ring, action, addr, bytes)
+				after = append(after, clone(live))
+			} else {
+				after[0] = clone(live)
+			}
+		}
+		var blocks []trace.Block
+		for addr, bytes := range live {
+			blocks = append(blocks, trace.Block{Addr: addr, Bytes: bytes})
+		}
+		recording, err := r.Stop(map[int][]trace.Block{0: blocks})
+		require.NoError(t, err)
+		began := len(after) - 1 - min(seen, capacity)
+		now := map[uint64]uint64{}
+		extra := len(recording.Events) - min(seen, capacity)
+		for i, e := range recording.Events {
+			if e.Action == trace.Allocate {
+				require.NotContains(t, now, e.Addr)
+				now[e.Addr] = e.Bytes
+			} else {
+				require.Equal(t, now[e.Addr], e.Bytes)
+				delete(now, e.Addr)
+			}
+			if i+1 >= extra {
+				require.Equal(t, after[began+i+1-extra], now)
+			}
+		}
+		require.Equal(t, live, now)
+
+		complete, added := trace.Complete(recording.Events)
+		require.Zero(t, added)
+		require.Equal(t, recording.Events, append([]trace.Event(nil), complete...))
+	})
+}
+
+func clone(m map[uint64]uint64) map[uint64]uint64 {
+	c := map[uint64]uint64{}
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
+	events := []trace.Event{
+		{Micros: 5, Action: trace.Free, Addr: 2, Bytes: 20, GPU: 1},
+		{Micros: 6, Action: trace.Allocate, Addr: 2, Bytes: 30, GPU: 1},
+		{Micros: 7, Action: trace.Free, Addr: 1, Bytes: 10, GPU: 1},
+		{Micros: 8, Action: trace.Free, Addr: 1, Bytes: 11},
+		{Micros: 9, Action: trace.Free, Addr: 3}, // of nothing
+	}
+	complete, added := trace.Complete(events)
+	require.Equal(t, 3, added)
+	require.Equal(t, append([]trace.Event{
+		{Micros: 5, Action: trace.Allocate, Addr: 1, Bytes: 11},
+		{Micros: 5, Action: trace.Allocate, Addr: 1, Bytes: 10, GPU: 1},
+		{Micros: 5, Action: trace.Allocate, Addr: 2, Bytes: 20, GPU: 1},
+	}, events...), complete)
+}
