@@ -44,7 +44,10 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     """
     x, y = converted(a, b), converted(b, a)
     flags = (1 if transpose_a else 0) | (2 if transpose_b else 0)
-    return execute("matmul", "MatMul", f"{number(x)} {number(y)}", flags, name_of(name))
+    try:
+        return execute("matmul", "MatMul", f"{number(x)} {number(y)}", flags, name_of(name))
+    finally:
+        del x, y  # an error's traceback would keep what was converted here
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
@@ -54,7 +57,10 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     array([4., 5.], dtype=float32)
     """
     left, right = converted(x, y), converted(y, x)
-    return execute("add", "Add", f"{number(left)} {number(right)}", 0, name_of(name))
+    try:
+        return execute("add", "Add", f"{number(left)} {number(right)}", 0, name_of(name))
+    finally:
+        del left, right
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
@@ -64,8 +70,11 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
     array(6, dtype=int32)
     """
     values = listed(inputs)
-    tensors = [converted(value, values[0]) for value in values]
-    return execute("add_n", "AddN", " ".join(str(number(t)) for t in tensors), 0, name_of(name))
+    tensors = list(map(converted, values, [values[0]] * len(values)))
+    try:
+        return execute("add_n", "AddN", " ".join(map(str, map(number, tensors))), 0, name_of(name))
+    finally:
+        del tensors
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
@@ -76,7 +85,10 @@ def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - Ten
     '/job:localhost/replica:0/task:0/device:GPU:1'
     """
     tensor = converted(input)
-    return execute("identity", "Identity", str(number(tensor)), 0, name_of(name))
+    try:
+        return execute("identity", "Identity", str(number(tensor)), 0, name_of(name))
+    finally:
+        del tensor
 
 
 def listed(inputs: Any) -> list[Any]:

@@ -27,6 +27,7 @@ def reset() -> None:
     """
     refuse_in_child()
     if not loaded() and not _runtime.enumerated():
+        _runtime.at_enumeration.clear()
         return
 
     def change() -> None:

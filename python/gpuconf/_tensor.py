@@ -245,4 +245,7 @@ def _binary(op: str, left: Any, right: Any) -> Any:
     if hasattr(left, "graph") or hasattr(right, "graph"):
         return NotImplemented  # a tensor of a graph makes a node of it
     x, y = converted(left, right), converted(right, left)
-    return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")
+    try:
+        return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")
+    finally:
+        del x, y  # an error's traceback would keep what was converted here

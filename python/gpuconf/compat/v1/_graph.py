@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 from ... import _arrays, errors
@@ -224,8 +225,6 @@ class Graph:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
 
     def __del__(self) -> None:
-        import sys
-
         if not hasattr(self, "_number") or sys.is_finalizing() or not loaded():
             return
         try:  # noqa: SIM105

@@ -53,12 +53,12 @@ class Scalar:
             raise self._wrong(value, "int, float") from None
 
     def _int(self, value: Any) -> int | bool:
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+            value = bool(value)  # as an index NumPy's warns
         try:
             number = operator.index(value)
         except TypeError:
-            if type(value).__name__ not in ("bool_", "bool"):  # NumPy's bool is no index
-                raise self._wrong(value, "bool, int" if self.kind == "bool" else "int") from None
-            number = int(value)
+            raise self._wrong(value, "bool, int" if self.kind == "bool" else "int") from None
         if self.kind == "bool":
             return bool(number)
         bits = 63 if self.kind == "int64" else 31
