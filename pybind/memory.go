@@ -209,15 +209,7 @@ func MemoryMap(device string) (picture string, err error) {
 	if err != nil {
 		return "", err
 	}
-	regions := make([][3]any, len(drawn.Regions))
-	for i, r := range drawn.Regions {
-		chunks := make([][4]any, len(r.Chunks))
-		for j, c := range r.Chunks {
-			chunks[j] = [4]any{c.Addr, c.Bytes, c.Requested, !c.Free}
-		}
-		regions[i] = [3]any{r.Addr, r.Bytes, chunks}
-	}
-	return encode(map[string]any{"device": name, "limit": limit, "regions": regions})
+	return encode(map[string]any{"device": name, "limit": limit, "regions": regionsOf(drawn)})
 }
 
 // StartPeak begins a measurement on a logical GPU; -1 is the thread's. It gives "number id before".

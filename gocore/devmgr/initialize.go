@@ -44,6 +44,7 @@ func (m *Manager) buildLocked(plan config.Plan, env config.Env, origin string) e
 	}
 	m.plan, m.builtBy = plan, origin
 	m.putLocked(pools, logical)
+	m.recordNewLocked(pools)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
 )
 
 // Manager is the devices of one runtime. See the package comment for its states and locks.
@@ -31,6 +32,8 @@ type Manager struct {
 	owners  owners                  // which pool an address belongs to
 	streams ownStreams              // which pool a stream stands for
 	closed  bool                    // guarded by mu
+
+	recorder *trace.Recorder // guarded by mu; nil: nothing is recorded
 
 	noticesMu sync.Mutex
 	notices   []config.Notice // guarded by noticesMu

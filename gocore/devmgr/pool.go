@@ -3,12 +3,14 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
+	"gpuconf/gocore/trace"
 )
 
 // pool is one logical GPU: a budget on a physical one, and the allocator that keeps within it.
@@ -27,11 +29,11 @@ type pool struct {
 	timeline *timeline
 
 	frees freeSignal
+
+	ring atomic.Pointer[trace.Ring] // where what is done to it is recorded; nil: nothing is
 }
 
 var (
-	_ bfc.Mapper               = (*suballoc.Virtual)(nil)
-	_ bfc.SubAllocator         = (*suballoc.Regions)(nil)
 	_ suballoc.VirtualUpstream = virtualUpstream{}
 )
 
@@ -99,13 +101,13 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
 	if !growth || !p.device.VMM {
-		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
+		return recordedRegions{suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), p}, nil
 	}
 	var err error
 	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
 		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), bfc.HumanBytes(int64(p.limitBytes)))
 	}
-	return p.virtual, nil
+	return recordedVirtual{p.virtual, p}, nil
 }
 
 func (p *pool) closeTimeline() error {

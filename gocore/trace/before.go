@@ -8,7 +8,7 @@ import (
 
 // liveBefore gives an allocation for every block of one GPU that was live before the first of its events: it is freed without having been
 // allocated, or it is live in the end without that. (Blocks of 0 bytes are none.)
-func liveBefore(gpu int, events []Event, liveAtEnd []Block, micros int64) (before []Event) {
+func liveBefore(gpu int, events []Event, liveAtEnd []Block, time int64) (before []Event) {
 	live := make(map[uint64]uint64, len(liveAtEnd))
 	for _, b := range liveAtEnd {
 		live[b.Addr] = b.Bytes
@@ -24,7 +24,7 @@ func liveBefore(gpu int, events []Event, liveAtEnd []Block, micros int64) (befor
 		}
 	}
 	for addr, bytes := range live {
-		before = append(before, Event{Micros: micros, Action: Allocate, GPU: gpu, Addr: addr, Bytes: bytes})
+		before = append(before, Event{Micros: time, Action: Allocate, GPU: gpu, Addr: addr, Bytes: bytes})
 	}
 	slices.SortFunc(before, func(a, b Event) int { return cmp.Compare(a.Addr, b.Addr) })
 	return before

@@ -12,7 +12,7 @@ import (
 // MostEvents is how many entries a ring may have: more than fits into memory, on purpose; it is taken as it is filled.
 const MostEvents = 1 << 28
 
-// Recorder has a ring for each logical GPU. It runs from its making until Stop.
+// Recorder has a ring for each logical GPU, and one for its segments. It runs from its making until Stop.
 type Recorder struct {
 	capacity int // immutable
 
@@ -47,22 +47,30 @@ func (r *Recorder) Ring(gpu int) (*Ring, error) {
 		r.rings = append(r.rings, nil)
 	}
 	if r.rings[gpu] == nil {
-		entries, err := mapTable[entry](r.capacity)
+		ring, err := r.newRing(gpu)
 		if err != nil {
 			return nil, err
 		}
-		r.rings[gpu] = &Ring{clock: r.clock, gpu: gpu, entries: entries}
+		if ring.segments, err = r.newRing(gpu); err != nil {
+			return nil, errors.Join(err, unmapTable(ring.entries))
+		}
+		r.rings[gpu] = ring
 	}
 	return r.rings[gpu], nil
 }
 
-// Count tells how many entries there were so far, and how many of them had to make room.
+func (r *Recorder) newRing(gpu int) (*Ring, error) {
+	entries, err := mapTable[entry](r.capacity)
+	return &Ring{clock: r.clock, gpu: gpu, entries: entries}, err
+}
+
+// Count tells how many entries there were so far, without segments, and how many of them had to make room.
 func (r *Recorder) Count() (all, lost uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, ring := range r.rings {
 		if ring != nil {
-			a, l := ring.Count()
+			a, l := ring.counts()
 			all, lost = all+a, lost+l
 		}
 	}
@@ -82,26 +90,34 @@ func (r *Recorder) Stop(live map[int][]Block) (Recording, error) {
 	var err error
 	for gpu, ring := range r.rings {
 		if ring != nil {
-			events, lost, refusal := ring.stop(live[gpu], r.clock.began)
+			events, lost, refusal := ring.stop(live[gpu])
 			recording.Events, recording.Lost = append(recording.Events, events...), recording.Lost+lost
 			err = errors.Join(err, refusal)
 		}
 	}
-	// Each GPU's events are in order; of two GPUs those come first that were first.
-	slices.SortStableFunc(recording.Events, func(a, b Event) int { return cmp.Compare(a.Micros, b.Micros) })
+	sortByTime(recording.Events) // each GPU's are in order
+	for i := range recording.Events {
+		e := &recording.Events[i]
+		e.Micros = r.clock.micros(uint64(e.Micros))
+	}
 	return recording, err
 }
 
-// stop takes a ring's events out of it and ends its table.
-func (r *Ring) stop(live []Block, began int64) (events []Event, lost uint64, err error) {
-	r.Lock()
-	defer r.Unlock()
-	events, lost = r.eventsLocked(), r.lostLocked()
+// stop takes all events of a GPU out of its rings, with ticks for microseconds, and ends the tables.
+func (r *Ring) stop(live []Block) (events []Event, lost uint64, err error) {
+	events, lost, err = r.take()
+	segments, lostToo, refusal := r.segments.take()
+	began := int64(r.clock.first)
 	if len(events) > 0 {
 		began = events[0].Micros
 	}
-	events = append(liveBefore(r.gpu, events, live, began), events...)
-	err = unmapTable(r.entries)
-	r.entries, r.at, r.count = nil, 0, 0
-	return events, lost, err
+	before := liveBefore(r.gpu, events, live, began)
+	// A segment is there before the first block in it, so it comes first.
+	events = append(segments, events...)
+	sortByTime(events)
+	return append(before, events...), lost + lostToo, errors.Join(err, refusal)
+}
+
+func sortByTime(events []Event) {
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Micros, b.Micros) })
 }

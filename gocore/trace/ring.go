@@ -16,12 +16,17 @@ type entry struct {
 type Ring struct {
 	sync.Mutex
 
-	clock   *clock  // immutable; its end is written once the table is gone
-	gpu     int     // immutable
-	entries []entry // guarded by the mutex, as are both below; outside the Go heap; nil once the recorder has stopped
-	at      int     // where the next one goes
-	count   uint64  // of all so far
+	clock    *clock  // immutable; its end is written once nobody reads it
+	gpu      int     // immutable
+	segments *Ring   // immutable; nil in one that is such a ring itself
+	entries  []entry // guarded by the mutex, as are both below; outside the Go heap; nil once the recorder has stopped
+	at       int     // where the next one goes
+	count    uint64  // of all so far
 }
+
+// Segments is the ring for what the GPU's pool takes from the device and gives back. Its lock may be taken under this ring's and the
+// pool's.
+func (r *Ring) Segments() *Ring { return r.segments }
 
 // Append adds an entry of now. The lock is held.
 func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
@@ -36,8 +41,7 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	r.count++
 }
 
-// Count tells how many entries there were, and how many of them had to make room.
-func (r *Ring) Count() (all, lost uint64) {
+func (r *Ring) counts() (all, lost uint64) {
 	r.Lock()
 	defer r.Unlock()
 	return r.count, r.lostLocked()
@@ -45,14 +49,19 @@ func (r *Ring) Count() (all, lost uint64) {
 
 func (r *Ring) lostLocked() uint64 { return r.count - min(r.count, uint64(len(r.entries))) }
 
-// eventsLocked gives what is there, oldest first.
-func (r *Ring) eventsLocked() []Event {
+// take gives what is there, oldest first, with ticks for microseconds, and ends the table.
+func (r *Ring) take() (events []Event, lost uint64, err error) {
+	r.Lock()
+	defer r.Unlock()
 	held := int(min(r.count, uint64(len(r.entries))))
-	events := make([]Event, 0, held)
+	events = make([]Event, 0, held)
 	for i := range held {
 		e := r.entries[(r.at+len(r.entries)-held+i)%len(r.entries)]
-		events = append(events, Event{Micros: r.clock.micros(e.ticks), Thread: e.thread, Action: e.action, GPU: r.gpu,
+		events = append(events, Event{Micros: int64(e.ticks), Thread: e.thread, Action: e.action, GPU: r.gpu,
 			Addr: e.addr, Bytes: e.bytes, Stream: e.stream})
 	}
-	return events
+	lost = r.lostLocked()
+	err = unmapTable(r.entries)
+	r.entries, r.at, r.count = nil, 0, 0
+	return events, lost, err
 }

@@ -169,6 +169,21 @@ func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_ClosePlan
+func pybind_ClosePlan(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ClosePlan(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_CloseSession
 func pybind_CloseSession(id C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -182,6 +197,21 @@ func pybind_CloseSession(id C.longlong) C.char {
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_ContinuePlan
+func pybind_ContinuePlan(id C.longlong, milliseconds C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ContinuePlan(int64(id), int64(milliseconds))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_CopyFromHost
@@ -212,6 +242,21 @@ func pybind_CopyToHost(address C.longlong, offset C.longlong, host C.longlong, n
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_CountRecorded
+func pybind_CountRecorded() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CountRecorded()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_DeviceDetails
@@ -544,6 +589,21 @@ func pybind_NewGraph() C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_OpenPlan
+func pybind_OpenPlan(text *C.char, request *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenPlan(C.GoString(text), C.GoString(request))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_OpenSession
 func pybind_OpenSession(graphID C.longlong, options *C.char, env *C.char, origin *C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -572,6 +632,21 @@ func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_ReadTrace
+func pybind_ReadTrace(text *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ReadTrace(C.GoString(text))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_ReleaseTensor
@@ -784,10 +859,40 @@ func pybind_StartPeak(number C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_StartRecording
+func pybind_StartRecording(events C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.StartRecording(int64(events))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_StopPeak
 func pybind_StopPeak(number C.longlong, id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.StopPeak(int64(number), int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_StopRecording
+func pybind_StopRecording() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.StopRecording()
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,15 +11,17 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
 )
 
 // Runtime is the machine that a process runs on and the devices made of it.
 type Runtime struct {
-	mu      sync.Mutex
-	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
-	spec    string          // guarded by mu; the machine that is simulated, "" for none
-	notices []config.Notice // guarded by mu; of the machine, not of the devices
-	draft   *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
+	mu       sync.Mutex
+	asked    string          // guarded by mu; what Simulate chose, "" for the environment's choice
+	spec     string          // guarded by mu; the machine that is simulated, "" for none
+	notices  []config.Notice // guarded by mu; of the machine, not of the devices
+	recorder *trace.Recorder // guarded by mu; nil: no recording runs
+	draft    *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -108,6 +111,11 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	m, err := devmgr.New(driver, env)
 	if err != nil {
 		return nil, "", err
+	}
+	if r.recorder != nil {
+		if err := m.Record(r.recorder); err != nil {
+			return nil, "", errors.Join(err, m.Close(true))
+		}
 	}
 	if r.draft != nil {
 		if err := m.Configure(func(s *config.State) error { s.TakeSwitches(r.draft); return nil }); err != nil {

@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/suballoc"
+	"gpuconf/gocore/trace"
 )
 
 // One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between
@@ -58,5 +59,25 @@ func pairs(b *testing.B, allocate func(i int, bytes uint64) (bfc.Block, error), 
 			b.Fatal(err)
 		}
 		i++
+	}
+}
+
+// What a recording adds to an allocation and its free.
+func BenchmarkRecorded(b *testing.B) {
+	m, _ := initialized(b, "T4", sim.Options{}, nil, []float64{1024})
+	for _, recorded := range []bool{false, true, false, true} {
+		b.Run(fmt.Sprintf("recorded=%v", recorded), func(b *testing.B) {
+			if recorded {
+				r, err := trace.NewRecorder(1 << 16)
+				require.NoError(b, err)
+				require.NoError(b, m.Record(r))
+				defer func() {
+					live, _ := m.StopRecording()
+					_, err := r.Stop(live)
+					require.NoError(b, err)
+				}()
+			}
+			pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return m.Allocate(0, bytes) }, m.Free)
+		})
 	}
 }
