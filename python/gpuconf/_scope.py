@@ -23,6 +23,7 @@ class _Current(threading.local):
     """A thread's innermost scope. A new thread starts without one."""
 
     name: str = ""  # "" places automatically
+    entry: tuple[str, str | None] | None = None  # what it was made of: the outer scope's name and the argument
     number: int = -1  # of the logical GPU that it names, negative for none
     generation: int = 0
 
@@ -37,7 +38,7 @@ _runtime.on_forget(_names.clear)
 def current_scope() -> str:
     """The full name of this thread's innermost scope, or "" where it has none."""
     if _current.generation != _runtime.generation:
-        _current.name, _current.number, _current.generation = "", -1, _runtime.generation
+        _current.name, _current.entry, _current.number, _current.generation = "", None, -1, _runtime.generation
     return _current.name
 
 
@@ -64,8 +65,8 @@ def _accompany(number: int) -> ExitStack | None:
         return stack.pop_all()
 
 
-def _set(name: str) -> None:
-    _current.name = name
+def _set(name: str, entry: tuple[str, str | None] | None) -> None:
+    _current.name, _current.entry = name, entry
     _current.generation = _runtime.generation
     _current.number = core.pybind_EnterScope(name)
 
@@ -88,40 +89,45 @@ class _DeviceScope(threading.local):
 
     def __init__(self, device_name: Any) -> None:
         self._device_name = device_name
-        self._entered: list[tuple[str, str, int]] = []  # (outer name, own name, generation) of each entry not left yet
+        # The outer scope's name and entry, the own entry, and the generation, of each that was entered and not left yet.
+        self._entered: list[tuple[str, Any, tuple[str, str | None], int]] = []
         self._accompanied: list[ExitStack | None] = []  # what other libraries have switched with each entry
 
     def __enter__(self) -> None:
         outer = current_scope()
-        name = self._name_inside(outer)
-        _set(name)
+        outer_entry = _current.entry
+        argument = self._argument()
+        entry = outer, argument
+        _set("" if argument is None else _merge(outer, argument), entry)
         try:
             self._accompanied.append(_accompany(_current.number))
         except BaseException:
-            _set(outer)
+            _set(outer, outer_entry)
             raise
-        self._entered.append((outer, name, _runtime.generation))
+        self._entered.append((outer, outer_entry, entry, _runtime.generation))
 
     def __exit__(self, *_: object) -> None:
-        outer, name, generation = self._entered[-1]
+        outer, outer_entry, entry, generation = self._entered[-1]
         if generation == _runtime.generation:  # else a reset has left all scopes already, in the core too
-            if current_scope() != name:
+            # Two scopes of one name may have come about in different ways; those that have not are one to TensorFlow too.
+            current_scope()
+            if _current.entry != entry:
                 raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
-            _set(outer)
+            _set(outer, outer_entry)
         self._entered.pop()
         companion = self._accompanied.pop()
         if companion is not None:
             companion.close()
 
-    def _name_inside(self, outer: str) -> str:
+    def _argument(self) -> str | None:
         argument = self._device_name
         if argument is None:
-            return ""
+            return None
         if isinstance(argument, LogicalDevice):
             argument = argument.name
         if not isinstance(argument, str):
             raise errors.InvalidArgumentError(f"Expecting a string device name. Got {type(argument)}({argument})")
-        return _merge(outer, _runtime.check_text("device name", argument))
+        return _runtime.check_text("device name", argument)
 
 
 def device(device_name: Any) -> _DeviceScope:

@@ -129,3 +129,12 @@ def test_what_can_be_read_once_only_is_no_list(two_gpus: None) -> None:
 def test_details_of_a_text_print_the_text(two_gpus: None) -> None:
     with refused(ValueError, "device must be a tf.config.PhysicalDevice, but got: GPU:0"):
         tf.config.experimental.get_device_details("GPU:0")  # type: ignore[arg-type]
+
+
+def test_scopes_of_one_name_that_came_about_in_different_ways_are_two(two_gpus: None) -> None:
+    outer, inner = tf.device("GPU:1"), tf.device("")
+    with outer:
+        inner.__enter__()
+        with refused(RuntimeError, "Exiting device scope without proper scope nesting"):
+            outer.__exit__(None, None, None)
+        inner.__exit__(None, None, None)
