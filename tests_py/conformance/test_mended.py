@@ -138,3 +138,16 @@ def test_scopes_of_one_name_that_came_about_in_different_ways_are_two(two_gpus: 
         with refused(RuntimeError, "Exiting device scope without proper scope nesting"):
             outer.__exit__(None, None, None)
         inner.__exit__(None, None, None)
+
+
+def test_a_set_is_another_configuration_than_a_list_of_the_same(two_gpus: None) -> None:
+    gpu, as_set, as_list = gpus()[0], {L(10)}, [L(10)]
+    tf.config.set_logical_device_configuration(gpu, as_list)
+    tf.config.set_logical_device_configuration(gpu, as_set)  # type: ignore[arg-type]
+    assert tf.config.get_logical_device_configuration(gpu) is as_set
+    initialize()
+    tf.config.set_logical_device_configuration(gpu, {L(10)})  # type: ignore[arg-type]
+    for other in (as_list, (L(10),)):
+        with refused(RuntimeError, "Virtual devices cannot be modified after being initialized"):
+            tf.config.set_logical_device_configuration(gpu, other)
+    assert tf.config.get_logical_device_configuration(gpu) is as_set

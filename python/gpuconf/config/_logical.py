@@ -47,6 +47,10 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     except Exception:
         _complain_of_the_device_first(device, position, text, logical_devices)
         raise
+    if position in _objects and tuple is not _kind(_objects[position]) is not _kind(logical_devices) is not tuple:
+        # A set equals no list, whatever is in it. Go tells lists and tuples apart only: to it, a tuple is another value.
+        core.pybind_SetLogicalConfiguration(position, text, sent.replace('"tuple": false', '"tuple": true', 1))
+        _objects.pop(position, None)
     core.pybind_SetLogicalConfiguration(position, text, sent)
     if position not in _objects or not _means(_objects[position], sent):
         _objects[position] = logical_devices
@@ -64,6 +68,10 @@ def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: s
     if any(any(field is not None for field in fields) if cpu else fields[0] is None for fields in read):
         items = [[None if field is None else 0 for field in fields] for fields in read]
         core.pybind_SetLogicalConfiguration(position, text, json.dumps({"tuple": False, "items": items}))
+
+
+def _kind(configurations: Any) -> type:
+    return next((kind for kind in (list, tuple) if isinstance(configurations, kind)), type(configurations))
 
 
 def _means(configurations: Any, sent: str) -> bool:
