@@ -1,0 +1,261 @@
+"""Measure gpuconf on this machine's GPU and write docs/gpu-results.md: ``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
+
+Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are left out, by name. An allocator is for
+a process's whole life, so each contender runs in processes of its own, and they take turns; ratios are of medians in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import datetime
+import importlib
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve()
+PAGE = HERE.parent.parent / "docs" / "gpu-results.md"
+MIB = 1 << 20
+SIZES = (512, 64 << 10, 2 * MIB, 64 * MIB)
+TURNS = 3
+MISSING = 77
+
+# What runs in a process of its own. Each prepares one contender and gives a function that allocates and frees once.
+
+
+def torch_pair(mode: str) -> Callable[[int], Callable[[], None]]:
+    """``torch.empty`` and ``del``, in PyTorch's own allocator or one of gpuconf's modes."""
+    import torch
+
+    if mode != "own":
+        import gpuconf
+
+        gpuconf.configure(limit="1GiB", libraries={"torch": mode})
+    torch.empty(1, device="cuda")
+
+    def of(size: int) -> Callable[[], None]:
+        def pair() -> None:
+            torch.empty(size, dtype=torch.uint8, device="cuda")
+
+        return pair
+
+    return of
+
+
+def cupy_pair(kind: str) -> Callable[[int], Callable[[], None]]:
+    """``cupy.empty`` and ``del``, in CuPy's own pool, its asynchronous one, or gpuconf's."""
+    import cupy
+
+    if kind == "gpuconf":
+        import gpuconf
+
+        gpuconf.configure(limit="1GiB", libraries=["cupy"])
+    if kind == "async":
+        cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)
+    return lambda size: lambda: cupy.empty(size, dtype=cupy.uint8)
+
+
+def driver_pair() -> Callable[[int], Callable[[], None]]:
+    """``cuMemAlloc`` and ``cuMemFree``, by ctypes."""
+    driver = ctypes.CDLL("libcuda.so.1")
+    context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
+    if driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context):
+        raise SystemExit("the driver gives no context")
+
+    def of(size: int) -> Callable[[], None]:
+        def pair() -> None:
+            driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size))
+            driver.cuMemFree_v2(pointer)
+
+        return pair
+
+    return of
+
+
+def c_abi_pair() -> Callable[[int], Callable[[], None]]:
+    """``gpuconf_malloc`` and ``gpuconf_free``, by ctypes too."""
+    import gpuconf
+
+    gpuconf.configure(limit="1GiB", libraries=[])
+    gpuconf.config.list_logical_devices()
+    library = ctypes.CDLL(gpuconf.library_path())
+    library.gpuconf_malloc.restype = ctypes.c_void_p
+    library.gpuconf_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+
+    def of(size: int) -> Callable[[], None]:
+        wanted = ctypes.c_size_t(size)
+
+        def pair() -> None:
+            library.gpuconf_free(library.gpuconf_malloc(wanted, 0, None), 0, 0, None)
+
+        return pair
+
+    return of
+
+
+CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]]]]] = {
+    "torch, own": ("torch", lambda: torch_pair("own")),
+    "torch, segments": ("torch", lambda: torch_pair("segments")),
+    "torch, whole": ("torch", lambda: torch_pair("whole")),
+    "cupy, own pool": ("cupy", lambda: cupy_pair("own")),
+    "cupy, async pool": ("cupy", lambda: cupy_pair("async")),
+    "cupy, gpuconf": ("cupy", lambda: cupy_pair("gpuconf")),
+    "cuMemAlloc + cuMemFree": ("", driver_pair),
+    "gpuconf_malloc + gpuconf_free": ("", c_abi_pair),
+}
+
+# Ratios to hold: (what, over what, at most).
+BARS = (
+    ("torch, segments", "torch, own", 1.05),
+    ("torch, whole", "torch, own", 1.3),
+    ("cupy, gpuconf", "cupy, own pool", 1.3),
+    ("gpuconf_malloc + gpuconf_free", "cuMemAlloc + cuMemFree", 1 / 50),
+)
+
+
+def measure(name: str) -> dict[str, float]:
+    """Nanoseconds of one pair by size; the least of seven rounds."""
+    pair_of = CONTENDERS[name][1]()
+    found = {}
+    for size in SIZES:
+        pair = pair_of(size)
+        count = 20
+        while (spent := _round(pair, count)) < 0.05:
+            count *= 2
+        found[str(size)] = min(spent, *(_round(pair, count) for _ in range(6))) / count * 1e9
+    return found
+
+
+def _round(pair: Callable[[], None], count: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(count):
+        pair()
+    return time.perf_counter() - begin
+
+
+def limit_seen_from_outside() -> dict[str, float]:
+    """What the driver has given to this process at the limit, beyond what it had before the first allocation."""
+    import gpuconf
+
+    gpuconf.configure(limit="1GiB", growth=True, libraries=[])
+    gpuconf.config.list_logical_devices()
+    driver = ctypes.CDLL("libcuda.so.1")
+    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    driver.cuCtxSetCurrent(context)
+    driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    before, buffers = free.value, []
+    with contextlib.suppress(MemoryError):
+        while True:
+            buffers.append(gpuconf.memory.allocate(MIB + 256))
+    driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    used = before - free.value
+    for buffer in buffers:
+        buffer.free()
+    return {"limit": float(1 << 30), "taken": float(used)}
+
+
+def child(task: str, env: dict[str, str]) -> Any:
+    """Run one task in a process; None where its library is missing."""
+    done = subprocess.run([sys.executable, HERE, "--task", task], capture_output=True, text=True, check=False, env=env, timeout=900)
+    if done.returncode == MISSING:
+        return None
+    if done.returncode:
+        raise SystemExit(f"{task} failed:\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout.strip().rpartition("\n")[2])
+
+
+def machine(env: dict[str, str]) -> str:
+    """Date, GPU, driver and libraries."""
+    asked = "--query-gpu=name,driver_version,memory.total"
+    try:
+        told = subprocess.run(["nvidia-smi", asked, "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        told = "nvidia-smi is not there"
+    code = "import importlib.metadata as m, json, sys; print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
+    versions = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
+    named = [f"{name} {versions[name]}" for name in sorted(versions) if name in ("torch", "numba-cuda") or name.startswith("cupy")]
+    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
+    return f"{today}: {told}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
+
+
+def write(env: dict[str, str], path: Path) -> None:
+    """Measure all and write the page."""
+    found: dict[str, list[dict[str, float]]] = {}
+    missing = set()
+    for _ in range(TURNS):
+        for name in CONTENDERS:
+            measured = child(name, env)
+            if measured is None:
+                missing.add(name)
+            else:
+                found.setdefault(name, []).append(measured)
+    medians = {name: {size: statistics.median(one[size] for one in runs) for size in runs[0]} for name, runs in found.items()}
+    lines = ["# On a GPU", "", f"Written by `make gpu-bench` on {machine(env)}.", ""]
+    lines += ["## One allocation and one free", "", "ns of host time; the contenders take turns; medians of their best rounds.", ""]
+    lines += ["| | " + " | ".join(human(size) for size in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+    for name, by_size in medians.items():
+        lines.append(f"| {name} | " + " | ".join(f"{by_size[str(size)]:.0f}" for size in SIZES) + " |")
+    lines += ["", "| ratio | " + " | ".join(human(size) for size in SIZES) + " | at most |", "|---" * (len(SIZES) + 2) + "|"]
+    for what, over, bar in BARS:
+        if what in medians and over in medians:
+            ratios = [medians[what][str(size)] / medians[over][str(size)] for size in SIZES]
+            lines.append(f"| {what} / {over} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + f" | {bar:.3g} |")
+    limit = child("limit", env)
+    lines += ["", "## The limit, seen by the driver", ""]
+    beyond = limit["taken"] - limit["limit"]
+    lines += [f"Limit {limit['limit'] / MIB:.0f} MiB; taken from the driver {limit['taken'] / MIB:.2f} MiB ({beyond / MIB:+.2f}; at most +2)."]
+    if missing:
+        lines += ["", f"Left out, because the library is not installed: {', '.join(sorted(missing))}."]
+    path.write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+def human(size: int) -> str:
+    """A size in binary units."""
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // 1024} KiB" if size >= 1024 else f"{size} B"
+
+
+def main() -> None:
+    """Measure, or run one task of a measurement."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("wheel", nargs="?", help="the wheel to measure; else the gpuconf that this Python has")
+    parser.add_argument("--out", type=Path, default=PAGE)
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.task:
+        if options.task == "limit":
+            print(json.dumps(limit_seen_from_outside()))
+            return
+        library = CONTENDERS[options.task][0]
+        if library:
+            try:
+                importlib.import_module(library)
+            except ImportError:
+                sys.exit(MISSING)
+        print(json.dumps(measure(options.task)))
+        return
+    with contextlib.ExitStack() as stack:
+        env = dict(os.environ)
+        if options.wheel:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            zipfile.ZipFile(options.wheel).extractall(folder)
+            env["PYTHONPATH"] = os.pathsep.join([folder, env.get("PYTHONPATH", "")])
+        write(env, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,345 @@
+"""What is tried on a real GPU, one process each: ``python cases.py NAME``. Needs gpuconf, a driver, and the library that a case names.
+
+A case is a function ``case_*``; its docstring is the promise. It ends well, or raises; Missing says what the machine lacks.
+Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import gpuconf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MIB = 1 << 20
+MISSING = 77  # the exit code of a case that can't run here
+
+
+class Missing(Exception):
+    """What this machine lacks for a case."""
+
+
+def need(name: str) -> Any:
+    """Import a library, or say that it is missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Missing(f"{name} is not installed ({error})") from None
+
+
+def live(device: str = "GPU:0") -> int:
+    """The blocks that are in use."""
+    return int(gpuconf.memory.stats(device).live_blocks)
+
+
+def expect(condition: bool, text: str) -> None:
+    """An assertion that stays under ``python -O``."""
+    if not condition:
+        raise AssertionError(text)
+
+
+def split(*limits: int) -> None:
+    """Several logical GPUs, with limits in MiB, on the first card."""
+    card = gpuconf.config.list_physical_devices("GPU")[0]
+    configurations = [gpuconf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits]
+    gpuconf.config.set_logical_device_configuration(card, configurations)
+
+
+# gpuconf alone
+
+
+def case_a_buffer_keeps_what_was_written() -> None:
+    """Bytes copied to the GPU come back, at every size around a granule's edge."""
+    gpuconf.configure(limit="256MiB", growth=True, libraries=[])
+    for size in (1, 255, 256, 257, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 64 * MIB):
+        data = bytes(range(256)) * (size // 256 + 1)
+        with gpuconf.memory.allocate(size) as buffer:
+            buffer.copy_from_host(data[:size])
+            expect(bytes(buffer.copy_to_host()) == data[:size], f"{size} bytes changed")
+    expect(live() == 0, "blocks are left")
+
+
+def case_the_limit_serves_every_byte() -> None:
+    """Limits below, at and around a granule serve all their bytes, and not one more."""
+    for limit in (1, 7, 257):
+        for growth in (True, False):
+            gpuconf.configure(limit=f"{limit}MiB", growth=growth, libraries=[])
+            buffers = [gpuconf.memory.allocate(MIB) for _ in range(limit)]
+            try:
+                gpuconf.memory.allocate(1)
+            except MemoryError:
+                pass
+            else:
+                raise AssertionError(f"more than {limit} MiB fitted, growth={growth}")
+            for buffer in buffers:
+                buffer.free()
+            gpuconf.reset()
+
+
+# PyTorch
+
+
+def model(torch: Any) -> tuple[Any, Any]:
+    """A parameter and a loss."""
+    weight = torch.randn(512, 512, device="cuda", requires_grad=True)
+    return weight, ((weight @ weight).relu() ** 2).mean()
+
+
+def case_torch_trains_within_the_limit() -> None:
+    """A training loop: same losses as without gpuconf, all memory on the books, all of it back at the end."""
+    torch = need("torch")
+    gpuconf.configure(limit="1GiB", growth=True, libraries=["torch"])
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    losses = []
+    for step in range(50):
+        batch = torch.randn(64 + step, 256, device="cuda")
+        loss = torch.nn.functional.cross_entropy(net(batch), torch.zeros(len(batch), dtype=torch.long, device="cuda"))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    expect(losses[-1] < losses[0] / 10, f"it does not learn: {losses[0]} to {losses[-1]}")
+    stats = gpuconf.memory.stats()
+    expect(torch.cuda.memory_allocated() == stats.bytes_in_use > 0, "PyTorch's function and the books differ")
+    expect(stats.bytes_reserved <= 1 << 30, "more than the limit is reserved")
+
+
+def case_torch_out_of_memory_is_its_own_error() -> None:
+    """torch.OutOfMemoryError with gpuconf's text, also in a backward pass, and the program goes on."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    kept = torch.empty(128 * MIB, dtype=torch.uint8, device="cuda")
+    try:
+        torch.empty(200 * MIB, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError as error:
+        expect("CUDA out of memory. " in str(error) and "limit 256.00MiB" in str(error), str(error))
+    else:
+        raise AssertionError("200 MiB beside 128 fitted into 256")
+    big = torch.empty(24 * MIB, device="cuda", requires_grad=True)  # 96 MiB, and its gradient is as large
+    del kept
+    hog = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+    try:
+        big.sum().backward()
+    except torch.OutOfMemoryError:
+        pass
+    else:
+        raise AssertionError("a gradient went past the limit")
+    del hog
+    big.sum().backward()
+
+
+def case_torch_backward_stays_in_its_budget() -> None:
+    """Two logical GPUs on one card: a backward pass takes from the budget of its forward pass, in any thread."""
+    torch = need("torch")
+    split(512, 256)
+    gpuconf.configure(libraries=["torch"])
+    with gpuconf.device("GPU:1"):
+        weight, loss = model(torch)
+    before = live("GPU:0")
+    loss.backward()
+    torch.cuda.synchronize()
+    expect(live("GPU:0") == before, "the backward pass took from GPU:0")
+    expect(weight.grad is not None and bool(torch.isfinite(weight.grad).all()), "the gradient is wrong")
+    reference = weight.detach().cpu().double().requires_grad_()
+    ((reference @ reference).relu() ** 2).mean().backward()
+    expect(torch.allclose(weight.grad.cpu().double(), reference.grad, rtol=1e-2, atol=1e-5), "the gradient is not the CPU's")
+
+
+def case_torch_streams_hand_memory_over_safely() -> None:
+    """A hundred thousand hand-overs between streams with record_stream: nobody reads what was written too early."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    side, wrong = torch.cuda.Stream(), torch.zeros(1, dtype=torch.long, device="cuda")
+    for round_ in range(100_000):
+        value = round_ % 251
+        block = torch.full((4096,), value, dtype=torch.uint8, device="cuda")
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            if round_ % 100 == 0:
+                torch.cuda._sleep(1_000_000)
+            wrong += (block != value).sum()
+        block.record_stream(side)
+        del block
+        torch.full((4096,), 255, dtype=torch.uint8, device="cuda")  # gets the block, if anybody may have it
+    expect(int(wrong) == 0, f"{int(wrong)} bytes were overwritten")
+
+
+def case_torch_memory_functions_all_answer() -> None:
+    """Every public function of torch.cuda.memory answers in mode whole."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    torch.empty(1000, device="cuda")
+    memory = torch.cuda.memory
+    skipped = ("CUDAPluggableAllocator", "MemPool", "use_mem_pool", "change_current_allocator", "list_gpu_processes")
+    pointer = 0
+    for name in memory.__all__:
+        if name in skipped:
+            continue
+        given = {"set_per_process_memory_fraction": [1.0], "caching_allocator_alloc": [1000], "caching_allocator_delete": [pointer]}
+        answer = getattr(memory, name)(*given.get(name, []))
+        if name == "caching_allocator_alloc":
+            pointer = answer
+
+
+def case_torch_segments_capture_graphs() -> None:
+    """Mode segments: PyTorch's statistics, and a CUDA graph that is captured and replayed, under the limit."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries={"torch": "segments"})
+    x = torch.ones(1000, device="cuda")
+    y = x * 2
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    x.fill_(21)
+    graph.replay()
+    expect(bool((y == 42).all()), "the replay is wrong")
+    expect(torch.cuda.memory_stats()["allocated_bytes.all.current"] > 0, "PyTorch has no books")
+    expect(gpuconf.memory.stats().bytes_in_use > 0, "the segments are not ours")
+
+
+# CuPy and Numba
+
+
+def case_cupy_computes_on_the_books() -> None:
+    """Sums are right, memory is on the books and goes back, and out of memory is CuPy's own error."""
+    cupy = need("cupy")
+    gpuconf.configure(limit="256MiB", libraries=["cupy"])
+    array = cupy.arange(1_000_000, dtype=cupy.float64)
+    expect(float(array.sum()) == 499999500000.0, "the sum is wrong")
+    expect(live() >= 1, "the array is not on the books")
+    with cupy.cuda.Stream():
+        del array
+        other = cupy.ones(1_000_000)
+        expect(float(other.sum()) == 1_000_000, "the sum on a stream is wrong")
+    try:
+        cupy.empty(300 * MIB, dtype=cupy.uint8)
+    except cupy.cuda.memory.OutOfMemoryError as error:
+        expect("limit 256.00MiB" in str(error), str(error))
+    else:
+        raise AssertionError("300 MiB fitted into 256")
+    del other
+    expect(live() == 0, "blocks are left")
+
+
+def case_numba_computes_on_the_books() -> None:
+    """A kernel of Numba's on memory of ours, with streams and without."""
+    need("numba_cuda")
+    numpy = need("numpy")
+    gpuconf.configure(limit="256MiB", libraries=["numba"])
+    from numba import cuda
+
+    @cuda.jit  # type: ignore[untyped-decorator]
+    def double(array: Any) -> None:
+        i = cuda.grid(1)
+        if i < array.size:
+            array[i] *= 2
+
+    for stream in (0, cuda.stream()):
+        for _ in range(50):
+            array = cuda.to_device(numpy.arange(1000), stream=stream)
+            double[8, 128, stream](array)
+            expect(bool((array.copy_to_host(stream=stream) == numpy.arange(1000) * 2).all()), "the kernel's result is wrong")
+    info = cuda.current_context().get_memory_info()
+    expect(info.total == 256 * MIB, f"Numba sees {info}")
+
+
+def case_three_libraries_share_one_limit() -> None:
+    """PyTorch, CuPy and Numba in one process on one pool: together they can't go past the limit."""
+    torch, cupy = need("torch"), need("cupy")
+    need("numba_cuda")
+    gpuconf.configure(limit="256MiB")
+    from numba import cuda
+
+    mine = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+    yours = cupy.empty(100 * MIB, dtype=cupy.uint8)
+    try:
+        cuda.device_array(100 * MIB, dtype="uint8")
+    except MemoryError:
+        pass
+    else:
+        raise AssertionError("300 MiB fitted into 256")
+    del mine
+    theirs = cuda.device_array(100 * MIB, dtype="uint8")
+    expect(live() == 2, "the books are not of all three")
+    del yours, theirs
+
+
+def case_a_buffer_is_everybodys_array() -> None:
+    """PyTorch, CuPy and Numba read and write one buffer without a copy."""
+    gpuconf.configure(limit="256MiB")
+    buffer = gpuconf.memory.allocate(1000)
+    buffer.copy_from_host(b"\1" * 1000)
+    readers = 0
+    for name in ("torch", "cupy", "numba_cuda"):
+        try:
+            library = need(name)
+        except Missing:
+            continue
+        readers += 1
+        if name == "torch":
+            library.from_dlpack(buffer).add_(1)
+            library.cuda.synchronize()
+        elif name == "cupy":
+            array = library.from_dlpack(buffer)
+            array += 1
+            library.cuda.Device().synchronize()
+        else:
+            from numba import cuda
+
+            expect(int(cuda.as_cuda_array(buffer).gpu_data.device_pointer) == buffer.ptr, "a copy was made")
+            readers -= 1
+    if not readers:
+        raise Missing("neither PyTorch nor CuPy is installed")
+    expect(bytes(buffer.copy_to_host()) == bytes([1 + readers]) * 1000, "what was written is not there")
+    buffer.free()
+
+
+def case_threads_keep_the_books() -> None:
+    """Sixteen Python threads allocate and free through PyTorch at once."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    torch.cuda.init()
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        for round_ in range(2000):
+            block = torch.full((1 + (round_ * 37) % 4096,), number, dtype=torch.uint8, device="cuda")
+            if round_ % 500 == 0 and not bool((block == number).all()):
+                wrong.append(f"thread {number}, round {round_}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    expect(not wrong, f"memory of others was seen: {wrong[:5]}")
+    expect(live() == 0, "blocks are left")
+
+
+def cases() -> dict[str, Callable[[], None]]:
+    """All cases by name."""
+    return {name.removeprefix("case_"): value for name, value in globals().items() if name.startswith("case_")}
+
+
+def main(name: str) -> int:
+    """Run one case; its exit code."""
+    if gpuconf.simulated() or not gpuconf.config.list_physical_devices("GPU"):
+        print("there is no real GPU")
+        return MISSING
+    try:
+        cases()[name]()
+    except Missing as missing:
+        print(missing)
+        return MISSING
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
