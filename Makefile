@@ -101,6 +101,23 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 bench: $(VENV)/dev ## measure, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
+# On a machine with a GPU: these need Python and the driver only, and a wheel that was built elsewhere (make wheel, or WHEEL=path).
+WHEEL ?= $(firstword $(wildcard dist/*.whl))
+
+.PHONY: gpu-test
+gpu-test: ## try a wheel on this machine's GPU, with the libraries that it has
+	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
+
+.PHONY: gpu-bench
+gpu-bench: ## measure a wheel on this machine's GPU, and write docs/gpu-results.md
+	$(PYTHON) benchmarks/gpu.py $(WHEEL)
+
+# Heavy: PyTorch alone is gigabytes. They run without a GPU, over a driver of host memory.
+.PHONY: test-frameworks
+test-frameworks: $(VENV)/dev ## test with the real PyTorch, CuPy and Numba, without a GPU (downloads them)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[torch,cupy,numba]' numpy
+	$(BIN)/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+
 .PHONY: clean
 clean: ## remove what the other targets made
 	rm -rf $(VENV) build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
