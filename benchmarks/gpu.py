@@ -1,7 +1,7 @@
 """Measure gpuconf on this machine's GPU and write docs/gpu-results.md: ``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
 
-Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are left out, by name. An allocator is for
-a process's whole life, so each contender runs in processes of its own, and they take turns; ratios are of medians in one run.
+Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are left out, by name. An allocator is
+for a process's whole life, so each contender runs in processes of its own, and they take turns; ratios are of medians in one run.
 """
 
 from __future__ import annotations
@@ -182,11 +182,14 @@ def machine(env: dict[str, str]) -> str:
     """Date, GPU, driver and libraries."""
     asked = "--query-gpu=name,driver_version,memory.total"
     try:
-        told = subprocess.run(["nvidia-smi", asked, "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout.strip()
+        told = subprocess.run(
+            ["nvidia-smi", asked, "--format=csv,noheader"], capture_output=True, text=True, check=False
+        ).stdout.strip()
     except OSError:
         told = "nvidia-smi is not there"
-    code = "import importlib.metadata as m, json, sys; print(json.dumps({d.metadata['Name'].lower(): d.version for d in m.distributions()}))"
-    versions = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
+    code = "import importlib.metadata as m, json; print(json.dumps([(d.metadata['Name'], d.version) for d in m.distributions()]))"
+    listed = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
+    versions = {name.lower(): version for name, version in listed if name}
     named = [f"{name} {versions[name]}" for name in sorted(versions) if name in ("torch", "numba-cuda") or name.startswith("cupy")]
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
     return f"{today}: {told}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
@@ -216,8 +219,8 @@ def write(env: dict[str, str], path: Path) -> None:
             lines.append(f"| {what} / {over} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + f" | {bar:.3g} |")
     limit = child("limit", env)
     lines += ["", "## The limit, seen by the driver", ""]
-    beyond = limit["taken"] - limit["limit"]
-    lines += [f"Limit {limit['limit'] / MIB:.0f} MiB; taken from the driver {limit['taken'] / MIB:.2f} MiB ({beyond / MIB:+.2f}; at most +2)."]
+    taken, wanted = limit["taken"] / MIB, limit["limit"] / MIB
+    lines += [f"Limit {wanted:.0f} MiB; taken from the driver {taken:.2f} MiB ({taken - wanted:+.2f}; at most +2)."]
     if missing:
         lines += ["", f"Left out, because the library is not installed: {', '.join(sorted(missing))}."]
     path.write_text("\n".join(lines) + "\n")

@@ -1,6 +1,6 @@
-"""What is tried on a real GPU, one process each: ``python cases.py NAME``. Needs gpuconf, a driver, and the library that a case names.
+"""What is tried on a real GPU, one process each: ``python cases.py NAME``.
 
-A case is a function ``case_*``; its docstring is the promise. It ends well, or raises; Missing says what the machine lacks.
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*``; its docstring is the promise. It ends well, or raises; Missing says what the machine lacks.
 Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
 """
 
@@ -20,7 +20,7 @@ MIB = 1 << 20
 MISSING = 77  # the exit code of a case that can't run here
 
 
-class Missing(Exception):
+class Missing(Exception):  # noqa: N818
     """What this machine lacks for a case."""
 
 
