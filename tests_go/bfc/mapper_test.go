@@ -257,7 +257,7 @@ func (m *badMapper) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-func (m *badMapper) Extend(uint64) (addr, bytes uint64, err error) { return m.extended, 4096, nil }
+func (m *badMapper) Extend(uint64) (addr, bytes uint64, err error) { return m.extended, 8192, nil }
 
 func (m *badMapper) Release(addr, bytes uint64) error {
 	m.gone = append(m.gone, [2]uint64{addr, bytes})
@@ -310,7 +310,7 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		m.rangeBytes, m.extended = granule, base
 		a, err := bfc.New(&m, bfc.Options{})
 		require.NoError(t, err)
-		_, err = a.Allocate(granule - 256 + 512)
+		_, err = a.Allocate(granule + 256)
 		require.ErrorContains(t, err, "cannot be used")
 		require.NoError(t, a.Close())
 	})

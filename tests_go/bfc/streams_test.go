@@ -121,6 +121,41 @@ func TestStreams(t *testing.T) {
 			a = alloc 4 0 : 0 :
 			freeon a 1 :
 			b = alloc 4 0 : 0 : mark follow`},
+		"memory that comes late from another's use waits no shorter": {units: 8, program: `
+			new 1 :
+			new 2 :
+			a = alloc 4 0 : 0 :
+			b = alloc 2 0 : 4 :
+			d = alloc 2 0 : 6 :
+			record a 1 :
+			free a :
+			free b :
+			e = alloc 2 2 : 4 : mark mark follow
+			free d :
+			f = alloc 8 0 : null limit reached :
+			run 1
+			f = alloc 3 0 : 0 :
+			g = alloc 1 1 : 3 : mark follow`},
+		"new memory before its own keeps the mark": {units: 8, growth: 2, program: `
+			new 1 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 2 0 : 4 :
+			d = alloc 2 1 : 6 :
+			free b :
+			trim : 2 : mark sync
+			free c :
+			e = alloc 3 0 : 2 :
+			f = alloc 1 1 : 5 : mark follow`},
+		"its own and anybody's come before new memory": {units: 8, growth: 2, program: `
+			new 1 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 1 : 2 :
+			free a :
+			free b :
+			c = alloc 8 0 : null fragmented : mark
+			run 1
+			c = alloc 4 0 : 0 :`},
 		"a wait that fails": {units: 4, program: `
 			new 1 :
 			a = alloc 4 0 : 0 :
@@ -297,11 +332,14 @@ func TestStreamNumbers(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(w.a.RecordStream(b.Addr, one)), "ended before")
 	_, err = w.a.AllocateOn(one, 1)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "ended before")
+	w.advance(one)
 	require.Equal(t, bfc.Stream(3), w.newStream(), "a block of stream 1 is live")
 	w.free(0)
-	require.Equal(t, bfc.Stream(4), w.newStream(), "the work of stream 1 is not done")
-	w.advance(one)
+	require.NoError(t, w.end(two))
 	require.Equal(t, one, w.newStream(), "the number is there again")
+	require.Equal(t, bfc.Stream(4), w.newStream(), "the work of stream 2 is not done")
+	w.advance(two)
+	require.Equal(t, two, w.newStream())
 	w.check()
 
 	require.NoError(t, w.a.Close())
@@ -325,6 +363,33 @@ func TestOneStreamWithoutTimeline(t *testing.T) {
 	require.Equal(t, uint64(mib), bytes)
 }
 
+// What a stream comes after anyway is taken before new memory.
+func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
+	device := fakedevice.NewVirtual(1 << 40)
+	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 64 * mib})
+	require.NoError(t, err)
+	w := newWorld(t, v, bfc.Options{})
+	one := w.newStream()
+	for range 3 {
+		_, err := w.allocate(0, 2*mib)
+		require.NoError(t, err)
+	}
+	first, last := w.live[0].Addr, w.live[2].Addr
+	w.free(2)
+	w.free(0)
+	device.FailOp = func(string) error { return fakedevice.ErrInjected }
+	b, err := w.allocate(one, 2*mib)
+	require.NoError(t, err)
+	require.Equal(t, []string{"mark", "follow"}, w.takeAsked())
+	require.Equal(t, first, b.Addr)
+	device.FailOp = nil
+	b, err = w.allocate(one, 2*mib)
+	require.NoError(t, err)
+	require.Equal(t, last, b.Addr)
+	require.Empty(t, w.takeAsked())
+	require.NoError(t, w.a.Close())
+}
+
 // A stream that frees much is marked now and then, though nobody asked for its memory.
 func TestMarksAfterMuchWasFreed(t *testing.T) {
 	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 30}), bfc.Options{})
@@ -342,6 +407,13 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	b, err := w.a.AllocateOn(one, mib)
 	require.NoError(t, err)
 	require.Equal(t, 10, allocateAndFree(0, 640))
+	w.takeAsked()
+	for range 64 {
+		b, err := w.a.Allocate(mib)
+		require.NoError(t, err)
+		require.NoError(t, w.a.FreeOn(b.Addr, one))
+	}
+	require.Equal(t, []string{"mark", "mark"}, w.takeAsked(), "one for each stream that used it")
 	w.refuse = func() error { return errRefused }
 	require.Equal(t, 10, allocateAndFree(0, 640), "a mark that fails is not tried at each free")
 	require.NoError(t, w.a.Free(b.Addr))
