@@ -1,23 +1,42 @@
 package bfc
 
+import "sort"
+
 // PeakID names a measurement that StartPeak began. It is never used again.
 type PeakID uint64
 
 // peaks are independent measurements of the peak of bytes in use, any number of them, overlapping as they like.
 //
-// An allocation raises one number, running. It is folded into every open measurement when one starts or stops, so the number
-// of measurements costs the allocations nothing.
+// An allocation raises one number, running, which is folded into the open measurements when one starts or stops. A measurement
+// that began later has seen no more than an earlier one, so those that a fold raises are the latest; they have one peak from then on,
+// and are one level. So a fold costs a step for each level that it ends, and a stop a binary search.
 type peaks struct {
 	running uint64 // most bytes in use since the last fold
-	open    map[PeakID]uint64
+	levels  []level
+	open    map[PeakID]struct{}
 	lastID  PeakID
 }
 
+// level is the peak of all measurements from first to that of the next level. Peaks fall from level to level.
+type level struct {
+	first PeakID
+	peak  uint64
+}
+
 func (p *peaks) fold(inUse uint64) {
-	for id, peak := range p.open {
-		p.open[id] = max(peak, p.running)
-	}
+	p.raise(p.running)
 	p.running = inUse
+}
+
+// raise makes peak the least peak of any measurement.
+func (p *peaks) raise(peak uint64) {
+	n := len(p.levels)
+	for n > 0 && p.levels[n-1].peak <= peak {
+		n--
+	}
+	if n < len(p.levels) {
+		p.levels = append(p.levels[:n], level{p.levels[n].first, peak})
+	}
 }
 
 // StartPeak begins a measurement of the peak of bytes in use.
@@ -27,10 +46,12 @@ func (a *Allocator) StartPeak() PeakID {
 	p := &a.peaks
 	p.fold(a.stats.BytesInUse)
 	if p.open == nil {
-		p.open = make(map[PeakID]uint64)
+		p.open = make(map[PeakID]struct{})
 	}
 	p.lastID++
-	p.open[p.lastID] = a.stats.BytesInUse
+	p.open[p.lastID] = struct{}{}
+	p.levels = append(p.levels, level{p.lastID, a.stats.BytesInUse})
+	p.raise(a.stats.BytesInUse)
 	return p.lastID
 }
 
@@ -41,7 +62,35 @@ func (a *Allocator) StopPeak(id PeakID) (peakBytes uint64, ok bool) {
 	defer a.mu.Unlock()
 	p := &a.peaks
 	p.fold(a.stats.BytesInUse)
-	peakBytes, ok = p.open[id]
+	if _, ok = p.open[id]; !ok {
+		return 0, false
+	}
+	peakBytes = p.levels[p.levelOf(id)].peak
 	delete(p.open, id)
-	return peakBytes, ok
+	if len(p.levels) > 2*len(p.open) {
+		p.dropEmptyLevels()
+	}
+	return peakBytes, true
+}
+
+func (p *peaks) levelOf(id PeakID) int {
+	return sort.Search(len(p.levels), func(i int) bool { return p.levels[i].first > id }) - 1
+}
+
+// dropEmptyLevels forgets the levels that have no open measurement any more. There are at most as many others as open ones.
+func (p *peaks) dropEmptyLevels() {
+	used := make([]bool, len(p.levels))
+	open := make(map[PeakID]struct{}, len(p.open)) // a map that was large once is walked as a large one
+	for id := range p.open {
+		used[p.levelOf(id)] = true
+		open[id] = struct{}{}
+	}
+	p.open = open
+	kept := p.levels[:0]
+	for i, l := range p.levels {
+		if used[i] {
+			kept = append(kept, l)
+		}
+	}
+	p.levels = kept
 }
