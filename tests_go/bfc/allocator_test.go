@@ -3,6 +3,7 @@ package bfc_test
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -208,6 +209,61 @@ func TestPeakMeasurementsAreIndependent(t *testing.T) {
 		require.Equal(t, want.peak, peak)
 	}
 	_, ok := a.StopPeak(outer)
+	require.False(t, ok)
+}
+
+// Any number may be open, each with a peak of its own, and they may end in any order.
+func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
+	const n = 100_000
+	a := pool(t, 512*n, bfc.Options{})
+	rng := rand.New(rand.NewPCG(1, 2))
+	var live []bfc.Block
+	for range n {
+		live = append(live, allocate(t, a, 256))
+	}
+	ids, want := make([]bfc.PeakID, n), make([]uint64, n)
+	for i := range n {
+		ids[i], want[i] = a.StartPeak(), a.Stats().BytesInUse // falls with each
+		require.NoError(t, a.Free(live[i].Addr))
+	}
+	rng.Shuffle(n, func(i, j int) { ids[i], ids[j], want[i], want[j] = ids[j], ids[i], want[j], want[i] })
+	for i, id := range ids[:n/2] {
+		peak, ok := a.StopPeak(id)
+		require.True(t, ok)
+		require.Equal(t, want[i], peak)
+	}
+	all := allocate(t, a, 256*n/2)
+	for i, id := range ids[n/2:] {
+		peak, ok := a.StopPeak(id)
+		require.True(t, ok)
+		require.Equal(t, max(want[n/2+i], 256*n/2), peak)
+		again := a.StartPeak() // one that comes and goes costs nothing beside many
+		_, ok = a.StopPeak(again)
+		require.True(t, ok)
+	}
+	require.NoError(t, a.Free(all.Addr))
+}
+
+func TestFindKnowsLiveBlocksOnly(t *testing.T) {
+	a := pool(t, 65536, bfc.Options{})
+	block := allocate(t, a, 1000)
+	found, requested, ok := a.Find(block.Addr)
+	require.True(t, ok)
+	require.Equal(t, block, found)
+	require.Equal(t, uint64(1000), requested)
+	for _, addr := range []uint64{0, block.Addr + 256, block.Addr + block.Bytes, math.MaxUint64} {
+		_, _, ok = a.Find(addr)
+		require.False(t, ok)
+	}
+	require.NoError(t, a.Free(block.Addr))
+	_, _, ok = a.Find(block.Addr)
+	require.False(t, ok)
+	heir := allocate(t, a, 1000)
+	found, _, _ = a.Find(block.Addr)
+	require.Equal(t, heir, found)
+	require.NotEqual(t, block, found)
+	require.NoError(t, a.Close())
+	_, _, ok = a.Find(block.Addr)
 	require.False(t, ok)
 }
 

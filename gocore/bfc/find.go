@@ -1,0 +1,16 @@
+package bfc
+
+// Find gives the live block that begins at addr, and what was asked for it.
+func (a *Allocator) Find(addr uint64) (block Block, requestedBytes uint64, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return Block{}, 0, false
+	}
+	at, ok := a.index.find(addr)
+	if !ok {
+		return Block{}, 0, false
+	}
+	c := &a.chunks.records[a.index.slots[at].chunk]
+	return Block{Addr: addr, Bytes: c.bytes, ID: c.id()}, c.requested, true
+}
