@@ -112,19 +112,19 @@ func ResolveGPU(device string) (number int64, err error) {
 	return int64(n), err
 }
 
-// CopyFromHost copies host memory, which the caller keeps alive, into a live block.
-func CopyFromHost(address int64, offset int64, host int64, nbytes int64) (done bool, err error) {
+// CopyFromHost copies host memory, which the caller keeps alive, into the live block that has this allocation id.
+func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int64) (done bool, err error) {
 	defer runtime.Gate(&err)
 	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
-		return m.CopyFromHost(uint64(address), uint64(offset), bytes)
+		return m.CopyFromHost(uint64(address), uint64(id), uint64(offset), bytes)
 	})
 }
 
-// CopyToHost copies a live block into host memory, which the caller keeps alive.
-func CopyToHost(address int64, offset int64, host int64, nbytes int64) (done bool, err error) {
+// CopyToHost copies the live block that has this allocation id into host memory, which the caller keeps alive.
+func CopyToHost(address int64, id int64, offset int64, host int64, nbytes int64) (done bool, err error) {
 	defer runtime.Gate(&err)
 	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
-		return m.CopyToHost(uint64(address), uint64(offset), bytes)
+		return m.CopyToHost(uint64(address), uint64(id), uint64(offset), bytes)
 	})
 }
 

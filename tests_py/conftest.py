@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from typing import TYPE_CHECKING
 
@@ -32,7 +31,7 @@ def clean_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     try:
         _start_over()  # refuses, and so fails the test, while a buffer is live
     except RuntimeError:
-        for buffer in [each for each in gc.get_objects() if isinstance(each, gpuconf.memory.Buffer)]:
+        for buffer in gpuconf.memory.live_buffers():
             buffer.free()  # so that only the test that left it fails
         _start_over()
         raise

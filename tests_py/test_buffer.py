@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import array
+import contextlib
+import copy
 import ctypes
 import gc
+import multiprocessing
+import pickle
+import sys
 import threading
 import warnings
 from typing import Any
@@ -12,6 +17,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
+from gpuconf._native import core
 from gpuconf.errors import InvalidArgumentError, InvalidTypeError
 
 MIB = 1 << 20
@@ -207,7 +213,188 @@ def test_a_buffer_that_was_freed_by_its_address_can_be_dropped(c_library: ctypes
     assert memory.stats().live_blocks == 0
 
 
+WAYS_TO_COPY = {
+    "copy": copy.copy,
+    "deepcopy": lambda buffer: copy.deepcopy({"weights": [buffer]}),
+    "pickle": pickle.dumps,
+    "old pickle": lambda buffer: pickle.dumps(buffer, protocol=0),
+    "argument of a spawned process": lambda buffer: (
+        multiprocessing.get_context("spawn").Process(target=print, args=(buffer,)).start()
+    ),
+}
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.parametrize("way", WAYS_TO_COPY)
+def test_a_buffer_can_not_be_copied(way: str) -> None:
+    """A second object of the same memory would free it when it goes, and leave the first with somebody else's."""
+    with memory.allocate(1000) as buffer:
+        buffer.copy_from_host(b"mine")
+        with pytest.raises(TypeError, match=r"owns device memory and can't be copied or pickled; .* copy_to_host\(\)") as caught:
+            WAYS_TO_COPY[way](buffer)
+        assert isinstance(caught.value, InvalidTypeError)
+        gc.collect()
+        assert memory.stats().live_blocks == 1
+        assert buffer.copy_to_host()[:4] == b"mine"
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_buffer_is_not_made_by_hand() -> None:
+    for arguments in ((), (1, 2, 3, 4)):
+        with pytest.raises(TypeError, match=r"not made by hand: gpuconf.memory.allocate\(\) gives one"):
+            memory.Buffer(*arguments)
+        gc.collect()
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
+    """A kept traceback or a notebook's Out holds buffers that keep a reset away."""
+    assert memory.live_buffers() == []
+    forgotten = [[memory.allocate(1000), memory.allocate(2000, "GPU:1")], memory.allocate(0), memory.allocate(3000)]
+    assert [b.nbytes for b in memory.live_buffers()] == [1000, 2000, 3000]
+    with pytest.raises(RuntimeError, match=r"\nfree them: for b in gpuconf.memory.live_buffers\(\): b.free\(\)$"):
+        gpuconf.reset()
+    for b in memory.live_buffers():
+        b.free()
+    assert memory.live_buffers() == []
+    gpuconf.reset()
+    assert memory.live_buffers() == []
+    assert len(forgotten) == 3
+
+
+class InterruptError(Exception):
+    """What the handler of a signal raises, which Python runs between any two steps."""
+
+
+@pytest.mark.usefixtures("limit_of_1_mib")
+@pytest.mark.parametrize("next_call", ["reset", "allocate", "list"])
+def test_an_interrupted_end_of_a_buffer_does_not_lose_its_memory(monkeypatch: pytest.MonkeyPatch, next_call: str) -> None:
+    raised: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: raised.append(unraisable.exc_type))
+
+    def interrupt(*_: int) -> bool:
+        raise InterruptError
+
+    buffer = memory.allocate(MIB)
+    with monkeypatch.context() as during:
+        during.setattr(core, "pybind_FreeBlock", interrupt)
+        del buffer
+        gc.collect()
+    assert raised == [InterruptError]
+    assert memory.stats().live_blocks == 1
+    if next_call == "reset":
+        gpuconf.reset()
+    elif next_call == "allocate":
+        memory.allocate(MIB).free()
+    else:
+        assert memory.live_buffers() == []
+    assert memory.stats().live_blocks == 0
+
+
+@pytest.mark.usefixtures("limit_of_1_mib")
+def test_an_interrupted_free_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: int) -> bool:
+        raise InterruptError
+
+    with memory.allocate(1000) as buffer:
+        with monkeypatch.context() as during:
+            during.setattr(core, "pybind_FreeBlock", interrupt)
+            with pytest.raises(InterruptError):
+                buffer.free()
+        assert not buffer.freed
+        assert memory.live_buffers() == [buffer]
+    assert buffer.freed
+    assert memory.stats().live_blocks == 0
+
+
+@pytest.mark.usefixtures("limit_of_1_mib")
+def test_an_allocation_that_is_interrupted_twice_does_not_lose_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the core's answer and the buffer, and again while that is put right."""
+
+    def interrupt(*_: Any) -> bool:
+        raise InterruptError
+
+    with monkeypatch.context() as during:
+        during.setattr(core, "pybind_FreeBlock", interrupt)
+        during.setattr(memory.Buffer, "_fill", interrupt)
+        with pytest.raises(InterruptError):
+            memory.allocate(MIB)
+    gc.collect()
+    memory.allocate(MIB).free()
+    gpuconf.reset()
+
+
 # Copies
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.parametrize("direction", ["CopyFromHost", "CopyToHost"])
+def test_a_free_beside_a_copy_comes_after_it(monkeypatch: pytest.MonkeyPatch, direction: str) -> None:
+    """The memory must not get another owner while it is copied."""
+    function = getattr(core, f"pybind_{direction}")
+    buffer = memory.allocate(1000)
+    during: list[Any] = []
+
+    def copy_slowly(*arguments: int) -> bool:
+        thread = threading.Thread(target=buffer.free)
+        thread.start()
+        thread.join()
+        during.append((buffer.freed, memory.stats().live_blocks))
+        return bool(function(*arguments))
+
+    monkeypatch.setattr(core, f"pybind_{direction}", copy_slowly)
+    if direction == "CopyFromHost":
+        buffer.copy_from_host(b"late")
+    else:
+        buffer.copy_to_host()
+    assert during == [(True, 1)]
+    assert memory.stats().live_blocks == 0
+    with pytest.raises(ValueError, match="was freed"):
+        buffer.copy_to_host()
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_copies_beside_frees_never_write_into_the_next_owners_memory() -> None:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            buffer = memory.allocate(4096)
+            heirs: list[memory.Buffer] = []
+
+            def free_and_allocate(buffer: memory.Buffer = buffer, heirs: list[memory.Buffer] = heirs) -> None:
+                buffer.free()
+                heirs.append(memory.allocate(4096))
+                heirs[0].copy_from_host(bytes(4096))
+
+            def write(buffer: memory.Buffer = buffer) -> None:
+                with contextlib.suppress(ValueError):
+                    buffer.copy_from_host(b"\xff" * 4096)
+
+            threads = [threading.Thread(target=write), threading.Thread(target=free_and_allocate)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            with heirs[0]:
+                assert heirs[0].copy_to_host() == bytes(4096)
+    finally:
+        sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_copy_into_memory_that_was_freed_by_its_address_is_refused(c_library: ctypes.CDLL) -> None:
+    buffer = memory.allocate(1000)
+    c_library.gpuconf_free(buffer.ptr, 0, 0, None)
+    with memory.allocate(1000) as heir:
+        assert heir.ptr == buffer.ptr
+        heir.copy_from_host(b"mine")
+        for copy_it in (lambda: buffer.copy_from_host(b"evil"), buffer.copy_to_host):
+            with pytest.raises(ValueError, match="not the address of a live block: it was freed before"):
+                copy_it()
+        assert heir.copy_to_host()[:4] == b"mine"
+    with pytest.raises(ValueError, match="nothing was freed"):
+        buffer.free()
 
 
 def numpy_array() -> Any:
@@ -415,7 +602,7 @@ def test_a_refused_reset_names_what_is_in_use() -> None:
     with pytest.raises(RuntimeError, match="reset is refused") as caught:
         gpuconf.reset()
     lines = str(caught.value).splitlines()
-    assert lines[-1] == "  and 3 more"
+    assert lines[-2:] == ["  and 3 more", "free them: for b in gpuconf.memory.live_buffers(): b.free()"]
     assert "  2 views of device memory" in lines
     assert sum("<gpuconf.Buffer of 10" in line for line in lines) == 9
     del views
@@ -606,6 +793,19 @@ def test_a_reset_during_a_measurement_is_told() -> None:
 
     with pytest.raises(ZeroDivisionError), memory.measure():
         fail()  # the block's own error is the one to see
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_measurement_of_devices_that_are_gone_ends_none_of_the_new_ones() -> None:
+    """Each pool counts its measurements from 1."""
+    old, new = memory.measure(), memory.measure()
+    old.__enter__()
+    gpuconf.reset()
+    with new:
+        with pytest.raises(RuntimeError, match="was reset during the measurement"):
+            old.__exit__(None, None, None)
+        memory.allocate(4096).free()
+    assert new.peak == 4096
 
 
 @pytest.mark.usefixtures("one_gpu")

@@ -258,10 +258,27 @@ def test_an_error_with_live_memory_is_the_one_to_see() -> None:
 
 def test_a_context_that_ends_with_live_memory_says_so() -> None:
     held: list[gpuconf.memory.Buffer] = []
-    with pytest.raises(RuntimeError, match="simulate is refused while device memory is in use"), gpuconf.simulate("T4"):
+    refusal = r"^the simulation can't end while device memory is in use; free it first:\n"
+    with pytest.raises(RuntimeError, match=refusal), gpuconf.simulate("T4"):
         held.append(gpuconf.memory.allocate(1000))
     assert gpuconf.simulated() == "T4"
     held[0].free()
+
+
+def test_contexts_that_overlap_end_with_the_machine_before_both() -> None:
+    for first_to_end in (0, 1):
+        overlapping = [gpuconf.simulate("T4").__enter__(), gpuconf.simulate("A100-40GB").__enter__()]
+        overlapping[first_to_end].__exit__(None, None, None)
+        assert names() == ([A100_40] if first_to_end == 0 else [T4])
+        overlapping[1 - first_to_end].__exit__(None, None, None)
+        assert gpuconf.simulated() == ""
+
+
+def test_a_context_undoes_also_what_was_simulated_inside_it() -> None:
+    with gpuconf.simulate("T4"):
+        gpuconf.simulate("A100-40GB")
+        assert names() == [A100_40]
+    assert gpuconf.simulated() == ""
 
 
 def test_every_change_forgets_the_configuration() -> None:

@@ -3,7 +3,6 @@ package devmgr
 import (
 	"time"
 
-	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 )
 
@@ -41,44 +40,6 @@ func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) er
 	p.frees.wait(seen, timeout)
 	if m.Closed() {
 		return errClosed()
-	}
-	return nil
-}
-
-// CopyFromHost writes src to device memory inside one live block; CopyToHost reads it back. Both check that the
-// range lies inside the block that begins at base.
-func (m *Manager) CopyFromHost(base, offset uint64, src []byte) error {
-	return m.copy(base, offset, uint64(len(src)), func(d gpu.Driver, ordinal int) error {
-		return d.MemcpyHtoD(ordinal, base+offset, src)
-	})
-}
-
-// CopyToHost reads device memory inside one live block into dst.
-func (m *Manager) CopyToHost(base, offset uint64, dst []byte) error {
-	return m.copy(base, offset, uint64(len(dst)), func(d gpu.Driver, ordinal int) error {
-		return d.MemcpyDtoH(ordinal, dst, base+offset)
-	})
-}
-
-func (m *Manager) copy(base, offset, bytes uint64, move func(gpu.Driver, int) error) error {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	p, err := m.ownerLocked(base)
-	if err != nil {
-		return err
-	}
-	_, requested, ok := p.bfc.Size(base)
-	if !ok {
-		return errNotLive(base)
-	}
-	if offset > requested || bytes > requested-offset {
-		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in the buffer's %d bytes", bytes, offset, requested)
-	}
-	if bytes == 0 {
-		return nil
-	}
-	if err := move(m.driver, p.device.Ordinal); err != nil {
-		return driverError(err, "copying %d bytes at offset %d on %s", bytes, offset, shortName(p.number))
 	}
 	return nil
 }

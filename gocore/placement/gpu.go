@@ -47,12 +47,12 @@ func (g *logicalGPU) Free(b graph.Buffer) error { return g.manager.FreeID(b.Addr
 
 // CopyFromHost copies into a block; CopyToHost out of it.
 func (g *logicalGPU) CopyFromHost(dst graph.Buffer, offset uint64, src []byte) error {
-	return g.manager.CopyFromHost(dst.Addr, offset, src)
+	return g.manager.CopyFromHost(dst.Addr, dst.ID, offset, src)
 }
 
 // CopyToHost copies out of a block.
 func (g *logicalGPU) CopyToHost(dst []byte, src graph.Buffer, offset uint64) error {
-	return g.manager.CopyToHost(src.Addr, offset, dst)
+	return g.manager.CopyToHost(src.Addr, src.ID, offset, dst)
 }
 
 // Compute is the GPU's arithmetic.

@@ -91,15 +91,16 @@ _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     PyObject *py_retval;
     bool retval;
     int64_t address;
+    int64_t id;
     int64_t offset;
     int64_t host;
     int64_t nbytes;
-    const char *keywords[] = {"address", "offset", "host", "nbytes", NULL};
+    const char *keywords[] = {"address", "id", "offset", "host", "nbytes", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLL", (char **) keywords, &address, &offset, &host, &nbytes)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
-    retval = pybind_CopyFromHost(address, offset, host, nbytes);
+    retval = pybind_CopyFromHost(address, id, offset, host, nbytes);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -115,15 +116,16 @@ _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     PyObject *py_retval;
     bool retval;
     int64_t address;
+    int64_t id;
     int64_t offset;
     int64_t host;
     int64_t nbytes;
-    const char *keywords[] = {"address", "offset", "host", "nbytes", NULL};
+    const char *keywords[] = {"address", "id", "offset", "host", "nbytes", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLL", (char **) keywords, &address, &offset, &host, &nbytes)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
-    retval = pybind_CopyToHost(address, offset, host, nbytes);
+    retval = pybind_CopyToHost(address, id, offset, host, nbytes);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -1291,8 +1293,8 @@ PyObject * _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject
 static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_ClosePlan", (PyCFunction) _wrap__gpuconf_pybind_ClosePlan, METH_VARARGS|METH_KEYWORDS, "pybind_ClosePlan(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
-    {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
-    {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, offset, host, nbytes)\n\ntype: address: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },

@@ -215,9 +215,9 @@ func pybind_ContinuePlan(id C.longlong, milliseconds C.longlong) *C.char {
 }
 
 //export pybind_CopyFromHost
-func pybind_CopyFromHost(address C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
+func pybind_CopyFromHost(address C.longlong, id C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.CopyFromHost(int64(address), int64(offset), int64(host), int64(nbytes))
+	cret, __err := pybind.CopyFromHost(int64(address), int64(id), int64(offset), int64(host), int64(nbytes))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -230,9 +230,9 @@ func pybind_CopyFromHost(address C.longlong, offset C.longlong, host C.longlong,
 }
 
 //export pybind_CopyToHost
-func pybind_CopyToHost(address C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
+func pybind_CopyToHost(address C.longlong, id C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.CopyToHost(int64(address), int64(offset), int64(host), int64(nbytes))
+	cret, __err := pybind.CopyToHost(int64(address), int64(id), int64(offset), int64(host), int64(nbytes))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import operator
 import sys
@@ -16,14 +17,22 @@ from ._types import LogicalDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from types import TracebackType
-    from typing import Any
+    from typing import Any, TypeVar, overload
+
+    from _typeshed import WriteableBuffer
+
+    T = TypeVar("T", bound=WriteableBuffer)
 
 # One wait in Go; between two, Python looks for signals, so Ctrl-C works.
 _WAIT_MS = 50
 
-# The buffers that nobody has freed, by id. To pop one is to claim its memory: of two threads that free a buffer one gets it.
-_live: dict[int, weakref.ref[Buffer]] = {}
+# Every block that was not given back: its buffer, what the core said of it ("address id ..."), and the generation. An entry is
+# there before its memory and goes after it: the exception of a signal handler, which can come between any two steps, loses none.
+_live: dict[int, tuple[weakref.ref[Buffer], list[str], int]] = {}
+_numbers = itertools.count()
+_lost: dict[int, Any] = {}  # the entries whose buffer has gone; written by the interpreter, where nothing can interrupt
 _lending = threading.RLock()  # a collection may end a loan of one buffer while another's begins
 _views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
@@ -40,22 +49,53 @@ class Buffer:
     freed meanwhile goes back when the last of them lets go. The CUDA array interface keeps the buffer alive, but not from ``free``.
     """
 
-    __slots__ = ("__weakref__", "_freed", "_generation", "_id", "_loans", "device", "nbytes", "ptr")
+    __slots__ = ("__weakref__", "_entry", "_freed", "_generation", "_id", "_loans", "_receipt", "device", "nbytes", "ptr")
 
     ptr: int
     nbytes: int
     device: LogicalDevice
+    _id: int  # 0: nothing to free
+    _entry: int  # in _live
+    _receipt: list[str]
+    _generation: int
+    _freed: bool
+    _loans: Collection[int]  # DLPack capsules and what was made of them, and copies under way; guarded by _lending
 
-    def __init__(self, ptr: int, nbytes: int, device: LogicalDevice, block_id: int) -> None:
-        self.ptr = ptr
-        self.nbytes = nbytes
-        self.device = device
-        self._id = block_id  # 0: nothing to free
-        self._freed = False
-        self._loans = 0  # DLPack capsules and what was made of them; guarded by _lending
+    def __init__(self, *_: Any) -> None:
+        raise errors.InvalidTypeError("a Buffer is not made by hand: gpuconf.memory.allocate() gives one")
+
+    @classmethod
+    def _empty(cls, nbytes: int) -> Buffer:
+        """A buffer that waits for its memory, which goes into its receipt."""
+        buffer = cls.__new__(cls)
+        buffer.ptr = 0
+        buffer.nbytes = nbytes
+        buffer._id = 0
+        buffer._freed = False
+        buffer._loans = ()
+        buffer._generation = _runtime.generation
+        buffer._receipt = []
+        buffer._entry = next(_numbers)
+        reference = weakref.ref(buffer, functools.partial(_lost.setdefault, buffer._entry))
+        _live[buffer._entry] = (reference, buffer._receipt, buffer._generation)
+        return buffer
+
+    def _fill(self) -> bool:
+        """Read the receipt. Tells whether notices are waiting."""
+        ptr, block_id, position, noticed = map(int, self._receipt[0].split())
+        # Asked for again, since another thread may have reset: with memory in use it can't any more.
+        self.device = _runtime.logical_devices("memory.allocate")[position]
         self._generation = _runtime.generation
-        if block_id:
-            _live[id(self)] = weakref.ref(self)
+        self.ptr, self._id = ptr, block_id
+        if not block_id:
+            _live.pop(self._entry, None)
+        return noticed != 0
+
+    def _cancel(self) -> None:
+        """Give back what the receipt says: the buffer was never anybody's."""
+        _give_back(self._receipt)
+        self._id = 0
+        _live.pop(self._entry, None)
 
     @property
     def freed(self) -> bool:
@@ -63,39 +103,53 @@ class Buffer:
         return self._freed or (self.nbytes != 0 and (self._id == 0 or self._generation != _runtime.generation))
 
     def free(self) -> None:
-        """Give the memory back. A second call does nothing. What other libraries hold by DLPack stays until they let go.
+        """Give the memory back. A second call does nothing.
 
+        What other libraries hold by DLPack stays until they let go, and what another thread is copying until that is done.
         Raises ValueError where somebody has freed it by its address (``gpuconf_free``); the books don't change then.
         """
-        with _lending:
-            if self._loans:
+        try:
+            with _lending:
+                if self._freed:
+                    return  # of two threads that free a buffer one gets here first
                 self._freed = True
-                return
-        if _live.pop(id(self), None) is not None:
+                if self._loans:
+                    return
             self._give_back()
+        except errors.InvalidArgumentError:
+            raise
+        except BaseException:
+            self._freed = False  # cut short by a signal handler: another call finishes it, or __del__
+            raise
 
-    def _lend(self) -> None:
+    def _lend(self, loan: int) -> None:
         with _lending:
             self._check_live()
-            self._loans += 1
+            self._loans = {*self._loans, loan}
 
-    def _end_loan(self) -> None:
+    def _end_loan(self, loan: int) -> None:
         with _lending:
-            self._loans -= 1
+            if loan not in self._loans:
+                return
+            self._loans = {*self._loans} - {loan}
             if self._loans or not self._freed:
                 return
-        if loaded() and _live.pop(id(self), None) is not None:
+        if loaded():
             self._give_back()
 
     def _give_back(self) -> None:
-        # The mark comes last: if Ctrl-C cuts this short, __del__ finds what is left to do.
+        # The books come last: if a signal handler cuts this short, __del__ or sweep() finds what is left to do.
         try:
-            if self._generation == _runtime.generation:
+            if self._id and self._generation == _runtime.generation:
                 core.pybind_FreeBlock(self.ptr, self._id)
         except errors.InvalidArgumentError:
-            self._id = 0
+            self._forget()
             raise
+        self._forget()
+
+    def _forget(self) -> None:
         self._id = 0
+        _live.pop(self._entry, None)
 
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
         """Copy an object's bytes (anything with the buffer protocol, contiguous) into the memory at ``offset``.
@@ -108,7 +162,14 @@ class Buffer:
         with _hostmemory.readable(data) as (address, nbytes):
             start = self._offset(offset, nbytes)
             if nbytes:
-                core.pybind_CopyFromHost(self.ptr, start, address, nbytes)
+                self._copy(core.pybind_CopyFromHost, start, address, nbytes)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def copy_to_host(self, out: None = None, offset: int = 0) -> bytearray: ...
+        @overload
+        def copy_to_host(self, out: T, offset: int = 0) -> T: ...
 
     def copy_to_host(self, out: Any = None, offset: int = 0) -> Any:
         """Copy the memory from ``offset`` on to the host.
@@ -125,8 +186,18 @@ class Buffer:
         with _hostmemory.writable(out) as (address, nbytes):
             start = self._offset(offset, nbytes)
             if nbytes:
-                core.pybind_CopyToHost(self.ptr, start, address, nbytes)
+                self._copy(core.pybind_CopyToHost, start, address, nbytes)
         return out
+
+    def _copy(self, copy: Callable[[int, int, int, int, int], bool], start: int, address: int, nbytes: int) -> None:
+        """Copy while the memory is lent: a free by another thread waits for the end. Only one by address (gpuconf_free) doesn't."""
+        from ._interchange import Loan
+
+        loan = Loan(self)
+        try:
+            copy(self.ptr, self._id, start, address, nbytes)
+        finally:
+            del loan
 
     def view(self) -> memoryview:
         """The memory itself as a writable memoryview of bytes. On simulated GPUs only, whose memory is host memory.
@@ -195,28 +266,84 @@ class Buffer:
         where = f"at 0x{self.ptr:x}" if not self.freed else "freed, but lent" if self._loans else "freed"
         return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        text = "a Buffer owns device memory and can't be copied or pickled; copy its bytes with copy_to_host()"
+        raise errors.InvalidTypeError(text)
+
     def __del__(self) -> None:
         # At exit and in a forked child there is nothing left to give back to.
         if getattr(self, "_id", 0) == 0 or sys.is_finalizing() or not loaded() or self._generation != _runtime.generation:
             return
         import warnings
 
-        text = f"{self!r} was dropped without free()"
-        _live.pop(id(self), None)
+        text = None if self._freed else f"{self!r} was dropped without free()"
         try:
             self._give_back()  # first: a warning may be an error
+            _lost.pop(self._entry, None)  # of a cycle, whose weak references go before this runs
         except errors.InvalidArgumentError:
-            return  # somebody has freed it by its address, or Ctrl-C has cut a free short
-        warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+            return  # somebody has freed it by its address, or a signal handler has cut a free short
+        if text:
+            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
 
-def live() -> list[str]:
-    """What of this module is still in use, each as a line; for the refusal of ``reset``."""
-    buffers = (ref() for ref in list(_live.values()))
-    lines = [repr(b) for b in buffers if b is not None and b._generation == _runtime.generation]
+def _give_back(receipt: list[str]) -> bool:
+    if not receipt:
+        return False
+    ptr, block_id = map(int, receipt[0].split()[:2])
+    try:
+        core.pybind_FreeBlock(ptr, block_id)
+    except errors.InvalidArgumentError:  # it was given back: only the books were not
+        return False
+    return True
+
+
+def sweep() -> bool:
+    """Give back what no buffer holds any more, because a signal handler's exception has cut its buffer's end short.
+
+    Tells whether there was any.
+    """
+    found = False
+    with _runtime.unchanged():
+        for entry in list(_lost):
+            _, receipt, generation = _live.get(entry, (None, [], 0))
+            if generation == _runtime.generation and _give_back(receipt):
+                found = True
+            _live.pop(entry, None)
+            _lost.pop(entry, None)
+    return found
+
+
+def _held() -> list[Buffer]:
+    buffers = (reference() for reference, _, _ in list(_live.values()))
+    return [b for b in buffers if b is not None and b._id and b._generation == _runtime.generation]
+
+
+def live_buffers() -> list[Buffer]:
+    """List the buffers that were not freed, the oldest first: those too that a notebook's ``Out`` or a kept traceback holds.
+
+    >>> kept = allocate(1000)
+    >>> for buffer in live_buffers():
+    ...     buffer.free()
+    >>> live_buffers()
+    []
+    """
+    refuse_in_child()
+    if not loaded():
+        return []
+    sweep()
+    return [buffer for buffer in _held() if not buffer._freed]
+
+
+def live() -> tuple[list[str], str]:
+    """What of this module is still in use, each as a line, and how to free it; for the refusal of ``reset``."""
+    if loaded():
+        sweep()
+    held = _held()
+    lines = [repr(b) for b in held]
     if _views:
         lines.append(f"{len(_views)} view{'s' if len(_views) > 1 else ''} of device memory")
-    return lines
+    free = any(not b._freed for b in held)
+    return lines, "free them: for b in gpuconf.memory.live_buffers(): b.free()" if free else ""
 
 
 def _size(nbytes: int) -> int:
@@ -274,19 +401,13 @@ def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float
     size = _size(nbytes)
     deadline = _deadline(wait)
     _runtime.logical_devices("memory.allocate")
-    receipt: list[str] = []
+    number = _number(device)
+    buffer = Buffer._empty(size)
     try:
-        _take(receipt, _number(device), size, deadline)
-        ptr, block_id, position, noticed = map(int, receipt[0].split())
-        # Asked for again, since another thread may have reset: with memory in use it can't any more.
-        buffer = Buffer(ptr, size, _runtime.logical_devices("memory.allocate")[position], block_id)
+        _take(buffer._receipt, number, size, deadline)
+        noticed = buffer._fill()
     except BaseException:
-        if receipt:  # Ctrl-C came before the memory had an owner
-            ptr, block_id = map(int, receipt[0].split()[:2])
-            try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
-                core.pybind_FreeBlock(ptr, block_id)
-            except errors.InvalidArgumentError:  # a buffer had it, and its __del__ was faster
-                pass
+        buffer._cancel()
         raise
     if noticed:
         from ._notices import publish
@@ -302,6 +423,8 @@ def _take(receipt: list[str], number: int, size: int, deadline: float | None) ->
         try:
             return keep(receipt, core.pybind_Allocate, number, size)
         except errors.ResourceExhaustedError:
+            if sweep():
+                continue
             if deadline is None or time.monotonic() >= deadline or size > core.pybind_LimitBytes(number):
                 raise  # what is larger than the whole limit never comes
         remaining_ms = (deadline - time.monotonic()) * 1000

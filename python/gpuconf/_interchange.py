@@ -15,17 +15,16 @@ _NO_SYNCHRONISATION = -1
 
 
 class Loan:
-    """What a DLPack capsule keeps alive: the buffer, whose memory stays until the last loan has ended."""
+    """What a DLPack capsule or a copy keeps alive: the buffer, whose memory stays until the last loan has ended."""
 
     __slots__ = ("buffer",)
 
     def __init__(self, buffer: Buffer) -> None:
-        buffer._lend()
         self.buffer = buffer
+        buffer._lend(id(self))
 
     def __del__(self) -> None:
-        if hasattr(self, "buffer"):
-            self.buffer._end_loan()
+        self.buffer._end_loan(id(self))
 
 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:

@@ -31,18 +31,19 @@ def reset() -> None:
         return
 
     def change() -> None:
-        _refuse_while_in_use("reset")
+        _refuse_while_in_use("reset is refused")
         core.pybind_Reset()
 
     _runtime.replace(change)
 
 
-def _refuse_while_in_use(function: str) -> None:
-    lines = _buffer.live() + _live_tensors()
+def _refuse_while_in_use(what: str) -> None:
+    lines, free = _buffer.live()
+    lines += _live_tensors()
     if lines:
-        shown = "\n".join(f"  {line}" for line in sorted(lines)[:10])
-        more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
-        raise errors.FailedPreconditionError(f"{function} is refused while device memory is in use; free it first:\n{shown}{more}")
+        shown = sorted(lines)[:10] + ([f"and {len(lines) - 10} more"] if len(lines) > 10 else [])
+        text = "\n  ".join([f"{what} while device memory is in use; free it first:", *shown])
+        raise errors.FailedPreconditionError(f"{text}\n{free}".rstrip())
 
 
 def _live_tensors() -> list[str]:
@@ -61,19 +62,32 @@ def _live_tensors() -> list[str]:
     return lines
 
 
+# The simulations that are entered and not left, the oldest first.
+_entered: list[Simulation] = []
+
+
 class Simulation:
-    """What ``simulate`` returns: a handle that ends the simulation when it is used as a context manager."""
+    """What ``simulate`` returns: a handle that ends the simulation when it is used as a context manager.
+
+    Simulations may overlap: one that ends while a later one goes on changes nothing yet; after the later one the machine is
+    what it was before both.
+    """
 
     def __init__(self, spec: str, before: str) -> None:
         self.spec = spec
         self._before = before
 
     def __enter__(self) -> Simulation:
+        _entered.append(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        later = _leave(self)
+        if later is not None:
+            later._before = self._before
+            return
         try:
-            _choose(self._before)
+            _choose(self._before, "the simulation can't end")
         except errors.FailedPreconditionError:
             if kind is None:
                 raise  # else the block's own error is the one to see
@@ -82,9 +96,19 @@ class Simulation:
         return f"gpuconf.simulate({self.spec or None!r})"
 
 
-def _choose(spec: str) -> str:
+def _leave(simulation: Simulation) -> Simulation | None:
+    """Take a simulation off the list. Gives the one that was entered next after it, if that goes on."""
+    with _runtime.unchanged():
+        if simulation not in _entered:
+            return None
+        at = _entered.index(simulation)
+        del _entered[at]
+        return _entered[at] if at < len(_entered) else None
+
+
+def _choose(spec: str, refusal: str) -> str:
     def change() -> str:
-        _refuse_while_in_use("simulate")
+        _refuse_while_in_use(refusal)
         return core.pybind_Simulate(spec)
 
     return _runtime.replace(change)
@@ -109,5 +133,5 @@ def simulate(spec: str | None) -> Simulation:
     refuse_in_child()
     if spec is not None and not _runtime.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec names no GPU: write a model, such as 'H100-80GB', or None to end the simulation")
-    before, now = _choose(spec or "").split("\n")
+    before, now = _choose(spec or "", "simulate is refused").split("\n")
     return Simulation(now, before)

@@ -8,9 +8,21 @@
 
 from __future__ import annotations
 
-from ._buffer import Buffer, allocate
+from ._buffer import Buffer, allocate, live_buffers
 from ._measure import Measurement, measure
 from ._memory_map import Chunk, MemoryMap, Region, memory_map
 from ._memory_stats import MemoryStats, stats
 
-__all__ = ["Buffer", "Chunk", "Measurement", "MemoryMap", "MemoryStats", "Region", "allocate", "measure", "memory_map", "stats"]
+__all__ = [
+    "Buffer",
+    "Chunk",
+    "Measurement",
+    "MemoryMap",
+    "MemoryStats",
+    "Region",
+    "allocate",
+    "live_buffers",
+    "measure",
+    "memory_map",
+    "stats",
+]

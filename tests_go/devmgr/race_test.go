@@ -181,7 +181,7 @@ func TestResetBesideEverything(t *testing.T) {
 				block, err := m.Allocate(0, 5*mib)
 				if fine(err, status.ResourceExhausted) {
 					served.Add(1)
-					fine(m.CopyFromHost(block.Addr, 0, []byte("hello")))
+					fine(m.CopyFromHost(block.Addr, block.ID, 0, []byte("hello")))
 					fine(m.FreeID(block.Addr, block.ID))
 				}
 			}

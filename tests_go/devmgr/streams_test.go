@@ -93,7 +93,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			require.NoError(t, d.StreamSynchronize(0, one))
 			require.NoError(t, d.StreamSynchronize(0, other))
 			got := make([]byte, 8*mib)
-			require.NoError(t, m.CopyToHost(heir.Addr, 0, got))
+			require.NoError(t, m.CopyToHost(heir.Addr, heir.ID, 0, got))
 			for i, b := range got {
 				if b != 2 {
 					t.Fatalf("byte %d is the first stream's", i)

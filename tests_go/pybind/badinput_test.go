@@ -204,7 +204,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"VisibleDevices", func() (any, error) { return pybind.VisibleDevices() }, status.FailedPrecondition, text},
 			{"Allocate", allocate(0, 1), status.FailedPrecondition, text},
 			{"FreeBlock", func() (any, error) { return pybind.FreeBlock(1, 1) }, status.FailedPrecondition, text},
-			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 0, 1, 1) }, status.FailedPrecondition, text},
+			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 1, 0, 1, 1) }, status.FailedPrecondition, text},
 			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
 			{"EnterScope", func() (any, error) { return pybind.EnterScope("/device:GPU:0") }, status.FailedPrecondition, text},
 			{"an environment that is no JSON", func() (any, error) { return pybind.Enumerate("{") }, status.Internal, "decoding"},
@@ -252,10 +252,10 @@ func TestKindsOfErrors(t *testing.T) {
 	b := parseBlock(t, held)
 	t.Run("initialised", func(t *testing.T) {
 		copyTo := func(address, offset, host, bytes int64) func() (any, error) {
-			return func() (any, error) { return pybind.CopyToHost(address, offset, host, bytes) }
+			return func() (any, error) { return pybind.CopyToHost(address, b.id, offset, host, bytes) }
 		}
 		copyFrom := func(address, offset, host, bytes int64) func() (any, error) {
-			return func() (any, error) { return pybind.CopyFromHost(address, offset, host, bytes) }
+			return func() (any, error) { return pybind.CopyFromHost(address, b.id, offset, host, bytes) }
 		}
 		run(t, []row{
 			{"a GPU too many", allocate(1, 1), status.InvalidArgument, "GPU:1 is not there"},
@@ -272,6 +272,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"beyond the host's addresses", copyFrom(b.address, 0, math.MaxInt64, 2), status.InvalidArgument, "can't be"},
 			{"longer than the block", copyTo(b.address, 0, 4096, math.MaxInt64-4096), status.InvalidArgument, "does not fit"},
 			{"behind the block", copyTo(b.address, 1001, 4096, 1), status.InvalidArgument, "does not fit"},
+			{"with another id", func() (any, error) { return pybind.CopyToHost(b.address, b.id+1, 0, 4096, 1) }, status.InvalidArgument, "not the address"},
 			{"into nothing known", copyFrom(b.address+256, 0, 4096, 1), status.InvalidArgument, "not the address"},
 			{"a device that is not there", func() (any, error) { return pybind.MemoryInfo("GPU:1") }, status.InvalidArgument, "No matching devices"},
 			{"a device string with a NUL", func() (any, error) { return pybind.ResolveGPU("GPU:\x000") }, status.InvalidArgument, `GPU:\00`},

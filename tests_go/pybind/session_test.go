@@ -123,12 +123,12 @@ func TestCopiesAcrossTheBorder(t *testing.T) {
 	var pinner goruntime.Pinner
 	defer pinner.Unpin()
 	sent, got := []byte("what was written"), make([]byte, 16)
-	_, err := pybind.CopyFromHost(b.address, 984, hostAddress(&pinner, sent), 16)
+	_, err := pybind.CopyFromHost(b.address, b.id, 984, hostAddress(&pinner, sent), 16)
 	require.NoError(t, err)
-	_, err = pybind.CopyToHost(b.address, 984, hostAddress(&pinner, got), 16)
+	_, err = pybind.CopyToHost(b.address, b.id, 984, hostAddress(&pinner, got), 16)
 	require.NoError(t, err)
 	require.Equal(t, sent, got)
-	_, err = pybind.CopyFromHost(b.address, 1000, 0, 0)
+	_, err = pybind.CopyFromHost(b.address, b.id, 1000, 0, 0)
 	require.NoError(t, err, "nothing, from nowhere")
 	b.free(t)
 

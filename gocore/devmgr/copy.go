@@ -1,0 +1,56 @@
+package devmgr
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// CopyFromHost writes src to device memory inside the live block that begins at base and was handed out with id; CopyToHost reads
+// it back. Both refuse a range that doesn't lie in that block, and a block that was freed, though its memory may be another's by then.
+//
+// A free doesn't wait for them: what holds a block must not free it while it copies. One that does is told, after the fact.
+func (m *Manager) CopyFromHost(base, id, offset uint64, src []byte) error {
+	return m.copy(base, id, offset, uint64(len(src)), func(d gpu.Driver, ordinal int) error {
+		return d.MemcpyHtoD(ordinal, base+offset, src)
+	})
+}
+
+// CopyToHost reads device memory inside one live block into dst.
+func (m *Manager) CopyToHost(base, id, offset uint64, dst []byte) error {
+	return m.copy(base, id, offset, uint64(len(dst)), func(d gpu.Driver, ordinal int) error {
+		return d.MemcpyDtoH(ordinal, dst, base+offset)
+	})
+}
+
+func (m *Manager) copy(base, id, offset, bytes uint64, move func(gpu.Driver, int) error) error {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.ownerLocked(base)
+	if err != nil {
+		return err
+	}
+	requested, live := p.holds(base, id)
+	if !live {
+		return errNotLive(base)
+	}
+	if offset > requested || bytes > requested-offset {
+		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d does not fit in the buffer's %d bytes", bytes, offset, requested)
+	}
+	if bytes == 0 {
+		return nil
+	}
+	if err := move(m.driver, p.device.Ordinal); err != nil {
+		return driverError(err, "copying %d bytes at offset %d on %s", bytes, offset, shortName(p.number))
+	}
+	if _, live := p.holds(base, id); !live {
+		return status.Errorf(status.InvalidArgument, "the block at 0x%x was freed while %d bytes of it were copied: what was copied, and what its memory "+
+			"holds now, may be anything", base, bytes)
+	}
+	return nil
+}
+
+// holds tells the size of a block as it was asked for, if it is still the one that was handed out with id.
+func (p *pool) holds(base, id uint64) (requestedBytes uint64, live bool) {
+	block, requestedBytes, live := p.bfc.Find(base)
+	return requestedBytes, live && block.ID == id
+}
