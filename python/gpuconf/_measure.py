@@ -42,18 +42,20 @@ class Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
         _runtime.logical_devices("memory.measure")
-        number, peak_id, before = map(int, core.pybind_StartPeak(_number(self._device)).split())
-        self._token = (number, peak_id, _runtime.generation)
-        self.before = before
+        number = _number(self._device)
+        with _runtime.unchanged():  # so that the number is of this generation
+            gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
+            self._token = (gpu, peak_id, _runtime.generation)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         token, self._token = self._token, None
-        if token is None or token[2] != _runtime.generation:
-            if kind is not None:
-                return  # the block's own error is the one to see
+        with _runtime.unchanged():  # the next pool counts its measurements anew
+            if token is not None and token[2] == _runtime.generation:
+                self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
+                return
+        if kind is None:  # else the block's own error is the one to see
             raise errors.FailedPreconditionError("the runtime was reset during the measurement")
-        self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
 
     def __repr__(self) -> str:
         if not hasattr(self, "peak"):

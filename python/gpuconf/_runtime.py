@@ -78,10 +78,9 @@ def _caller(function: str) -> str:
 
 def physical_devices() -> list[PhysicalDevice]:
     """The physical devices; the first call lists them. The list is shared: copy before you hand it out."""
-    if _physical is None:
+    while (devices := _physical) is None:  # another thread may reset in between
         _enumerate()
-    assert _physical is not None
-    return _physical
+    return devices
 
 
 def _enumerate() -> None:
@@ -123,10 +122,9 @@ def simulated() -> str:
 
 def logical_devices(function: str) -> list[LogicalDevice]:
     """The logical devices; the first call initialises the runtime. ``function`` is what the user called."""
-    if _logical is None:
+    while (devices := _logical) is None:  # another thread may reset in between
         initialize(function)
-    assert _logical is not None
-    return _logical
+    return devices
 
 
 def initialize(function: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from . import _runtime, errors
-from ._native import core
+from ._native import core, loaded
 from ._types import LogicalDevice
 
 TYPE_CHECKING = False
@@ -66,9 +66,21 @@ def _accompany(number: int) -> ExitStack | None:
 
 
 def _set(name: str, entry: tuple[str, str | None] | None) -> None:
-    _current.name, _current.entry = name, entry
-    _current.generation = _runtime.generation
-    _current.number = core.pybind_EnterScope(name)
+    """Make a name this thread's scope: in the core first, which may refuse. A reset in between leaves it at once."""
+    generation = _runtime.generation
+    number = core.pybind_EnterScope(name)
+    _current.name, _current.entry, _current.number, _current.generation = name, entry, number, generation
+
+
+def _leave(outer: str, entry: tuple[str, str | None] | None, generation: int) -> None:
+    """Go back to the scope outside, of these devices. If they are gone, all scopes are left already, in the core too."""
+    try:
+        if generation == _runtime.generation:
+            _set(outer, entry)
+    except errors.FailedPreconditionError:
+        with _runtime.unchanged():  # in the middle of a reset the core is ahead of us
+            if generation == _runtime.generation:
+                raise
 
 
 def _merge(outer: str, argument: str) -> str:
@@ -94,26 +106,29 @@ class _DeviceScope(threading.local):
         self._accompanied: list[ExitStack | None] = []  # what other libraries have switched with each entry
 
     def __enter__(self) -> None:
+        _runtime.logical_devices("device")  # a reset may have come since this object was made
         outer = current_scope()
-        outer_entry = _current.entry
+        outer_entry, generation = _current.entry, _current.generation
         argument = self._argument()
         entry = outer, argument
-        _set("" if argument is None else _merge(outer, argument), entry)
         try:
+            _set("" if argument is None else _merge(outer, argument), entry)
             self._accompanied.append(_accompany(_current.number))
         except BaseException:
-            _set(outer, outer_entry)
+            _leave(outer, outer_entry, generation)
             raise
-        self._entered.append((outer, outer_entry, entry, _runtime.generation))
+        self._entered.append((outer, outer_entry, entry, generation))
 
     def __exit__(self, *_: object) -> None:
+        if not loaded():  # in a forked child
+            return
         outer, outer_entry, entry, generation = self._entered[-1]
-        if generation == _runtime.generation:  # else a reset has left all scopes already, in the core too
+        current_scope()
+        if generation == _current.generation:  # else a reset has left all scopes
             # Two scopes of one name may have come about in different ways; those that have not are one to TensorFlow too.
-            current_scope()
             if _current.entry != entry:
                 raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
-            _set(outer, outer_entry)
+            _leave(outer, outer_entry, generation)
         self._entered.pop()
         companion = self._accompanied.pop()
         if companion is not None:

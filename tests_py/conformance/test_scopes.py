@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -184,3 +185,69 @@ def test_an_allocation_in_the_scope_of_a_gpu_that_is_not_there_is_a_value_error(
         with pytest.raises(ValueError, match="scope names a GPU that is not there") as caught:
             tf.memory.allocate(1)
         assert isinstance(caught.value, tf.errors.GpuconfError)
+
+
+def test_a_scope_that_could_not_be_entered_is_none(one_gpu: None) -> None:
+    with tf.device("GPU:0"):
+        for argument in ("what:is:this", 5):
+            with pytest.raises(ValueError, match=r"what:is:this|Expecting a string"):
+                tf.device(argument).__enter__()
+            assert tf.current_scope() == HERE + "/device:GPU:0"
+    assert tf.current_scope() == ""
+
+
+def test_a_scope_object_outlives_a_reset(two_gpus: None) -> None:
+    scope = tf.device("GPU:1")
+    tf.reset()
+    with scope, tf.memory.allocate(1) as buffer:
+        assert tf.current_scope() == HERE + "/device:GPU:1"
+        assert buffer.device.name == "/device:GPU:1"
+    assert tf.current_scope() == ""
+
+
+def test_scopes_that_a_reset_crosses_are_left_without_complaint(two_gpus: None) -> None:
+    with tf.device("GPU:1"), tf.device("CPU:0"):
+        tf.reset()
+        assert tf.current_scope() == ""
+        with tf.device("GPU:0"):
+            assert tf.current_scope() == HERE + "/device:GPU:0"
+    assert tf.current_scope() == ""
+
+
+def test_scopes_beside_resets_are_refused_or_work_and_always_can_be_left(two_gpus: None) -> None:
+    done = threading.Event()
+    failures: list[BaseException] = []
+    entered: list[int] = []
+    refusals: set[str] = set()
+
+    def enter_and_leave() -> None:
+        count = 0
+        try:
+            while not done.is_set():
+                scopes = [tf.device(name) for name in ("GPU:1", "CPU:0")]
+                try:
+                    with scopes[0], scopes[1]:
+                        count += 1
+                except tf.errors.FailedPreconditionError as error:
+                    refusals.add(str(error))
+                assert tf.current_scope() == ""
+        except BaseException as error:
+            failures.append(error)
+        entered.append(count)
+
+    threads = [threading.Thread(target=enter_and_leave) for _ in range(3)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(300):
+            tf.reset()
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join(30)
+        sys.setswitchinterval(before)
+    assert failures == []
+    assert [text for text in refusals if "nesting" in text] == []
+    assert sum(entered) > 0
