@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import allocator, c_abi, config_calls, import_time  # noqa: E402
+from benchmarks import allocator, c_abi, config_calls, import_time, placement  # noqa: E402
 
 PAGE = """# Benchmarks
 
@@ -30,6 +30,16 @@ ratios are what counts: another machine has other nanoseconds.
 ## Calls from Python
 
 {calls}
+
+## Operations
+
+Each eager operation and each run takes its memory and gives it back. A graph is placed before its first run.
+
+{operations}
+
+{products}
+
+{graphs}
 
 ## The C symbols
 
@@ -80,6 +90,8 @@ def main() -> None:
     facts["imports"] = table(import_time.measure())
     print("calls from Python ...", flush=True)
     facts["calls"] = table(config_calls.measure())
+    print("operations ...", flush=True)
+    facts.update(zip(("operations", "products", "graphs"), map(table, placement.measure()), strict=True))
     print("the C symbols ...", flush=True)
     facts["abi"] = table(c_abi.measure())
     print("the allocator's core ...", flush=True)

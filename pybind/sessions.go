@@ -73,15 +73,8 @@ func ImportConfig(options string) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, configure(func(s *config.State) error {
-		if err := s.Import(o); err != nil {
-			return err
-		}
-		if sent.LogPlacement != nil && *sent.LogPlacement {
-			s.SetLogPlacement(sent.LogPlacement)
-		}
-		return nil
-	})
+	o.LogPlacement = sent.LogPlacement != nil && *sent.LogPlacement
+	return true, configure(func(s *config.State) error { return s.Import(o) })
 }
 
 // OpenSession opens a session on a graph and builds the devices that it asks for, where that is to be done. It gives its number times 2,

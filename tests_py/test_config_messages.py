@@ -236,8 +236,9 @@ FIELDS = {
     "polling_active_delay_usecs polling_inactive_delay_msecs force_gpu_compatible experimental",
     GPUOptions.Experimental: "virtual_devices use_unified_memory num_dev_to_dev_copy_streams collective_ring_order "
     "timestamped_allocator kernel_tracker_max_interval kernel_tracker_max_bytes kernel_tracker_max_pending "
-    "internal_fragmentation_fraction use_cuda_malloc_async disallow_retry_on_allocation_failure gpu_host_mem_limit_in_mb gpu_host_mem_disallow_growth "
-    "num_virtual_devices_per_gpu gpu_system_memory_size_in_mb populate_pjrt_gpu_client_creation_info node_id stream_merge_options",
+    "internal_fragmentation_fraction use_cuda_malloc_async disallow_retry_on_allocation_failure gpu_host_mem_limit_in_mb "
+    "gpu_host_mem_disallow_growth num_virtual_devices_per_gpu gpu_system_memory_size_in_mb "
+    "populate_pjrt_gpu_client_creation_info node_id stream_merge_options",
     ConfigProto: "device_count intra_op_parallelism_threads placement_period device_filters inter_op_parallelism_threads "
     "gpu_options allow_soft_placement log_device_placement graph_options operation_timeout_in_ms pluggable_device_options",
 }

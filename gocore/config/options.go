@@ -19,6 +19,8 @@ type Options struct {
 	VirtualDevices    []VirtualDevices // by GPU
 	UnifiedMemory     bool
 	Sizing            Sizing
+
+	LogPlacement bool // of what is imported; a session has its own
 }
 
 // VirtualDevices is what a ConfigProto asks for one GPU: a logical device for each limit, in MiB.
@@ -172,8 +174,8 @@ func (e evaluation) checkSizing(facts []GPUFacts) error {
 		return status.Errorf(status.InvalidArgument, "per_process_gpu_memory_fraction is %v: it must be a positive number", f)
 	}
 	if e.sizing.SystemMiB < 0 || e.sizing.Shares < 0 {
-		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu must not be negative: "+
-			"they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
+		return status.Errorf(status.InvalidArgument, "gpu_system_memory_size_in_mb and num_virtual_devices_per_gpu must not be "+
+			"negative: they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
 	}
 	if e.sizing.Shares > enough {
 		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: there can be %d", e.sizing.Shares, enough)

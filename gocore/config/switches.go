@@ -38,7 +38,7 @@ func (s *State) LogPlacement() (bool, error) {
 	if err := s.Evaluate(); err != nil {
 		return false, err
 	}
-	return valueOr(s.switches.logPlacement, false), nil
+	return valueOr(s.switches.logPlacement, s.imported.LogPlacement), nil
 }
 
 // SetLogPlacement may be called at any time; nil restores the default.
@@ -47,7 +47,7 @@ func (s *State) SetLogPlacement(enabled *bool) { s.switches.logPlacement = clone
 // Placement gives what an eager operation needs to know of the configuration, which is known to fit together: the
 // runtime is initialized.
 func (s *State) Placement() (soft, log bool, policy string) {
-	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, false), s.DevicePolicy()
+	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, s.imported.LogPlacement), s.DevicePolicy()
 }
 
 // Jit reports whether autoclustering is on. It fails where Evaluate does.

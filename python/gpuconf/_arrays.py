@@ -23,12 +23,27 @@ def numpy() -> Any:
     return numpy
 
 
+# NumPy's types that gpuconf computes with, in the machine's byte order, with their names; their own attribute is slow.
+_names: dict[Any, str] = {}
+
+
+def _good(np: Any) -> dict[Any, str]:
+    if not _names:
+        _names.update({np.dtype(name): name for name in DTYPES})
+    return _names
+
+
+def name_of(array: Any) -> str:
+    """The name of the type of an array that :func:`array_of` gave."""
+    return _good(numpy())[array.dtype]
+
+
 def dtype_of(dtype: Any) -> Any:
     """A NumPy dtype that gpuconf computes with, in the machine's byte order."""
     try:
         found = numpy().dtype(dtype)
     except TypeError as error:
-        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {dtype!r} to a DType: {error}") from None
+        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}") from None
     if found.name not in DTYPES:
         raise errors.InvalidTypeError(f"gpuconf computes with {', '.join(DTYPES)}, not with {found.name}")
     return found.newbyteorder("=")
@@ -40,6 +55,8 @@ def array_of(value: Any, dtype: Any = None) -> Any:
     Without ``dtype`` an array keeps its type; Python's floats are float32 and its ints are int32, as in TensorFlow.
     """
     np = numpy()
+    if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
+        return value  # it is only read
     wanted = None if dtype is None else dtype_of(dtype)
     leaf = value
     while isinstance(leaf, (list, tuple)) and leaf:
@@ -65,9 +82,8 @@ def _check_kind(array: Any, value: Any) -> None:
         return
     if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
         return  # ints that no type of NumPy's holds
-    told = repr(value)
     raise errors.InvalidTypeError(
-        f"Attempt to convert a value ({told if len(told) < 100 else told[:100] + '...'}) with an unsupported type ({type(value)}) "
+        f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) "
         f"to a Tensor: gpuconf computes with {', '.join(DTYPES)}"
     )
 
@@ -77,14 +93,25 @@ def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
     if wanted is None:
         return np.dtype("float32" if array.dtype.kind == "f" else "int32")
     if wanted.kind == "i" and array.dtype.kind == "f" and array.size:
-        raise errors.InvalidTypeError(f"Cannot convert {value!r} to a Tensor of dtype {wanted.name}")
+        raise errors.InvalidTypeError(f"Cannot convert {shown(value)} to a Tensor of dtype {wanted.name}")
     return wanted
 
 
 def _check_range(array: Any, wanted: Any, np: Any) -> None:
     limits = np.iinfo(wanted)
     if array.size and (array.min() < limits.min or array.max() > limits.max):
-        raise errors.InvalidArgumentError(f"the numbers don't fit in {wanted.name}: they go from {array.min()} to {array.max()}")
+        raise errors.InvalidArgumentError(
+            f"the numbers don't fit in {wanted.name}: they go from {shown(array.min())} to {shown(array.max())}"
+        )
+
+
+def shown(value: Any) -> str:
+    """A value for a message: not too long, and whatever its repr does."""
+    try:
+        text = str(value) if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else repr(value)
+    except Exception as error:  # a number of more digits than Python prints, an object's own failure
+        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+    return text if len(text) <= 100 else text[:100] + "..."
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
@@ -96,7 +123,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:
-        raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shape!r}") from None
+        raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shown(shape)}") from None
 
 
 def elements(shape: tuple[int, ...]) -> int:

@@ -54,7 +54,7 @@ _on_forget.append(overrides.clear)
 
 
 # What a ConfigProto that the program started with has to say, at most one. Lasts until it is said, or the next reset.
-at_enumeration: list[Callable[[], None]] = []
+at_enumeration: list[Callable[[], object]] = []
 _on_forget.append(at_enumeration.clear)
 
 

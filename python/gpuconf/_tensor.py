@@ -210,7 +210,7 @@ def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor
         core.pybind_MakeTensor,
         _arrays.address_of(array),
         array.nbytes,
-        array.dtype.name,
+        _arrays.name_of(array),
         _arrays.shape_text(shape),
         name,
         current_scope(),

@@ -212,6 +212,15 @@ def test_the_log_and_the_threads_are_taken_over(one_gpu: None) -> None:
     assert tf.debugging.get_log_device_placement() is True
     assert tf.config.threading.get_intra_op_parallelism_threads() == 3
     assert tf.config.threading.get_inter_op_parallelism_threads() == 4
+    tf.debugging.set_log_device_placement(False)
+    assert tf.debugging.get_log_device_placement() is False
+
+
+def test_what_was_set_before_counts_more_than_what_a_program_started_with(one_gpu: None) -> None:
+    tf.debugging.set_log_device_placement(False)
+    start(ConfigProto(log_device_placement=True))
+    tf.config.list_logical_devices()
+    assert tf.debugging.get_log_device_placement() is False
 
 
 def test_a_policy_and_a_mode_are_taken_over(one_gpu: None) -> None:

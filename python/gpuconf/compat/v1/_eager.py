@@ -40,21 +40,15 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
             "tf.enable_eager_execution must be called at program startup. The devices are listed already: call it before any other "
             "call about devices, or call gpuconf.reset() first"
         )
-    fixed = None if config is None else ConfigProto()
-    if fixed is not None:
-        fixed.CopyFrom(config)  # a change after the call has no effect
-
-    def take_over() -> None:
-        if device_policy is not None:
-            experimental.set_device_policy(_POLICIES[device_policy])
-        if execution_mode is not None:
-            experimental.set_synchronous_execution(_MODES[execution_mode])
-        if fixed is None:
-            return
-        if fixed.intra_op_parallelism_threads:
-            threading.set_intra_op_parallelism_threads(fixed.intra_op_parallelism_threads)
-        if fixed.inter_op_parallelism_threads:
-            threading.set_inter_op_parallelism_threads(fixed.inter_op_parallelism_threads)
-        core.pybind_ImportConfig(options_of(fixed))
-
-    _runtime.at_enumeration.append(take_over)
+    if device_policy is not None:
+        experimental.set_device_policy(_POLICIES[device_policy])
+    if execution_mode is not None:
+        experimental.set_synchronous_execution(_MODES[execution_mode])
+    if config is None:
+        return
+    if config.intra_op_parallelism_threads:
+        threading.set_intra_op_parallelism_threads(config.intra_op_parallelism_threads)
+    if config.inter_op_parallelism_threads:
+        threading.set_inter_op_parallelism_threads(config.inter_op_parallelism_threads)
+    options = options_of(config)  # a change after the call has no effect
+    _runtime.at_enumeration.append(lambda: core.pybind_ImportConfig(options))

@@ -195,7 +195,13 @@ class Graph:
         device = self._scopes.request("Const", name, self, ())
         with self._lock:
             told = core.pybind_AddConstant(
-                self._number, name, _arrays.address_of(array), array.nbytes, array.dtype.name, _arrays.shape_text(shape), device
+                self._number,
+                name,
+                _arrays.address_of(array),
+                array.nbytes,
+                _arrays.name_of(array),
+                _arrays.shape_text(shape),
+                device,
             )
             return self._added("Const", told, (), device)
 

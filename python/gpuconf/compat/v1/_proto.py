@@ -239,9 +239,9 @@ class Message:
             self._values[name] = copied(field.message, value)
             self._set.add(name)
         elif isinstance(field, Repeated):
-            getattr(self, name).extend(value)
+            getattr(self, name).extend(_all(list, name, value))
         else:
-            getattr(self, name).update(value)
+            getattr(self, name).update(_all(dict, name, value))
 
     def __getattr__(self, name: str) -> Any:
         field = self.FIELDS.get(name)
@@ -367,6 +367,13 @@ def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"' if isinstance(value, str) else str(value)
+
+
+def _all(kind: Any, name: str, value: Any) -> Any:
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise errors.InvalidTypeError(f"{name} must be a {kind.__name__}, but got {type(value).__name__}") from None
 
 
 def _empty(field: Field) -> Any:

@@ -36,9 +36,9 @@ class Scopes(threading.local):
         if scope is None:
             self._stack.append((None, ""))
             return
-        inside = _request("", [scope])  # refuses what doesn't parse, also inside a function
+        inside = _request("", scope)  # refuses what doesn't parse, also inside a function
         outer = self._stack[-1][1] if self._stack else ""
-        self._stack.append((scope, None if outer is None else _request(inside, [outer]) if outer else inside))
+        self._stack.append((scope, None if outer is None else _request(inside, outer) if outer else inside))
 
     def leave(self, scope: Scope) -> None:
         """Come out of a scope."""
@@ -58,9 +58,9 @@ class Scopes(threading.local):
             if scope is None:
                 break
             if callable(scope):
-                asked.device = _request(_answer(scope, asked), [])
+                asked.device = _request(_answer(scope, asked), "")
             else:
-                asked.device = _request(asked.device, [scope])
+                asked.device = _request(asked.device, scope)
         return asked.device
 
 
@@ -85,10 +85,21 @@ def _answer(function: Any, asked: _Asked) -> str:
     return _runtime.check_text("a device function's answer", told)
 
 
-def _request(own: str, scopes: list[str]) -> str:
-    import json
+# (what is inside, the scope around it) -> what the two ask for together.
+_requests: dict[tuple[str, str], str] = {}
 
-    return core.pybind_RequestDevice(own, json.dumps(scopes))
+
+def _request(own: str, scope: str) -> str:
+    """What a device string and a scope around it ask for together. Raises ValueError where one doesn't parse."""
+    key = (own, scope)
+    merged = _requests.get(key)
+    if merged is None:
+        import json
+
+        merged = core.pybind_RequestDevice(own, json.dumps([scope]))
+        if len(_requests) < 4096:
+            _requests[key] = merged
+    return merged
 
 
 class _Scope:

@@ -1,0 +1,71 @@
+package placement_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/graph"
+	"gpuconf/gocore/host"
+	"gpuconf/gocore/placement"
+	"gpuconf/gocore/sim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// machine is a simulated machine with all that operations need.
+type machine struct {
+	placement.Machine
+	memory *host.Memory
+	sim    *sim.Machine
+}
+
+// newMachine is initialised with what options ask for. At the end of the test nothing may be left on it.
+func newMachine(t testing.TB, spec string, options config.Options) machine {
+	t.Helper()
+	parsed, err := sim.ParseSpec(spec)
+	require.NoError(t, err)
+	card, err := sim.New(parsed, sim.Options{})
+	require.NoError(t, err)
+	manager, err := devmgr.New(card, nil)
+	require.NoError(t, err)
+	_, _, err = manager.Join(options, nil, "main.py:1", nil)
+	require.NoError(t, err)
+	memory := &host.Memory{}
+	t.Cleanup(func() {
+		blocks, bytes := memory.Stats()
+		require.Zero(t, blocks, "blocks of host memory left behind")
+		require.Zero(t, bytes)
+		require.NoError(t, manager.Close(false), "memory of a pool left behind")
+	})
+	return machine{
+		Machine: placement.Machine{
+			Manager: manager, Memory: memory, CPU: host.Compute{}, GPU: func(gpu.Device) gpu.Compute { return host.Compute{} },
+		},
+		memory: memory,
+		sim:    card,
+	}
+}
+
+func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
+	t.Helper()
+	d, err := m.Devices(cpus, gpus)
+	require.NoError(t, err)
+	return d
+}
+
+// bookOf is what is in use everywhere: bytes of host memory, and of each pool.
+func bookOf(t require.TestingT, m machine) []uint64 {
+	_, bytes := m.memory.Stats()
+	book := []uint64{bytes}
+	for number := range m.Manager.LogicalGPUs() {
+		s, err := m.Manager.MemoryStats("GPU:" + string(rune('0'+number)))
+		require.NoError(t, err)
+		book = append(book, s.BytesInUse)
+	}
+	return book
+}
