@@ -44,6 +44,9 @@ struct string {
 	char own[16];
 };
 
+#define STRING "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
+#define ARGUMENTS "NS_14SourceLocationEN" STRING "E" /* (c10::SourceLocation, std::string) */
+
 struct location {
 	const char *function, *file;
 	uint32_t line;
@@ -51,21 +54,36 @@ struct location {
 
 /*
  * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError: c10::OutOfMemoryError is c10::Error with another
- * name. c10::Error is made by its exported constructor, in more room than it has ever needed; the virtual table of the name
- * gives the type and the destructor. A PyTorch without these symbols gets the plain error below.
+ * name. It is made by its exported constructor, in older versions by c10::Error's, in more room than it has ever needed; the virtual
+ * table of the name gives the type and the destructor. Seen in 2.7, 2.11 and 2.15. A PyTorch without these symbols gets
+ * the plain error below.
  */
+static void *find_torch_constructor(void)
+{
+	void *own = find(loaded("libc10.so"), "_ZN3c1016OutOfMemoryErrorC1E" ARGUMENTS);
+
+	return own ? own : find(loaded("libc10.so"), "_ZN3c105ErrorC1E" ARGUMENTS);
+}
+
+static void **find_torch_table(void)
+{
+	void *table = find(loaded("libc10.so"), "_ZTVN3c1016OutOfMemoryErrorE");
+
+	return table ? table : find(loaded("libc10_cuda.so"), "_ZTVN3c1016OutOfMemoryErrorE");
+}
+
 static void throw_torch(struct runtime cxx, const char *text)
 {
 	enum { ROOM = 1024, TYPE = 1, DESTROY = 2, FIRST = 2 };
 	void (*construct)(void *error, struct location where, struct string *message);
 	void (*append)(struct string *, const char *, size_t), (*dispose)(struct string *);
-	void **table = find(loaded("libc10_cuda.so"), "_ZTVN3c1016OutOfMemoryErrorE");
+	void **table = find_torch_table();
 	struct string message;
 	void **error;
 
-	*(void **)&construct = find(loaded("libc10.so"), "_ZN3c105ErrorC1ENS_14SourceLocationENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE");
-	*(void **)&append = find(cxx.library, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE9_M_appendEPKcm");
-	*(void **)&dispose = find(cxx.library, "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE10_M_disposeEv");
+	*(void **)&construct = find_torch_constructor();
+	*(void **)&append = find(cxx.library, "_ZN" STRING "9_M_appendEPKcm");
+	*(void **)&dispose = find(cxx.library, "_ZN" STRING "10_M_disposeEv");
 	if (!table || !construct || !append || !dispose)
 		return;
 	error = cxx.allocate(ROOM);

@@ -211,7 +211,7 @@ def _can_route(name: str) -> tuple[bool, str]:
 
 
 def _route(name: str, mode: str, explicit: bool) -> str:
-    from . import _import_hook
+    from . import _import_hook, _notices
 
     possible, why = _can_route(name)
     if not possible:
@@ -222,8 +222,11 @@ def _route(name: str, mode: str, explicit: bool) -> str:
         return _install(name, mode)
 
     def later() -> None:
-        if _can_route(name)[0]:
+        possible, why = _can_route(name)
+        if possible:
             _install(name, mode)
+        else:
+            _notices.log("warning", f"{_NAMES[name]} was imported and is {why}")
 
     _import_hook.when_imported(_ADAPTORS[name], later)
     return "is routed when it is imported" if _import_hook.installed(name) else "is not installed"

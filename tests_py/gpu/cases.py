@@ -1,6 +1,7 @@
 """What is tried on a real GPU, one process each: ``python cases.py NAME``.
 
-Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*``; its docstring is the promise. It ends well, or raises; Missing says what the machine lacks.
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*``; its docstring is the promise. It ends
+well, or raises; Missing says what the machine lacks.
 Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
 """
 

@@ -78,9 +78,7 @@ def total_bytes(ordinal: int) -> int:
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """``torch.cuda.mem_get_info``: what the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
-    from torch.cuda._utils import _get_device_index
-
-    books = _share.stats_of(_get_device_index(device, optional=True), "torch.cuda.mem_get_info")
+    books = _share.stats_of(torch.cuda._get_device_index(device, optional=True), "torch.cuda.mem_get_info")
     return books.bytes_limit - books.bytes_in_use, books.bytes_limit
 
 

@@ -135,8 +135,7 @@ def install() -> types.ModuleType:
     torch.cuda.default_stream = lambda number: Stream(0, number)
     torch.cuda.current_stream = lambda _: Stream.current
     torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = unsupported("mem_get_info")
-    torch.cuda._utils = types.ModuleType("torch.cuda._utils")
-    torch.cuda._utils._get_device_index = lambda given, optional: device if given is None else given
-    for module in (torch, torch._C, torch.cuda, torch.cuda.memory, torch.cuda._utils):
+    torch.cuda._get_device_index = lambda given, optional: device if given is None else given
+    for module in (torch, torch._C, torch.cuda, torch.cuda.memory):
         sys.modules[module.__name__] = module
     return torch
