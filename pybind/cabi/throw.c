@@ -55,7 +55,7 @@ struct location {
 /*
  * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError: c10::OutOfMemoryError is c10::Error with another
  * name. It is made by its exported constructor, in older versions by c10::Error's, in more room than it has ever needed; the virtual
- * table of the name gives the type and the destructor. Seen in 2.7, 2.11 and 2.15. A PyTorch without these symbols gets
+ * table of the name gives the type and the destructor. Tried with 2.11 and 2.15. A PyTorch without these symbols gets
  * the plain error below.
  */
 static void *find_torch_constructor(void)
