@@ -47,7 +47,7 @@ func (m *Machine) workThrough(s *stream) {
 			nap = leastNap
 		case w.until != nil:
 			// The host may write the word, too, and tells nobody.
-			alarm := time.AfterFunc(nap, q.progress.Broadcast)
+			alarm := time.AfterFunc(nap, q.wake)
 			q.progress.Wait()
 			alarm.Stop()
 			nap = min(2*nap, longestNap)
@@ -56,6 +56,13 @@ func (m *Machine) workThrough(s *stream) {
 		}
 	}
 	s.worker = false
+}
+
+// wake makes everyone look again. It takes the lock, and so comes after whoever is about to wait has begun to.
+func (q *queues) wake() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.progress.Broadcast()
 }
 
 const leastNap, longestNap = 10 * time.Microsecond, time.Millisecond

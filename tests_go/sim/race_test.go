@@ -2,7 +2,9 @@ package sim_test
 
 import (
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -246,5 +248,21 @@ func TestOneWordOrdersTwoStreams(t *testing.T) {
 	require.NoError(t, m.StreamSynchronize(0, b))
 	for i := range uint64(200) {
 		require.Equal(t, byte(2*i), view(addr+4096*(i+1), 4096)[4095])
+	}
+}
+
+// A stream that waited for a word which only the host writes once slept for good: the alarm that made it look again could go off
+// between its last look and its sleep.
+func TestAWordOfTheHostsIsNotMissed(t *testing.T) {
+	m := retained(t, "T4", sim.Options{})
+	word := hostAlloc(t, m, 8)
+	stream := newStream(t, m, gpu.StreamNonBlocking)
+	for n := uint64(1); n <= 2000; n++ {
+		require.NoError(t, m.StreamWaitValue64(0, stream, word.Addr, n))
+		for range n % 50 {
+			runtime.Gosched()
+		}
+		atomic.StoreUint64(&word.Words[0], n)
+		require.NoError(t, m.StreamSynchronize(0, stream))
 	}
 }
