@@ -10,7 +10,7 @@ GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
 # What the installed package is made of. A change of any of these reinstalls it.
-SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
+SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
 
 # go-nvml calls functions that NVIDIA calls deprecated, in order to serve old drivers too.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations

@@ -21,7 +21,10 @@ func FormatCSV(events []Event) string {
 		text = append(append(text, fraction[1:]...), ',')
 		text = append(append(text, e.Action.String()...), ",0x"...)
 		text = append(strconv.AppendUint(text, e.Addr, 16), ',')
-		text = append(strconv.AppendUint(text, e.Bytes, 10), ",0x"...)
+		text = append(strconv.AppendUint(text, e.Bytes, 10), ',')
+		if e.Stream != 0 {
+			text = append(text, "0x"...) // as RMM does; it writes the default stream as 0
+		}
 		text = append(strconv.AppendUint(text, e.Stream, 16), ',')
 		text = append(strconv.AppendInt(text, int64(e.GPU), 10), '\n')
 	}

@@ -108,14 +108,14 @@ func (r *Ring) stop(live []Block) (events []Event, lost uint64, err error) {
 	events, lost, err = r.take()
 	segments, lostToo, refusal := r.segments.take()
 	began := int64(r.clock.first)
-	if len(events) > 0 {
+	if lost > 0 {
 		began = events[0].Micros
 	}
 	before := liveBefore(r.gpu, events, live, began)
-	// A segment is there before the first block in it, so it comes first.
-	events = append(segments, events...)
+	// Of one time, what was live before comes first; then a segment, before the first block in it.
+	events = slices.Concat(before, segments, events)
 	sortByTime(events)
-	return append(before, events...), lost + lostToo, errors.Join(err, refusal)
+	return events, lost + lostToo, errors.Join(err, refusal)
 }
 
 func sortByTime(events []Event) {

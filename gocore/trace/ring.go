@@ -36,7 +36,9 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 		}
 		r.at = 0
 	}
-	r.entries[r.at] = entry{ticks: r.clock.now(), thread: thread(), addr: addr, bytes: bytes, stream: stream, action: action}
+	e := &r.entries[r.at] // field by field: a whole one would be made elsewhere and copied
+	e.thread, e.addr, e.bytes, e.stream, e.action = thread(), addr, bytes, stream, action
+	e.ticks = r.clock.now()
 	r.at++
 	r.count++
 }

@@ -18,6 +18,7 @@ from . import allocators, compat, config, debugging, errors, memory
 from ._configure import Configuration, configure
 from ._native import library_path
 from ._ops import add, add_n, constant, identity, matmul
+from ._plan import Plan, plan
 from ._scope import current_scope, device
 from ._simulate import Simulation, reset, simulate, simulated
 from ._tensor import Tensor
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Configuration",
+    "Plan",
     "Simulation",
     "Tensor",
     "VisibleDevice",
@@ -51,6 +53,7 @@ __all__ = [
     "library_path",
     "matmul",
     "memory",
+    "plan",
     "reset",
     "simulate",
     "simulated",

@@ -12,6 +12,8 @@ from ._buffer import Buffer, allocate, live_buffers
 from ._measure import Measurement, measure
 from ._memory_map import Chunk, MemoryMap, Region, memory_map
 from ._memory_stats import MemoryStats, stats
+from ._record import Recording, record
+from ._trace import Trace, TraceEvent, load_trace
 
 __all__ = [
     "Buffer",
@@ -19,10 +21,15 @@ __all__ = [
     "Measurement",
     "MemoryMap",
     "MemoryStats",
+    "Recording",
     "Region",
+    "Trace",
+    "TraceEvent",
     "allocate",
     "live_buffers",
+    "load_trace",
     "measure",
     "memory_map",
+    "record",
     "stats",
 ]

@@ -1,0 +1,245 @@
+"""The command ``gpuconf``, run as a person would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+MIB = 1 << 20
+
+HOLES = """Thread,Time,Action,Pointer,Size,Stream
+1,10:00:00.000000,allocate,0x1000000,2097152,0
+1,10:00:00.250000,allocate,0x2000000,2097152,0
+1,10:00:00.500000,allocate,0x3000000,2097152,0
+1,10:00:00.750000,free,0x1000000,2097152,0
+1,10:00:01.000000,free,0x3000000,2097152,0
+1,10:00:01.250000,allocate,0x4000000,4194304,0
+"""
+
+
+def run(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment(env)
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "holes.csv").write_text(HOLES)
+    return tmp_path
+
+
+def test_it_fits(here: Path) -> None:
+    assert run("plan", "holes.csv", "--limit", "24GiB", "--gpu", "A10", cwd=here) == (
+        0,
+        """6 events, 4 allocations
+GPU:0: 6.00MiB live at the peak
+limit: 24.00GiB on NVIDIA A10
+
+GPU    policy      fits  least limit  peak in use  peak reserved  fragmentation
+GPU:0  tensorflow  yes       8.00MiB      6.00MiB       14.00MiB           0.0%
+GPU:0  regions     yes       8.00MiB      6.00MiB       24.00GiB           0.0%
+GPU:0  virtual     yes       6.00MiB      6.00MiB        8.00MiB           0.0%
+
+fits with tensorflow, regions, virtual
+""",
+        "",
+    )
+
+
+def test_it_does_not_fit(here: Path) -> None:
+    assert run("plan", "holes.csv", "--limit", "5MiB", "--policy", "virtual", "--plot", cwd=here) == (
+        3,
+        """6 events, 4 allocations
+GPU:0: 6.00MiB live at the peak
+limit: 5.00MiB
+
+GPU    policy   fits  least limit  peak in use  peak reserved  fragmentation
+GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB           0.0%
+
+GPU:0 virtual: event 3 asks for 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free piece 0B)
+does not fit
+GPU:0 virtual: █ in use, ▒ reserved, the whole width is 6.00MiB
+     0.000 s  ▕█████████████████·································▏ 2.00MiB
+     0.250 s  ▕██████████████████████████████████················▏ 4.00MiB
+     0.500 s  ▕██████████████████████████████████████████████████▏ 6.00MiB
+     0.750 s  ▕██████████████████████████████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▏ 4.00MiB
+     1.000 s  ▕█████████████████▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▒▏ 2.00MiB
+     1.250 s  ▕██████████████████████████████████████████████████▏ 6.00MiB
+""",
+        "",
+    )
+
+
+def test_json(here: Path) -> None:
+    code, out, err = run(
+        "plan", "holes.csv", "--limit", str(7 * MIB), "--policy", "regions", "--policy", "virtual", "--json", cwd=here
+    )
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (told["schema"], told["fits"], told["fitting"], told["limit"], told["gpu"]) == (1, True, ["virtual"], 7 * MIB, None)
+    assert [(r["policy"], r["fits"], r["least_limit"]) for r in told["results"]] == [
+        ("regions", False, 8 * MIB),
+        ("virtual", True, 6 * MIB),
+    ]
+
+
+def test_pictures(here: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
+    code, out, err = run("plan", "holes.csv", "--plot", "memory.png", cwd=here)
+    assert (code, err) == (0, "")
+    assert "█" not in out
+    assert (here / "memory.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_pictures_without_matplotlib(here: Path) -> None:
+    (here / "matplotlib").mkdir()
+    (here / "matplotlib" / "__init__.py").write_text("raise ImportError('not here')")
+    code, out, err = run("plan", "holes.csv", "--plot", "memory.png", cwd=here, env={"PYTHONPATH": str(here)})
+    assert code == 0
+    assert "█ in use" in out
+    assert err == "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'; here is text instead\n"
+    assert not (here / "memory.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["fly"], "invalid choice: 'fly'"),
+        (["plan"], "the following arguments are required: TRACE"),
+        (["plan", "holes.csv", "--limit", "much"], "limit 'much' can't be read"),
+        (["plan", "holes.csv", "--limit", "50%"], "limit '50%' is a part of no GPU here"),
+        (["plan", "holes.csv", "--limit", "7"], "limit must be at least 1 MiB"),
+        (["plan", "holes.csv", "--policy", "fast"], "invalid choice: 'fast'"),
+        (["plan", "holes.csv", "--gpu", "Z80"], "unknown GPU model"),
+        (["plan", "holes.csv", "--gpu", "K40", "--policy", "virtual"], "K40 has no virtual memory management"),
+        (["devices", "--verbose"], "unrecognized arguments: --verbose"),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_wrong_usage(here: Path, arguments: list[str], message: str) -> None:
+    code, out, err = run(*arguments, cwd=here)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_errors(here: Path) -> None:
+    (here / "bad.csv").write_text(HOLES + "1,10:00:00.0,grow,0x1,1,0\n")
+    assert run("plan", "bad.csv", cwd=here) == (
+        1,
+        "",
+        "gpuconf plan: 'bad.csv' can't be read as a trace: line 8: \"grow\" is no Action\n",
+    )
+    code, out, err = run("plan", "missing.csv", cwd=here)
+    assert (code, out) == (1, "")
+    assert err == "gpuconf plan: [Errno 2] No such file or directory: 'missing.csv'\n"
+    code, out, err = run("devices", env={"GPUCONF_SIMULATE": "Z80"})
+    assert (code, out) == (1, "")
+    assert err.startswith("gpuconf devices: ")
+    assert "unknown GPU model" in err
+
+
+def test_help_and_version() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "plan" in out
+    assert "devices" in out
+    code, out, _ = run("plan", "--help")
+    assert "3 it does not fit" in " ".join(out.split())
+    import gpuconf
+
+    assert run("--version") == (0, f"gpuconf {gpuconf.__version__}\n", "")
+
+
+def test_the_module_is_the_command(here: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconf", "plan", "holes.csv", "--limit", "5MiB"],
+        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.endswith("does not fit\n")
+
+
+def test_a_reader_that_has_seen_enough(here: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{COMMAND} plan holes.csv --plot | head -1; echo ${{PIPESTATUS[0]}}"],
+        capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60,
+    )  # fmt: skip
+    first, code = done.stdout.splitlines()
+    assert first == "6 events, 4 allocations"
+    assert code in ("0", "1")
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_are_for_terminals(here: Path, variables: dict[str, str], coloured: bool) -> None:
+    import pty
+
+    main, terminal = pty.openpty()
+    try:
+        subprocess.run(
+            [COMMAND, "plan", "holes.csv", "--limit", "1GiB"],
+            stdout=terminal, stderr=subprocess.PIPE, check=True, cwd=here, timeout=60,
+            env=environment({"TERM": "xterm", "NO_COLOR": "", **variables}),
+        )  # fmt: skip
+        os.close(terminal)
+        shown = b""
+        while b"fits with" not in shown or not shown.endswith(b"\n"):
+            shown += os.read(main, 4096)
+    finally:
+        os.close(main)
+    assert (b"\x1b[32mfits with" in shown) == coloured
+    assert (b"\x1b" in shown) == coloured
+
+
+# gpuconf devices
+
+
+def test_devices() -> None:
+    code, out, err = run("devices", env={"GPUCONF_SIMULATE": "H100,T4"})
+    assert (code, err) == (0, "")
+    machine, head, *rows = out.splitlines()
+    assert machine == "simulated: H100-80GB,T4"
+    assert head.split("  ")[0] == "CUDA"
+    assert head.split() == ["CUDA", "name", "memory", "capability", "PCI", "bus", "NVML", "UUID", "device"]
+    assert [row.split()[0] for row in rows] == ["0", "1"]
+    assert "NVIDIA H100 80GB HBM3" in rows[0]
+    assert "80.00GiB  9.0" in rows[0]
+    assert rows[1].endswith("/physical_device:GPU:1")
+    code, out, _ = run("devices", env={"GPUCONF_SIMULATE": "H100,T4", "CUDA_VISIBLE_DEVICES": "1"})
+    assert [line.split()[1] for line in out.splitlines()[2:]] == ["Tesla"]
+
+
+def test_devices_as_json() -> None:
+    code, out, err = run("devices", "--json", env={"GPUCONF_SIMULATE": "T4:8GiB"})
+    told = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (told["schema"], told["simulated"]) == (1, "T4:8GiB")
+    (device,) = told["devices"]
+    assert device.pop("uuid").startswith("GPU-")
+    assert device.pop("pci_bus_id").startswith("0000:")
+    assert device == {
+        "cuda_ordinal": 0,
+        "physical_device": "/physical_device:GPU:0",
+        "name": "Tesla T4",
+        "nvml_index": None,
+        "compute_capability": [7, 5],
+        "total_memory": 8 << 30,
+    }
+
+
+def test_no_devices() -> None:
+    hidden = {"GPUCONF_SIMULATE": "T4", "CUDA_VISIBLE_DEVICES": "-1"}
+    assert run("devices", env=hidden) == (0, "simulated: T4\nno GPUs\n", "")
+    _, out, _ = run("devices", "--json", env=hidden)
+    assert json.loads(out) == {"schema": 1, "simulated": "T4", "devices": []}

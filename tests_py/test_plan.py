@@ -1,0 +1,326 @@
+"""Plans: whether a recorded job would fit."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+import gpuconf
+import pytest
+
+MIB = 1 << 20
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU"
+
+
+def trace_of(*steps: int, gpu: int = 0) -> str:
+    """CSV of a job: a positive number allocates so many MiB, -n frees the nth of them."""
+    sizes: list[int] = []
+    lines = [HEADER]
+    for i, step in enumerate(steps):
+        if step > 0:
+            sizes.append(step)
+        action, number = ("allocate", len(sizes)) if step > 0 else ("free", -step)
+        lines.append(f"1,{i}.5,{action},0x{number:x},{sizes[number - 1] * MIB},0,{gpu}")
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def holes(tmp_path: Path) -> Path:
+    """Two holes of 2 MiB that do not make one of 4."""
+    path = tmp_path / "holes.csv"
+    path.write_text(trace_of(2, 2, 2, -1, -3, 4))
+    return path
+
+
+def test_a_plan_needs_no_devices(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is listed: a configuration can still be made."""
+    found = gpuconf.plan(holes, limit="7MiB")
+    assert found.fits is True
+    from gpuconf import _runtime
+
+    assert not _runtime.enumerated()
+
+
+def test_what_a_plan_tells(holes: Path) -> None:
+    found = gpuconf.plan(holes, limit="7MiB")
+    assert (found.limit, found.gpu, found.gpu_memory, found.events, found.lost) == (7 * MIB, None, None, 6, 0)
+    assert found.policies == ("tensorflow", "regions", "virtual")
+    assert found.fitting == ("virtual",)
+    (usage,) = found.usages
+    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1)
+    assert usage.peak_live == 6 * MIB
+    tensorflow, regions, virtual = found.results
+    assert virtual == (0, "virtual", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
+    assert (regions.fits, regions.least_limit, regions.measured_limit) == (False, 8 * MIB, 8 * MIB)
+    assert regions.failure == gpuconf_failure(6, 4 * MIB, "fragmented", 2 * MIB, 7 * MIB, 3 * MIB)
+    assert tensorflow.failure is not None
+    assert tensorflow.failure.cause == "fragmented"
+    points = found.timeline(0, "virtual")
+    assert [(p.time, p.in_use) for p in points] == [
+        (0, 2 * MIB),
+        (1, 4 * MIB),
+        (2, 6 * MIB),
+        (3, 4 * MIB),
+        (4, 2 * MIB),
+        (5, 6 * MIB),
+    ]
+    assert max(p.reserved for p in points) == virtual.peak_reserved
+    with pytest.raises(LookupError, match="GPU:1 under policy 'virtual' is not in this plan"):
+        found.timeline(1, "virtual")
+    assert repr(found) == "<gpuconf.Plan of 6 events, fits: True>"
+
+
+def gpuconf_failure(*fields: object) -> tuple[object, ...]:
+    return fields
+
+
+def test_the_table(holes: Path) -> None:
+    assert str(gpuconf.plan(holes, limit="7MiB", gpu="A10")) == (
+        "6 events, 4 allocations\n"
+        "GPU:0: 6.00MiB live at the peak\n"
+        "limit: 7.00MiB on NVIDIA A10\n"
+        "\n"
+        "GPU    policy      fits  least limit  peak in use  peak reserved  fragmentation\n"
+        "GPU:0  tensorflow  no        8.00MiB      6.00MiB        8.00MiB           0.0%\n"
+        "GPU:0  regions     no        8.00MiB      6.00MiB        8.00MiB           0.0%\n"
+        "GPU:0  virtual     yes       6.00MiB      6.00MiB        6.00MiB           0.0%\n"
+        "\n"
+        "GPU:0 tensorflow: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 6.00MiB, largest free piece 2.00MiB)\n"
+        "GPU:0 regions: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 7.00MiB, largest free piece 3.00MiB)\n"
+        "fits with virtual; does not fit with tensorflow, regions"
+    )
+
+
+def test_limits_and_gpus(holes: Path) -> None:
+    nothing = gpuconf.plan(holes)
+    assert (nothing.limit, nothing.fits, nothing.fitting) == (None, None, ())
+    assert [r.fits for r in nothing.results] == [None] * 3
+    assert str(nothing).endswith("no limit was asked for")
+    default = gpuconf.plan(holes, gpu="A10")
+    assert (default.gpu, default.gpu_memory) == ("NVIDIA A10", 24 << 30)
+    with gpuconf.simulate("A10"):
+        assert default.limit == gpuconf.memory.stats("GPU:0").bytes_limit, "what a pool on that GPU gets"
+    assert gpuconf.plan(holes, limit=5 * MIB + 12345).limit == 5 * MIB
+    full = gpuconf.plan(holes, limit="24GiB", gpu="T4:4MiB", policy="virtual")
+    assert full.fits is False
+    assert full.results[0].failure is not None
+    assert full.results[0].failure.cause == "device full"
+    assert gpuconf.plan(holes, gpu="K40").policies == ("tensorflow", "regions"), "it has no virtual memory management"
+    assert gpuconf.plan(holes, policy=["virtual", "regions"]).policies == ("virtual", "regions")
+
+
+def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "1024")
+    assert gpuconf.plan(holes, gpu="A10", policy="virtual").limit == 23 << 30
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"limit": 5}, ValueError, "limit must be at least 1 MiB"),
+        ({"limit": "much"}, ValueError, "limit 'much' can't be read"),
+        ({"limit": "50%"}, ValueError, "a part of no GPU here"),
+        ({"limit": 1.5}, TypeError, "limit must be bytes"),
+        ({"gpu": "Z80"}, ValueError, "unknown GPU model"),
+        ({"gpu": "2xT4"}, ValueError, "names 2 GPUs; a plan is for one"),
+        ({"gpu": " "}, ValueError, "names no GPU"),
+        ({"gpu": 7}, TypeError, "gpu must be a string"),
+        ({"gpu": "K40", "policy": "virtual"}, ValueError, "K40 has no virtual memory management"),
+        ({"policy": "fast"}, ValueError, "policy must be one of 'tensorflow', 'regions', 'virtual', but got 'fast'"),
+        ({"policy": [7]}, ValueError, "but got 7"),
+    ],
+)
+def test_arguments_that_cannot_be(holes: Path, arguments: dict[str, object], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=re.escape(message)):
+        gpuconf.plan(holes, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_recording_that_runs_has_no_plan() -> None:
+    with gpuconf.memory.record() as recording, pytest.raises(RuntimeError, match="runs; stop it first"):
+        gpuconf.plan(recording)
+
+
+def test_nothing_and_failures_only(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER)
+    found = gpuconf.plan(path, limit="1GiB")
+    assert (found.results, found.usages, found.fits) == ((), (), False)
+    assert str(found) == "0 events, 0 allocations\nlimit: 1.00GiB\nnothing is allocated"
+    path.write_text(HEADER + "\n1,1,allocate failure,0x0,99,0,0\n")
+    found = gpuconf.plan(path, limit="1GiB")
+    assert found.fits is True
+    assert "note: 1 allocation on GPU:0 had failed: what would have followed is not in the trace" in str(found)
+
+
+def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]))
+    text = str(gpuconf.plan(path))
+    assert "note: on GPU:3 1 free is missing: its block ends where another begins at its address" in text
+    assert "note: GPU:3 uses 3 streams, replayed as one" in text
+    gpuconf.simulate("T4")
+    gpuconf.memory.allocate(1).free()  # so that the pool's memory is there
+    with gpuconf.memory.record(events=1) as recording:
+        gpuconf.memory.allocate(5).free()
+    assert recording.lost == 1
+    assert "note: 1 event before the trace is lost: an earlier peak is not in it" in str(gpuconf.plan(recording))
+
+
+@pytest.mark.parametrize("growth", [False, True], ids=["regions", "virtual"])
+def test_a_plan_is_what_the_session_was(growth: bool) -> None:
+    """Peaks of a plan are those of the pool that was recorded, and its least limit is one that the same job really needs."""
+
+    def job(limit: int) -> gpuconf.memory.Recording:
+        draw = random.Random(7)
+        gpuconf.simulate("T4")
+        gpuconf.configure(limit=limit, growth=growth, libraries=[])
+        recording = gpuconf.memory.record().start()
+        held: list[gpuconf.memory.Buffer] = []
+        try:
+            for _ in range(600):
+                if held and draw.random() < 0.45:
+                    held.pop(draw.randrange(len(held))).free()
+                else:
+                    held.append(gpuconf.memory.allocate(int(2 ** draw.uniform(8, 24))))
+        finally:
+            recording.stop()
+            for buffer in held:
+                buffer.free()
+        return recording
+
+    policy = "virtual" if growth else "regions"
+    limit = 2 << 30
+    recording = job(limit)
+    stats = gpuconf.memory.stats("GPU:0")
+    found = gpuconf.plan(recording, limit=limit, policy=policy)
+    (result,) = found.results
+    assert found.fits
+    assert result.peak_in_use == stats.peak_bytes_in_use == found.usages[0].peak_live
+    assert result.peak_reserved == stats.peak_bytes_reserved
+    job(result.least_limit)
+    with pytest.raises(MemoryError):
+        job(result.least_limit - MIB)
+
+
+def test_each_logical_gpu_has_a_pool_of_its_own(two_gpus: None) -> None:
+    with gpuconf.memory.record() as recording:
+        buffers = [gpuconf.memory.allocate(n * MIB, f"GPU:{gpu}") for gpu, n in ((0, 3), (1, 5), (1, 4))]
+    for buffer in buffers:
+        buffer.free()
+    found = gpuconf.plan(recording, limit="8MiB", policy="virtual")
+    # 9 MiB are four granules of 2, and one MiB elsewhere: 5 and 4 MiB in one piece each do not go into that.
+    assert [(r.gpu, r.fits, r.least_limit // MIB) for r in found.results] == [(0, True, 3), (1, False, 10)]
+    assert found.fits is False, "all of them have to"
+
+
+def test_a_plan_can_be_interrupted(tmp_path: Path) -> None:
+    import signal
+    import threading
+
+    lines = [HEADER]
+    for i in range(60_000):
+        lines += [f"1,1,allocate,0x{i + 1:x},{(i * 7919) % 100_000 + 1},0,0"]
+        lines += [f"1,1,free,0x{i - 900:x},{1},0,0"] if i > 1000 else []
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join(lines))
+    trace = gpuconf.memory.load_trace(path)
+    from gpuconf import _plan
+    from gpuconf._native import core
+
+    opened: list[int] = []
+    original = core.pybind_ContinuePlan
+
+    def interrupt_first(number: int, milliseconds: int) -> str:
+        opened.append(number)
+        signal.raise_signal(signal.SIGINT)
+        return str(original(number, milliseconds))
+
+    assert threading.current_thread() is threading.main_thread()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plan.core, "pybind_ContinuePlan", interrupt_first)
+        with pytest.raises(KeyboardInterrupt):
+            gpuconf.plan(trace)
+    with pytest.raises(LookupError, match="there is no plan"):
+        core.pybind_ContinuePlan(opened[0], 0)
+
+
+# Pictures
+
+
+def test_a_picture(holes: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
+    found = gpuconf.plan(holes, limit="7MiB")
+    found.plot(tmp_path / "plan.png")
+    data = (tmp_path / "plan.png").read_bytes()
+    assert data.startswith(b"\x89PNG")
+    found.plot(tmp_path / "plan.svg")
+    text = (tmp_path / "plan.svg").read_text()
+    for label in ("GPU:0", "MiB", "seconds", "limit 7.00MiB", "reserved (tensorflow)", "in use (virtual)"):
+        assert f"<!-- {label} -->" in text
+    assert "matplotlib.pyplot" not in sys.modules, "no global state"
+
+
+def test_a_picture_needs_matplotlib(holes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(NotImplementedError, match=r"pip install 'gpuconf\[plot\]'"):
+        gpuconf.plan(holes).plot(tmp_path / "plan.png")
+
+
+def test_bars_of_text(holes: Path) -> None:
+    from gpuconf import _plot
+
+    assert _plot.bars(gpuconf.plan(holes, limit="8MiB"), rows=3, width=8) == [
+        "GPU:0 virtual: █ in use, ▒ reserved, the whole width is 8.00MiB",
+        "     1.000 s  ▕████····▏ 4.00MiB",
+        "     3.000 s  ▕██████··▏ 6.00MiB",
+        "     5.000 s  ▕██████▒▒▏ 6.00MiB",
+    ]
+
+
+def test_the_dictionary_is_stable(holes: Path) -> None:
+    told = gpuconf.plan(holes, limit="7MiB", gpu="A10", policy="regions").to_dict()
+    assert json.loads(json.dumps(told)) == told
+    assert told == {
+        "schema": 1,
+        "events": 6,
+        "lost": 0,
+        "limit": 7 * MIB,
+        "gpu": {"name": "NVIDIA A10", "memory": 24 << 30},
+        "fits": False,
+        "fitting": [],
+        "usages": [
+            {
+                "gpu": 0,
+                "allocations": 4,
+                "peak_live": 6 * MIB,
+                "live_before": 0,
+                "live_after": 2,
+                "failures": 0,
+                "unfreed": 0,
+                "streams": 1,
+            }
+        ],
+        "results": [
+            {
+                "gpu": 0,
+                "policy": "regions",
+                "fits": False,
+                "least_limit": 8 * MIB,
+                "measured_limit": 8 * MIB,
+                "peak_in_use": 6 * MIB,
+                "peak_reserved": 8 * MIB,
+                "fragmentation": 0.0,
+                "failure": {
+                    "event": 6,
+                    "requested": 4 * MIB,
+                    "cause": "fragmented",
+                    "in_use": 2 * MIB,
+                    "reserved": 7 * MIB,
+                    "largest_free": 3 * MIB,
+                },
+            }
+        ],
+    }

@@ -1,0 +1,203 @@
+"""Recordings: what a program does with device memory."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import gpuconf
+import pytest
+from script import run_well
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def no_recording_stays() -> Iterator[None]:
+    yield
+    from gpuconf._native import core
+
+    try:
+        core.pybind_StopRecording()
+    except RuntimeError:
+        return
+    pytest.fail("a recording was left running")
+
+
+def blocks(events: tuple[gpuconf.memory.TraceEvent, ...]) -> list[tuple[str, int, int]]:
+    """What was done to blocks, without segments."""
+    return [(e.action, e.gpu, e.nbytes) for e in events if not e.action.startswith("segment")]
+
+
+def test_a_recording_tells_what_was_done(two_gpus: None) -> None:
+    held = gpuconf.memory.allocate(500, "GPU:1")
+    before = time.time()
+    with gpuconf.memory.record() as recording:
+        assert recording.running
+        first = gpuconf.memory.allocate(1000)
+        with gpuconf.device("GPU:1"), pytest.raises(MemoryError):
+            gpuconf.memory.allocate(1 << 50)
+        first.free()
+        gpuconf.memory.allocate(0).free()
+        held.free()
+        assert len(recording) == 4
+        assert recording.lost == 0
+    assert not recording.running
+    gpuconf.memory.allocate(7777).free()  # after its end
+    assert blocks(recording.events) == [
+        ("allocate", 1, 500),  # what was live when it began
+        ("allocate", 0, 1000),
+        ("allocate failure", 1, 1 << 50),
+        ("free", 0, 1000),
+        ("free", 1, 500),
+    ]
+    *_, allocated, failed, freed, _ = recording.events
+    assert (allocated.address, failed.address, freed.address) == (first.ptr, 0, first.ptr)
+    assert allocated.stream == 0
+    assert allocated.thread == freed.thread != 0
+    assert before - 0.01 <= allocated.time <= freed.time <= time.time() + 0.01
+    assert recording.trace.events is recording.events
+    assert repr(recording) == f"<gpuconf.Recording: <gpuconf.Trace of {len(recording)} events>>"
+
+
+def test_each_thread_has_its_number(one_gpu: None) -> None:
+    with gpuconf.memory.record() as recording:
+        gpuconf.memory.allocate(1).free()
+        other = threading.Thread(target=lambda: gpuconf.memory.allocate(2).free())
+        other.start()
+        other.join()
+    threads = {e.nbytes: e.thread for e in recording.events if e.action == "free"}
+    assert threads[1] != threads[2]
+    import platform
+
+    if platform.machine() == "x86_64":
+        assert threads == {1: threading.get_ident(), 2: other.ident}
+
+
+def test_start_and_stop_by_hand(one_gpu: None) -> None:
+    recording = gpuconf.memory.record()
+    assert repr(recording) == "<gpuconf.Recording, not started>"
+    with pytest.raises(RuntimeError, match="was never started"):
+        _ = recording.trace
+    assert recording.start() is recording
+    assert repr(recording) == "<gpuconf.Recording, running>"
+    with pytest.raises(RuntimeError, match="runs; stop it first"):
+        _ = recording.trace
+    with pytest.raises(RuntimeError, match="a recording is running already"):
+        gpuconf.memory.record().start()
+    trace = recording.stop()
+    assert recording.stop() is trace
+    assert (len(trace), trace.events, list(trace)) == (0, (), [])
+    with recording:
+        gpuconf.memory.allocate(5).free()
+    assert blocks(recording.events) == [("allocate", 0, 5), ("free", 0, 5)]
+    assert len(trace) == 0, "what it told before stays"
+
+
+def test_a_failing_block_ends_its_recording(one_gpu: None) -> None:
+    recording = gpuconf.memory.record()
+    with pytest.raises(KeyError), recording:
+        raise KeyError
+    assert not recording.running
+    assert len(recording.trace) == 0
+
+
+def test_a_full_recording_keeps_the_newest_and_says_how_many_were_lost(one_gpu: None) -> None:
+    kept = gpuconf.memory.allocate(11)
+    with gpuconf.memory.record(events=10) as recording:
+        early = gpuconf.memory.allocate(12)
+        for size in range(100, 200):
+            gpuconf.memory.allocate(size).free()
+        assert recording.lost == 191
+        assert len(recording) == 10
+    kept.free()
+    early.free()
+    assert recording.lost >= 191
+    assert repr(recording.trace).endswith(f"{recording.lost} older ones lost>")
+    told = blocks(recording.events)
+    assert sorted(told[:2]) == [("allocate", 0, 11), ("allocate", 0, 12)], "what was live by then"
+    assert told[2:] == [(action, 0, size) for size in range(195, 200) for action in ("allocate", "free")]
+
+
+@pytest.mark.parametrize("events", [0, -1, (1 << 28) + 1, 1 << 200])
+def test_numbers_of_events_that_cannot_be(events: int) -> None:
+    with pytest.raises(ValueError, match="a recording can keep 1 to"):
+        gpuconf.memory.record(events=events)
+    with pytest.raises(TypeError, match="events must be an int, but got float"):
+        gpuconf.memory.record(events=1.5)  # type: ignore[arg-type]
+
+
+def test_a_recording_goes_on_through_reset_and_simulate() -> None:
+    with gpuconf.memory.record() as recording:
+        with gpuconf.simulate("T4"):
+            gpuconf.memory.allocate(1).free()
+        with gpuconf.simulate("2xA10"):
+            gpuconf.memory.allocate(2, "GPU:1").free()
+            gpuconf.reset()
+            gpuconf.memory.allocate(3).free()
+    assert blocks(recording.events) == [(a, gpu, n) for n, gpu in ((1, 0), (2, 1), (3, 0)) for a in ("allocate", "free")]
+
+
+def test_sixteen_threads_record(two_gpus: None) -> None:
+    """Whatever order they come in, a GPU's events make sense one after the other."""
+    together = threading.Barrier(16)  # so that no thread gets the number of one that has ended
+
+    def work(seed: int) -> None:
+        draw = random.Random(seed)
+        together.wait()
+        held = []
+        for _ in range(200):
+            held.append(gpuconf.memory.allocate(draw.randint(1, MIB), f"GPU:{seed % 2}"))
+            if len(held) > 5:
+                held.pop(draw.randrange(len(held))).free()
+        for buffer in held:
+            buffer.free()
+        together.wait()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    with gpuconf.memory.record() as recording:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    live: dict[tuple[int, int], int] = {}
+    count = 0
+    for e in recording.events:
+        if e.action == "allocate":
+            assert (e.gpu, e.address) not in live
+            live[e.gpu, e.address] = e.nbytes
+            count += 1
+        elif e.action == "free":
+            assert live.pop((e.gpu, e.address)) == e.nbytes
+    assert not live
+    assert count == 16 * 200
+    assert len({e.thread for e in recording.events if e.action == "free"}) == 16
+
+
+def test_c_callers_are_recorded_with_their_stream(one_gpu: None) -> None:
+    import ctypes
+
+    gpuconf.config.list_logical_devices()
+    core = ctypes.CDLL(gpuconf.library_path())
+    core.gpuconf_malloc.restype = ctypes.c_void_p
+    core.gpuconf_malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    core.gpuconf_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    with gpuconf.memory.record() as recording:
+        core.gpuconf_free(core.gpuconf_malloc(1234, 0, 1), 1234, 0, 1)
+    assert [(e.action, e.nbytes, e.stream) for e in recording.events[1:]] == [("allocate", 1234, 1), ("free", 1234, 1)]
+
+
+def test_a_program_may_end_while_it_records() -> None:
+    run_well(
+        """
+        import gpuconf
+        gpuconf.simulate("T4")
+        recording = gpuconf.memory.record().start()
+        buffer = gpuconf.memory.allocate(1000)
+        """
+    )
