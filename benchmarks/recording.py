@@ -1,0 +1,114 @@
+"""What a recording adds to an allocation and a free, and how long a plan takes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import gpuconf as tf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUNDS = 25
+NUMBER = 50_000
+EVENTS = 1_000_000
+
+
+def measure() -> list[dict[str, str]]:
+    """Take turns with and without; medians, and the median of the rounds' ratios."""
+    with tempfile.TemporaryDirectory() as folder, tf.simulate("H100-80GB"):
+        built = str(Path(folder, "loops.so"))
+        source = Path(__file__).with_name("c_abi.c")
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", built, source], check=True)
+        loops = ctypes.CDLL(built)
+        tf.config.list_logical_devices()
+        core = ctypes.CDLL(tf.library_path())
+        take, give = core.gpuconf_malloc, core.gpuconf_free
+        for loop in (loops.time_pair, loops.time_churn):
+            loop.restype = ctypes.c_double
+        ways: dict[str, Callable[[], float]] = {
+            "`gpuconf.memory.allocate` and `free`": _pairs,
+            "`gpuconf_malloc` and `gpuconf_free`, hot pair of 4 KiB": lambda: (
+                2 * loops.time_pair(take, give, ctypes.c_size_t(4096), NUMBER)
+            ),
+            "`gpuconf_malloc` and `gpuconf_free`, churn of 1000 blocks": lambda: 2 * loops.time_churn(take, give, 1000, NUMBER),
+        }
+        times: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
+        for _ in range(ROUNDS):
+            for what, way in ways.items():
+                off = way()
+                with tf.memory.record(events=200_000):
+                    on = way()
+                times[what].append((off, on))
+    return [
+        {
+            "what": what,
+            "off": f"{statistics.median(off for off, _ in pairs):.0f} ns",
+            "on": f"{statistics.median(on for _, on in pairs):.0f} ns",
+            "ratio": f"{statistics.median(on / off for off, on in pairs):.2f}",
+            "goal": "<= 1.15",
+        }
+        for what, pairs in times.items()
+    ]
+
+
+def _pairs() -> float:
+    allocate = tf.memory.allocate
+    begin = time.perf_counter()
+    for _ in range(NUMBER // 10):
+        allocate(4096).free()
+    return (time.perf_counter() - begin) / (NUMBER // 10) * 1e9
+
+
+def plans() -> list[dict[str, str]]:
+    """The time of a plan of a million events, from the file on, for each policy."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "churn.csv")
+        path.write_text("\n".join(_churn()))
+        for policy in ("tensorflow", "regions", "virtual"):
+            begin = time.perf_counter()
+            trace = tf.memory.load_trace(path)
+            read = time.perf_counter() - begin
+            found = tf.plan(trace, limit="24GiB", policy=policy)
+            rows.append(
+                {
+                    "policy": policy,
+                    "events": f"{len(trace):,}",
+                    "reading the file": f"{read:.1f} s",
+                    "the plan, least limit included": f"{time.perf_counter() - begin - read:.1f} s",
+                    "least limit": f"{found.results[0].least_limit / found.usages[0].peak_live:.3f}x the live peak",
+                }
+            )
+    return rows
+
+
+def _churn() -> list[str]:
+    """A thousand live blocks of 512 B to 8 MiB, of which random ones are replaced."""
+    draw = random.Random(1)
+    lines = ["Thread,Time,Action,Pointer,Size,Stream"]
+    live: list[tuple[int, int]] = []
+    for i in range(EVENTS // 2):
+        if len(live) == 1000:
+            at = draw.randrange(1000)
+            address, size = live[at]
+            live[at] = live[-1]
+            live.pop()
+            lines.append(f"1,10:00:00.000000,free,0x{address:x},{size},0")
+        size = int(2 ** draw.uniform(9, 23))
+        live.append(((i + 1) << 24, size))
+        lines.append(f"1,10:00:00.000000,allocate,0x{(i + 1) << 24:x},{size},0")
+    return lines
+
+
+if __name__ == "__main__":
+    for row in (*measure(), *plans()):
+        print(*row.values(), sep=" | ")
