@@ -106,3 +106,12 @@ func (d *Devices) memoryFor(op Op, dtype gpu.DType, device int) int {
 
 // allNames lists the full names for an error.
 func (d *Devices) allNames() string { return strings.Join(d.texts, ", ") }
+
+// preferredNames lists them in the order in which placement tries them.
+func (d *Devices) preferredNames() string {
+	names := make([]string, len(d.preferred))
+	for i, device := range d.preferred {
+		names[i] = d.texts[device]
+	}
+	return strings.Join(names, ", ")
+}

@@ -35,7 +35,7 @@ type Outcome struct {
 func (d *Devices) Execute(c Call) (Outcome, error) {
 	outcome, err := d.execute(c)
 	if err != nil {
-		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op, c.Name)
+		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op.today(), c.Name)
 	}
 	return outcome, nil
 }
@@ -147,7 +147,10 @@ func (c Call) nodeName() string {
 func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	pattern, readable := devname.ParseFullName(c.Device)
 	if !readable {
-		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: %s", c.Device, c.Op)
+		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s", c.Device, c.Op.today())
+	}
+	if c.Op == Const && strings.Contains(c.Device, "/device:CPU:0") && !d.anyMatches(pattern) { // values come to be on CPU:0
+		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
 	}
 	types := supportedTypes(o.op, o.dtype)
 	device := d.find(pattern, types)
@@ -164,10 +167,10 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	supported := strings.Join(d.typesPresent(types), ", ")
 	if c.Device == "" {
 		return 0, status.Errorf(status.InvalidArgument, "No supported device found in available devices [%s]. "+
-			"enable_soft_placement=%d. Supported devices types [%s].", d.allNames(), soft, supported)
+			"enable_soft_placement=%d. Supported devices types [%s].", d.preferredNames(), soft, supported)
 	}
 	return 0, status.Errorf(status.InvalidArgument, "Could not satisfy device specification '%s'. enable_soft_placement=%d. "+
-		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.allNames())
+		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.preferredNames())
 }
 
 // typesPresent lists those types of a set that there is a device of.
@@ -191,10 +194,10 @@ func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, ou
 	case refuse:
 		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s Tensors can be copied explicitly using: "+
 			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using tf.config.experimental.set_device_policy('silent'). "+
-			"Copying tensors between devices may slow down your model", c.Op, where)
+			"Copying tensors between devices may slow down your model", c.Op.today(), where)
 	case warn:
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+
-			"performance bottleneck.", c.Op, where))
+			"performance bottleneck.", c.Op.today(), where))
 	}
 	return nil
 }

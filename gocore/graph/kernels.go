@@ -19,6 +19,17 @@ const (
 	Identity Op = "Identity"
 )
 
+// today is what TensorFlow 2 calls an operation in what it says about eager calls. Graphs keep the names of TensorFlow 1.
+func (o Op) today() Op {
+	switch o {
+	case Add:
+		return "AddV2"
+	case Const:
+		return "_EagerConst"
+	}
+	return o
+}
+
 // kernel is an operation for some element types on one type of device.
 type kernel struct {
 	deviceType string

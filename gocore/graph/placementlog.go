@@ -23,9 +23,5 @@ func placementLine(n *Node, d *Devices, device int) string {
 
 // ExecutingLine tells where an eager operation runs, as TensorFlow 2 does.
 func (d *Devices) ExecutingLine(op Op, t *Tensor) string {
-	name := string(op)
-	if op == Const {
-		name = "_EagerConst"
-	}
-	return fmt.Sprintf("Executing op %s in device %s", name, t.Device())
+	return fmt.Sprintf("Executing op %s in device %s", op.today(), t.Device())
 }

@@ -80,18 +80,32 @@ func (p *placer) satisfy(n *Node) error {
 	return p.explain(n, g)
 }
 
-// preferred is the device for a node: its group's if that has one, its input's for Identity, else the first that will do.
+// preferred is the device for a node: its group's if that has one, its input's for some Identity, else the first that will do.
 func (p *placer) preferred(n *Node) int32 {
 	g := p.groupOf(n)
 	if g.device >= 0 {
 		return g.device
 	}
-	if n.op == Identity {
+	if p.goesWithInput(n) {
 		if at := p.placed[n.inputs[0].id]; at >= 0 && p.devices.allows(g.pattern(), g.types, int(at)) {
 			return at
 		}
 	}
 	return int32(p.devices.find(g.pattern(), g.types))
+}
+
+// goesWithInput reports whether a node is an Identity that asks for no device between two nodes that ask for the same; nobody asks
+// for none. A node that reads it twice counts as two.
+func (p *placer) goesWithInput(n *Node) bool {
+	readers := p.readers.of(n.id - p.first)
+	if n.op != Identity || n.request != (devname.Name{}) || len(readers) > 1 {
+		return false
+	}
+	wanted := devname.Name{}
+	if len(readers) == 1 {
+		wanted = p.nodes[int(readers[0])-p.first].request
+	}
+	return n.inputs[0].request == wanted
 }
 
 // nearReaders is the device for a constant: that of all its readers if it may go there.

@@ -100,6 +100,9 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 // What nothing supports names what there is.
 func TestNoSupportedDevice(t *testing.T) {
 	m := newMachine(t, 1)
-	_, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1), Device: "/job:elsewhere", SoftPlacement: true})
+	_, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1), Device: "/job:elsewhere/replica:0/task:0/device:CPU:0", SoftPlacement: true})
+	require.ErrorContains(t, err, "/job:elsewhere/replica:0/task:0/device:CPU:0 unknown device.")
+	x := eager(t, m, graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1)})
+	_, err = m.Execute(graph.Call{Op: graph.Identity, Inputs: []*graph.Tensor{x}, Device: "/job:elsewhere", SoftPlacement: true})
 	require.ErrorContains(t, err, "Could not satisfy device specification '/job:elsewhere'. enable_soft_placement=1.")
 }

@@ -211,7 +211,7 @@ func TestOutOfMemory(t *testing.T) {
 
 	made, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{n, n}, 1)})
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-	require.ErrorContains(t, err, "[Op:Const] name: ")
+	require.ErrorContains(t, err, "[Op:_EagerConst] name: ")
 	require.Nil(t, made.Tensor)
 }
 

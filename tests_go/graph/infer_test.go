@@ -88,7 +88,7 @@ func TestShapes(t *testing.T) {
 		{name: "addition of nothing", spec: graph.NodeSpec{Op: graph.Add}, in: f32(s(0, 3), s(1, 3)), want: s(0, 3)},
 		{name: "addition that doesn't fit", spec: graph.NodeSpec{Op: graph.Add}, in: f32(s(2, 3), s(2)), code: status.InvalidArgument,
 			text:  "Dimensions must be equal, but are 3 and 2 for 'Add' (op: 'Add') with input shapes: [2,3], [2].",
-			eager: "Incompatible shapes: [2,3] vs. [2] [Op:Add] name: "},
+			eager: "Incompatible shapes: [2,3] vs. [2] [Op:AddV2] name: "},
 		{name: "addition of types", spec: graph.NodeSpec{Op: graph.Add}, in: typed(gpu.Int32, gpu.Float32), code: status.InvalidType,
 			text:  "Input 'y' of 'Add' Op has type float32 that does not match type int32 of argument 'x'.",
 			eager: "expected to be a int32 tensor but is a float tensor", eagerC: status.InvalidArgument},

@@ -103,13 +103,13 @@ func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 	require.NoError(t, err)
 	lines, err := pybind.DrainPlacementLog()
 	require.NoError(t, err)
-	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op Add in device `+full("CPU:0")+`"]`, lines)
+	require.Equal(t, `["Executing op _EagerConst in device `+full("GPU:0")+`","Executing op AddV2 in device `+full("CPU:0")+`"]`, lines)
 	lines, err = pybind.DrainPlacementLog()
 	require.NoError(t, err)
 	require.Equal(t, "[]", lines)
 	notices, err := pybind.DrainNotices()
 	require.NoError(t, err)
-	require.Contains(t, notices, "before computing Add input #0 was expected to be on "+full("CPU:0"))
+	require.Contains(t, notices, "before computing AddV2 input #0 was expected to be on "+full("CPU:0"))
 	release(t, receipt>>1, sum>>1)
 }
 

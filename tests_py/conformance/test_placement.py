@@ -76,7 +76,7 @@ def test_case_095_the_placement_log_is_in_force_at_once(one_gpu: None, capsys: p
 def test_case_100_tensors_on_conflicting_devices(two_gpus: None, policy: str, operation: Any) -> None:
     tf.config.experimental.set_device_policy(policy)
     x, y = one("GPU:0"), one("GPU:1")
-    op = {"matmul": "MatMul", "add": "Add"}[operation.__name__]
+    op = {"matmul": "MatMul", "add": "AddV2"}[operation.__name__]
     text = (
         f"Tensors on conflicting devices: cannot compute {op} as input #1 was expected to be on {GPU0} but is actually on {GPU1} "
         f"(operation running on {GPU0}) Tensors can be copied explicitly using: `with tf.device(device_name): x = tf.identity(x)` "
@@ -93,7 +93,7 @@ def test_case_100_silent_for_int32_lets_int32_pass(one_gpu: None) -> None:
     tf.config.experimental.set_device_policy("silent_for_int32")
     with tf.device("GPU:0"):
         assert tf.add(x, x).numpy().tolist() == [2]
-        with refused(ValueError, "Tensors on conflicting devices: cannot compute Add as input #0"):
+        with refused(ValueError, "Tensors on conflicting devices: cannot compute AddV2 as input #0"):
             tf.add(y, y)
 
 
@@ -114,7 +114,7 @@ def test_case_146_a_device_that_is_not_there(one_gpu: None) -> None:
     tf.config.set_soft_device_placement(False)
     text = (
         f"Could not satisfy device specification '{HERE}/device:GPU:99'. enable_soft_placement=0. Supported device types "
-        f"[GPU, CPU]. All available devices [{CPU0}, {GPU0}]. [Op:MatMul] name: "
+        f"[GPU, CPU]. All available devices [{GPU0}, {CPU0}]. [Op:MatMul] name: "
     )
     x = one()
     with refused(ValueError, text), tf.device("GPU:99"):
