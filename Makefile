@@ -22,7 +22,7 @@ export PATH := $(PATH):$(abspath $(BIN))
 
 .PHONY: help
 help: ## print this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "gpuconf needs Python 3.10 or newer; set PYTHON=..." >&2; exit 1; }
@@ -44,7 +44,7 @@ $(VENV)/dev: $(VENV)/installed pyproject.toml
 install: $(VENV)/installed ## make the environment and install the package into it
 
 .PHONY: demo
-demo: $(VENV)/installed ## show the main job on two simulated H100
+demo: $(VENV)/installed ## show the main job, on simulated GPUs where there are none
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test

@@ -1,6 +1,6 @@
 """The main job: configure GPU memory, use it, run into a limit, and see what happened.
 
-Runs on two simulated H100, so it needs no GPU. Set GPUCONF_SIMULATE to simulate other machines.
+Uses the GPUs of this machine. Without any, or with GPUCONF_SIMULATE set, it runs on simulated ones and says so.
 """
 
 from __future__ import annotations
@@ -28,6 +28,17 @@ def used(device: str) -> str:
     return f"current {info['current']:>13,} bytes   peak {info['peak']:>13,} bytes"
 
 
+def choose_machine() -> None:
+    if "GPUCONF_SIMULATE" not in os.environ and not tf.config.list_physical_devices("GPU"):
+        tf.simulate("2xH100-80GB")
+    try:
+        spec = tf.simulated()
+    except ValueError as error:
+        sys.exit(f"GPUCONF_SIMULATE: {error}")
+    where = f"SIMULATED GPUs ({spec}): host memory stands in for theirs." if spec else "the GPUs of this machine."
+    print(f"{BOLD}gpuconf {tf.__version__}{OFF} on {where}")
+
+
 def list_devices() -> None:
     title("1. The machine")
     for device in tf.config.list_physical_devices():
@@ -36,84 +47,88 @@ def list_devices() -> None:
         print(f"  {device.name}", *([details["device_name"], f"compute capability {capability}"] if details else []), sep="   ")
 
 
-def show_growth(spec: str) -> None:
+def show_growth() -> None:
     title("2. Memory growth: what a program takes from the GPU for one buffer of 1 MB")
+    said('gpus = tf.config.list_physical_devices("GPU")')
     for growth in (False, True):
-        with tf.simulate(spec):  # each time a new runtime
-            for gpu in tf.config.list_physical_devices("GPU"):
-                said(f"set_memory_growth({gpu.name!r}, {growth})")
-                tf.config.experimental.set_memory_growth(gpu, growth)
-            with tf.memory.allocate(1_000_000, "GPU:0"):
-                stats = tf.memory.stats("GPU:0")
-                print(f"  in use {stats.bytes_in_use:>13,} bytes   taken {stats.bytes_reserved:>14,} bytes")
+        tf.reset()  # each time a new runtime
+        said(f"for gpu in gpus: tf.config.experimental.set_memory_growth(gpu, {growth})")
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, growth)
+        with tf.memory.allocate(1_000_000, "GPU:0"):
+            stats = tf.memory.stats("GPU:0")
+            print(f"  in use {stats.bytes_in_use:>13,} bytes   taken {stats.bytes_reserved:>14,} bytes")
 
 
-def split() -> None:
+def split() -> tuple[str, str]:
     title("3. Two logical GPUs on one card, each with a hard limit")
-    second = tf.config.list_physical_devices("GPU")[1]
-    said("set_logical_device_configuration(gpus[1], [1024 MiB, 64 MiB])")
+    tf.reset()
+    last = tf.config.list_physical_devices("GPU")[-1]
+    said("limits = [tf.config.LogicalDeviceConfiguration(memory_limit=mib) for mib in (1024, 64)]")
     limits = [tf.config.LogicalDeviceConfiguration(memory_limit=mib) for mib in (1024, 64)]
-    tf.config.set_logical_device_configuration(second, limits)
-    said("set_memory_growth(gpus[1], True)")
+    said("tf.config.set_logical_device_configuration(gpus[-1], limits)")
+    tf.config.set_logical_device_configuration(last, limits)
+    said("tf.config.experimental.set_memory_growth(gpus[-1], True)")
     try:
-        tf.config.experimental.set_memory_growth(second, True)
+        tf.config.experimental.set_memory_growth(last, True)
     except ValueError as error:
         print(f"  ValueError: {error}")
-    said('list_logical_devices("GPU")')
-    for device in tf.config.list_logical_devices("GPU"):
+    said('tf.config.list_logical_devices("GPU")')
+    logical = tf.config.list_logical_devices("GPU")
+    for device in logical:
         print(f"  {device.name}   limit {tf.memory.stats(device).bytes_limit:>14,} bytes")
-    said('set_visible_devices([], "GPU")')
+    said('tf.config.set_visible_devices([], "GPU")')
     try:
         tf.config.set_visible_devices([], "GPU")
     except RuntimeError as error:
         print(f"  RuntimeError: {error}".replace(str(Path.cwd()) + os.sep, ""))
+    large, small = (device.name.removeprefix("/device:") for device in logical[-2:])
+    return large, small
 
 
-def allocate() -> None:
-    title("4. Memory: current and peak")
-    with tf.device("GPU:1"), tf.memory.measure() as measured:
+def allocate(name: str) -> None:
+    title(f"4. Memory: current and peak, on {name}")
+    with tf.device(name), tf.memory.measure() as measured:
         weights = tf.memory.allocate(200 * MIB)
         with tf.memory.allocate(300 * MIB) as activations:
-            activations.copy_from_host(b"real bytes, in simulated memory")
-            print(f"  two buffers       {used('GPU:1')}")
-            print(f"  read back         {bytes(activations.view()[:31]).decode()}")
-        print(f"  one was freed     {used('GPU:1')}")
+            activations.copy_from_host(b"bytes that were on the GPU")
+            print(f"  two buffers       {used(name)}")
+            print(f"  read back         {bytes(activations.copy_to_host()[:26]).decode()}")
+        print(f"  one was freed     {used(name)}")
     weights.free()
-    print(f"  both were freed   {used('GPU:1')}")
-    print(
-        f"  the block needed {measured.peak_increase / MIB:.0f} MiB at its peak and left {measured.increase / MIB:.0f} MiB behind"
-    )
+    print(f"  both were freed   {used(name)}")
+    peak, left = measured.peak_increase // MIB, measured.increase // MIB
+    print(f"  the block needed {peak} MiB at its peak and left {left} MiB behind")
 
 
-def run_into_the_limit() -> None:
-    title("5. A limit is a limit: GPU:2 has 64 MiB")
-    buffers = [tf.memory.allocate(8 * MIB, "GPU:2") for _ in range(7)]
+def run_into_the_limit(name: str) -> None:
+    title(f"5. A limit is a limit: {name} has 64 MiB")
+    said(f'buffers = [tf.memory.allocate(8 << 20, "{name}") for _ in range(7)]')
+    buffers = [tf.memory.allocate(8 * MIB, name) for _ in range(7)]
+    said("for buffer in buffers[1::2]: buffer.free()")
     for buffer in buffers[1::2]:
         buffer.free()
-    said('allocate(20 * MIB, "GPU:2")')
+    said(f'tf.memory.allocate(20 << 20, "{name}")')
     try:
-        tf.memory.allocate(20 * MIB, "GPU:2")
+        tf.memory.allocate(20 * MIB, name)
     except MemoryError as error:
         print(f"  MemoryError: {error}")
     title("6. Why: the memory map")
-    print(tf.memory.memory_map("GPU:2"))
+    said(f'print(tf.memory.memory_map("{name}"))')
+    print(tf.memory.memory_map(name))
     for buffer in buffers:
         buffer.free()
     print("  ... and with everything freed:")
-    print(tf.memory.memory_map("GPU:2"))
+    print(tf.memory.memory_map(name))
 
 
 def main() -> None:
-    spec = os.environ.get("GPUCONF_SIMULATE", "2xH100-80GB")
-    print(f"{BOLD}gpuconf {tf.__version__}{OFF} on SIMULATED GPUs ({spec}): host memory stands in for theirs.")
-    with tf.simulate(spec):
-        list_devices()
-        if len(tf.config.list_physical_devices("GPU")) < 2:
-            sys.exit("The rest needs two GPUs: set GPUCONF_SIMULATE=2xT4, say.")
-        show_growth(spec)
-        split()
-        allocate()
-        run_into_the_limit()
+    choose_machine()
+    list_devices()
+    show_growth()
+    large, small = split()
+    allocate(large)
+    run_into_the_limit(small)
 
 
 if __name__ == "__main__":

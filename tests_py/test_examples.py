@@ -19,7 +19,7 @@ SHOWN = {
         "taken 84,011,909,120 bytes",
         "taken      2,097,152 bytes",
         "Cannot set memory growth on device when virtual devices configured",
-        "read back         real bytes, in simulated memory",
+        "read back         bytes that were on the GPU",
         "MemoryError: OOM when allocating 20.00MiB",
         "▕████████········████████········████████········████████········▏",
     ],
@@ -52,17 +52,34 @@ def test_script(name: str) -> None:
         assert text in done.stdout
 
 
-def test_demo_on_a_machine_with_one_gpu_says_so() -> None:
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "demo.py"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"GPUCONF_SIMULATE": "T4"},
-        timeout=60,
+def demo(**environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
+    return subprocess.run(
+        [sys.executable, EXAMPLES / "demo.py"], capture_output=True, text=True, check=False, env=clean | environment, timeout=60
     )
+
+
+def test_demo_with_one_gpu() -> None:
+    done = demo(GPUCONF_SIMULATE="T4")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "SIMULATED GPUs (T4)" in done.stdout
+    assert "A limit is a limit: GPU:1 has 64 MiB" in done.stdout
+
+
+def test_demo_on_an_unknown_machine_says_so_in_a_sentence() -> None:
+    done = demo(GPUCONF_SIMULATE="bogus")
     assert done.returncode == 1
-    assert "needs two GPUs" in done.stderr
+    assert done.stderr.startswith('GPUCONF_SIMULATE: cannot simulate "bogus"')
+    assert done.stderr.count("\n") == 1
+
+
+def test_demo_uses_the_gpus_of_the_machine(tmp_path: Path) -> None:
+    build = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "build.py"
+    subprocess.run([sys.executable, build, tmp_path], check=True, capture_output=True)
+    done = demo(LD_LIBRARY_PATH=str(tmp_path), FAKECUDA_MEMORY=str(3 << 30))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "on the GPUs of this machine." in done.stdout
+    assert "read back         bytes that were on the GPU" in done.stdout
 
 
 def test_notebook() -> None:
