@@ -487,3 +487,48 @@ def test_a_forked_child_gets_a_clear_error_and_leaves_its_parents_tensors_alone(
 
 def test_tensors_at_the_end_of_the_process() -> None:
     assert run_well("import gpuconf as tf\ntf.simulate('T4')\nx = tf.constant([1.0])\ncycle = [x]\ncycle.append(cycle)\n") == ""
+
+
+def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
+    """Also where it comes into a ``__del__``, which Python then cuts short."""
+    out = run_well(
+        """
+        import json, random, signal, sys
+        import gpuconf as tf
+        import numpy as np
+        from gpuconf._native import core
+
+        class Stop(BaseException):
+            pass
+
+        def stop(*_):
+            raise Stop
+
+        tf.simulate("T4")
+        tf.config.list_logical_devices()
+        array = np.ones((2, 2), np.float32)
+        signal.signal(signal.SIGALRM, stop)
+        cut = []
+        sys.unraisablehook = cut.append
+        random.seed(1)
+        stopped = 0
+        for _ in range(500):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.00002, 0.0002))
+                for _ in range(200):
+                    x = tf.constant(array)
+                    y = tf.matmul(x, x) + x
+                    del x, y
+            except Stop:
+                stopped += 1
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        x = y = None
+        cut.clear()
+        with tf.device("CPU:0"):
+            tf.constant(1)  # what was cut short is done before the next operation
+        live = json.loads(core.pybind_LiveTensors())
+        print(stopped > 50, live["tensors"], live["host_blocks"], tf.memory.stats().live_blocks)
+        tf.reset()
+        """
+    )
+    assert out == "True [] 0 0\n"

@@ -53,7 +53,10 @@ def _live_tensors() -> list[str]:
     import gc
     import json
 
+    from ._tensor import release_abandoned
+
     for collect in (True, False):
+        release_abandoned()
         lines: list[str] = json.loads(core.pybind_LiveTensors())["tensors"]
         if not lines:
             break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 
 from . import _arrays, _placement_log, _runtime, errors
 from ._native import core, keep, loaded, refuse_in_child
@@ -15,18 +16,33 @@ if TYPE_CHECKING:
 _CPU = 1  # DLPack's kind of device
 
 
+class _Ref(weakref.ref):  # type: ignore[type-arg]
+    """What outlives a tensor that could not be released."""
+
+    __slots__ = ("receipt",)
+
+    receipt: list[int]
+
+
+# A tensor is released by its __del__, into which Ctrl-C may come, before its first line too. So each has a weak reference here
+# whose callback, which is no Python code and can't be interrupted, puts it on the list of those that are left to do.
+_held: set[_Ref] = set()
+_abandoned: list[_Ref] = []
+
+
 class Tensor:
     """An array in a device's memory. It never changes, and its memory is given back when it is dropped.
 
     Operations make it: ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
     """
 
-    __slots__ = ("__weakref__", "_info", "_receipt")
+    __slots__ = ("__weakref__", "_info", "_receipt", "_ref")
 
     __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
 
     _receipt: list[int]  # what the core gave: twice its number of the tensor, plus 1 if it had something to tell
     _info: dict[str, Any]
+    _ref: _Ref | None
 
     def __init__(self) -> None:
         raise errors.InvalidTypeError("a tensor is made by gpuconf.constant and the other operations")
@@ -154,13 +170,33 @@ class Tensor:
         }
 
     def __del__(self) -> None:
-        # At exit and in a forked child there is nothing left to give back to.
-        receipt = getattr(self, "_receipt", None)
-        if not receipt or sys.is_finalizing() or not loaded():
+        # At exit there is nothing left to give back to.
+        if getattr(self, "_receipt", None) is None or sys.is_finalizing():
             return
-        try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
-            core.pybind_ReleaseTensor(receipt[0] >> 1)
-        except errors.GpuconfError:  # the runtime is gone, and the memory with it
+        _release(self._receipt)
+        ref, self._ref = self._ref, None
+        if ref is not None:
+            _held.discard(ref)
+
+
+def _release(receipt: list[int]) -> None:
+    if not receipt or not loaded():  # in a forked child the memory is the parent's
+        return
+    try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
+        core.pybind_ReleaseTensor(receipt[0] >> 1)
+    except errors.GpuconfError:  # it is released already, or the runtime is gone, and the memory with it
+        pass
+
+
+def release_abandoned() -> None:
+    """Release the tensors whose ``__del__`` was cut short. Several threads may do so at once, and signal handlers in between."""
+    while _abandoned:
+        try:
+            ref = _abandoned[0]
+            _release(ref.receipt)  # twice does no harm
+            _held.discard(ref)
+            _abandoned.remove(ref)  # last, so that Ctrl-C loses nothing
+        except (IndexError, ValueError):  # another thread was faster
             pass
 
 
@@ -186,13 +222,24 @@ def _writable(array: Any, np: Any) -> Any:
     return np.asarray(holder)
 
 
-def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tensor:
-    """Run an operation on tensors that the core knows by number, in this thread's scope."""
+def _begun(function: str) -> Tensor:
+    """A tensor that owns what the core will give from the first moment on: Ctrl-C can come at any."""
     if not _runtime.initialized():
         _runtime.initialize(function)
+    if _abandoned:
+        release_abandoned()
     tensor: Tensor = object.__new__(Tensor)
-    # The tensor owns what the core gives from the first moment on: Ctrl-C can come at any.
-    receipt = tensor._receipt = []
+    tensor._receipt = []
+    tensor._ref = ref = _Ref(tensor, _abandoned.append)
+    ref.receipt = tensor._receipt
+    _held.add(ref)
+    return tensor
+
+
+def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tensor:
+    """Run an operation on tensors that the core knows by number, in this thread's scope."""
+    tensor = _begun(function)
+    receipt = tensor._receipt
     keep(receipt, core.pybind_Execute, op, inputs, flags, name, current_scope())
     if receipt[0] & 1:
         _placement_log.tell()
@@ -201,17 +248,16 @@ def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tenso
 
 def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
     """Copy an array that :func:`_arrays.array_of` gave into a new tensor, in this thread's scope."""
-    if not _runtime.initialized():
-        _runtime.initialize(function)
-    tensor: Tensor = object.__new__(Tensor)
-    receipt = tensor._receipt = []
+    tensor = _begun(function)
+    receipt = tensor._receipt
+    text = _arrays.shape_text(shape)
     keep(
         receipt,
         core.pybind_MakeTensor,
         _arrays.address_of(array),
         array.nbytes,
         _arrays.name_of(array),
-        _arrays.shape_text(shape),
+        text,
         name,
         current_scope(),
     )
