@@ -100,9 +100,9 @@ def test_numbers_beyond_those_that_exist_are_refused() -> None:
         lambda: core.pybind_FreeBlock(-1, -1),
         lambda: core.pybind_StopPeak(0, 99),
         lambda: core.pybind_StopPeak(-5, 0),
-        lambda: core.pybind_CopyToHost(0, 0, 0, 5),
-        lambda: core.pybind_CopyToHost(-1, -1, -1, -1),
-        lambda: core.pybind_CopyFromHost(1, 0, (1 << 63) - 1, (1 << 63) - 1),
+        lambda: core.pybind_CopyToHost(0, 0, 0, 0, 5),
+        lambda: core.pybind_CopyToHost(-1, -1, -1, -1, -1),
+        lambda: core.pybind_CopyFromHost(1, 1, 0, (1 << 63) - 1, (1 << 63) - 1),
         lambda: core.pybind_WaitForFree(9, 0, 1),
         lambda: core.pybind_LimitBytes(9),
     ):

@@ -42,7 +42,7 @@ def dtype_of(dtype: Any) -> Any:
     """A NumPy dtype that gpuconf computes with, in the machine's byte order."""
     try:
         found = numpy().dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, and Python's parser has a say
         raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}") from None
     if found.name not in DTYPES:
         raise errors.InvalidTypeError(f"gpuconf computes with {', '.join(DTYPES)}, not with {found.name}")
