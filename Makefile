@@ -82,14 +82,16 @@ fmt: $(VENV)/dev ## put the sources into their format
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
 
 .PHONY: generate
-generate: $(VENV)/dev ## write the Python binding of pybind anew
+generate: $(VENV)/dev ## write anew what is generated: the binding, the trampolines, docs/differences.md
 	$(BIN)/python pybind/generate.py
 	$(BIN)/python gocore/nvml/generate_trampolines.py
+	$(BIN)/python tests_py/oracle/differences.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail where the committed binding is not current
 	$(BIN)/python pybind/generate.py --check
 	$(BIN)/python gocore/nvml/generate_trampolines.py --check
+	$(BIN)/python tests_py/oracle/differences.py --check
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
@@ -100,6 +102,19 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 .PHONY: bench
 bench: $(VENV)/dev ## measure, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
+
+# TensorFlow itself, which the comparison runs beside gpuconf: an environment of its own, with exact versions (some 1.5 GB).
+ORACLE_VENV ?= .venv-oracle
+
+$(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
+	@$(MAKE) --no-print-directory VENV=$(ORACLE_VENV) install
+	@echo "installing TensorFlow into $(ORACLE_VENV)"
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@touch $@
+
+.PHONY: oracle
+oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow itself, and write docs/conformance.md (downloads it)
+	PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
 
 # On a machine with a GPU: these need Python and the driver only, and a wheel that was built elsewhere (make wheel, or WHEEL=path).
 WHEEL ?= $(firstword $(wildcard dist/*.whl))

@@ -111,6 +111,20 @@ func TestBackOffSequence(t *testing.T) {
 	}
 }
 
+// The size of the next region doubles with each region, also when they go back. TensorFlow's becomes 0 at 2^64, and then it
+// doubles that for ever.
+func TestRegionsThatComeAndGo(t *testing.T) {
+	device := fakedevice.New(1 << 40)
+	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true})
+	for range 200 {
+		addr, bytes, err := r.Extend(256)
+		require.NoError(t, err)
+		require.LessOrEqual(t, bytes, uint64(64*mib))
+		require.NoError(t, r.Release(addr, bytes))
+	}
+	require.Equal(t, uint64(math.MaxUint64-255), r.NextRegionBytes())
+}
+
 func TestExtendRefusesCrookedRequests(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: mib})

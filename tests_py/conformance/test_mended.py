@@ -151,3 +151,35 @@ def test_a_set_is_another_configuration_than_a_list_of_the_same(two_gpus: None) 
         with refused(RuntimeError, "Virtual devices cannot be modified after being initialized"):
             tf.config.set_logical_device_configuration(gpu, other)
     assert tf.config.get_logical_device_configuration(gpu) is as_set
+
+
+def test_what_equals_a_device_is_it(two_gpus: None) -> None:
+    """A listed difference: TensorFlow gives back what equals a device, and stumbles over its type."""
+    tf.config.set_visible_devices([TUPLE, cpu()])
+    assert tf.config.get_visible_devices("GPU") == [gpus()[0]]
+    assert all(isinstance(device, tf.config.PhysicalDevice) for device in tf.config.get_visible_devices())
+
+
+@pytest.mark.parametrize("device", [None, b"GPU:0"], ids=repr)
+@pytest.mark.parametrize("function", [tf.config.experimental.get_memory_info, tf.config.experimental.reset_memory_stats])
+def test_memory_info_asks_for_a_string(two_gpus: None, function: Any, device: Any) -> None:
+    """A listed difference: TensorFlow's binding takes these."""
+    with refused(TypeError, "device must be a string"):
+        function(device)
+
+
+@pytest.mark.parametrize("name", ["GPU:0\0GPU:1", "GPU:0\ud800"], ids=ascii)
+def test_what_is_no_text_names_no_device(two_gpus: None, name: str) -> None:
+    """A listed difference: TensorFlow cuts the string off at the NUL."""
+    with refused(ValueError, "device "):
+        tf.config.experimental.get_memory_info(name)
+    with refused(ValueError, "device name "), tf.device(name):
+        pass
+
+
+def test_an_int32_constant_is_in_its_cpus_memory(two_gpus: None) -> None:
+    """A listed difference: TensorFlow keeps it in the first CPU's."""
+    tf.config.set_logical_device_configuration(cpu(), [L(), L()])
+    with tf.device("CPU:1"):
+        made = tf.constant(1)
+    assert made.device == made.backing_device == "/job:localhost/replica:0/task:0/device:CPU:1"

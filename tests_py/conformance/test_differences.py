@@ -1,0 +1,30 @@
+"""The list of deliberate differences: each has a reason and a test, the page is current, and nothing else is excused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from oracle import differences, excuses
+
+ROWS = differences.load()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+def test_each_difference_has_a_reason_and_a_test(row: differences.Row) -> None:
+    assert row.why
+    assert row.test
+    for test in row.test:
+        assert (differences.ROOT / test).exists()
+
+
+def test_names_are_unique() -> None:
+    assert [name for name, times in Counter(row.id for row in ROWS).items() if times > 1] == []
+
+
+def test_the_comparison_excuses_only_what_is_listed() -> None:
+    assert set(excuses.names()) <= {row.id for row in ROWS}
+
+
+def test_the_page_is_current() -> None:
+    assert differences.PAGE.read_text() == differences.page()

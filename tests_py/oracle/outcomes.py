@@ -1,0 +1,75 @@
+"""What becomes of a call, in a form that can be compared, printed and recorded: a value or an exception."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from .machine import Side
+
+# What both sides derive from: the first that an exception is.
+_BUILT_IN = (KeyError, AttributeError, TypeError, ValueError, RuntimeError, OverflowError, AssertionError)
+
+# TensorFlow writes no messages of these itself: they are Python's, protobuf's or pybind11's.
+WORDLESS = ("AttributeError", "TypeError")
+
+
+class Outcome(NamedTuple):
+    """Either a value, or an exception's families and message."""
+
+    value: str | None  # text of the normal form, such as "[PD('/physical_device:CPU:0', 'CPU')]"
+    error: tuple[str, ...] = ()  # names of the classes that it is one of
+    message: str = ""
+
+    def __str__(self) -> str:
+        return self.value if self.value is not None else f"{'/'.join(self.error)}: {self.message}"
+
+
+def text_of(value: Any) -> str:
+    """A value with its types told apart: True is not 1, a list is not a tuple, and named tuples have their names."""
+    kind = type(value).__name__
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return f"{kind}({', '.join(map(text_of, value))})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(text_of, value))}]"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(text_of, value))},)"
+    if isinstance(value, dict):
+        return f"{{{', '.join(sorted(f'{text_of(k)}: {text_of(v)}' for k, v in value.items()))}}}"
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"
+    return repr(value)
+
+
+def families(error: BaseException) -> tuple[str, ...]:
+    """The classes that a caller may catch it by: built-in ones, and those of tf.errors by name."""
+    found = [one.__name__ for one in _BUILT_IN if isinstance(error, one)]
+    for cls in type(error).__mro__:
+        if cls.__module__.startswith(("tensorflow", "gpuconf")) and cls.__name__.endswith("Error"):
+            found.append(cls.__name__)
+    return tuple(dict.fromkeys(found)) or (type(error).__name__,)
+
+
+_CLASS = re.compile(r"<class '[\w.]+\.(\w+)'>")
+
+
+def outcome(side: Side, call: str) -> Outcome:
+    """Make a call on a side."""
+    try:
+        return Outcome(text_of(side.evaluate(call)))
+    except Exception as error:
+        message = getattr(error, "message", None)
+        text = message if isinstance(message, str) else str(error)
+        return Outcome(None, families(error), _CLASS.sub(r"<class '\1'>", text))  # a class lives in another module here and there
+
+
+def agree(theirs: Outcome, ours: Outcome) -> bool:
+    """The same value; or an exception of TensorFlow's class whose message starts as TensorFlow's does."""
+    if theirs.value is not None or ours.value is not None:
+        return theirs.value == ours.value
+    family = next((one for one in theirs.error if one not in ("OpError",)), theirs.error[0])
+    if family not in ours.error:
+        return False
+    return family in WORDLESS or ours.message.startswith(theirs.message)

@@ -1,0 +1,148 @@
+"""Compare gpuconf with TensorFlow itself: ``make oracle``.
+
+Without options: at least a million calls and ten million steps of allocators, some ten minutes. It ends with a summary and fails
+where anything differs that is not on the list of differences. Then it writes docs/conformance.md and the recorded agreement that
+``make test`` replays.
+
+    make oracle ORACLE_ARGS="--quick"           a twentieth of it, and writes nothing
+    make oracle ORACLE_ARGS="--seed 7"          other random calls; the seed of a run is printed
+    make oracle ORACLE_ARGS="--only strings"    one part
+
+The seed alone decides what is compared, so a run can be had again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import platform
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from oracle import allocator, configuration, differences, placement, record, strings
+from oracle.machine import Gpuconf
+from oracle.tally import Tally
+from oracle.tensorflow_side import TensorFlow, tf
+
+PARTS = {"configuration": 700_000, "strings": 300_000, "placement": 40_000, "allocator": 15_000_000}
+# Exact splitting has to serve so many times as often where TensorFlow's cannot as the other way round.
+AT_LEAST = 15
+
+
+def main() -> None:
+    """Compare, and tell."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--quick", action="store_true")
+    arguments.add_argument("--only", choices=list(PARTS), action="append")
+    options = arguments.parse_args()
+    began = time.monotonic()
+    tallies, exact = compare(options.seed, options.only or list(PARTS), 20 if options.quick else 1)
+    lines = summary(tallies, exact)
+    print("\n".join(["", *lines, f"seed {options.seed}, {time.monotonic() - began:.0f} s"]))
+    if any(tally.not_equal for tally in tallies):
+        sys.exit("gpuconf and TensorFlow differ: see NOT EQUAL above")
+    if exact.theirs_failed_first < AT_LEAST * exact.ours_failed_first and exact.traces > 1000:
+        sys.exit(f"exact splitting serves less than {AT_LEAST} times as often where TensorFlow's rule cannot: {exact}")
+    if not options.quick and not options.only:
+        calls = record.write(TensorFlow(), Gpuconf(), tf.__version__)
+        print(f"recorded {calls} calls in {record.FILE.name}")
+        write_page(lines, options.seed)
+
+
+def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], allocator.Exact]:
+    """Compare the parts, a divisor's part of each."""
+    print(f"gpuconf against TensorFlow {tf.__version__}, seed {seed}", flush=True)
+    tallies: list[Tally] = []
+    exact = allocator.Exact()
+
+    def begin(part: str, unit: str) -> Tally:
+        tallies.append(Tally(part, unit, PARTS.get(part, 0) // divisor))
+        return tallies[-1]
+
+    if set(parts) & {"configuration", "strings", "placement"}:
+        theirs, ours = TensorFlow(), Gpuconf()
+        for part, run in (("configuration", configuration.run), ("strings", strings.run), ("placement", placement.run)):
+            if part in parts:
+                tally = begin(part, "placements" if part == "placement" else "calls")
+                run(theirs, ours, seed, tally.wanted, tally)
+                print(tally, flush=True)
+    if "allocator" in parts:
+        programs = allocator.Programs()
+        tally = begin("golden traces", "steps")
+        allocator.run_goldens(programs, tally)
+        print(tally, flush=True)
+        tally = begin("allocator", "steps")
+        exact = allocator.run(programs, seed, tally.wanted, tally)
+        programs.close()
+        print(tally, flush=True)
+    return tallies, exact
+
+
+def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
+    """The result as a table in Markdown."""
+    lines = ["| part | compared | equal | equal up to a listed difference | not equal |", "|---|---|---|---|---|"]
+    lines += [f"| {t.part} ({t.unit}) | {t.compared:,} | {t.same:,} | {t.by_excuse.total():,} | {t.not_equal:,} |" for t in tallies]
+    met = sum((t.by_excuse for t in tallies), start=type(tallies[0].by_excuse)())
+    lines += [
+        "",
+        "Listed differences that were met: " + (", ".join(f"{name} {n:,}" for name, n in met.most_common()) or "none") + ".",
+    ]
+    if exact.traces:
+        lines += [
+            "",
+            f"Exact splitting on {exact.traces:,} traces: the same requests were served to the end in {exact.same_to_the_end:,}; "
+            f"the first to fail was TensorFlow's in {exact.theirs_failed_first:,}, gpuconf's in {exact.ours_failed_first:,}.",
+        ]
+    return lines
+
+
+_PAGE = """# Conformance: gpuconf beside TensorFlow itself
+
+Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf in one process and compares
+each call: value, class of exception, start of its message. TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed
+{seed}.
+
+{table}
+
+What stands behind the parts:
+
+- **configuration**: TensorFlow's real context and `tf.config`, with the GPUs that gpuconf simulates registered as a device
+  factory. Random sequences of calls, good and bad, before and after initialization; every exception; the logical devices, their
+  limits and growth. What only TensorFlow's GPU build checks natively (priorities, ordinals, too few GPUs, sizes) is restated in
+  that factory, so there agreement is with the restatement.
+- **strings**: TensorFlow's three parsers, by scopes, scopes in scopes, `get_memory_info` and `reset_memory_stats`.
+- **placement**: eager operations and v1 graphs on TensorFlow's own placer, with soft placement and without: (node, device)
+  pairs. GPU kernels for the few operations are stand-ins. Copies from one GPU to another can't be had that way; there only
+  device policies that refuse are compared.
+- **golden traces**: the traces that gpuconf's own tests hold dear, on TensorFlow's allocator.
+- **allocator**: TensorFlow's `BFCAllocator` from the wheel's library, retries off. With TensorFlow's split rule gpuconf gives
+  the same addresses and statistics at each step and asks the device for the same. With exact splitting it serves the same
+  requests, with no more in use, up to the first request that only one of the two serves. Requests that TensorFlow never answers
+  are left out: of 2304 bytes or less on a full device, and whatever comes once the size of the next region may have passed
+  2**64.
+
+What is excused, and why: [differences.md](differences.md). A part of the agreement is recorded in
+`tests_py/conformance/recorded.json` and replayed by `make test` without TensorFlow.
+"""
+
+
+def write_page(table: list[str], seed: int) -> None:
+    """Write docs/conformance.md."""
+    (differences.ROOT / "docs" / "conformance.md").write_text(
+        _PAGE.format(
+            tensorflow=tf.__version__,
+            python=platform.python_version(),
+            system=f"{platform.system()} {platform.machine()}",
+            date=datetime.datetime.now(tz=datetime.timezone.utc).date(),
+            seed=seed,
+            table="\n".join(table),
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

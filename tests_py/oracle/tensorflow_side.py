@@ -1,0 +1,95 @@
+"""TensorFlow as one of the two sides of a comparison: its own runtime, with imaginary GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import logging
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory statistics, which a plain build lacks
+
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.eager import context
+
+from . import build
+from .machine import CARDS, Names, compiled, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
+
+_libc = ctypes.CDLL(None)
+
+
+@contextlib.contextmanager
+def captured_output() -> Iterator[io.StringIO]:
+    """What native code writes to standard output in a block."""
+    told = io.StringIO()
+    _libc.fflush(None)
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        try:
+            yield told
+        finally:
+            _libc.fflush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+            file.seek(0)
+            told.write(file.read().decode(errors="replace"))
+
+
+class TensorFlow:
+    """TensorFlow's own runtime, with imaginary GPUs."""
+
+    name = "TensorFlow"
+
+    def __init__(self) -> None:
+        self.gpus = ctypes.CDLL(str(build.cpp("imaginary_gpus.cc", shared=True)))
+        self.gpus.oracle_made_limit.restype = ctypes.c_int64
+        self.names = Names(tf, lambda: context.context().device_name or "")
+        self.names["facts"] = self._facts
+        self.names["graph"] = self._graph
+
+    def fresh(self, gpus: int) -> None:
+        self.names.forget()
+        self.gpus.oracle_clear_cards()
+        for card in CARDS[:gpus]:
+            self.gpus.oracle_add_card(
+                card.product.encode(), card.major, card.minor, ctypes.c_int64(card.bytes), card.greatest_priority
+            )
+        tf.config.run_functions_eagerly(False)
+        tf.config.experimental.enable_tensor_float_32_execution(True)
+        context._set_context(context.Context())
+        context._device_parsing_cache.clear()
+
+    def evaluate(self, call: str) -> Any:
+        return eval(compiled(call), self.names)
+
+    def _facts(self) -> list[Any]:
+        """Limit and growth of each logical GPU. Initialises."""
+        tf.config.list_logical_devices()
+        return [(self.gpus.oracle_made_limit(i), bool(self.gpus.oracle_made_growth(i))) for i in range(self.gpus.oracle_made())]
+
+    def _graph(self, lines: list[tuple[list[Any], Any]], *, soft: bool) -> list[tuple[str, str]]:
+        """Where a session puts the nodes of a graph, by name. Nothing is optimized: all nodes stay."""
+        config = context.context().config
+        config.allow_soft_placement, config.log_device_placement = soft, True
+        config.graph_options.optimizer_options.opt_level = -1
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        with tf.Graph().as_default():
+            nodes = self.names.build(lines)
+            with tf.compat.v1.Session(config=config) as session, captured_output() as told:
+                wanted = config_pb2.CallableOptions(target=[node.op.name for node in nodes])
+                session._make_callable_from_options(wanted)  # places the nodes, and runs nothing
+        own = {node.op.name for node in nodes}
+        placed = re.findall(r"^(\S+): \(\w+\): (\S+)$", told.getvalue(), re.MULTILINE)
+        return sorted({(name, short(device)) for name, device in placed if name in own})
