@@ -1,7 +1,7 @@
 """Builds the CUDA driver without a GPU: `build(folder)`, or `python build.py FOLDER` from a shell.
 
-A process started with LD_LIBRARY_PATH=folder loads it as libcuda.so.1. What it offers to tests (fakecuda_count, fakecuda_fail ...) and the
-environment that it reads are described in libcuda/fake.h and libcuda/control.c.
+A process started with LD_LIBRARY_PATH=folder loads it as libcuda.so.1. What it offers to tests (fakecuda_count,
+fakecuda_fail ...) and the environment that it reads are described in libcuda/fake.h and libcuda/control.c.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ def build(
     """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra sources."""
     library = Path(folder) / "libcuda.so.1"
     command = shlex.split(os.environ.get("CC", "cc"))
-    command += "-std=gnu11 -Wall -Wextra -Werror -O0 -fPIC -fvisibility=hidden -shared -Wl,-soname,libcuda.so.1".split()
+    command += [
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-O0",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-shared",
+        "-Wl,-soname,libcuda.so.1",
+    ]
     command += [f"-DFAKECUDA_VERSION={version}", "-o", str(library)]
     if missing:
         script = Path(folder) / "exports.map"
