@@ -15,7 +15,11 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 		return nil, err
 	}
 	physical := []config.PhysicalDevice{{Name: "/physical_device:CPU:0", Type: "CPU"}}
-	if m.driver == nil || len(enabled) < 2 {
+	if len(enabled) < 2 {
+		m.ExplainNoGPU(fmt.Sprintf("TF_ENABLED_DEVICE_TYPES=%q leaves GPUs out", env["TF_ENABLED_DEVICE_TYPES"]))
+		return physical, nil
+	}
+	if m.driver == nil {
 		return physical, nil
 	}
 	found, err := m.driver.Devices()

@@ -96,6 +96,7 @@ func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logica
 		}
 		logical = append(logical, d)
 	}
+	m.noticeOvercommitted(pools)
 	for _, p := range pools {
 		m.notice(config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
 			localTask, p.number, p.limitBytes>>20, candidate(p.device))})

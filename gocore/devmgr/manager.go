@@ -23,6 +23,7 @@ type Manager struct {
 	state   *config.State           // guarded by mu
 	found   []gpu.Device            // all GPUs that the process sees; immutable
 	listed  []gpu.Device            // the GPUs of the physical list, in its order; immutable
+	whyNone string                  // why found is empty, "" where nobody knows; immutable
 	logical []LogicalDevice         // guarded by mu; empty before initialisation
 	names   []devname.Name          // guarded by mu; the full names of logical
 	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
@@ -82,13 +83,6 @@ func (m *Manager) Inspect(fn func(*config.State) error) error {
 		return errClosed()
 	}
 	return fn(m.state)
-}
-
-// Initialized reports whether the logical devices exist.
-func (m *Manager) Initialized() bool {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return !m.closed && m.state.Initialized()
 }
 
 // LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialisation.

@@ -50,7 +50,7 @@ func (m *Manager) poolLocked(number int) (*pool, error) {
 		return nil, err
 	}
 	if number < 0 || number >= len(m.gpus) {
-		return nil, errNoGPU(shortName(number), len(m.gpus))
+		return nil, m.errNoGPULocked(shortName(number))
 	}
 	return m.gpus[number], nil
 }
@@ -69,11 +69,4 @@ func (m *Manager) ownerLocked(addr uint64) (*pool, error) {
 
 func errNotLive(addr uint64) error {
 	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block: it was freed before, or never came from gpuconf", addr)
-}
-
-func errNoGPU(asked string, have int) error {
-	if have == 0 {
-		return status.Errorf(status.InvalidArgument, "%s is not there: %s", asked, howToSimulate)
-	}
-	return status.Errorf(status.InvalidArgument, "%s is not there: this process has %s (GPU:0 to GPU:%d)", asked, plural(uint64(have), "logical GPU"), have-1)
 }

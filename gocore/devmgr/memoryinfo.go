@@ -8,9 +8,6 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// howToSimulate is the next step of somebody who asks for a GPU where there is none.
-const howToSimulate = "this process has no logical GPU. Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
-
 // ResolveGPU finds the logical GPU that a device string names, as get_memory_info reads it: TensorFlow's errors for a
 // string that doesn't parse, fits no device or several. A CPU has no pool: InvalidArgument.
 func (m *Manager) ResolveGPU(text string) (int, error) {
@@ -30,7 +27,7 @@ func (m *Manager) resolveLocked(text string) (number int, name string, err error
 	}
 	i, err := devname.MatchMemoryDevice(m.names, text)
 	if err != nil && len(m.gpus) == 0 && strings.Contains(text, "GPU") {
-		return -1, "", status.Errorf(status.CodeOf(err), "%w: %s", err, howToSimulate)
+		return -1, "", status.Errorf(status.CodeOf(err), "%w: %s", err, m.noGPULocked())
 	}
 	if err != nil {
 		return -1, "", err

@@ -20,7 +20,11 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 		exactBytes(bytes), localTask, p.number, p.name, p.reason(oom))
 	text += fmt.Sprintf("\n  limit %s · in use %s in %s · reserved %s · largest free piece %s",
 		exactBytes(oom.Limit), exactBytes(oom.InUse), plural(p.bfc.Stats().LiveBlocks, "block"), exactBytes(oom.Reserved), exactBytes(oom.LargestFree))
-	text += "\n  on " + p.device.Name + ". " + p.advice(oom)
+	text += "\n  on " + p.device.Name
+	if total := p.device.TotalBytes; bytes > total || oom.Limit > total {
+		text += ", which has " + exactBytes(total) + " in all"
+	}
+	text += ". " + p.advice(oom)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighboursLocked(p)
 	}

@@ -19,6 +19,7 @@ type pool struct {
 	name       string     // TensorFlow's name for the allocator, "GPU_0_bfc"
 	device     gpu.Device // the physical GPU below
 	limitBytes uint64
+	limited    bool       // limitBytes was asked for
 	priority   int        // of stream
 	stream     gpu.Stream // its own, guarded by Manager.streams.mu; StreamNull for none
 
@@ -66,7 +67,7 @@ func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.E
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
 	}
-	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority}
+	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority, limited: planned.Limited}
 	if err := m.fill(p, planned, env, collect); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}

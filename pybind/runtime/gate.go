@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,7 @@ func Caught(r any, err *error) {
 		return
 	}
 	if *err != nil {
-		*err = marked(status.CodeOf(*err), (*err).Error())
+		*err = marked(status.CodeOf(*err), shorten((*err).Error()))
 	}
 }
 
@@ -50,6 +51,16 @@ func marked(code status.Code, text string) error {
 // clean makes text fit for a C string of UTF-8: no NUL, no mark, no broken sequence.
 func clean(text string) string {
 	return strings.NewReplacer("\x00", "\\0", mark, " ").Replace(strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// longWord is what nobody reads to its end: a name of thousands of characters that a caller has passed, and that the error quotes.
+var longWord = regexp.MustCompile(`\S{401,}`)
+
+// shorten leaves out the middle of words that are too long.
+func shorten(text string) string {
+	return longWord.ReplaceAllStringFunc(text, func(word string) string {
+		return fmt.Sprintf("%s... %d bytes ...%s", strings.ToValidUTF8(word[:200], ""), len(word)-300, strings.ToValidUTF8(word[len(word)-100:], ""))
+	})
 }
 
 // Unmark gives the text of an error that Gate has marked, for callers to whom kinds mean nothing.

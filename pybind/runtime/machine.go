@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"strings"
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/cuda"
@@ -11,45 +12,64 @@ import (
 	"gpuconf/gocore/visible"
 )
 
-// openMachine gives the driver of the machine to run on: the one that was asked for in a call, else that of GPUCONF_SIMULATE,
-// else this computer's, which is nil without a working CUDA driver.
-//
-// spec is canonical; it is "" on a machine that is not simulated.
-func openMachine(asked string, env config.Env) (driver gpu.Driver, spec string, notices []config.Notice, err error) {
+// machine is what a process runs on.
+type machine struct {
+	driver  gpu.Driver // nil without a working CUDA driver
+	spec    string     // canonical; "" where nothing is simulated
+	notices []config.Notice
+	whyNone string // why it shows no GPU, as the end of a sentence; it may have some all the same
+}
+
+// openMachine gives the machine to run on: the one that was asked for in a call, else that of GPUCONF_SIMULATE, else this computer.
+func openMachine(asked string, env config.Env) (machine, error) {
 	if asked == "" {
 		asked = env["GPUCONF_SIMULATE"]
 	}
 	if asked == "" {
-		driver, notices, err = openCUDA()
-		return driver, "", notices, err
+		return openCUDA(env)
 	}
 	return openSimulated(asked, env)
 }
 
 // openCUDA gives the real driver. Without one a machine has no GPUs, which is no error: a notice says what is missing.
-func openCUDA() (gpu.Driver, []config.Notice, error) {
+func openCUDA(env config.Env) (machine, error) {
 	driver, err := cuda.Open()
 	if status.CodeOf(err) == status.Unavailable {
-		return nil, []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}}, nil
+		return machine{notices: []config.Notice{{Level: "info", Text: fmt.Sprintf("no GPUs: %v", err)}}, whyNone: short(err.Error())}, nil
 	}
-	return driver, nil, err
+	return machine{driver: driver, whyNone: noneShown(env, "the NVIDIA driver finds none")}, err
+}
+
+// short is the first sentence of a text, with the first of several things in brackets.
+func short(text string) string {
+	text, _, _ = strings.Cut(text, ". ")
+	if first, _, several := strings.Cut(text, "; "); several && strings.Contains(first, "(") {
+		return first + ")"
+	}
+	return text
+}
+
+func noneShown(env config.Env, otherwise string) string {
+	if value, set := env["CUDA_VISIBLE_DEVICES"]; set {
+		return fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q shows none", value)
+	}
+	return otherwise
 }
 
 // openSimulated makes the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as the driver does real ones.
-func openSimulated(asked string, env config.Env) (driver gpu.Driver, spec string, notices []config.Notice, err error) {
+func openSimulated(asked string, env config.Env) (machine, error) {
 	parsed, err := sim.ParseSpec(asked)
 	if err != nil {
-		return nil, "", nil, err
+		return machine{}, err
 	}
+	m := machine{spec: parsed.String(), whyNone: noneShown(env, "")}
 	indices, said := visible.Select(visibleEnv(env), parsed.Identities())
 	for _, text := range said {
-		notices = append(notices, config.Notice{Level: "warning", Text: text})
+		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
+		m.whyNone = text // the last is about CUDA_VISIBLE_DEVICES
 	}
-	machine, err := sim.New(parsed, sim.Options{Visible: indices})
-	if err != nil {
-		return nil, "", nil, err
-	}
-	return machine, parsed.String(), notices, nil
+	m.driver, err = sim.New(parsed, sim.Options{Visible: indices})
+	return m, err
 }
 
 func visibleEnv(env config.Env) visible.Env {

@@ -104,14 +104,15 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	if m := r.manager.Load(); m != nil {
 		return m, r.spec, nil
 	}
-	driver, spec, notices, err := openMachine(r.asked, env)
+	machine, err := openMachine(r.asked, env)
 	if err != nil {
 		return nil, "", err
 	}
-	m, err := devmgr.New(driver, env)
+	m, err := devmgr.New(machine.driver, env)
 	if err != nil {
 		return nil, "", err
 	}
+	m.ExplainNoGPU(machine.whyNone)
 	if r.recorder != nil {
 		if err := m.Record(r.recorder); err != nil {
 			return nil, "", errors.Join(err, m.Close(true))
@@ -123,11 +124,11 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 		}
 		r.draft = nil
 	}
-	r.spec = spec
-	r.notices = append(r.notices, notices...)
+	r.spec = machine.spec
+	r.notices = append(r.notices, machine.notices...)
 	r.work.Store(&Work{manager: m})
 	r.manager.Store(m)
-	return m, spec, nil
+	return m, r.spec, nil
 }
 
 // Simulate chooses the machine of the next Enumerate and gives up the present devices, which must not be in use. An

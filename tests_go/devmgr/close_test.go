@@ -51,7 +51,7 @@ func TestCloseBeforeInitialize(t *testing.T) {
 	require.NoError(t, m.Close(false))
 	require.Equal(t, 1, d.closes)
 	requireCode(t, status.FailedPrecondition, m.Initialize(nil, ""))
-	require.False(t, m.Initialized())
+	require.False(t, isInitialized(m))
 }
 
 // A machine that complains while it ends is ended all the same, and nothing it says is lost.
@@ -140,7 +140,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { requireCode(t, status.FailedPrecondition, call()) })
 	}
-	require.False(t, m.Initialized())
+	require.False(t, isInitialized(m))
 	require.Zero(t, m.LogicalGPUs())
 }
 

@@ -61,7 +61,7 @@ func (w *walk) session(env config.Env) (calls int) {
 		err := m.Initialize(env, "")
 		if err != nil && w.failed != "ContextRelease" {
 			d.requireNothingLeft(t)
-			require.False(t, m.Initialized())
+			require.False(t, isInitialized(m))
 		}
 		return err
 	})

@@ -28,7 +28,7 @@ func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
 	}, full)
 	require.Equal(t, 3, m.LogicalGPUs())
 	require.Equal(t, 3, m.IndexOf(2), "GPU:2 stands behind the CPU and two GPUs")
-	require.True(t, m.Initialized())
+	require.True(t, isInitialized(m))
 	for name, limit := range map[string]uint64{"GPU:0": 1000 * mib, "GPU:1": 2000 * mib, "GPU:2": 3000 * mib} {
 		require.Equal(t, limit, stats(t, m, name).BytesLimit)
 	}
@@ -122,12 +122,12 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	requireCode(t, status.InvalidArgument, err)
 	require.ErrorContains(t, err, "Memory growth cannot differ between GPU devices")
 	require.Equal(t, calls, d.Calls(), "the machine was not asked")
-	require.False(t, m.Initialized())
+	require.False(t, isInitialized(m))
 	require.Empty(t, texts(m))
 
 	require.NoError(t, setGrowth(m, 1))
 	require.NoError(t, m.Initialize(nil, "main.py:2 (test)"))
-	require.True(t, m.Initialized())
+	require.True(t, isInitialized(m))
 }
 
 func TestInitializeWithoutMemoryInfo(t *testing.T) {

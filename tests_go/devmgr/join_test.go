@@ -210,7 +210,7 @@ func TestOptionsThatCantBeAreRefusedAndChangeNothing(t *testing.T) {
 				_, _, err := m.Join(row.options, nil, "b.py:2", nil)
 				requireCode(t, row.code, err)
 				require.ErrorContains(t, err, row.text)
-				require.Equal(t, ready, m.Initialized())
+				require.Equal(t, ready, isInitialized(m))
 			}
 			require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
 			require.Equal(t, 2*mib, stats(t, m, "GPU:0").BytesReserved, "the pools are those of a.py")

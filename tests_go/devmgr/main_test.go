@@ -90,6 +90,12 @@ func initialized(t testing.TB, spec string, opts sim.Options, env config.Env, sp
 	return m, d
 }
 
+// isInitialized tells whether a Manager has logical devices.
+func isInitialized(m *devmgr.Manager) bool {
+	logical, err := m.LogicalDevices()
+	return err == nil && len(logical) > 0
+}
+
 // splitGPU gives GPU i of the physical list logical devices with limits in MiB.
 func splitGPU(m *devmgr.Manager, i int, limits ...float64) error {
 	if len(limits) == 0 {

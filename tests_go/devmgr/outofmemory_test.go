@@ -52,7 +52,7 @@ func TestOutOfMemory(t *testing.T) {
 			want: "OOM when allocating 18446744073709551615 bytes on /job:localhost/replica:0/task:0/device:GPU:0 by allocator " +
 				"GPU_0_bfc: out of memory, the request is larger than the whole limit.\n" +
 				"  limit 10.00MiB (10485760 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4. Ask for less, or give this logical GPU a larger memory_limit.",
+				"  on Tesla T4, which has 16.00GiB (17179869184 bytes) in all. Ask for less, or give this logical GPU a larger memory_limit.",
 		},
 		{
 			name: "fragmented", spec: "T4", limits: []float64{8},
@@ -92,6 +92,14 @@ func TestOutOfMemory(t *testing.T) {
 				"  limit 60.00MiB (62914560 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
 				"  on Tesla T4. Free memory, or end the other programs on this GPU. " +
 				"GPU:1 has reserved 60.00MiB (62914560 bytes) of it and uses 1.00MiB (1048576 bytes).",
+		},
+		{
+			name: "a limit that is more than there is", spec: "T4:100MiB", limits: []float64{150},
+			ask: 120 * mib, cause: bfc.DeviceFull,
+			want: "OOM when allocating 120.00MiB (125829120 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 150.00MiB (157286400 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
+				"  on Tesla T4, which has 100.00MiB (104857600 bytes) in all. Free memory, or end the other programs on this GPU.",
 		},
 		{
 			name: "a GPU that is broken", spec: "T4", limits: []float64{100},

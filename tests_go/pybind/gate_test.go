@@ -38,6 +38,9 @@ func TestGateMarksErrors(t *testing.T) {
 		{"a NUL, which would end the text", errors.New("a\x00b"), status.Unknown, `a\0b`},
 		{"marks, which would split it", errors.New("\x1eNOT_FOUND\x1eb"), status.Unknown, " NOT_FOUND b"},
 		{"broken UTF-8", errors.New("a\xff\xfeb\xc3"), status.Unknown, "a\uFFFDb\uFFFD"},
+		{"a name that goes on and on", fmt.Errorf("no %s here", strings.Repeat("ä", 50_000)), status.Unknown,
+			"no " + strings.Repeat("ä", 100) + "... 99700 bytes ..." + strings.Repeat("ä", 50) + " here"},
+		{"many words", errors.New(strings.Repeat("word ", 5000)), status.Unknown, strings.Repeat("word ", 5000)},
 		{"other languages", errors.New("größer als 1 TiB 漢字"), status.Unknown, "größer als 1 TiB 漢字"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -63,6 +63,31 @@ func TestMachineIsChosenOnce(t *testing.T) {
 	}
 }
 
+// The machine's reason comes all the way to whoever asks for a GPU.
+func TestWhyNoGPUIsThere(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		env  config.Env
+		want string
+	}{
+		{"an index too high", config.Env{"CUDA_VISIBLE_DEVICES": "7"},
+			`no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is no index of this machine's 2 GPUs; it is ignored, so no GPU is visible. Simulate`},
+		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"}, `no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Simulate`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var r runtime.Runtime
+			_, _, err := r.Simulate("2xT4")
+			require.NoError(t, err)
+			m, _, err := r.Enumerate(row.env)
+			require.NoError(t, err)
+			require.NoError(t, m.Initialize(row.env, ""))
+			_, err = m.Allocate(0, 1)
+			require.ErrorContains(t, err, row.want)
+			require.NoError(t, r.Reset())
+		})
+	}
+}
+
 func TestRuntimeLifeCycle(t *testing.T) {
 	var r runtime.Runtime
 	_, err := r.Manager()

@@ -1,0 +1,104 @@
+package devmgr_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// Whoever asks for a GPU where there is none learns why, as far as anybody knows.
+func TestWhyThereIsNoGPU(t *testing.T) {
+	const simulate = "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
+	for _, row := range []struct {
+		name string
+		spec string // "" for no driver
+		opts sim.Options
+		env  config.Env
+		why  string // told to the Manager
+		hide bool
+		want string
+	}{
+		{name: "nobody knows", want: "this process has no logical GPU. " + simulate},
+		{
+			name: "the machine says", why: "CUDA is not available (libcuda.so.1: none)",
+			want: "this process has no logical GPU: CUDA is not available (libcuda.so.1: none). " + simulate,
+		},
+		{
+			name: "hidden from the driver", spec: "T4", opts: sim.Options{Visible: []int{}}, why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
+			want: "this process has no logical GPU: CUDA_VISIBLE_DEVICES=\"7\" shows none. " + simulate,
+		},
+		{
+			name: "of no enabled type", spec: "T4", env: config.Env{"TF_ENABLED_DEVICE_TYPES": "CPU"}, why: "not this",
+			want: "this process has no logical GPU: TF_ENABLED_DEVICE_TYPES=\"CPU\" leaves GPUs out. " + simulate,
+		},
+		{
+			name: "too weak", spec: "2xT4", env: config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"}, why: "not this",
+			want: "this process has no logical GPU: 2 GPUs of the machine, but none that is strong enough (the logger gpuconf says more). " + simulate,
+		},
+		{
+			name: "made invisible", spec: "2xT4", hide: true, why: "not this",
+			want: "this process has no logical GPU: 2 GPUs of the physical list, but none was left visible (set_visible_devices). " +
+				"Call gpuconf.reset(), and leave some",
+		},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var m *devmgr.Manager
+			if row.spec == "" {
+				var err error
+				m, err = devmgr.New(nil, row.env)
+				require.NoError(t, err)
+			} else {
+				m = enumerated(t, newDriver(t, row.spec, row.opts), row.env)
+			}
+			m.ExplainNoGPU(row.why)
+			if row.hide {
+				gpus := "GPU"
+				require.NoError(t, m.Configure(func(s *config.State) error { return s.SetVisible(nil, &gpus) }))
+			}
+			require.NoError(t, m.Initialize(row.env, ""))
+			_, err := m.Allocate(0, 1)
+			requireCode(t, status.InvalidArgument, err)
+			require.EqualError(t, err, "GPU:0 is not there: "+row.want)
+			_, _, err = m.MemoryInfo("GPU:0")
+			requireCode(t, status.InvalidArgument, err)
+			require.ErrorContains(t, err, ": "+row.want)
+			_, _, err = m.MemoryInfo("CPU:7")
+			require.NotContains(t, err.Error(), "no logical GPU")
+		})
+	}
+}
+
+// TensorFlow allows limits that can't all be reached, and says nothing.
+func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		limits [][]float64
+		want   []string
+	}{
+		{"none asked for", [][]float64{{}, {}}, nil},
+		{"just enough", [][]float64{{60, 40}, {100}}, nil},
+		{"a byte too many, as a MiB", [][]float64{{60, 41}, {100}}, []string{
+			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+		}},
+		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
+			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+			"warning: the memory_limits of 3 logical GPUs add up to 8.00EiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, _ := initialized(t, "2xT4:100MiB", sim.Options{}, nil, row.limits...)
+			var warnings []string
+			for _, said := range texts(m) {
+				if said[:4] == "warn" {
+					warnings = append(warnings, said)
+				}
+			}
+			require.Equal(t, row.want, warnings)
+		})
+	}
+}
