@@ -187,6 +187,106 @@ def test_without_a_gpu_the_error_says_how_to_simulate_one(call: Any, monkeypatch
     assert "GPUCONF_SIMULATE" in str(caught.value)
 
 
+REASONS = {
+    "an index too high": (
+        {"CUDA_VISIBLE_DEVICES": "7"},
+        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is no index of this machine\'s 1 GPU; it is ignored, so no GPU ',
+    ),
+    "all hidden": ({"CUDA_VISIBLE_DEVICES": ""}, 'no logical GPU: CUDA_VISIBLE_DEVICES="" shows none'),
+    "too weak": (
+        {"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"},
+        "no logical GPU: 1 GPU of the machine, but none that is strong enough",
+    ),
+    "of another type": ({"TF_ENABLED_DEVICE_TYPES": "CPU"}, 'no logical GPU: TF_ENABLED_DEVICE_TYPES="CPU" leaves GPUs out'),
+}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_without_a_gpu_the_error_says_why(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variables, text = REASONS[reason]
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    gpuconf.simulate("T4")
+    for call in (
+        lambda: gpuconf.memory.allocate(1000),
+        lambda: gpuconf.memory.stats(),
+        lambda: gpuconf.memory.measure().__enter__(),
+    ):
+        with pytest.raises(ValueError, match="GPU:0") as caught:
+            call()
+        assert text in str(caught.value)
+        assert 'gpuconf.simulate("H100-80GB")' in str(caught.value)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_without_a_visible_gpu_the_error_says_why() -> None:
+    gpuconf.config.set_visible_devices([], "GPU")
+    with pytest.raises(ValueError, match=r"1 GPU of the physical list, but none was left visible \(set_visible_devices\)\. Call"):
+        gpuconf.memory.allocate(1000)
+
+
+WRONG_KINDS = {
+    "a physical device": (gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"), "; use one of list_logical_devices()"),
+    "a number": (1, "but got int: 1; write 'GPU:1'"),
+    "a number that no GPU has": (-(10**30), "; write 'GPU:0'"),
+    "a bool": (True, "but got bool: True"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_KINDS)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda device: gpuconf.memory.allocate(10, device),
+        lambda device: gpuconf.memory.measure(device).__enter__(),
+        gpuconf.memory.stats,
+        gpuconf.memory.memory_map,
+        gpuconf.config.experimental.get_memory_info,
+        gpuconf.config.experimental.reset_memory_stats,
+    ],
+    ids=["allocate", "measure", "stats", "map", "info", "reset stats"],
+)
+@pytest.mark.usefixtures("two_gpus")
+def test_a_device_of_the_wrong_kind_is_told_what_to_write(case: str, function: Any) -> None:
+    device, text = WRONG_KINDS[case]
+    with pytest.raises(TypeError, match=r"^device must be a string, but got ") as caught:
+        function(device)
+    assert str(caught.value).endswith(text)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda long: gpuconf.memory.allocate(10, long),
+        lambda long: gpuconf.memory.allocate(10, long + "\0"),
+        lambda long: gpuconf.memory.allocate(long),
+        lambda long: gpuconf.memory.allocate(10, wait=long),
+        lambda long: gpuconf.memory.stats([long]),
+        lambda long: gpuconf.config.experimental.set_memory_growth(long, True),
+        lambda long: gpuconf.device(long).__enter__(),
+        lambda long: gpuconf.simulate(long),
+    ],
+    ids=["device", "NUL", "size", "wait", "list", "physical device", "scope", "spec"],
+)
+@pytest.mark.usefixtures("one_gpu")
+def test_a_name_of_a_hundred_thousand_characters_is_not_printed_to_its_end(call: Any) -> None:
+    with pytest.raises((ValueError, TypeError)) as caught:
+        call("GPU:0:x" * 15_000)
+    assert "GPU:0:x" in str(caught.value)
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize("call", [lambda: gpuconf.memory.allocate(1), lambda: gpuconf.memory.measure().__enter__()])
+@pytest.mark.parametrize("scope", ["GPU:7", "TPU:0", "/job:worker/device:GPU:0"])
+@pytest.mark.usefixtures("two_gpus")
+def test_in_a_scope_of_what_is_not_there_the_error_names_it_and_what_is(scope: str, call: Any) -> None:
+    with gpuconf.device(scope):
+        with pytest.raises(ValueError, match="this thread's scope names a device that is not there") as caught:
+            call()
+        assert gpuconf.current_scope() in str(caught.value)
+    assert str(caught.value).endswith(". This process has GPU:0, GPU:1")
+
+
 @pytest.mark.parametrize("field", ["nbytes", "device", "wait"])
 @given(data=st.data())
 def test_no_argument_does_anything_but_work_or_raise_its_error(field: str, data: st.DataObject) -> None:

@@ -127,7 +127,7 @@ def test_takes_devices_by_object_and_by_scope() -> None:
             assert other.device.name == "/device:GPU:0"
     with gpuconf.device("CPU:0"), memory.allocate(1) as buffer:
         assert buffer.device.name == "/device:GPU:0"
-    with gpuconf.device("GPU:7"), pytest.raises(ValueError, match="scope names a GPU that is not there"):
+    with gpuconf.device("GPU:7"), pytest.raises(ValueError, match="scope names a device that is not there"):
         memory.allocate(1)
 
 
@@ -260,6 +260,30 @@ def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
     gpuconf.reset()
     assert memory.live_buffers() == []
     assert len(forgotten) == 3
+
+
+@pytest.mark.usefixtures("one_gpu")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
+    class Tree:
+        def __init__(self) -> None:
+            self.itself = self
+            self.buffer = memory.allocate(1000)
+
+    def come_and_go(rounds: int) -> int:
+        for _ in range(rounds):
+            memory.allocate(1000).free()
+            memory.allocate(0)
+            with pytest.raises(MemoryError):
+                memory.allocate(1 << 50)
+            Tree()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    come_and_go(10)
+    before = come_and_go(10)
+    assert come_and_go(300) - before < 100
+    assert memory.stats().live_blocks == 0
 
 
 class InterruptError(Exception):
@@ -657,6 +681,18 @@ def test_bad_devices_are_refused(call: Any, device: Any, kind: Any) -> None:
     assert isinstance(caught.value, gpuconf.errors.GpuconfError)
 
 
+class RepresentationPrinter:
+    """IPython's, as far as an object can see that prints itself."""
+
+    text_so_far = ""
+
+    def text(self, text: str) -> None:
+        self.text_so_far += text
+
+    def pretty(self, thing: Any) -> None:
+        thing._repr_pretty_(self, False)
+
+
 @pytest.mark.usefixtures("limit_of_1_mib")
 def test_a_map_is_drawn_exactly() -> None:
     assert str(memory.memory_map()) == "GPU:0: 0B in use of 0B reserved, limit 1.00MiB\n  nothing is taken from the GPU yet"
@@ -686,6 +722,9 @@ def test_a_map_is_drawn_exactly() -> None:
             ),
         ),
     )
+    with_ipython = RepresentationPrinter()
+    with_ipython.pretty(picture)
+    assert with_ipython.text_so_far == str(picture)
     assert picture.draw(16).splitlines()[1] == f"  {base:#014x} ▕██▒·████··██····▏ 1.00MiB, 5 in use"
     assert str(picture) == (
         "GPU:0: 512.2KiB in use of 1.00MiB reserved, limit 1.00MiB\n"

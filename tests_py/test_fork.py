@@ -58,6 +58,8 @@ CALLS = """
 CALLS = [
     lambda: gpuconf.config.list_physical_devices(),
     lambda: gpuconf.config.set_visible_devices([]),
+    lambda: gpuconf.config.experimental.get_device_details(gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")),
+    lambda: gpuconf.memory.live_buffers(),
     lambda: gpuconf.config.experimental.get_memory_info("GPU:0"),
     lambda: gpuconf.config.list_logical_devices(),
     lambda: gpuconf.memory.allocate(1000),
@@ -184,6 +186,25 @@ print(text)
     )
     for word in ("fork()", "spawn", "forkserver"):
         assert word in out
+
+
+def test_a_child_that_leaves_its_parents_scopes_is_silent() -> None:
+    run_well(
+        HARNESS
+        + """
+gpuconf.simulate("2xT4")
+scope = gpuconf.device("GPU:1")
+with scope, gpuconf.memory.allocate(1000):
+    def child():
+        scope.__exit__(None, None, None)
+    assert fork(child) == (0, "")
+    pid = os.fork()  # a child that goes on where its parent was
+if pid == 0:
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+assert gpuconf.current_scope() == ""
+"""
+    )
 
 
 def test_a_grandchild_gets_the_error_too() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import operator
 import sys
@@ -13,6 +12,7 @@ import weakref
 
 from . import _runtime, errors
 from ._native import core, keep, loaded, refuse_in_child
+from ._scope import check_scope
 from ._types import LogicalDevice
 
 TYPE_CHECKING = False
@@ -30,9 +30,8 @@ _WAIT_MS = 50
 
 # Every block that was not given back: its buffer, what the core said of it ("address id ..."), and the generation. An entry is
 # there before its memory and goes after it: the exception of a signal handler, which can come between any two steps, loses none.
-_live: dict[int, tuple[weakref.ref[Buffer], list[str], int]] = {}
-_numbers = itertools.count()
-_lost: dict[int, Any] = {}  # the entries whose buffer has gone; written by the interpreter, where nothing can interrupt
+_live: dict[weakref.ref[Buffer], tuple[list[str], int]] = {}
+_lost: dict[weakref.ref[Buffer], Any] = {}  # whose buffer has gone before its entry; filled by the interpreter in one step
 _lending = threading.RLock()  # a collection may end a loan of one buffer while another's begins
 _views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
@@ -55,7 +54,7 @@ class Buffer:
     nbytes: int
     device: LogicalDevice
     _id: int  # 0: nothing to free
-    _entry: int  # in _live
+    _entry: weakref.ref[Buffer] | None  # in _live; it goes before the buffer does, or it would count as lost
     _receipt: list[str]
     _generation: int
     _freed: bool
@@ -68,16 +67,15 @@ class Buffer:
     def _empty(cls, nbytes: int) -> Buffer:
         """A buffer that waits for its memory, which goes into its receipt."""
         buffer = cls.__new__(cls)
-        buffer.ptr = 0
         buffer.nbytes = nbytes
         buffer._id = 0
         buffer._freed = False
         buffer._loans = ()
-        buffer._generation = _runtime.generation
-        buffer._receipt = []
-        buffer._entry = next(_numbers)
-        reference = weakref.ref(buffer, functools.partial(_lost.setdefault, buffer._entry))
-        _live[buffer._entry] = (reference, buffer._receipt, buffer._generation)
+        receipt: list[str] = []
+        buffer._receipt = receipt
+        entry = weakref.ref(buffer, _lost.setdefault)
+        _live[entry] = receipt, _runtime.generation
+        buffer._entry = entry
         return buffer
 
     def _fill(self) -> bool:
@@ -88,14 +86,13 @@ class Buffer:
         self._generation = _runtime.generation
         self.ptr, self._id = ptr, block_id
         if not block_id:
-            _live.pop(self._entry, None)
+            self._forget()
         return noticed != 0
 
     def _cancel(self) -> None:
         """Give back what the receipt says: the buffer was never anybody's."""
         _give_back(self._receipt)
-        self._id = 0
-        _live.pop(self._entry, None)
+        self._forget()
 
     @property
     def freed(self) -> bool:
@@ -149,7 +146,10 @@ class Buffer:
 
     def _forget(self) -> None:
         self._id = 0
-        _live.pop(self._entry, None)
+        if self._entry is not None:
+            _live.pop(self._entry, None)
+            _lost.pop(self._entry, None)  # of a cycle, whose weak references go before its __del__ runs
+            self._entry = None
 
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
         """Copy an object's bytes (anything with the buffer protocol, contiguous) into the memory at ``offset``.
@@ -248,7 +248,8 @@ class Buffer:
         try:
             start = operator.index(offset)
         except TypeError:
-            raise errors.InvalidTypeError(f"offset must be an int, but got {type(offset).__name__}: {offset!r}") from None
+            text = f"offset must be an int, but got {type(offset).__name__}: {_runtime.shown(offset)}"
+            raise errors.InvalidTypeError(text) from None
         if start < 0 or start + nbytes > self.nbytes:
             raise errors.InvalidArgumentError(
                 f"{nbytes} bytes at offset {_shown(start)} do not fit in a buffer of {self.nbytes} bytes"
@@ -279,7 +280,6 @@ class Buffer:
         text = None if self._freed else f"{self!r} was dropped without free()"
         try:
             self._give_back()  # first: a warning may be an error
-            _lost.pop(self._entry, None)  # of a cycle, whose weak references go before this runs
         except errors.InvalidArgumentError:
             return  # somebody has freed it by its address, or a signal handler has cut a free short
         if text:
@@ -305,7 +305,7 @@ def sweep() -> bool:
     found = False
     with _runtime.unchanged():
         for entry in list(_lost):
-            _, receipt, generation = _live.get(entry, (None, [], 0))
+            receipt, generation = _live.get(entry, ([], 0))
             if generation == _runtime.generation and _give_back(receipt):
                 found = True
             _live.pop(entry, None)
@@ -314,7 +314,7 @@ def sweep() -> bool:
 
 
 def _held() -> list[Buffer]:
-    buffers = (reference() for reference, _, _ in list(_live.values()))
+    buffers = (entry() for entry in list(_live))
     return [b for b in buffers if b is not None and b._id and b._generation == _runtime.generation]
 
 
@@ -350,7 +350,7 @@ def _size(nbytes: int) -> int:
     try:
         size = operator.index(nbytes)
     except TypeError:
-        raise errors.InvalidTypeError(f"nbytes must be an int, but got {type(nbytes).__name__}: {nbytes!r}") from None
+        raise errors.InvalidTypeError(f"nbytes must be an int, but got {type(nbytes).__name__}: {_runtime.shown(nbytes)}") from None
     if not 0 <= size < 2**63:
         raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {_shown(size)}")
     return size
@@ -365,8 +365,7 @@ def _number(device: Any) -> int:
     """A logical GPU's number; -1 leaves it to the core, which knows the thread's scope."""
     if device is None:
         return -1
-    name = device.name if isinstance(device, LogicalDevice) else device
-    return core.pybind_ResolveGPU(_runtime.check_text("device", name))
+    return core.pybind_ResolveGPU(_runtime.device_text(device.name if isinstance(device, LogicalDevice) else device))
 
 
 def _deadline(wait: float) -> float | None:
@@ -377,7 +376,7 @@ def _deadline(wait: float) -> float | None:
     except (TypeError, ValueError):
         seconds = None
     if seconds is None:
-        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {wait!r}")
+        raise errors.InvalidTypeError(f"wait must be a number of seconds, but got {type(wait).__name__}: {_runtime.shown(wait)}")
     if not seconds >= 0:
         raise errors.InvalidArgumentError(f"wait must be at least 0 seconds, but got {seconds}")
     return time.monotonic() + seconds if seconds else None
@@ -406,8 +405,10 @@ def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float
     try:
         _take(buffer._receipt, number, size, deadline)
         noticed = buffer._fill()
-    except BaseException:
+    except BaseException as error:
         buffer._cancel()
+        if number < 0 and isinstance(error, errors.InvalidArgumentError):
+            check_scope()
         raise
     if noticed:
         from ._notices import publish

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import _runtime, errors
 from ._buffer import _number
 from ._native import core
+from ._scope import check_scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,9 +44,14 @@ class Measurement:
             raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
         _runtime.logical_devices("memory.measure")
         number = _number(self._device)
-        with _runtime.unchanged():  # so that the number is of this generation
-            gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
-            self._token = (gpu, peak_id, _runtime.generation)
+        try:
+            with _runtime.unchanged():  # so that the number is of this generation
+                gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
+                self._token = (gpu, peak_id, _runtime.generation)
+        except errors.InvalidArgumentError:
+            if number < 0:
+                check_scope()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:

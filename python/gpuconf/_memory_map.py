@@ -10,6 +10,8 @@ from ._native import core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._types import LogicalDevice
 
 
@@ -59,6 +61,10 @@ class MemoryMap(namedtuple("MemoryMap", ["device", "limit", "regions"])):
 
     def __str__(self) -> str:
         return self.draw()
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Draw it as the result of a cell in IPython and notebooks."""
+        printer.text(self.draw())
 
 
 def _bar(region: Region, width: int) -> str:

@@ -6,10 +6,7 @@ from collections import namedtuple
 
 from . import _runtime
 from ._native import core
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ._types import LogicalDevice
+from ._types import LogicalDevice
 
 
 class MemoryStats(
@@ -48,8 +45,7 @@ class MemoryStats(
 def device_name(device: str | LogicalDevice, function: str) -> str:
     """The string that names a device argument; initialises the runtime as every call about memory does."""
     _runtime.logical_devices(function)
-    name = getattr(device, "name", device) if isinstance(device, tuple) else device
-    return _runtime.check_text("device", name)
+    return _runtime.device_text(device.name if isinstance(device, LogicalDevice) else device)
 
 
 def stats(device: str | LogicalDevice = "GPU:0") -> MemoryStats:

@@ -229,14 +229,35 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
+def shown(value: object) -> str:
+    """A caller's object for a message, without its middle where it is long."""
+    text = repr(value)
+    return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"
+
+
 def check_text(what: str, value: object) -> str:
     """A string that can cross the border, or the error that says why not."""
     if not isinstance(value, str):
-        raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {value!r}")
+        raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {shown(value)}")
     if "\0" in value:
-        raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {value!r}")
+        raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {shown(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise errors.InvalidArgumentError(f"{what} is not valid text (it has a lone surrogate): {value!r}") from None
+        raise errors.InvalidArgumentError(f"{what} is not valid text (it has a lone surrogate): {shown(value)}") from None
     return value
+
+
+def device_text(device: object) -> str:
+    """A device argument as a string that can cross the border, or the error that says what to write."""
+    try:
+        return check_text("device", device)
+    except errors.InvalidTypeError as error:
+        remedy = ""
+        if isinstance(device, PhysicalDevice):
+            remedy = "; use one of list_logical_devices()"
+        elif isinstance(device, LogicalDevice) and isinstance(device.name, str):
+            remedy = "; use its name"
+        elif isinstance(device, int) and not isinstance(device, bool):
+            remedy = f"; write 'GPU:{device}'" if 0 <= device < 10_000 else "; write 'GPU:0'"
+        raise errors.InvalidTypeError(f"{error}{remedy}") from None

@@ -29,6 +29,7 @@ class _Current(threading.local):
 
 
 _current = _Current()
+_MISSING = -2  # what the core says of a scope of a device that is not there
 
 # (outer name, argument) -> the scope's name. TensorFlow has this cache too.
 _names: dict[tuple[str, str], str] = {}
@@ -46,6 +47,16 @@ def current_gpu() -> int:
     """The number of the logical GPU that this thread's innermost scope names, negative where it names none."""
     current_scope()
     return _current.number
+
+
+def check_scope() -> None:
+    """Raise where this thread's scope names what isn't there. For after an error: the core knows the scope's number only."""
+    name = current_scope()
+    if _current.number != _MISSING:
+        return
+    there = ", ".join(d.name.removeprefix("/device:") for d in _runtime.logical_devices("device") if d.device_type == "GPU")
+    text = f"this thread's scope names a device that is not there: {_runtime.shown(name)}"
+    raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}")
 
 
 # What other libraries switch together with a scope on a GPU, by library: given the number of the logical GPU, a context or None.
@@ -66,21 +77,9 @@ def _accompany(number: int) -> ExitStack | None:
 
 
 def _set(name: str, entry: tuple[str, str | None] | None) -> None:
-    """Make a name this thread's scope: in the core first, which may refuse. A reset in between leaves it at once."""
-    generation = _runtime.generation
+    """Make a name this thread's scope: in the core first, which may refuse. No reset may come meanwhile."""
     number = core.pybind_EnterScope(name)
-    _current.name, _current.entry, _current.number, _current.generation = name, entry, number, generation
-
-
-def _leave(outer: str, entry: tuple[str, str | None] | None, generation: int) -> None:
-    """Go back to the scope outside, of these devices. If they are gone, all scopes are left already, in the core too."""
-    try:
-        if generation == _runtime.generation:
-            _set(outer, entry)
-    except errors.FailedPreconditionError:
-        with _runtime.unchanged():  # in the middle of a reset the core is ahead of us
-            if generation == _runtime.generation:
-                raise
+    _current.name, _current.entry, _current.number, _current.generation = name, entry, number, _runtime.generation
 
 
 def _merge(outer: str, argument: str) -> str:
@@ -106,16 +105,21 @@ class _DeviceScope(threading.local):
         self._accompanied: list[ExitStack | None] = []  # what other libraries have switched with each entry
 
     def __enter__(self) -> None:
-        _runtime.logical_devices("device")  # a reset may have come since this object was made
-        outer = current_scope()
-        outer_entry, generation = _current.entry, _current.generation
         argument = self._argument()
-        entry = outer, argument
+        with _runtime.unchanged():  # a reset comes before this or after it
+            _runtime.logical_devices("device")  # there may have been one since this object was made
+            outer = current_scope()
+            outer_entry, entry, generation = _current.entry, (outer, argument), _runtime.generation
+            name = "" if argument is None else _merge(outer, argument)
+            try:
+                _set(name, entry)
+            except BaseException:
+                _set(outer, outer_entry)
+                raise
         try:
-            _set("" if argument is None else _merge(outer, argument), entry)
             self._accompanied.append(_accompany(_current.number))
         except BaseException:
-            _leave(outer, outer_entry, generation)
+            self._leave(outer, outer_entry, generation)
             raise
         self._entered.append((outer, outer_entry, entry, generation))
 
@@ -124,15 +128,20 @@ class _DeviceScope(threading.local):
             return
         outer, outer_entry, entry, generation = self._entered[-1]
         current_scope()
-        if generation == _current.generation:  # else a reset has left all scopes
-            # Two scopes of one name may have come about in different ways; those that have not are one to TensorFlow too.
-            if _current.entry != entry:
-                raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
-            _leave(outer, outer_entry, generation)
+        # Two scopes of one name may have come about in different ways; those that have not are one to TensorFlow too.
+        if generation == _current.generation and _current.entry != entry:
+            raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
+        self._leave(outer, outer_entry, generation)
         self._entered.pop()
         companion = self._accompanied.pop()
         if companion is not None:
             companion.close()
+
+    @staticmethod
+    def _leave(outer: str, entry: tuple[str, str | None] | None, generation: int) -> None:
+        with _runtime.unchanged():
+            if generation == _runtime.generation:  # else a reset has left all scopes, in the core too
+                _set(outer, entry)
 
     def _argument(self) -> str | None:
         argument = self._device_name

@@ -101,6 +101,24 @@ def test_case_062_a_configuration_without_a_list_is_an_attribute_error(one_gpu: 
     assert get_logical(gpus()[0]) is None
 
 
+@pytest.mark.parametrize(
+    ("configurations", "end"),
+    [
+        ([512], "'int' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=512)"),
+        ([L(10), 1.5], "'float' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=1.5)"),
+        (L(512), "; write a list, [LogicalDeviceConfiguration(memory_limit=512)]"),
+        (["512"], "'str' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=...)"),
+    ],
+    ids=["a number", "a number behind a configuration", "no list", "a text"],
+)
+def test_an_entry_that_is_no_configuration_is_told_what_to_write(one_gpu: None, configurations: Any, end: str) -> None:
+    for built_in in (TypeError, AttributeError, tf.errors.InvalidTypeError):
+        with pytest.raises(built_in) as caught:
+            set_logical(gpus()[0], configurations)
+        assert str(caught.value).endswith(end)
+    assert get_logical(gpus()[0]) is None
+
+
 def test_case_063_a_tuple_is_accepted_and_given_back(one_gpu: None) -> None:
     (g0,) = gpus()
     configurations = (L(10), L(20))

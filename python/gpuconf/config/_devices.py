@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import _runtime, errors
-from .._native import core
+from .._native import core, refuse_in_child
 from .._types import LogicalDevice, PhysicalDevice
 
 TYPE_CHECKING = False
@@ -77,6 +77,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
 
     Raises ValueError for what is no PhysicalDevice, and for one that ``list_physical_devices`` has not given.
     """
+    refuse_in_child()
     if not isinstance(device, PhysicalDevice):
         raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
     if not _runtime.enumerated() or _runtime.position(device)[0] < 0:

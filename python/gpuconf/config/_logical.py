@@ -89,6 +89,21 @@ def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: An
     set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
 
 
+class _NoConfigurationError(errors.InvalidTypeError, AttributeError):
+    """AttributeError for an entry that is no configuration, as TensorFlow raises it."""
+
+
+def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
+    try:
+        return one.memory_limit, one.experimental_priority, one.experimental_device_ordinal
+    except AttributeError as error:
+        limit = one if isinstance(one, (int, float)) else "..."
+        remedy = f"LogicalDeviceConfiguration(memory_limit={limit})"
+        if isinstance(configurations, LogicalDeviceConfiguration):  # a tuple itself
+            remedy = f"a list, [{remedy}]"
+        raise _NoConfigurationError(f"{error}; write {remedy}") from None
+
+
 def _canonical(configurations: Any) -> str:
     """The value of a configuration list as Go reads it. A list and a tuple are told apart: TensorFlow's comparison does."""
     import json
@@ -100,11 +115,11 @@ def _canonical(configurations: Any) -> str:
         )
     items = [
         [
-            _number("memory_limit", one.memory_limit),
-            _arguments.integer("experimental_priority", one.experimental_priority),
-            _arguments.integer("experimental_device_ordinal", one.experimental_device_ordinal),
+            _number("memory_limit", limit),
+            _arguments.integer("experimental_priority", priority),
+            _arguments.integer("experimental_device_ordinal", ordinal),
         ]
-        for one in configurations
+        for limit, priority, ordinal in (_fields(one, configurations) for one in configurations)
     ]
     return json.dumps({"tuple": isinstance(configurations, tuple), "items": items})
 

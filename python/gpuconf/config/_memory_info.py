@@ -10,7 +10,7 @@ from .._notices import log
 def _device(function: str, device: str) -> str:
     """Initialise the runtime, then check that the argument is a string: in TensorFlow's order."""
     _runtime.logical_devices(function)
-    return device if type(device) is str and device.isascii() and "\0" not in device else _runtime.check_text("device", device)
+    return device if type(device) is str and device.isascii() and "\0" not in device else _runtime.device_text(device)
 
 
 def get_memory_info(device: str) -> dict[str, int]:
