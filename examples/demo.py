@@ -37,6 +37,9 @@ def choose_machine() -> None:
         sys.exit(f"GPUCONF_SIMULATE: {error}")
     where = f"SIMULATED GPUs ({spec}): host memory stands in for theirs." if spec else "the GPUs of this machine."
     print(f"{BOLD}gpuconf {tf.__version__}{OFF} on {where}")
+    said("import gpuconf as tf")
+    if spec:
+        said(f"simulation = tf.simulate({spec!r})")
 
 
 def list_devices() -> None:
@@ -51,7 +54,8 @@ def show_growth() -> None:
     title("2. Memory growth: what a program takes from the GPU for one buffer of 1 MB")
     said('gpus = tf.config.list_physical_devices("GPU")')
     for growth in (False, True):
-        tf.reset()  # each time a new runtime
+        said("tf.reset()")
+        tf.reset()
         said(f"for gpu in gpus: tf.config.experimental.set_memory_growth(gpu, {growth})")
         for gpu in tf.config.list_physical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, growth)
@@ -62,6 +66,7 @@ def show_growth() -> None:
 
 def split() -> tuple[str, str]:
     title("3. Two logical GPUs on one card, each with a hard limit")
+    said("tf.reset()")
     tf.reset()
     last = tf.config.list_physical_devices("GPU")[-1]
     said("limits = [tf.config.LogicalDeviceConfiguration(memory_limit=mib) for mib in (1024, 64)]")

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -57,6 +58,25 @@ def demo(**environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, EXAMPLES / "demo.py"], capture_output=True, text=True, check=False, env=clean | environment, timeout=60
     )
+
+
+def test_what_the_demo_shows_can_be_pasted() -> None:
+    """Line by line, with the errors that it shows."""
+    lines = [line.removeprefix(">>> ") for line in demo(PYTHONIOENCODING="utf-8").stdout.splitlines() if line.startswith(">>> ")]
+    namespace: dict[str, Any] = {}
+    raised = []
+    for line in lines:
+        try:
+            exec(line, namespace)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raised.append((line.partition("(")[0], type(error).__name__))
+    for buffer in namespace["buffers"]:
+        buffer.free()
+    assert raised == [
+        ("tf.config.experimental.set_memory_growth", "InvalidArgumentError"),
+        ("tf.config.set_visible_devices", "FailedPreconditionError"),
+        ("tf.memory.allocate", "ResourceExhaustedError"),
+    ]
 
 
 def test_demo_with_one_gpu() -> None:
