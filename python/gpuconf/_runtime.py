@@ -134,10 +134,10 @@ def initialize(function: str) -> None:
         return
     import json
 
-    physical_devices()
-    with _lock:
+    with _lock:  # a reset must not come between the two steps
         if _logical is not None:
             return
+        physical_devices()
         try:
             told = json.loads(core.pybind_Initialize(_environment(), _caller(function)))
         finally:
@@ -151,8 +151,8 @@ def initialize(function: str) -> None:
 def join(function: str, open_session: Callable[[str, str], int]) -> int:
     """Open a session, which may build the logical devices, or build them anew. Gives the session's number."""
     global _logical, generation
-    physical_devices()
     with _lock:
+        physical_devices()
         try:
             receipt = open_session(_environment(), _caller(function))
         finally:
