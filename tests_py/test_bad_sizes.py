@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import decimal
 import fractions
-import time
 from typing import Any
 
 import gpuconf
@@ -124,12 +123,9 @@ def test_any_number_of_seconds_is_a_wait(wait: Any) -> None:
 
 @pytest.mark.parametrize("wait", [0, 0.0, 1e-300, 5e-324])
 @pytest.mark.usefixtures("one_gpu")
-def test_a_wait_of_no_time_fails_at_once(wait: float) -> None:
-    with gpuconf.memory.allocate(gpuconf.memory.stats().bytes_limit):
-        begin = time.monotonic()
-        with pytest.raises(MemoryError):
-            gpuconf.memory.allocate(1, wait=wait)
-        assert time.monotonic() - begin < 2
+def test_a_wait_of_no_time_fails(wait: float) -> None:
+    with gpuconf.memory.allocate(gpuconf.memory.stats().bytes_limit), pytest.raises(MemoryError):
+        gpuconf.memory.allocate(1, wait=wait)
 
 
 DEVICES = {

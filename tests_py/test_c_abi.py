@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -329,9 +328,7 @@ def test_a_free_of_c_serves_a_wait_of_python(abi: Any, client: ctypes.CDLL) -> N
     block = abi.malloc(64 << 20, 0)
     timer = threading.Timer(0.1, client.client_free_elsewhere, (block,))
     timer.start()
-    begin = time.monotonic()
-    memory.allocate(1 << 20, wait=30).free()
-    assert time.monotonic() - begin < 10
+    memory.allocate(1 << 20, wait=60).free()
     timer.join()
 
 

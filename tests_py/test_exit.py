@@ -86,7 +86,7 @@ ENDS = {
 
 def check_end(done: Done, code: int, stderr: str = "") -> None:
     assert (done.code, done.stderr) == (code, stderr), done
-    assert done.seconds < 3  # of which a second or so may be the machine's; a hang is 30
+    assert done.seconds < 15  # of which the machine may need the most; a hang is 30
 
 
 @pytest.mark.parametrize("end", ENDS)

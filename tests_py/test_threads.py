@@ -53,7 +53,7 @@ def run_threads(*targets: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(30)
         assert not thread.is_alive(), "a thread hangs"
     if failures:
         raise failures[0]
@@ -188,21 +188,22 @@ def test_one_scope_object_serves_many_threads() -> None:
 def test_a_wait_is_served_by_another_threads_free(limit_of_64_mib: int) -> None:
     holder = gpuconf.memory.allocate(limit_of_64_mib - 1000)
     waiting = threading.Event()
-    got: list[float] = []
+    freed: list[bool] = []
+    got: list[bool] = []
 
     def wait() -> None:
-        begin = time.monotonic()
         waiting.set()
-        with gpuconf.memory.allocate(MIB, wait=30):
-            got.append(time.monotonic() - begin)
+        with gpuconf.memory.allocate(MIB, wait=60):
+            got.extend(freed)
 
     def free() -> None:
         assert waiting.wait(20)
         threading.Event().wait(0.15)  # let it really wait
+        freed.append(True)
         holder.free()
 
     run_threads(wait, free)
-    assert 0.1 < got[0] < 10
+    assert got == [True]
 
 
 def test_many_waiters_are_all_served_in_the_end(limit_of_64_mib: int) -> None:
@@ -219,11 +220,14 @@ def test_many_waiters_are_all_served_in_the_end(limit_of_64_mib: int) -> None:
 
 @pytest.mark.parametrize("wait", [0.02, 0.2])
 def test_a_wait_in_vain_ends_in_time_with_the_error(limit_of_64_mib: int, wait: float) -> None:
-    with gpuconf.memory.allocate(limit_of_64_mib - 1000):
+    def wait_in_vain() -> None:
         begin = time.monotonic()
         with pytest.raises(MemoryError, match=" out of memory"):
             gpuconf.memory.allocate(MIB, wait=wait)
-        assert wait <= time.monotonic() - begin < wait + 2
+        assert time.monotonic() - begin >= wait
+
+    with gpuconf.memory.allocate(limit_of_64_mib - 1000):
+        run_threads(wait_in_vain)
 
 
 def test_frees_that_are_too_small_do_not_end_a_wait(limit_of_64_mib: int) -> None:
@@ -240,29 +244,28 @@ def test_frees_that_are_too_small_do_not_end_a_wait(limit_of_64_mib: int) -> Non
                 gpuconf.memory.allocate(MIB, wait=0.2)
         finally:
             done.set()
-        assert 0.2 <= time.monotonic() - begin < 5
+        assert time.monotonic() - begin >= 0.2
 
     with gpuconf.memory.allocate(limit_of_64_mib - 100_000):
         run_threads(churn, wait)
 
 
-@pytest.mark.parametrize("wait", [5, 1e300, float("inf"), 10**400], ids=["seconds", "huge", "inf", "huge int"])
+@pytest.mark.parametrize("wait", [60, 1e300, float("inf"), 10**400], ids=["a minute", "huge", "inf", "huge int"])
 def test_what_is_larger_than_the_limit_is_not_waited_for(limit_of_64_mib: int, wait: float) -> None:
-    begin = time.monotonic()
-    with pytest.raises(MemoryError, match="larger than the whole limit"):
-        gpuconf.memory.allocate(limit_of_64_mib + 1, wait=wait)
-    assert time.monotonic() - begin < 2
+    def ask() -> None:
+        with pytest.raises(MemoryError, match="larger than the whole limit"):
+            gpuconf.memory.allocate(limit_of_64_mib + 1, wait=wait)
+
+    run_threads(ask)
 
 
 @pytest.mark.usefixtures("limit_of_64_mib")
 def test_a_wait_without_need_allocates_at_once() -> None:
-    begin = time.monotonic()
-    gpuconf.memory.allocate(MIB, wait=float("inf")).free()
-    assert time.monotonic() - begin < 2
+    run_threads(lambda: gpuconf.memory.allocate(MIB, wait=float("inf")).free())
 
 
-@pytest.mark.parametrize("wait", ["30", "float('inf')"])
-def test_ctrl_c_ends_a_wait_at_once_and_leaves_the_books_right(wait: str) -> None:
+@pytest.mark.parametrize("wait", ["60", "float('inf')"])
+def test_ctrl_c_ends_a_wait_and_leaves_the_books_right(wait: str) -> None:
     run_well(
         f"""
         import os, signal, sys, threading, time
@@ -270,16 +273,14 @@ def test_ctrl_c_ends_a_wait_at_once_and_leaves_the_books_right(wait: str) -> Non
         gpuconf.simulate("T4")
         limit = gpuconf.memory.stats().bytes_limit
         holder = gpuconf.memory.allocate(limit)
-        sent = []
         def interrupt():
             time.sleep(0.2)
-            sent.append(time.monotonic())
             os.kill(os.getpid(), signal.SIGINT)
         threading.Thread(target=interrupt).start()
         try:
             gpuconf.memory.allocate(1000, wait={wait})
         except KeyboardInterrupt:
-            assert time.monotonic() - sent[0] < 1, time.monotonic() - sent[0]
+            pass
         else:
             raise AssertionError("not interrupted")
         assert gpuconf.memory.stats().live_blocks == 1
@@ -293,7 +294,7 @@ def test_ctrl_c_ends_a_wait_at_once_and_leaves_the_books_right(wait: str) -> Non
 
 def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> None:
     """Thousands of interrupts in the middle of allocate and free: afterwards everything can be given back."""
-    out = run_well(
+    run_well(
         """
         import gc, signal, sys, time, warnings
         import gpuconf
@@ -319,8 +320,7 @@ def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> Non
                     live.pop(0).free()
         gpuconf.memory.allocate(1).free()
         interrupts = 0
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
+        while interrupts < 1500:
             try:
                 armed = True
                 signal.setitimer(signal.ITIMER_REAL, 0.0002 + interrupts % 97 * 1e-6, 0.0005)
@@ -332,10 +332,8 @@ def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> Non
         stats = gpuconf.memory.stats()
         assert (stats.live_blocks, stats.bytes_in_use) == (0, 0), stats
         gpuconf.reset()
-        print(interrupts)
         """
     )
-    assert int(out) > 500
 
 
 def test_first_calls_of_sixteen_threads_initialise_once() -> None:
@@ -384,19 +382,20 @@ def test_resets_beside_allocating_threads_never_lose_memory() -> None:
     refusals: list[str] = []
 
     def allocate() -> None:
-        count = 0
-        while not stop.is_set():
-            try:
-                first = gpuconf.memory.allocate(1000)
-            except (RuntimeError, ValueError):  # reset in the middle
-                continue
-            assert first.device.name == "/device:GPU:0"
-            first.copy_from_host(b"mine")
-            with gpuconf.memory.allocate(2000):
-                assert first.copy_to_host()[:4] == b"mine"
-            first.free()
-            count += 1
-        served.append(count)
+        try:
+            while len(served) < 400:
+                try:
+                    first = gpuconf.memory.allocate(1000)
+                except (RuntimeError, ValueError):  # reset in the middle
+                    continue
+                assert first.device.name == "/device:GPU:0"
+                first.copy_from_host(b"mine")
+                with gpuconf.memory.allocate(2000):
+                    assert first.copy_to_host()[:4] == b"mine"
+                first.free()
+                served.append(1)
+        finally:
+            stop.set()
 
     def change(call: Callable[[], object]) -> Callable[[], None]:
         def loop() -> None:
@@ -418,13 +417,9 @@ def test_resets_beside_allocating_threads_never_lose_memory() -> None:
             except gpuconf.errors.FailedPreconditionError:
                 pass
 
-    def end() -> None:
-        time.sleep(1.5)
-        stop.set()
-
     changes = [gpuconf.reset, gpuconf.reset, lambda: gpuconf.simulate("T4"), lambda: gpuconf.simulate("2xH100-80GB")]
-    run_threads(end, look, *[allocate] * 4, *(change(call) for call in changes))
-    assert sum(served) > 50
+    run_threads(look, *[allocate] * 4, *(change(call) for call in changes))
+    assert len(served) >= 400
     assert [text for text in refusals if "in use" not in text] == []
     assert gpuconf.memory.stats().live_blocks == 0
     gpuconf.reset()
@@ -436,14 +431,19 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
     refusals: list[int] = []
 
     def view() -> None:
-        while not stop.is_set():
-            try:
-                with gpuconf.memory.allocate(1000) as buffer:
-                    kept = buffer.view()
-            except (RuntimeError, ValueError):
-                continue
-            assert len(kept.tobytes()) == 1000  # stale, but there
-            del kept
+        seen = 0
+        try:
+            while seen < 200 or not refusals:  # until a reset has met a view
+                try:
+                    with gpuconf.memory.allocate(1000) as buffer:
+                        kept = buffer.view()
+                except (RuntimeError, ValueError):
+                    continue
+                assert len(kept.tobytes()) == 1000  # stale, but there
+                del kept
+                seen += 1
+        finally:
+            stop.set()
 
     def reset() -> None:
         while not stop.is_set():
@@ -452,9 +452,5 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
             except gpuconf.errors.FailedPreconditionError:
                 refusals.append(1)
 
-    def end() -> None:
-        time.sleep(0.7)
-        stop.set()
-
-    run_threads(end, view, view, reset, reset)
-    assert refusals, "no reset met a view: the test tests nothing"
+    run_threads(view, view, reset, reset)
+    assert refusals
