@@ -1,0 +1,42 @@
+package arch_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func document(t *testing.T, path string) string {
+	text, err := os.ReadFile(filepath.Join(root(t), path))
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestEveryPackageStandsInTheArchitecture(t *testing.T) {
+	text := document(t, "ARCHITECTURE.md")
+	folders, err := os.ReadDir(filepath.Join(root(t), "gocore"))
+	require.NoError(t, err)
+	require.NotEmpty(t, folders)
+	for _, folder := range folders {
+		require.Regexp(t, `gocore/`+folder.Name()+`\b`, text, "ARCHITECTURE.md, The floors")
+	}
+}
+
+func TestPathsInTheDocumentsExist(t *testing.T) {
+	path := regexp.MustCompile("`((?:gocore|pybind|python|tests_go|tests_py|examples|benchmarks|docs)/[a-zA-Z0-9_./-]*)`")
+	for _, name := range []string{"ARCHITECTURE.md", "README.md", "docs/differences.md"} {
+		t.Run(name, func(t *testing.T) {
+			found := path.FindAllStringSubmatch(document(t, name), -1)
+			for _, match := range found {
+				_, err := os.Stat(filepath.Join(root(t), match[1]))
+				require.NoError(t, err, "%s names %s", name, match[1])
+			}
+			if name == "docs/differences.md" {
+				require.Greater(t, len(found), 15, "a test for each difference")
+			}
+		})
+	}
+}
