@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
+import pickle
 import threading
 from typing import Any
 
@@ -532,3 +534,17 @@ def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
         """
     )
     assert out == "True [] 0 0\n"
+
+
+def test_a_tensor_is_its_own_copy_and_pickles_its_elements(two_gpus: None) -> None:
+    """A second owner of the same memory would release it under the first; a tensor never changes, so it needs no copy."""
+    tensor = tf.constant([[1.0, 2.0]])
+    assert copy.copy(tensor) is tensor
+    assert copy.deepcopy({"weights": [tensor]})["weights"][0] is tensor
+    with tf.device("GPU:1"):
+        again = pickle.loads(pickle.dumps(tensor))
+    assert (again.device, again.dtype, again.numpy().tolist()) == (GPU1, np.dtype("float32"), [[1.0, 2.0]])
+    del again
+    assert tensor.numpy().tolist() == [[1.0, 2.0]]
+    del tensor
+    assert books() == EMPTY

@@ -169,6 +169,17 @@ class Tensor:
             "version": 3,
         }
 
+    def __copy__(self) -> Tensor:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        from ._ops import constant
+
+        return constant, (self.numpy(),)
+
     def __del__(self) -> None:
         # At exit there is nothing left to give back to.
         if getattr(self, "_receipt", None) is None or sys.is_finalizing():
