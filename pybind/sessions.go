@@ -27,6 +27,9 @@ type protoOptions struct {
 
 	SoftPlacement *bool `json:"allow_soft_placement"` // null leaves it to the configuration
 	LogPlacement  *bool `json:"log_device_placement"`
+
+	IntraOpThreads int64 `json:"intra_op_parallelism_threads"`
+	InterOpThreads int64 `json:"inter_op_parallelism_threads"`
 }
 
 func decodeOptions(text string) (sent protoOptions, o config.Options, err error) {
@@ -74,6 +77,7 @@ func ImportConfig(options string) (done bool, err error) {
 		return false, err
 	}
 	o.LogPlacement = sent.LogPlacement != nil && *sent.LogPlacement
+	o.IntraOpThreads, o.InterOpThreads = sent.IntraOpThreads, sent.InterOpThreads
 	return true, configure(func(s *config.State) error { return s.Import(o) })
 }
 

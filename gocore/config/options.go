@@ -20,7 +20,9 @@ type Options struct {
 	UnifiedMemory     bool
 	Sizing            Sizing
 
-	LogPlacement bool // of what is imported; a session has its own
+	// Of what is imported; a session has its own.
+	LogPlacement                   bool
+	IntraOpThreads, InterOpThreads int64
 }
 
 // VirtualDevices is what a ConfigProto asks for one GPU: a logical device for each limit, in MiB.

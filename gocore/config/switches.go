@@ -63,27 +63,31 @@ func (s *State) SetJit(enabled bool) { s.switches.jit = enabled }
 
 // IntraOpThreads gives the number of threads inside one operation; 0 leaves the choice to the runtime. It
 // fails where Evaluate does.
-func (s *State) IntraOpThreads() (int64, error) { return s.threads(s.switches.intraOpThreads) }
+func (s *State) IntraOpThreads() (int64, error) {
+	return s.threads(s.switches.intraOpThreads, s.imported.IntraOpThreads)
+}
 
-// SetIntraOpThreads stores a number or None. What is stored counts, not what the getter shows: None shows as 0, and
-// 0 is another value than None after initialization.
+// SetIntraOpThreads stores a number or None. What is stored counts, not what the getter shows: None shows as 0, or as what was
+// imported, which are other values than None after initialization.
 func (s *State) SetIntraOpThreads(n *int64) error {
 	return s.setThreads(&s.switches.intraOpThreads, n, "Intra op parallelism cannot be modified after initialization.")
 }
 
 // InterOpThreads gives the number of operations that run at once, otherwise like IntraOpThreads.
-func (s *State) InterOpThreads() (int64, error) { return s.threads(s.switches.interOpThreads) }
+func (s *State) InterOpThreads() (int64, error) {
+	return s.threads(s.switches.interOpThreads, s.imported.InterOpThreads)
+}
 
 // SetInterOpThreads is like SetIntraOpThreads.
 func (s *State) SetInterOpThreads(n *int64) error {
 	return s.setThreads(&s.switches.interOpThreads, n, "Inter op parallelism cannot be modified after initialization.")
 }
 
-func (s *State) threads(stored *int64) (int64, error) {
+func (s *State) threads(stored *int64, imported int64) (int64, error) {
 	if err := s.Evaluate(); err != nil {
 		return 0, err
 	}
-	return valueOr(stored, 0), nil
+	return valueOr(stored, imported), nil
 }
 
 func (s *State) setThreads(stored **int64, n *int64, tooLate string) error {

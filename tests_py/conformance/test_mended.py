@@ -183,3 +183,19 @@ def test_an_int32_constant_is_in_its_cpus_memory(two_gpus: None) -> None:
     with tf.device("CPU:1"):
         made = tf.constant(1)
     assert made.device == made.backing_device == "/job:localhost/replica:0/task:0/device:CPU:1"
+
+
+def test_an_imported_number_of_threads_shows_and_is_not_what_was_set(two_gpus: None) -> None:
+    tf.compat.v1.enable_eager_execution(tf.compat.v1.ConfigProto(intra_op_parallelism_threads=2))
+    assert tf.config.threading.get_intra_op_parallelism_threads() == 2
+    initialize()
+    tf.config.threading.set_intra_op_parallelism_threads(None)
+    with refused(RuntimeError, "Intra op parallelism cannot be modified after initialization."):
+        tf.config.threading.set_intra_op_parallelism_threads(2)
+
+
+def test_imported_logical_cpus_show(two_gpus: None) -> None:
+    tf.compat.v1.enable_eager_execution(tf.compat.v1.ConfigProto(device_count={"CPU": 2}))
+    assert tf.config.get_logical_device_configuration(cpu()) == [L(), L()]
+    tf.config.set_logical_device_configuration(cpu(), [L()])
+    assert tf.config.get_logical_device_configuration(cpu()) == [L()]

@@ -77,6 +77,8 @@ _SCOPES = (
     "lambda: 0",
 )
 
+_VISIBLE_LISTS = ("'0'", "'1'", "'1,0'", "'0,1'", "''", "'-1'", "'0,0'", "'7'", "'x'", "'0,'", "' 0'", "'0, 1'", "'-9'")
+
 _GETTERS = (
     "config.get_soft_device_placement()",
     "debugging.get_log_device_placement()",
@@ -110,10 +112,28 @@ class Calls:
 
     def sequence(self) -> list[str]:
         """A sequence that ends with the runtime initialised, if it lets itself be, and with what came of it."""
-        calls: list[str] = []
+        calls: list[str] = [self.start()] if self.random.random() < 0.12 else []
         for kind, _ in self.random.choices(self.kinds, self.weights, k=self.random.randint(3, 30)):
             calls.extend(kind().split("; "))
         return [*calls, "facts()", "config.list_logical_devices()", "config.get_visible_devices()"]
+
+    def start(self) -> str:
+        """The ConfigProto that a program of TensorFlow 1 starts with."""
+        count = self.pick("", "", "'CPU': 2", "'CPU': 0", "'CPU': 1", "'GPU': 0", "'GPU': 1", "'GPU': 2", "'CPU': 3, 'GPU': 1")
+        fields = [f"device_count={{{count}}}"] if count else []
+        options = [f"allow_growth={self.pick('True', 'False')}"] if self.random.random() < 0.4 else []
+        if self.random.random() < 0.5:
+            options.append(f"visible_device_list={self.pick(*_VISIBLE_LISTS)}")
+        if self.random.random() < 0.15:
+            options.append("per_process_gpu_memory_fraction=0.5")
+        if options:
+            fields.append(f"gpu_options=v1.GPUOptions({', '.join(options)})")
+        for switch in ("allow_soft_placement", "log_device_placement"):
+            if self.random.random() < 0.2:
+                fields.append(f"{switch}={self.pick('True', 'False')}")
+        if self.random.random() < 0.2:
+            fields.append(f"{self.pick('intra', 'inter')}_op_parallelism_threads={self.pick('0', '2')}")
+        return f"start(v1.ConfigProto({', '.join(fields)}))"
 
     def pick(self, *choices: str) -> str:
         return self.random.choice(choices)

@@ -20,6 +20,7 @@ class Found(NamedTuple):
     theirs: Outcome
     ours: Outcome
     side: Side  # TensorFlow, to ask it more; the sequence is over
+    gpus: int = 0
 
 
 _EXCUSES: dict[str, Callable[[Found], bool]] = {}
@@ -120,3 +121,12 @@ def _(found: Found) -> bool:
     return "constant([[1, 2]" in found.calls[-1] and found.theirs.value == (found.ours.value or "").replace(
         ":1',)", ":0',)"
     ).replace(":2',)", ":0',)")
+
+
+@excuse("bad-imported-list")
+def _(found: Found) -> bool:
+    """A program starts with a list of GPUs that are none. TensorFlow keeps the rest of its ConfigProto, gpuconf nothing of it."""
+    listed = re.search(r"visible_device_list='([^']+)'", found.calls[0]) if found.calls[0].startswith("start(") else None
+    if listed is None or not found.gpus:
+        return False
+    return not all(re.fullmatch(r"\s*-?\d+\s*", one) and -found.gpus <= int(one) < found.gpus for one in listed[1].split(","))

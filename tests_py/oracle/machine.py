@@ -45,7 +45,7 @@ CARDS = (
 
 OPERATIONS = ("constant", "matmul", "add", "add_n", "identity")
 
-_FIRST_REGION = 2 << 20  # what a pool that grows takes first
+FIRST_REGION = 2 << 20  # what a pool that grows takes first
 
 
 class Side(Protocol):
@@ -159,6 +159,7 @@ class Gpuconf:
         self.names = Names(gpuconf, gpuconf._scope.current_scope)
         self.names["facts"] = self._facts
         self.names["graph"] = self._graph
+        self.names["start"] = gpuconf.compat.v1.enable_eager_execution
 
     def fresh(self, gpus: int) -> None:
         self.names.forget()
@@ -179,9 +180,9 @@ class Gpuconf:
         for one in gpuconf.config.list_logical_devices("GPU"):
             limit = gpuconf.memory.stats(one).bytes_limit
             grows = False
-            if limit > _FIRST_REGION:  # a smaller one is taken whole in any case
+            if limit > FIRST_REGION:  # a smaller pool is taken whole in any case
                 gpuconf.memory.allocate(1, one).free()
-                grows = gpuconf.memory.stats(one).bytes_reserved == _FIRST_REGION
+                grows = gpuconf.memory.stats(one).bytes_reserved == FIRST_REGION
             facts.append((limit, grows))
         return facts
 

@@ -19,7 +19,7 @@ from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
 
 from . import build
-from .machine import CARDS, Names, compiled, short
+from .machine import CARDS, FIRST_REGION, Names, compiled, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +58,7 @@ class TensorFlow:
         self.names = Names(tf, lambda: context.context().device_name or "")
         self.names["facts"] = self._facts
         self.names["graph"] = self._graph
+        self.names["start"] = lambda config: context._set_context(context.Context(config=config))
 
     def fresh(self, gpus: int) -> None:
         self.names.forget()
@@ -77,7 +78,8 @@ class TensorFlow:
     def _facts(self) -> list[Any]:
         """Limit and growth of each logical GPU. Initialises."""
         tf.config.list_logical_devices()
-        return [(self.gpus.oracle_made_limit(i), bool(self.gpus.oracle_made_growth(i))) for i in range(self.gpus.oracle_made())]
+        limits = [self.gpus.oracle_made_limit(i) for i in range(self.gpus.oracle_made())]
+        return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]
 
     def _graph(self, lines: list[tuple[list[Any], Any]], *, soft: bool) -> list[tuple[str, str]]:
         """Where a session puts the nodes of a graph, by name. Nothing is optimized: all nodes stay."""

@@ -56,6 +56,11 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
         _objects[position] = logical_devices
 
 
+def show(position: int, configurations: Any) -> None:
+    """Take what the core has configured by itself for the object that the getter gives back."""
+    _objects[position] = configurations
+
+
 def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: str, configurations: Any) -> None:
     """Raise what is wrong with a configuration whatever its numbers: an unknown device, a CPU with a limit, a GPU without one."""
     core.pybind_LogicalConfigured(position, text)

@@ -174,5 +174,7 @@ def options_of(config: ConfigProto | None) -> str:
             "virtual_devices": virtual,
             "allow_soft_placement": config.allow_soft_placement,
             "log_device_placement": config.log_device_placement,
+            "intra_op_parallelism_threads": config.intra_op_parallelism_threads,
+            "inter_op_parallelism_threads": config.inter_op_parallelism_threads,
         }
     )

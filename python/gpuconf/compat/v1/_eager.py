@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import _runtime, errors
 from ..._native import core
-from ...config import experimental, threading
+from ..._types import LogicalDeviceConfiguration
+from ...config import _logical, experimental
 from ._config_proto import ConfigProto, options_of
 
 TYPE_CHECKING = False
@@ -46,9 +47,11 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         experimental.set_synchronous_execution(_MODES[execution_mode])
     if config is None:
         return
-    if config.intra_op_parallelism_threads:
-        threading.set_intra_op_parallelism_threads(config.intra_op_parallelism_threads)
-    if config.inter_op_parallelism_threads:
-        threading.set_inter_op_parallelism_threads(config.inter_op_parallelism_threads)
-    options = options_of(config)  # a change after the call has no effect
-    _runtime.at_enumeration.append(lambda: core.pybind_ImportConfig(options))
+    options, cpus = options_of(config), config.device_count.get("CPU", 1)  # a change after the call has no effect
+
+    def take_over() -> None:
+        core.pybind_ImportConfig(options)
+        if cpus > 1:
+            _logical.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
+
+    _runtime.at_enumeration.append(take_over)
