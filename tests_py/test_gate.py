@@ -64,12 +64,22 @@ def test_an_error_carries_its_text_alone() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize(
-    "text", ["ümläut 💾", "a\x1eb", "line\nline", "%s%n%d", "x" * 100_000], ids=["unicode", "mark", "lines", "percent", "long"]
+    "text", ["ümläut 💾", "a\x1eb", "line\nline", "%s%n%d", "word " * 20_000], ids=["unicode", "mark", "lines", "percent", "long"]
 )
 def test_a_text_comes_back_whole(text: str) -> None:
     with pytest.raises(ValueError, match="Failed parsing") as caught:
         gpuconf.memory.stats(text)
     assert text.replace("\x1e", " ") in str(caught.value)
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_word_that_nobody_reads_to_its_end_comes_back_without_its_middle() -> None:
+    with pytest.raises(ValueError, match="Failed parsing") as caught:
+        gpuconf.memory.stats("begin" + "💾" * 100_000 + "end")
+    text = str(caught.value)
+    assert "'begin💾" in text
+    assert "💾end'" in text
+    assert len(text) < 1000
 
 
 @pytest.mark.parametrize(
