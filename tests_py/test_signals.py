@@ -211,28 +211,29 @@ def test_a_crash_without_faulthandler_ends_the_process() -> None:
 
 
 def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
+    """By a call, which holds the GIL. dump_traceback_later does not, and can crash a busy CPython by itself."""
     out = run_well(
         """
-        import faulthandler, os, sys, tempfile, threading, time
+        import faulthandler, tempfile, threading
         import gpuconf
         gpuconf.simulate("H100-80GB")
         stop = threading.Event()
+        running = threading.Barrier(3)
         def work():
+            running.wait()
             while not stop.is_set():
                 gpuconf.memory.allocate(1000).free()
         threads = [threading.Thread(target=work) for _ in range(2)]
         for t in threads: t.start()
+        running.wait()
         with tempfile.TemporaryFile("w+") as log:
-            faulthandler.dump_traceback_later(0.05, file=log)
-            while os.fstat(log.fileno()).st_size == 0:
-                time.sleep(0.01)
             for _ in range(20):
                 faulthandler.dump_traceback(file=log)
             log.seek(0)
             text = log.read()
         stop.set()
         for t in threads: t.join()
-        print("Timeout (" in text, text.count(" in work") >= 20)
+        print(text.count(" in work") >= 20)
         """
     )
-    assert out == "True True\n"
+    assert out == "True\n"
