@@ -114,7 +114,7 @@ $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
 
 .PHONY: oracle
 oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow itself, and write docs/conformance.md (downloads it)
-	PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
+	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
 
 # On a machine with a GPU: these need Python and the driver only, and a wheel that was built elsewhere (make wheel, or WHEEL=path).
 WHEEL ?= $(firstword $(wildcard dist/*.whl))
