@@ -49,6 +49,8 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 			return fmt.Sprintf("the GPU's driver failed to give memory that the limit allows (%v)", rootOf(oom.Err))
 		}
 		return fmt.Sprintf("the GPU has no more to give, though the limit would allow it (%v)", rootOf(oom.Err))
+	case bfc.PendingStreams:
+		return "enough memory is free, but work that is queued in other streams may still use it, and it could not be waited for"
 	case bfc.Fragmented:
 		return "enough memory is free, but in pieces that are too small"
 	default:
@@ -76,6 +78,8 @@ func (p *pool) advice(oom *bfc.OutOfMemory) string {
 			return "The GPU may have memory left: this is a fault of it or of its driver, which ends with the process at best."
 		}
 		return "Free memory, or end the other programs on this GPU."
+	case bfc.PendingStreams:
+		return "Let those streams finish (synchronise them), then ask again."
 	case bfc.Fragmented:
 		return fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\") for the pieces; allocate the largest buffers first, or raise the limit.", shortName(p.number))
 	case bfc.TooLarge:

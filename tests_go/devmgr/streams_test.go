@@ -193,3 +193,30 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 		}
 	}
 }
+
+// Where the memory is there but another stream may still use it, and that can't be waited for, the error says so.
+func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	one, other := newStream(t, d), newStream(t, d)
+	block, err := m.AllocateOn(0, -1, one, 8*mib)
+	require.NoError(t, err)
+	held := closedGate(t, d, one)
+	require.NoError(t, m.FreeOn(block.Addr, one))
+	d.SetFaults(func(c sim.Call) error {
+		if c.Op == "StreamWriteValue64" || c.Op == "StreamWaitValue64" {
+			return gpu.ErrorUnknown
+		}
+		return nil
+	})
+	_, err = m.AllocateOn(0, -1, other, 8*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.ErrorContains(t, err, "work that is queued in other streams may still use it")
+	require.ErrorContains(t, err, "Let those streams finish")
+	d.SetFaults()
+	held.open()
+	require.NoError(t, d.StreamSynchronize(0, one))
+	again, err := m.AllocateOn(0, -1, other, 8*mib)
+	require.NoError(t, err)
+	require.NoError(t, m.FreeOn(again.Addr, other))
+	require.NoError(t, m.Check())
+}
