@@ -92,9 +92,6 @@ var hostile = map[reflect.Kind][]any{
 	reflect.Bool: {true, false},
 }
 
-// enoughCalls is up to how many combinations all are tried; of more, so many at random.
-const enoughCalls = 20_000
-
 // manyCalls calls a function with combinations of hostile arguments.
 func manyCalls(function reflect.Value, each func(arguments, results []reflect.Value)) {
 	combinations := 1
