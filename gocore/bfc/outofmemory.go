@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
 
@@ -47,13 +48,13 @@ type OutOfMemory struct {
 // Error tells what happened, the numbers, and one next step.
 func (e *OutOfMemory) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Allocator (%s) ran out of memory trying to allocate %s", e.Name, human(e.Requested))
+	fmt.Fprintf(&b, "Allocator (%s) ran out of memory trying to allocate %s", e.Name, inFull(e.Requested))
 	if e.Rounded > e.Requested {
 		fmt.Fprintf(&b, " rounded to %d", e.Rounded)
 	}
 	fmt.Fprintf(&b, ": %s. Limit %s, in use %s, reserved %s, free in the pool %s, largest free piece %s, not yet reserved %s. %s",
-		e.reason(), human(e.Limit), human(e.InUse), human(e.Reserved), human(e.FreeInPool), human(e.LargestFree),
-		human(e.Available), e.nextStep())
+		e.reason(), inFull(e.Limit), inFull(e.InUse), inFull(e.Reserved), inFull(e.FreeInPool), inFull(e.LargestFree),
+		inFull(e.Available), e.nextStep())
 	return b.String()
 }
 
@@ -125,3 +126,6 @@ func (a *Allocator) pendingLocked(s Stream, bytes uint64) bool {
 	}
 	return a.windowLocked(s, bytes, true).first != none
 }
+
+// inFull writes a size exactly and for people: 1536 (1.5KiB).
+func inFull(bytes uint64) string { return fmt.Sprintf("%d (%s)", bytes, human.Bytes(bytes)) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
 
@@ -56,7 +57,7 @@ func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []No
 		return m.AvailableBytes - reserveMiB*mib, notices
 	}
 	return before, append(notices, warning("The requested reserved device memory %s is larger than the available memory of %s. "+
-		"The request is ignored.", humanMiB(reserveMiB), humanBytes(m.AvailableBytes)))
+		"The request is ignored.", humanMiB(reserveMiB), human.Bytes(m.AvailableBytes)))
 }
 
 // systemReserve is what TensorFlow leaves to the system, by available memory and compute capability.
@@ -82,7 +83,7 @@ func fractionLimit(m Memory) (uint64, error) {
 	if !(m.Fraction > 0 && bytes < math.MaxInt64) { // NaN fails too
 		return 0, status.Errorf(status.InvalidArgument,
 			"per_process_gpu_memory_fraction is %v: it must be a positive number that makes sense as a part of %s",
-			m.Fraction, humanBytes(m.TotalBytes))
+			m.Fraction, human.Bytes(m.TotalBytes))
 	}
 	return uint64(bytes), nil
 }
@@ -117,21 +118,5 @@ func humanMiB(n uint64) string {
 	if n > math.MaxUint64/mib {
 		return fmt.Sprintf("%dMiB", n)
 	}
-	return humanBytes(n * mib)
-}
-
-// humanBytes writes a number of bytes as TensorFlow does: 1536 is 1.5KiB, 85899345920 is 80.00GiB.
-func humanBytes(n uint64) string {
-	if n < 1<<10 {
-		return fmt.Sprintf("%dB", n)
-	}
-	units := []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	unit := 0
-	for ; n >= 1<<20 && unit < len(units)-1; unit++ {
-		n >>= 10
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%.1f%s", float64(n)/1024, units[unit])
-	}
-	return fmt.Sprintf("%.2f%s", float64(n)/1024, units[unit])
+	return human.Bytes(n * mib)
 }

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -140,7 +140,7 @@ func (m *Manager) sealLocked() (live string) {
 		if text != "" {
 			text += ", "
 		}
-		text += fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), bfc.HumanBytes(int64(s.BytesInUse)))
+		text += fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse))
 	}
 	return text
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
 
@@ -105,5 +106,5 @@ func exactBytes(n uint64) string {
 	if n < 1024 || n > math.MaxInt64 {
 		return plural(n, "byte")
 	}
-	return fmt.Sprintf("%s (%d bytes)", bfc.HumanBytes(int64(n)), n)
+	return fmt.Sprintf("%s (%d bytes)", human.Bytes(n), n)
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/human"
 )
 
 // noticeOvercommitted warns of cards whose logical GPUs were promised more than there is. TensorFlow allows that, and so does gpuconf:
@@ -42,4 +42,4 @@ func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 	return limits, bytes
 }
 
-func bytesText(n uint64) string { return bfc.HumanBytes(int64(min(n, math.MaxInt64))) }
+func bytesText(n uint64) string { return human.Bytes(n) }

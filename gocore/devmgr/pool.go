@@ -8,6 +8,7 @@ import (
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/gocore/trace"
@@ -106,7 +107,7 @@ func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	}
 	var err error
 	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
-		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), bfc.HumanBytes(int64(p.limitBytes)))
+		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), human.Bytes(p.limitBytes))
 	}
 	return recordedVirtual{p.virtual, p}, nil
 }

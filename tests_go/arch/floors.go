@@ -10,7 +10,7 @@ import (
 // floors are the packages from the bottom up. A package imports only from floors below its own; siblings never. Below
 // gocore a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
-	0: "status invariants",
+	0: "status invariants human",
 	1: "gpu devname visible trace",
 	2: "cuda nvml sim cublas host suballoc bfc config",
 	3: "devmgr plan",
@@ -37,7 +37,7 @@ var outside = []struct{ by, path string }{
 }
 
 // pure are the packages that give the same answer to the same call: nothing from the world around reaches them.
-const pure = "status invariants gpu devname visible config"
+const pure = "status invariants human gpu devname visible config"
 
 // worldly are the standard packages that a pure one does without.
 const worldly = "os os/... time sync sync/... runtime runtime/... syscall unsafe net net/... math/rand math/rand/... crypto/rand C"

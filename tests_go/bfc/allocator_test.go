@@ -526,13 +526,3 @@ func TestCausesHaveNames(t *testing.T) {
 		bfc.TooLarge.String()+", "+bfc.DeviceFull.String()+", "+bfc.Fragmented.String()+", "+bfc.LimitReached.String())
 	require.Empty(t, bfc.Cause(0).String()+bfc.Cause(-1).String()+bfc.Cause(99).String())
 }
-
-func TestHumanBytes(t *testing.T) {
-	for bytes, want := range map[int64]string{
-		0: "0B", 1: "1B", 1023: "1023B", 1024: "1.0KiB", 1536: "1.5KiB", 1_000_000: "976.6KiB", 1_048_575: "1024.0KiB", 1_048_576: "1.00MiB",
-		1_572_864: "1.50MiB", 7 << 20: "7.00MiB", 1<<30 - 1: "1024.00MiB", 85_899_345_920: "80.00GiB", 1 << 40: "1.00TiB", 1 << 50: "1.00PiB", 1 << 60: "1.00EiB",
-		math.MaxInt64: "8.00EiB", -1: "-1B", -5000: "-4.9KiB", math.MinInt64: "-8.00EiB",
-	} {
-		require.Equal(t, want, bfc.HumanBytes(bytes), bytes)
-	}
-}

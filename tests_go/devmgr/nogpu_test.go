@@ -87,7 +87,7 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
 			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
-			"warning: the memory_limits of 3 logical GPUs add up to 8.00EiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
