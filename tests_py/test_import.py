@@ -46,6 +46,7 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     loaded = {name.partition(".")[0] for name in modules.split()}
     assert "gpuconf._gpuconf" not in modules.split()
     assert "gpuconf._hostmemory" not in modules.split()
+    assert "gpuconf.compat" not in modules.split()  # sessions and graphs wait until somebody names them
     heavy = {
         "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
         "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
@@ -68,6 +69,11 @@ def test_import_starts_no_thread_and_touches_no_signal() -> None:
 def test_every_public_name_is_there_after_the_import() -> None:
     for module in (gpuconf, gpuconf.config, gpuconf.config.experimental, gpuconf.memory, gpuconf.errors, gpuconf.debugging):
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
+def test_sessions_are_loaded_when_they_are_named() -> None:
+    for way in ("import gpuconf; v1 = gpuconf.compat.v1", "from gpuconf.compat import v1", "from gpuconf import *; v1 = compat.v1"):
+        assert run_well(f"import gpuconf\nassert 'compat' in dir(gpuconf)\n{way}\nprint(v1.Session.__name__)") == "Session\n"
 
 
 def test_works_with_all_symbols_bound_at_once() -> None:

@@ -14,7 +14,7 @@ Importing this loads neither the compiled core nor CUDA; the first call that nee
 
 from __future__ import annotations
 
-from . import allocators, compat, config, debugging, errors, memory
+from . import allocators, config, debugging, errors, memory
 from ._configure import Configuration, configure
 from ._native import library_path
 from ._ops import add, add_n, constant, identity, matmul
@@ -27,6 +27,8 @@ from ._visible import VisibleDevice, visible_devices
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from . import compat
 
 __version__ = "0.1.0"
 
@@ -69,9 +71,21 @@ def get_include() -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """``gpuconf.float32``, ``float64`` and ``int32`` are NumPy's types, so they need it, and nothing else here does."""
+    """What is loaded when somebody asks for it.
+
+    ``compat`` is a quarter of this package, and most programs do without. ``float32``, ``float64`` and ``int32`` are NumPy's
+    types, so they need it, and nothing else here does.
+    """
+    if name == "compat":
+        import importlib
+
+        return importlib.import_module(".compat", __name__)
     from . import _arrays
 
     if name in _arrays.DTYPES:
         return _arrays.numpy().dtype(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), "compat"})
