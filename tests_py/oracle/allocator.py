@@ -110,6 +110,8 @@ def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndar
         return draw.choice(draw.integers(1, largest, draw.integers(1, 9)), n)
     if law == "small":
         return draw.integers(1, 4096, n)
+    if law == "even":  # so that what is left over is just 128 MiB now and then
+        return draw.integers(1, 20, n) * (64 << 20) + draw.choice([-1, 1, 256] + [0] * 60, n)
     if law == "tail":
         return np.minimum(256 * (1 + draw.pareto(0.8, n)), largest).astype(np.int64)
     layers = np.exp(draw.uniform(np.log(512), np.log(largest), 12)).astype(np.int64) // 512 * 512
@@ -118,7 +120,10 @@ def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndar
 
 def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
     """A random trace: slots are filled and emptied at random, in order, or in the same way again and again; the limit is near."""
-    count = int(np.exp(draw.uniform(0, np.log(2000))))
+    huge = draw.random() < 0.12  # blocks beyond 128 MiB, from where on TensorFlow splits in another way
+    if huge:
+        steps = min(max(steps, 500), 3000)
+    count = int(draw.integers(4, 13)) if huge else int(np.exp(draw.uniform(0, np.log(2000))))
     pattern = draw.choice(["random", "random", "stack", "queue", "iterations"])
     if pattern == "random":
         slots = draw.integers(0, count, steps)
@@ -139,13 +144,16 @@ def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
     nth[order] = rank
     allocates = nth % 2 == 0
 
-    largest = int(np.exp(draw.uniform(np.log(4096), np.log(64 << 20))))
-    law = draw.choice(_LAWS)
+    smallest, largest = (64 << 20, 1400 << 20) if huge else (4096, 64 << 20)
+    largest = int(np.exp(draw.uniform(np.log(smallest), np.log(largest))))
+    law = draw.choice([*_LAWS[:4], *["even"] * 8] if huge else _LAWS)
     sizes = _sizes(draw, law, steps, largest)
     if pattern == "iterations":  # the same sizes each time
         sizes = np.resize(sizes[: 2 * count], steps)
     live = max(float(sizes.mean()) * count / 2, 4096.0)
-    limit = int(min(max(live * np.exp(draw.uniform(np.log(0.2), np.log(4))), 1), 2 << 30))
+    limit = int(min(max(live * np.exp(draw.uniform(np.log(0.2), np.log(4))), 1), (4 if huge else 2) << 30))
+    if law == "even":
+        limit = max(limit // (64 << 20), 4) * (64 << 20)
     capacity = 1 << 62
     if draw.random() < 0.3:
         capacity = int(limit * draw.uniform(0.05, 1.1))
@@ -155,7 +163,7 @@ def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
     clears = draw.random(steps) < 0.0005
     clears &= allocates  # a slot whose filling is left out is emptied in vain
     slots[clears] = CLEAR_STATS
-    fraction = float(draw.choice([0, 0, 0, 0, 0.01, 0.05, 0.5, 1.0]))
+    fraction = float(draw.choice([0] * (16 if huge else 4) + [0.01, 0.05, 0.5, 1.0]))
     layout = int(draw.choice([0, 1, draw.integers(2, 1 << 30)]))
     return Trace(slots, sizes, limit, capacity, layout, fraction, bool(draw.random() < 0.6), bool(draw.random() < 0.7))
 

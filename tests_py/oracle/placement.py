@@ -61,14 +61,21 @@ class _Graphs:
         for number, kind in enumerate(self.types):
             of_type.setdefault(kind, []).append(number)
         if not self.types or self.draw.random() < 0.35:
-            kind = self.draw.choice("ffffdi")
+            kind = self.draw.choice("ffdii")
             self.types.append(kind)
             return f"constant({_VALUES[kind]})"
         kind = self.draw.choice(list(of_type))
         x, y, z = (f"n[{self.draw.choice(of_type[kind])}]" for _ in range(3))
         self.types.append(kind)
         return self.draw.choice(
-            [f"matmul({x}, {y})", f"matmul({x}, {y})", f"add({x}, {y})", f"add_n([{x}, {y}, {z}])", f"identity({x})"]
+            [
+                f"matmul({x}, {y})",
+                f"matmul({x}, {y})",
+                f"add({x}, {y})",
+                f"add_n([{x}, {y}, {z}])",
+                f"identity({x})",
+                f"identity({x})",
+            ]
         )
 
     def scopes(self) -> str:
