@@ -6,6 +6,7 @@ import (
 
 	"gpuconf/gocore/invariants"
 	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
 )
 
 // Options say how an Allocator behaves. The zero value is exact splitting, and regions are kept until Close.
@@ -40,6 +41,7 @@ type Allocator struct {
 	lastID  uint64     // of the last allocation; 0 before the first
 	stats   Stats      // but LargestFreeBlockBytes, which Stats looks up
 	peaks   peaks
+	ring    *trace.Ring // where all that is done is recorded; nil: nothing is
 
 	only       Stream   // the stream of all work so far; noStream: no work yet, or the mode is shared
 	shared     bool     // several streams; the fields below are in use
@@ -118,15 +120,15 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	}
 	if s != a.only {
 		if err := a.admitLocked(s); err != nil {
-			return Block{}, err
+			return Block{}, a.failedLocked(s, bytes, err)
 		}
 	}
 	if err := a.roomLocked(); err != nil {
-		return Block{}, err
+		return Block{}, a.failedLocked(s, bytes, err)
 	}
 	rounded, ok := roundUp(bytes)
 	if !ok {
-		return Block{}, a.outOfMemoryLocked(s, bytes, rounded, nil)
+		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, nil))
 	}
 	if a.shared {
 		return a.allocateSharedLocked(s, bytes, rounded)
@@ -134,11 +136,11 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	i := a.bins.bestFit(rounded)
 	if i == none {
 		if refusal := a.getMemoryLocked(rounded); refusal != nil {
-			return Block{}, a.outOfMemoryLocked(s, bytes, rounded, refusal)
+			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 		i = a.bins.bestFit(rounded)
 	}
-	return a.takeLocked(i, bytes, rounded), nil
+	return a.takeLocked(i, s, bytes, rounded), nil
 }
 
 // roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk and fence, a rest that is split
@@ -151,7 +153,7 @@ func (a *Allocator) roomLocked() error {
 }
 
 // takeLocked makes free chunk i a block: free -> live.
-func (a *Allocator) takeLocked(i uint32, bytes, rounded uint64) Block {
+func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block {
 	c := &a.chunks.records[i]
 	if invariants.Enabled && !(c.free() && c.bytes >= rounded) { // the condition is here, since the arguments would be allocated
 		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
@@ -160,11 +162,11 @@ func (a *Allocator) takeLocked(i uint32, bytes, rounded uint64) Block {
 	if a.split.splits(c.bytes, rounded) {
 		a.bins.insert(a.chunks.splitOff(i, rounded))
 	}
-	return a.handOutLocked(i, bytes)
+	return a.handOutLocked(i, s, bytes)
 }
 
 // handOutLocked enters a new block into index and books.
-func (a *Allocator) handOutLocked(i uint32, bytes uint64) Block {
+func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 	c := &a.chunks.records[i]
 	a.lastID++
 	c.requested = bytes
@@ -172,6 +174,9 @@ func (a *Allocator) handOutLocked(i uint32, bytes uint64) Block {
 	a.index.insert(c.addr, i)
 	a.stats.allocated(c.bytes, bytes)
 	a.peaks.running = max(a.peaks.running, a.stats.BytesInUse)
+	if a.ring != nil {
+		a.ring.Append(trace.Allocate, c.addr, bytes, a.streams[s].handle)
+	}
 	return Block{Addr: c.addr, Bytes: c.bytes, ID: a.lastID}
 }
 
@@ -187,7 +192,7 @@ func (a *Allocator) Free(addr uint64) error {
 	if err != nil {
 		return err
 	}
-	a.freeLocked(at)
+	a.freeLocked(at, noStream)
 	return nil
 }
 
@@ -205,7 +210,7 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 	if now := a.chunks.records[a.index.slots[at].chunk].id(); now != id {
 		return a.errOtherID(addr, now, id)
 	}
-	a.freeLocked(at)
+	a.freeLocked(at, noStream)
 	return nil
 }
 
@@ -221,8 +226,12 @@ func (a *Allocator) findLocked(addr uint64) (at int, err error) {
 	return at, nil
 }
 
-// freeLocked ends the block at a position of the index and joins it to its free neighbours: live -> free.
-func (a *Allocator) freeLocked(at int) {
+// freeLocked ends the block at a position of the index and joins it to its free neighbours: live -> free. s is the stream of its last use,
+// noStream if nobody said.
+func (a *Allocator) freeLocked(at int, s Stream) {
+	if a.ring != nil {
+		a.recordFreeLocked(at, s)
+	}
 	if a.shared {
 		a.freeSharedLocked(at)
 		return
@@ -271,6 +280,10 @@ func (a *Allocator) Close() error {
 	a.closed = true
 	regions := a.regions
 	a.regions = nil
+	for _, r := range regions {
+		a.recordSegmentLocked(false, r.addr, r.bytes)
+	}
+	a.ring = nil
 	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.LiveBlocks, a.stats.BytesReserved = 0, 0, 0, 0
 	return errors.Join(a.unmapTables(), a.releaseLocked(regions))
 }

@@ -14,7 +14,7 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block
 		if refusal == nil {
 			i = a.atOnceLocked(s, rounded)
 		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == none {
-			return Block{}, a.outOfMemoryLocked(s, bytes, rounded, refusal)
+			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 	}
 	return a.takeSharedLocked(i, s, bytes, rounded), nil

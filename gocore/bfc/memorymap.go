@@ -26,6 +26,10 @@ type ChunkMap struct {
 func (a *Allocator) MemoryMap() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.memoryMapLocked()
+}
+
+func (a *Allocator) memoryMapLocked() MemoryMap {
 	m := MemoryMap{Regions: make([]RegionMap, 0, len(a.regions))}
 	for _, r := range a.regions {
 		m.Regions = append(m.Regions, RegionMap{Addr: r.addr, Bytes: r.bytes, Chunks: a.chunkMapsLocked(r)})

@@ -76,6 +76,7 @@ func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
 	a.listLocked(first)
 	a.stats.reserved(bytes)
+	a.recordSegmentLocked(true, addr, bytes)
 	return at
 }
 

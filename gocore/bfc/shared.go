@@ -158,7 +158,7 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 	}
 	a.tags[i] = tag{stream: s}
 	a.streams[s].refs++
-	return a.handOutLocked(i, bytes)
+	return a.handOutLocked(i, s, bytes)
 }
 
 // freeSharedLocked ends the block at a position of the index: live -> free, or held if other streams use it.
@@ -279,7 +279,7 @@ func (a *Allocator) FreeOn(addr uint64, s Stream) error {
 	if err != nil {
 		return err
 	}
-	a.freeLocked(at)
+	a.freeLocked(at, s)
 	return nil
 }
 

@@ -26,6 +26,7 @@ const (
 // stream is what the allocator knows of one. But for state, marks and queued it means something in shared mode only.
 type stream struct {
 	state  streamState
+	handle uint64 // what recordings call it
 	marks  uint64 // number of the last mark that was tried
 	queued uint64 // number of the last one that was queued
 	passed uint64 // number of the last one that the device is known to have come to
@@ -52,8 +53,9 @@ func (st *stream) nextMark() uint64 {
 	return st.marks // EndStream queued it
 }
 
-// NewStream gives the number of another stream: of one that has ended and whose work is all done, if there is any.
-func (a *Allocator) NewStream() (Stream, error) {
+// NewStream gives the number of another stream: of one that has ended and whose work is all done, if there is any. A recording tells
+// its allocations by handle; stream 0 has handle 0.
+func (a *Allocator) NewStream(handle uint64) (Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -64,14 +66,14 @@ func (a *Allocator) NewStream() (Stream, error) {
 	}
 	for s := range a.streams {
 		if a.drainedLocked(Stream(s)) {
-			a.streams[s].state, a.streams[s].follows = open, nil
+			a.streams[s].state, a.streams[s].follows, a.streams[s].handle = open, nil, handle
 			return Stream(s), nil
 		}
 	}
 	if len(a.streams) == mostStreams {
 		return 0, status.Errorf(status.ResourceExhausted, "allocator %s has %d streams already; end some", a.name, mostStreams)
 	}
-	a.streams = append(a.streams, stream{})
+	a.streams = append(a.streams, stream{handle: handle})
 	return Stream(len(a.streams) - 1), nil
 }
 

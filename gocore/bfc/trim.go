@@ -82,6 +82,7 @@ func (a *Allocator) takeIdleLocked() (idle []region) {
 		a.chunks.recycle(r.first)
 		a.chunks.recycle(r.fence)
 		a.stats.BytesReserved -= r.bytes
+		a.recordSegmentLocked(false, r.addr, r.bytes)
 		return true
 	})
 	return idle
@@ -144,6 +145,7 @@ func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	}
 	a.regions = slices.Replace(a.regions, at, at+1, parts...)
 	a.stats.BytesReserved -= to - from
+	a.recordSegmentLocked(false, from, to-from)
 	return next
 }
 

@@ -20,7 +20,7 @@ func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
 // FreeOn gives a block back whose last use was in a stream, which may be another than the one it was allocated for.
 func (m *Manager) FreeOn(addr uint64, stream gpu.Stream) error {
 	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error {
-		if err := p.free(addr, stream, func() error { return p.bfc.FreeOn(addr, s) }); err != nil {
+		if err := p.bfc.FreeOn(addr, s); err != nil {
 			return err
 		}
 		p.frees.freed()
@@ -53,7 +53,7 @@ func (m *Manager) Trim() (releasedBytes uint64, err error) {
 		return 0, err
 	}
 	for _, p := range m.gpus {
-		released, refusal := p.trim()
+		released, refusal := p.bfc.Trim()
 		releasedBytes += released
 		err = errors.Join(err, refusal)
 	}

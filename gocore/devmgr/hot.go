@@ -78,9 +78,6 @@ func (p *pool) allocate(stream gpu.Stream, bytes uint64) (bfc.Block, error) {
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	if ring := p.ring.Load(); ring != nil && bytes > 0 {
-		return p.allocateRecorded(ring, number, stream, bytes)
-	}
 	return p.bfc.AllocateOn(number, bytes)
 }
 
@@ -90,7 +87,7 @@ func (m *Manager) Free(addr uint64) error {
 	if p == nil {
 		return m.errForeign(addr)
 	}
-	if err := p.free(addr, gpu.StreamNull, func() error { return p.bfc.Free(addr) }); err != nil {
+	if err := p.bfc.Free(addr); err != nil {
 		return freeError(err)
 	}
 	p.frees.freed()
@@ -107,7 +104,7 @@ func (m *Manager) FreeID(addr, id uint64) error {
 		}
 		return err
 	}
-	if err := p.free(addr, gpu.StreamNull, func() error { return p.bfc.FreeID(addr, id) }); err != nil {
+	if err := p.bfc.FreeID(addr, id); err != nil {
 		return freeError(err)
 	}
 	p.frees.freed()

@@ -3,7 +3,6 @@ package devmgr
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
@@ -11,7 +10,6 @@ import (
 	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
-	"gpuconf/gocore/trace"
 )
 
 // pool is one logical GPU: a budget on a physical one, and the allocator that keeps within it.
@@ -31,8 +29,6 @@ type pool struct {
 	timeline *timeline
 
 	frees freeSignal
-
-	ring atomic.Pointer[trace.Ring] // where what is done to it is recorded; nil: nothing is
 }
 
 var (
@@ -103,13 +99,13 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
 	if !growth || !p.device.VMM {
-		return recordedRegions{suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), p}, nil
+		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
 	}
 	var err error
 	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
 		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), human.Bytes(p.limitBytes))
 	}
-	return recordedVirtual{p.virtual, p}, nil
+	return p.virtual, nil
 }
 
 func (p *pool) closeTimeline() error {

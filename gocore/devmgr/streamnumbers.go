@@ -48,7 +48,7 @@ func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Str
 	if known {
 		return number, nil
 	}
-	number, err := allocator.NewStream() // without the lock: the allocator may be asking for handles
+	number, err := allocator.NewStream(uint64(stream)) // without the lock: the allocator may be asking for handles
 	if err != nil {
 		return 0, err
 	}

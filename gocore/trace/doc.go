@@ -2,8 +2,8 @@
 //
 // # The idea
 //
-// A Recorder has one Ring for each logical GPU: a table of fixed size, outside the Go heap, that keeps the newest entries. Whoever changes
-// a pool's books holds its ring's lock for as long as that takes and appends an entry before it lets go. So the entries of one GPU
+// A Recorder has one Ring for each logical GPU: a table of fixed size, outside the Go heap, that keeps the newest entries. A ring has
+// no lock of its own: whoever changes a pool's books appends an entry before it lets go of their lock. So the entries of one GPU
 // stand in the order in which its books changed, whichever thread did it. An entry makes no Go memory.
 //
 //	running  Append adds entries; the oldest make room
@@ -34,6 +34,6 @@
 //
 // # Locks
 //
-// Ring has a mutex that its user holds around both the change and Append. Recorder's guards the list of rings. They are leaves but for
-// what the user of a ring does under it.
+// Recorder has a mutex for the list of rings. With it held Count and Stop take the guards of the rings, which are the locks of the
+// books that they tell of. Append takes none.
 package trace

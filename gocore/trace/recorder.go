@@ -36,8 +36,9 @@ func NewRecorder(capacity int) (*Recorder, error) {
 	return &Recorder{capacity: capacity, clock: newClock()}, nil
 }
 
-// Ring gives the ring of a logical GPU: a new one at the first call.
-func (r *Recorder) Ring(gpu int) (*Ring, error) {
+// Ring gives the ring of a logical GPU: a new one at the first call. guard is the lock of the GPU's books, which whoever appends holds. A
+// further call may name another one, once nobody appends under the former.
+func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done {
@@ -56,7 +57,9 @@ func (r *Recorder) Ring(gpu int) (*Ring, error) {
 		}
 		r.rings[gpu] = ring
 	}
-	return r.rings[gpu], nil
+	ring := r.rings[gpu]
+	ring.guard, ring.segments.guard = guard, guard
+	return ring, nil
 }
 
 func (r *Recorder) newRing(gpu int) (*Ring, error) {

@@ -12,23 +12,21 @@ type entry struct {
 	action Action
 }
 
-// Ring keeps the newest entries of one logical GPU. Hold the lock around a change of that GPU's books and its Append.
+// Ring keeps the newest entries of one logical GPU.
 type Ring struct {
-	sync.Mutex
-
-	clock    *clock  // immutable; its end is written once nobody reads it
-	gpu      int     // immutable
-	segments *Ring   // immutable; nil in one that is such a ring itself
-	entries  []entry // guarded by the mutex, as are both below; outside the Go heap; nil once the recorder has stopped
-	at       int     // where the next one goes
-	count    uint64  // of all so far
+	clock    *clock      // immutable; its end is written once nobody reads it
+	gpu      int         // immutable
+	segments *Ring       // immutable; nil in one that is such a ring itself
+	guard    sync.Locker // guarded by the recorder's mutex; the same in segments
+	entries  []entry     // guarded by guard, as are both below; outside the Go heap; nil once the recorder has stopped
+	at       int         // where the next one goes
+	count    uint64      // of all so far
 }
 
-// Segments is the ring for what the GPU's pool takes from the device and gives back. Its lock may be taken under this ring's and the
-// pool's.
+// Segments is the ring for what the GPU's pool takes from the device and gives back: few entries, which blocks' must not push out.
 func (r *Ring) Segments() *Ring { return r.segments }
 
-// Append adds an entry of now. The lock is held.
+// Append adds an entry of now. The guard is held, since before the change that the entry tells of.
 func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	if r.at >= len(r.entries) {
 		if len(r.entries) == 0 {
@@ -43,9 +41,10 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	r.count++
 }
 
+// counts and take need the recorder's mutex.
 func (r *Ring) counts() (all, lost uint64) {
-	r.Lock()
-	defer r.Unlock()
+	r.guard.Lock()
+	defer r.guard.Unlock()
 	return r.count, r.lostLocked()
 }
 
@@ -53,8 +52,8 @@ func (r *Ring) lostLocked() uint64 { return r.count - min(r.count, uint64(len(r.
 
 // take gives what is there, oldest first, with ticks for microseconds, and ends the table.
 func (r *Ring) take() (events []Event, lost uint64, err error) {
-	r.Lock()
-	defer r.Unlock()
+	r.guard.Lock()
+	defer r.guard.Unlock()
 	held := int(min(r.count, uint64(len(r.entries))))
 	events = make([]Event, 0, held)
 	for i := range held {

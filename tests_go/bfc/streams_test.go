@@ -343,7 +343,7 @@ func TestStreamNumbers(t *testing.T) {
 	w.check()
 
 	require.NoError(t, w.a.Close())
-	_, err = w.a.NewStream()
+	_, err = w.a.NewStream(0)
 	for what, err := range map[string]error{
 		"new": err, "end": w.a.EndStream(two), "record": w.a.RecordStream(0, 0), "free": w.a.FreeOn(0, 0),
 	} {
@@ -353,7 +353,7 @@ func TestStreamNumbers(t *testing.T) {
 
 func TestOneStreamWithoutTimeline(t *testing.T) {
 	a := newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<30), suballoc.Options{LimitBytes: mib}), bfc.Options{})
-	_, err := a.NewStream()
+	_, err := a.NewStream(0)
 	require.Equal(t, status.Unimplemented, status.CodeOf(err))
 	b := allocate(t, a, 1000)
 	require.NoError(t, a.RecordStream(b.Addr, 0))
@@ -450,7 +450,7 @@ func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Al
 	require.NoError(t, err)
 	for s := range n {
 		if s > 0 {
-			_, err := a.NewStream()
+			_, err := a.NewStream(0)
 			require.NoError(t, err)
 		}
 		b, err := a.AllocateOn(bfc.Stream(s), 1)

@@ -82,7 +82,7 @@ func (w *world) addStream(s bfc.Stream) {
 }
 
 func (w *world) newStream() bfc.Stream {
-	s, err := w.a.NewStream()
+	s, err := w.a.NewStream(0)
 	require.NoError(w.t, err)
 	w.addStream(s)
 	return s

@@ -29,6 +29,15 @@ type driver struct {
 	machine  *sim.Machine
 	closes   int
 	closeErr error
+
+	beforeMemAlloc func() // nil: nothing
+}
+
+func (d *driver) MemAlloc(ordinal int, bytes uint64) (uint64, error) {
+	if d.beforeMemAlloc != nil {
+		d.beforeMemAlloc()
+	}
+	return d.Injector.MemAlloc(ordinal, bytes)
 }
 
 func (d *driver) Close() error {

@@ -1,11 +1,14 @@
 package devmgr_test
 
 import (
+	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
@@ -220,12 +223,50 @@ func TestThreadsAreRecorded(t *testing.T) {
 	}
 }
 
-// A recording that begins and ends while threads work tells nothing that can't have been.
+// A recording that begins in the middle of an allocation waits for its end: the block was live before, and so was its region.
+func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{64})
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	d.beforeMemAlloc = func() { close(entered); <-proceed }
+	allocated, recorded := make(chan bfc.Block), make(chan error)
+	go func() {
+		block, err := m.Allocate(0, 1000)
+		if err != nil {
+			t.Error(err)
+		}
+		allocated <- block
+	}()
+	<-entered
+	r, err := trace.NewRecorder(10)
+	require.NoError(t, err)
+	go func() { recorded <- m.Record(r) }()
+	select {
+	case err := <-recorded:
+		t.Errorf("a recording began within an allocation (%v)", err)
+		recorded = nil
+	case <-time.After(50 * time.Millisecond): // it can only be seen to wait
+	}
+	close(proceed)
+	block := <-allocated
+	if recorded != nil {
+		require.NoError(t, <-recorded)
+	}
+	require.NoError(t, m.Free(block.Addr))
+	events, _ := stopRecording(t, m, r)
+	require.Equal(t, []trace.Event{
+		{Action: trace.Allocate, Addr: block.Addr, Bytes: 1000},
+		{Action: trace.Free, Addr: block.Addr, Bytes: 1000},
+	}, events)
+}
+
+// A recording that begins and ends while threads work tells what was done in between, all of it and nothing else: each free is one of a
+// live block, no block is allocated twice, and in the end what is live is live.
 func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
+	const threads, recordings = 4, 100
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64})
 	stop := make(chan struct{})
 	var group sync.WaitGroup
-	for range 4 {
+	for range threads {
 		group.Go(func() {
 			for {
 				select {
@@ -241,24 +282,42 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 					t.Error(err)
 					return
 				}
+				runtime.Gosched() // or the recordings wait for their turn while hundreds of thousands of events pass
 			}
 		})
 	}
-	for range 50 {
-		r := startRecording(t, m, 100)
-		events, _ := stopRecording(t, m, r)
-		live := map[uint64]bool{}
-		for _, e := range events {
+	defer group.Wait()
+	defer close(stop)
+	for range recordings {
+		r := startRecording(t, m, 100_000)
+		for range 20 {
+			_, _ = r.Count() // while they append
+			runtime.Gosched()
+		}
+		live, pools := m.StopRecording()
+		recording, err := r.Stop(live)
+		require.NoError(t, err)
+		require.Zero(t, recording.Lost)
+		now := map[uint64]uint64{}
+		for _, e := range recording.Events {
 			switch e.Action {
 			case trace.Allocate:
-				require.False(t, live[e.Addr])
-				live[e.Addr] = true
+				require.NotContains(t, now, e.Addr)
+				now[e.Addr] = e.Bytes
 			case trace.Free:
-				require.True(t, live[e.Addr])
-				delete(live, e.Addr)
+				require.Contains(t, now, e.Addr)
+				require.Equal(t, now[e.Addr], e.Bytes)
+				delete(now, e.Addr)
 			}
 		}
+		pictured := map[uint64]uint64{}
+		for _, region := range pools[0].Regions {
+			for _, c := range region.Chunks {
+				if !c.Free {
+					pictured[c.Addr] = c.Requested
+				}
+			}
+		}
+		require.Equal(t, pictured, now)
 	}
-	close(stop)
-	group.Wait()
 }

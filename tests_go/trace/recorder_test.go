@@ -21,14 +21,12 @@ func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
 }
 
 func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
-	ring, err := r.Ring(gpu)
+	ring, err := r.Ring(gpu, &sync.Mutex{})
 	require.NoError(t, err)
 	return ring
 }
 
 func record(ring *trace.Ring, action trace.Action, addr, bytes uint64) {
-	ring.Lock()
-	defer ring.Unlock()
 	ring.Append(action, addr, bytes, 0)
 }
 
@@ -37,11 +35,9 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	r := newRecorder(t, 10)
 	ring := ringOf(t, r, 2)
 	require.Same(t, ring, ringOf(t, r, 2), "one ring for a GPU")
-	ring.Lock()
 	ring.Append(trace.Allocate, 0x100, 5, 7)
 	ring.Append(trace.AllocateFailure, 0, 6, 8)
 	ring.Append(trace.Free, 0x100, 5, 9)
-	ring.Unlock()
 	all, lost := r.Count()
 	require.Equal(t, []uint64{3, 0}, []uint64{all, lost})
 	recording, err := r.Stop(nil)
@@ -65,7 +61,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 
 	_, err = r.Stop(nil)
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	_, err = r.Ring(0)
+	_, err = r.Ring(0, &sync.Mutex{})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	record(ring, trace.Free, 1, 1) // nobody hears it
 }
@@ -140,16 +136,18 @@ func TestEachThreadHasItsNumber(t *testing.T) {
 func TestThreadsRecord(t *testing.T) {
 	const threads, each = 16, 2000
 	r := newRecorder(t, threads*each)
-	var next [2]uint64 // guarded by the rings
+	var books [2]sync.Mutex
+	var next [2]uint64 // guarded by books
 	var group sync.WaitGroup
 	for i := range threads {
-		ring := ringOf(t, r, i%2)
+		ring, err := r.Ring(i%2, &books[i%2])
+		require.NoError(t, err)
 		group.Go(func() {
 			for range each {
-				ring.Lock()
+				books[i%2].Lock()
 				next[i%2]++
 				ring.Append(trace.AllocateFailure, 0, next[i%2], uint64(i))
-				ring.Unlock()
+				books[i%2].Unlock()
 			}
 		})
 	}
