@@ -1,0 +1,5 @@
+//go:build !race
+
+package devmgr_test
+
+const underRace = false
