@@ -52,6 +52,7 @@ func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 		if err != nil {
 			return nil, err
 		}
+		warmTable(ring.entries)
 		if ring.segments, err = r.newRing(gpu); err != nil {
 			return nil, errors.Join(err, unmapTable(ring.entries))
 		}
