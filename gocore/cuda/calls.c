@@ -12,7 +12,7 @@
 
 #define IN_DO(context, call) \
 	__extension__({ \
-		struct visit visit_; \
+		struct cuda_visit visit_; \
 		CUresult result_ = enter((CUcontext)(uintptr_t)(context), &visit_); \
 		if (result_ == 0) { \
 			result_ = (call); \
@@ -21,13 +21,7 @@
 		result_; \
 	})
 
-/* A visit to another context. */
-struct visit {
-	CUcontext caller, context;
-	int pushed;
-};
-
-static CUresult enter(CUcontext context, struct visit *visit) {
+static CUresult enter(CUcontext context, struct cuda_visit *visit) {
 	visit->context = context;
 	visit->pushed = 0;
 	CUresult result = cuda.cuCtxGetCurrent(&visit->caller);
@@ -43,7 +37,7 @@ static CUresult enter(CUcontext context, struct visit *visit) {
  * failure it is the current context that tells whether to try again. Setting the caller's context is the last way back. If that fails
  * too, the result stays the call's own: whoever made it must know whether it was done.
  */
-static void leave(const struct visit *visit) {
+static void leave(const struct cuda_visit *visit) {
 	CUcontext now;
 	for (int tries = visit->pushed ? 2 : 0; tries > 0; tries--) {
 		if (cuda.cuCtxPopCurrent(&now) == 0 || (cuda.cuCtxGetCurrent(&now) == 0 && now != visit->context))
@@ -59,6 +53,9 @@ static void *pointer_of(uint64_t number) { return (void *)(uintptr_t)number; }
 
 /* A synchronous call may return while the work goes on; done waits for it, in the legacy default stream where it is. */
 static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStreamSynchronize(NULL); }
+
+CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit) { return enter((CUcontext)(uintptr_t)context, visit); }
+void cudacall_leave(const struct cuda_visit *visit) { leave(visit); }
 
 CUresult cudacall_init(void) { return cuda.cuInit(0); }
 

@@ -20,6 +20,12 @@ struct cuda_memory {
 	void *memory;
 };
 
+/* A visit to another context. */
+struct cuda_visit {
+	CUcontext caller, context;
+	int pushed;
+};
+
 struct cuda_description {
 	CUdevice device;
 	char name[256];
@@ -45,6 +51,10 @@ CUresult cudacall_address_free(uint64_t addr, uint64_t bytes);
 CUresult cudacall_mem_release(uint64_t handle);
 CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle);
 CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes);
+
+/* Into one, and back. Both on one thread. */
+CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit);
+void cudacall_leave(const struct cuda_visit *visit);
 
 /* With one. */
 struct cuda_answer cudacall_mem_info(uint64_t context);

@@ -76,6 +76,7 @@ func (d *driver) ContextRelease(ordinal int) error {
 // CUDA would end it all with the context; but the context may be another library's, too, and then live on. What CUDA refuses to take
 // back is let go: most likely the context has failed, and then nothing in it can be saved.
 func (d *driver) dropContext(g *device) error {
+	d.runEndings(g)
 	d.mu.Lock()
 	streams, events, memory, host := g.streams, g.events, g.reach, g.host
 	g.streams, g.events, g.reach, g.host = map[gpu.Stream]struct{}{}, map[gpu.Event]struct{}{}, memory.onlyMapped(), nil

@@ -17,7 +17,7 @@
 //
 //  1. A call makes its device's primary context current if it isn't, and leaves the thread's current context as it
 //     found it, also when it fails. Entering and leaving happen in C, within one crossing, so a goroutine cannot change threads in
-//     between.
+//     between. InContext is the exception: what it runs is Go, and the goroutine is locked to its thread for that long.
 //  2. A result is the call's own, whatever becomes of leaving. It may still be a failure of work that was queued earlier.
 //  3. What only names addresses or handles (MemAddressReserve, MemMap, MemUnmap, MemRelease ...) needs no context.
 //

@@ -48,6 +48,7 @@ type device struct {
 	host    spans // page-locked memory
 	streams map[gpu.Stream]struct{}
 	events  map[gpu.Event]struct{}
+	endings []func(entered bool) // what AtContextEnd was given
 }
 
 // Open loads the driver and lists the devices. It creates no context.

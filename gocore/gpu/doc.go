@@ -73,4 +73,13 @@
 //     last until the work is done.
 //  27. Streams, events and page-locked memory belong to a context, and end with it, queued work included.
 //  28. MemHostAlloc gives memory at a multiple of 8. Every device with a context reaches it at HostMemory.Addr.
+//
+// # Other libraries
+//
+// NVIDIA's libraries work in whatever context is the thread's current one. A Driver of real GPUs is a Native too.
+//
+//  29. InContext calls work once, on a thread whose current context is the device's primary one, and gives its error. When it returns, the
+//     thread's current context is what it was. The context does not end while work runs. work may call the driver.
+//  30. What AtContextEnd was given is called once, the last first, when the context is about to end, after the last InContext in it
+//     and before what is left in the context is given back. It must not call the driver.
 package gpu

@@ -26,7 +26,7 @@ func newGPU(m Machine, number int) (*logicalGPU, error) {
 		description: graph.DescribeGPU(physical),
 		manager:     m.Manager,
 		number:      number,
-		compute:     m.GPU(physical),
+		compute:     m.GPU(number, physical),
 	}, nil
 }
 

@@ -19,7 +19,7 @@ type Machine struct {
 	Manager *devmgr.Manager
 	Memory  Memory
 	CPU     gpu.Compute
-	GPU     func(gpu.Device) gpu.Compute // the arithmetic of a physical GPU
+	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
 }
 
 // Devices gives so many CPUs and the first so many of the Manager's GPUs, as operations see them.

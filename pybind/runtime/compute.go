@@ -1,27 +1,36 @@
 package runtime
 
 import (
+	"strings"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/cublas"
+	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/host"
-	"gpuconf/gocore/status"
 )
 
-// computeOn picks the arithmetic of a GPU: simulated memory is host memory.
-func computeOn(hostVisible bool) func(gpu.Device) gpu.Compute {
-	return func(d gpu.Device) gpu.Compute {
-		if hostVisible {
-			return host.Compute{}
-		}
-		return noCompute{d.Name}
+// libraryFolders is where Python says that pip has put NVIDIA's libraries: folders, a line each.
+const libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
+
+// arithmetic gives each logical GPU its arithmetic: cuBLAS's on a real one; simulated memory is host memory.
+func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env) func(number int, d gpu.Device) gpu.Compute {
+	native, isNative := driver.(cublas.Driver)
+	if !isNative {
+		return func(int, gpu.Device) gpu.Compute { return host.Compute{} }
 	}
+	library := cublas.New(native, strings.FieldsFunc(env[libraryFolders], func(r rune) bool { return r == '\n' }))
+	return func(number int, d gpu.Device) gpu.Compute { return library.On(d.Ordinal, scratch{m, number}) }
 }
 
-// noCompute is a GPU that nothing here can compute on.
-type noCompute struct{ gpu string }
+// scratch is memory of a logical GPU's pool, for as long as an operation takes.
+type scratch struct {
+	manager *devmgr.Manager
+	number  int
+}
 
-func (n noCompute) Gemm(gpu.Gemm) error { return n.err() }
-func (n noCompute) Add(gpu.Add) error   { return n.err() }
-
-func (n noCompute) err() error {
-	return status.Errorf(status.Unimplemented, "gpuconf has no arithmetic for %s: compute on the CPU, with gpuconf.device(\"CPU:0\")", n.gpu)
+// Allocate takes a block of the pool.
+func (s scratch) Allocate(bytes uint64) (addr uint64, free func() error, err error) {
+	block, err := s.manager.Allocate(s.number, bytes)
+	return block.Addr, func() error { return s.manager.FreeID(block.Addr, block.ID) }, err
 }

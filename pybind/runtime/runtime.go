@@ -126,7 +126,7 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	}
 	r.spec = machine.spec
 	r.notices = append(r.notices, machine.notices...)
-	r.work.Store(&Work{manager: m})
+	r.work.Store(&Work{manager: m, compute: arithmetic(machine.driver, m, env)})
 	r.manager.Store(m)
 	return m, r.spec, nil
 }

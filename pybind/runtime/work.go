@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/placement"
@@ -23,7 +24,8 @@ import (
 type Work struct {
 	manager *devmgr.Manager
 	memory  host.Memory
-	runs    atomic.Int64 // of sessions, going on
+	compute func(number int, d gpu.Device) gpu.Compute // the arithmetic of a logical GPU
+	runs    atomic.Int64                               // of sessions, going on
 
 	mu      sync.RWMutex
 	devices *graph.Devices       // guarded by mu; those of eager operations; nil before initialisation
@@ -37,7 +39,7 @@ type Work struct {
 }
 
 func (w *Work) machine() placement.Machine {
-	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: host.Compute{}, GPU: computeOn(w.manager.HostVisible())}
+	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: host.Compute{}, GPU: w.compute}
 }
 
 // prepareLocked makes the devices of eager operations. The Manager is initialised.

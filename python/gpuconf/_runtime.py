@@ -62,7 +62,14 @@ def _environment() -> str:
     import json
 
     read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders())
     return json.dumps({**read, **overrides})
+
+
+def _library_folders() -> list[str]:
+    """Where pip has put NVIDIA's libraries: the folders ``nvidia`` on the module search path."""
+    folders = (os.path.join(entry, "nvidia") for entry in sys.path if isinstance(entry, str) and os.path.isabs(entry))
+    return [folder.encode("utf-8", "replace").decode() for folder in folders if os.path.isdir(folder)]
 
 
 def _caller(function: str) -> str:

@@ -44,7 +44,7 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 	})
 	return machine{
 		Machine: placement.Machine{
-			Manager: manager, Memory: memory, CPU: host.Compute{}, GPU: func(gpu.Device) gpu.Compute { return host.Compute{} },
+			Manager: manager, Memory: memory, CPU: host.Compute{}, GPU: func(int, gpu.Device) gpu.Compute { return host.Compute{} },
 		},
 		memory: memory,
 		sim:    card,

@@ -49,6 +49,19 @@ void end_context(struct context *context) {
 	end_memory(context);
 }
 
+/* For fake libraries over this one: fakecuda_current is the thread's current context, and fakecuda_alive whether one is. */
+EXPORT CUcontext fakecuda_current(void) {
+	refresh();
+	return stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+}
+
+EXPORT int fakecuda_alive(CUcontext context) {
+	LOCK;
+	int alive = context->alive;
+	UNLOCK;
+	return alive;
+}
+
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
 	if (device < 0 || device >= fake.gpus)

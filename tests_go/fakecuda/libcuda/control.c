@@ -80,6 +80,9 @@ CUresult called(const char *name, int needs_start) {
 	return result;
 }
 
+/* fakecuda_called counts a call of a library over this one, and gives its fault, if it has one. */
+EXPORT int fakecuda_called(const char *name) { return called(name, 0); }
+
 /* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. */
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 	pthread_mutex_lock(&books);

@@ -32,6 +32,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define MAX_GPUS 16
+#define MAX_TOUCHED 4 /* by a kernel */
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
 
@@ -138,12 +139,14 @@ void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
 
 /* stream.c */
-enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD };
+enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL };
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
 	void *staged;    /* what is copied, when it was put aside; freed with the work */
 	int to_pageable; /* dst is any host memory, whose owner waits */
+	void (*kernel)(void *); /* of staged */
+	struct range touched[MAX_TOUCHED];
 };
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);

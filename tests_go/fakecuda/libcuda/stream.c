@@ -134,8 +134,15 @@ static void run_wait(struct stream *stream, struct work *work) {
 	}
 }
 
+static void run_kernel(struct stream *stream, struct work *work) {
+	for (int i = 0; i < MAX_TOUCHED; i++)
+		if (work->touched[i].bytes > 0 && !touchable(stream, work->touched[i].addr, work->touched[i].bytes))
+			return;
+	work->kernel(work->staged);
+}
+
 static void run(struct stream *stream, struct work *work) {
-	if ((work->kind == COPY || work->kind == FILL) && fake.delay_us > 0)
+	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && fake.delay_us > 0)
 		pause_unlocked(fake.delay_us);
 	if (stream->ended)
 		return;
@@ -155,6 +162,9 @@ static void run(struct stream *stream, struct work *work) {
 		return;
 	case WAIT_WORD:
 		run_wait(stream, work);
+		return;
+	case KERNEL:
+		run_kernel(stream, work);
 	}
 }
 
@@ -443,4 +453,23 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t by
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
 	CALLED(cuMemsetD8Async);
 	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
+}
+
+/*
+ * For fake libraries over this one, as tests_go/fakecublas: fakecuda_launch queues a kernel in a stream of the current context. It takes
+ * over the argument, which malloc gave. touched is MAX_TOUCHED ranges of device memory, which the kernel must be able to reach now and when
+ * its turn comes; an empty one is none.
+ */
+EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
+	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};
+	memcpy(work.touched, touched, sizeof work.touched);
+	IN_STREAM(handle, {
+		for (int i = 0; i < MAX_TOUCHED; i++)
+			if (touched[i].bytes > 0 && (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
+				result = ILLEGAL_ADDRESS;
+		if (result == SUCCESS)
+			enqueue(stream, work);
+		else
+			free(argument);
+	});
 }

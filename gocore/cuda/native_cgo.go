@@ -1,0 +1,75 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include "calls.h"
+import "C"
+
+import (
+	"runtime"
+	"slices"
+
+	"gpuconf/gocore/gpu"
+)
+
+var _ gpu.Native = (*driver)(nil)
+
+// Version is the newest CUDA version that the driver runs.
+func (d *driver) Version() int { return int(d.version) }
+
+// InContext runs work in a device's primary context.
+func (d *driver) InContext(ordinal int, work func() error) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	err, failed := d.visit(g, work)
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// visit runs work in a device's context, which can't end meanwhile. Where the context can't be entered, that is what failed.
+func (d *driver) visit(g *device, work func() error) (err, failed error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var visit C.struct_cuda_visit
+	result := C.cudacall_enter(C.uint64_t(g.context), &visit)
+	if err := d.failure(result, "enter the context of GPU %d", uint64(g.info.Ordinal)); err != nil {
+		return nil, err
+	}
+	defer C.cudacall_leave(&visit)
+	return work(), nil
+}
+
+// AtContextEnd has end called before the context ends.
+func (d *driver) AtContextEnd(ordinal int, end func(entered bool)) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g, err := d.contextLocked(ordinal)
+	if err != nil {
+		return err
+	}
+	g.endings = append(g.endings, end)
+	return nil
+}
+
+// runEndings calls what AtContextEnd was given. Nobody is inside the device, and nobody gets in. To enter may fail because of work that
+// was queued earlier, and then it is worth another try.
+func (d *driver) runEndings(g *device) {
+	d.mu.Lock()
+	endings := g.endings
+	g.endings = nil
+	d.mu.Unlock()
+	for _, end := range slices.Backward(endings) {
+		inside := func() error { end(true); return nil }
+		if _, failed := d.visit(g, inside); failed == nil {
+			continue
+		}
+		if _, failed := d.visit(g, inside); failed != nil {
+			end(false)
+		}
+	}
+}

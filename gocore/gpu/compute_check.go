@@ -1,0 +1,68 @@
+package gpu
+
+import (
+	"math/bits"
+
+	"gpuconf/gocore/status"
+)
+
+// Check finds what fact 7 of Compute calls a bad argument. Every implementation asks it first.
+func (g Gemm) Check() error {
+	size := g.DType.Bytes()
+	if size == 0 {
+		return errNoType(g.DType)
+	}
+	if !fits(g.M, g.N, size) || !fits(g.M, g.K, size) || !fits(g.K, g.N, size) {
+		return status.Errorf(status.InvalidArgument, "a product of %d x %d and %d x %d matrices is too large to address", g.M, g.K, g.K, g.N)
+	}
+	if g.M == 0 || g.N == 0 {
+		return nil
+	}
+	if g.K == 0 {
+		return checkAligned(size, g.C)
+	}
+	return checkAligned(size, g.A, g.B, g.C)
+}
+
+// Check finds what fact 7 of Compute calls a bad argument. Every implementation asks it first.
+func (a Add) Check() error {
+	size := a.DType.Bytes()
+	if size == 0 {
+		return errNoType(a.DType)
+	}
+	if a.Count == 0 {
+		return nil
+	}
+	for _, v := range []Vector{a.Out, a.A, a.B} {
+		if !fits(a.Count, max(v.Step, 1), size) {
+			return status.Errorf(status.InvalidArgument, "%d elements in steps of %d are too many to address", a.Count, v.Step)
+		}
+	}
+	if a.Out.Step == 0 {
+		return status.Errorf(status.InvalidArgument, "a sum has no room: the step of its result is 0")
+	}
+	return checkAligned(size, a.Out.Addr, a.A.Addr, a.B.Addr)
+}
+
+// fits reports whether a product of three sizes stays within 63 bits.
+func fits(a, b, c uint64) bool {
+	high, product := bits.Mul64(a, b)
+	if high != 0 {
+		return false
+	}
+	high, product = bits.Mul64(product, c)
+	return high == 0 && product < 1<<63
+}
+
+func checkAligned(size uint64, addresses ...uint64) error {
+	for _, addr := range addresses {
+		if addr == 0 || addr%size != 0 {
+			return status.Errorf(status.InvalidArgument, "0x%x is not an address of %d-byte elements", addr, size)
+		}
+	}
+	return nil
+}
+
+func errNoType(d DType) error {
+	return status.Errorf(status.InvalidArgument, "%d is not an element type", int(d))
+}

@@ -1,0 +1,243 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cublas_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/cublas"
+	"gpuconf/gocore/cuda"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+	"gpuconf/tests_go/fakecublas"
+	"gpuconf/tests_go/fakecuda"
+)
+
+// report is what a child tells about one product, which is 6, and where its cuBLAS was from.
+type report struct {
+	Code, Error string
+	Product     float32
+	Library     string
+}
+
+// beChild does what childEnv says: "product" or "wide"; after a colon the folders of the wheels.
+func beChild() {
+	job, folders, _ := strings.Cut(os.Getenv(childEnv), ":")
+	driver, err := cuda.Open()
+	must(err)
+	must(driver.ContextRetain(0))
+	pool := &scratch{driver: driver}
+	compute := cublas.New(driver.(cublas.Driver), strings.Fields(folders)).On(0, pool)
+	var r report
+	if job == "wide" {
+		err = wide(driver, compute)
+	} else {
+		r.Product, err = product(driver, compute)
+	}
+	if err != nil {
+		r.Code, r.Error = status.CodeOf(err).String(), err.Error()
+	}
+	r.Library = mapped("libcublas.so")
+	must(driver.Close())
+	must(json.NewEncoder(os.Stdout).Encode(r))
+}
+
+func product(driver gpu.Driver, compute gpu.Compute) (float32, error) {
+	addr, err := driver.MemAlloc(0, 12)
+	must(err)
+	raw := binary.NativeEndian.AppendUint32(nil, math.Float32bits(2))
+	must(driver.MemcpyHtoD(0, addr, binary.NativeEndian.AppendUint32(raw, math.Float32bits(3))))
+	err = compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8})
+	must(driver.MemcpyDtoH(0, raw[:4], addr+8))
+	return math.Float32frombits(binary.NativeEndian.Uint32(raw)), err
+}
+
+// wide asks for sizes and steps beyond 32 bits, and for more elements than one call sums.
+func wide(driver gpu.Driver, compute gpu.Compute) error {
+	fake, err := fakecuda.Attach()
+	must(err)
+	const huge = 1<<31 + 8
+	a, err := driver.MemAlloc(0, 4*huge+8)
+	must(err)
+	c, err := driver.MemAlloc(0, 4*huge+8)
+	must(err)
+	for _, g := range []gpu.Gemm{
+		{DType: gpu.Float32, M: huge, N: 1, K: 1, A: a, B: a, C: c},
+		{DType: gpu.Float32, M: 1, N: huge, K: 1, A: a, B: a, C: c},
+		{DType: gpu.Float32, M: 1, N: 1, K: huge, A: a, B: a, C: c},
+		{DType: gpu.Float64, M: huge / 2, N: 1, K: 1, A: a, B: a, C: c}, // fits in 32 bits
+	} {
+		if err := compute.Gemm(g); err != nil {
+			return err
+		}
+	}
+	vector := func(addr, step uint64) gpu.Vector { return gpu.Vector{Addr: addr, Step: step} }
+	for _, s := range []gpu.Add{
+		{DType: gpu.Float32, Count: 2, Out: vector(c, huge), A: vector(a, 1), B: vector(a, 1)},
+		{DType: gpu.Float32, Count: huge, Out: vector(c, 1), A: vector(a, 1), B: vector(a, 1)},
+	} {
+		if err := compute.Add(s); err != nil {
+			return err
+		}
+	}
+	want := map[string]int{"cublasSgemm_v2_64": 3, "cublasDgemm_v2": 1, "cublasSgeam_64": 1, "cublasSgeam": 3, "cublasSgemm_v2": 0}
+	for name, count := range want {
+		if got := fake.Count(name); got != count {
+			return fmt.Errorf("%s was called %d times, not %d", name, got, count)
+		}
+	}
+	return nil
+}
+
+// mapped gives the files of this process whose names begin like that.
+func mapped(name string) string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	must(err)
+	for _, line := range strings.Split(string(maps), "\n") {
+		if fields := strings.Fields(line); len(fields) == 6 && strings.HasPrefix(filepath.Base(fields[5]), name) {
+			return fields[5]
+		}
+	}
+	return ""
+}
+
+// child runs a job in a process whose loader looks into folders.
+func child(t *testing.T, job string, folders []string, environ ...string) report {
+	t.Helper()
+	command := exec.Command(os.Args[0])
+	command.Env = fakecuda.Environ(strings.Join(folders, ":"), append(environ, childEnv+"="+job)...)
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	require.NoError(t, err, "%s", output)
+	var r report
+	require.NoError(t, json.Unmarshal(output, &r), "%s", output)
+	return r
+}
+
+// built has the folders of libraries that were built, so that each is built once.
+var built = map[string]string{}
+
+// once gives a folder with what build puts there. Whoever changes it takes a copy.
+func once(t *testing.T, what string, build func(folder string) error) string {
+	t.Helper()
+	if built[what] == "" {
+		folder, err := os.MkdirTemp(os.Getenv(folderEnv), "built")
+		require.NoError(t, err)
+		require.NoError(t, build(folder))
+		built[what] = folder
+	}
+	return built[what]
+}
+
+// driverFolder has a driver of a version, and nothing else.
+func driverFolder(t *testing.T, version int) string {
+	t.Helper()
+	return once(t, fmt.Sprint("driver ", version), func(folder string) error {
+		return fakecuda.Build(folder, fakecuda.Options{Version: version})
+	})
+}
+
+// blasFolder makes below, in a folder of the test's, and puts a cuBLAS into it.
+func blasFolder(t *testing.T, below string, options fakecublas.Options) string {
+	t.Helper()
+	source := once(t, fmt.Sprint("cuBLAS ", options), func(folder string) error { return fakecublas.Build(folder, options) })
+	folder := filepath.Join(t.TempDir(), below)
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	files, err := filepath.Glob(filepath.Join(source, "libcublas*"))
+	require.NoError(t, err)
+	for _, file := range files {
+		require.NoError(t, os.Link(file, filepath.Join(folder, filepath.Base(file))))
+	}
+	return folder
+}
+
+func requireWorks(t *testing.T, r report, library string) {
+	t.Helper()
+	require.Empty(t, r.Error)
+	require.Equal(t, float32(6), r.Product)
+	require.Equal(t, library, r.Library)
+}
+
+func TestNoCublasNamesWhatToInstall(t *testing.T) {
+	for _, row := range []struct {
+		version     int
+		environ     string
+		extra, miss string
+	}{
+		{13000, "", "gpuconf[cublas-cu13]", "libcublas.so.11: cannot open"},
+		{13000, "FAKECUDA_CAPABILITY=7.0", "gpuconf[cublas-cu12]", "libcublas.so.11: cannot open"},
+		{12040, "", "gpuconf[cublas-cu12]", "libcublas.so.12: cannot open"},
+		{11070, "", "gpuconf[cublas-cu11]", "libcublas.so.11: cannot open"},
+	} {
+		t.Run(fmt.Sprint(row.version, row.environ), func(t *testing.T) {
+			r := child(t, "product", []string{driverFolder(t, row.version)}, row.environ)
+			require.Equal(t, "UNAVAILABLE", r.Code)
+			require.Contains(t, r.Error, "pip install '"+row.extra+"'")
+			require.Contains(t, r.Error, row.miss)
+			require.Contains(t, r.Error, `gpuconf.device("CPU:0")`)
+		})
+	}
+}
+
+func TestWhereTheLoaderLooks(t *testing.T) {
+	blas := blasFolder(t, "", fakecublas.Options{})
+	requireWorks(t, child(t, "product", []string{os.Getenv(folderEnv), blas}), os.Getenv(folderEnv)+"/libcublas.so.12")
+	requireWorks(t, child(t, "product", []string{driverFolder(t, 12040), blas}), blas+"/libcublas.so.12")
+}
+
+func TestWheelsComeBeforeTheLoader(t *testing.T) {
+	wheel := blasFolder(t, "nvidia/cublas/lib", fakecublas.Options{})
+	site := filepath.Dir(filepath.Dir(wheel))
+	requireWorks(t, child(t, "product:/nowhere "+site, []string{os.Getenv(folderEnv)}), wheel+"/libcublas.so.12")
+	newer := blasFolder(t, "nvidia/cu13/lib", fakecublas.Options{Major: 13})
+	both := site + " " + filepath.Dir(filepath.Dir(newer))
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}), newer+"/libcublas.so.13")
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 12080)}), wheel+"/libcublas.so.12")
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "FAKECUDA_CAPABILITY=6.1"), wheel+"/libcublas.so.12")
+}
+
+func TestWhatTheProcessHasComesFirst(t *testing.T) {
+	theirs := blasFolder(t, "theirs", fakecublas.Options{})
+	wheel := blasFolder(t, "nvidia/cublas/lib", fakecublas.Options{})
+	preload := "LD_PRELOAD=" + theirs + "/libcublasLt.so.12:" + theirs + "/libcublas.so.12"
+	r := child(t, "product:"+filepath.Dir(filepath.Dir(wheel)), []string{os.Getenv(folderEnv)}, preload)
+	requireWorks(t, r, theirs+"/libcublas.so.12")
+}
+
+func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
+	broken := blasFolder(t, "nvidia/cublas/lib", fakecublas.Options{Missing: []string{"cublasDgeam"}})
+	site := filepath.Dir(filepath.Dir(broken))
+	r := child(t, "product:"+site, []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})})
+	require.Empty(t, r.Error)
+	require.Equal(t, float32(6), r.Product)
+
+	r = child(t, "product:"+site, []string{driverFolder(t, 12040)})
+	require.Equal(t, "UNAVAILABLE", r.Code)
+	require.Contains(t, r.Error, broken+"/libcublas.so.12 is no cuBLAS: it lacks cublasDgeam")
+
+	require.NoError(t, os.Remove(broken+"/libcublas.so.12"))
+	require.NoError(t, os.WriteFile(broken+"/libcublas.so.12", []byte("no library, but long enough to be read as one: an ELF header has "+
+		"64 bytes, and these are more than that"), 0o600))
+	r = child(t, "product:"+site, []string{driverFolder(t, 12040)})
+	require.Equal(t, "UNAVAILABLE", r.Code)
+	require.Contains(t, r.Error, "invalid ELF header")
+}
+
+// TestSizesBeyond32Bits runs without computing: the operands would fill the machine.
+func TestSizesBeyond32Bits(t *testing.T) {
+	environ := []string{"FAKECUBLAS_DRY=1", "FAKECUDA_MEMORY=42949672960"}
+	require.Empty(t, child(t, "wide", []string{os.Getenv(folderEnv)}, environ...).Error)
+	old := child(t, "wide", []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})}, environ...)
+	require.Equal(t, "UNIMPLEMENTED", old.Code)
+	require.Equal(t, "a product with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, and this is 11.4.5", old.Error)
+}
