@@ -7,6 +7,7 @@ library stays.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -244,6 +245,13 @@ print(live())
     assert lines[2:4] == ["[[1.]]", "[(1, 256)]"]
     assert "[[Node: product = MatMul" in out
     assert lines[-2:] == ["[(0, 0)]", "{}"]
+
+
+def test_what_the_errors_name_is_an_extra() -> None:
+    candidates = (TESTS_GO.parent / "gocore" / "cublas" / "candidates.go").read_text()
+    assert '"gpuconf[cublas-cu%d]"' in candidates
+    extras = importlib.metadata.metadata("gpuconf").get_all("Provides-Extra") or []
+    assert {"cublas-cu11", "cublas-cu12", "cublas-cu13"} <= set(extras)
 
 
 WALK = """

@@ -1,0 +1,53 @@
+"""NVIDIA's own cuBLAS, where a wheel of it is installed, on a machine without a GPU.
+
+Over the driver of tests_go/fakecuda CUDA's runtime, which is a part of cuBLAS, doesn't start; until then all is real: how the library is
+found and loaded, its functions, and what it says.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import no_gpu
+import pytest
+
+SYMBOLS = Path(__file__).resolve().parents[2] / "gocore" / "cublas" / "symbols.h"
+INSTALLED = sorted({path for entry in sys.path for path in Path(entry or ".").glob("nvidia/*/lib/libcublas.so.*")})
+LIBRARIES = [pytest.param(path, id=path.name) for path in INSTALLED] or [
+    pytest.param(Path(), id="none", marks=pytest.mark.skip(reason="no wheel of cuBLAS is installed"))
+]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_function_of_the_table_is_there(library: Path) -> None:
+    major = int(library.suffix[1:])
+    opened = ctypes.CDLL(str(library))
+    table = re.findall(r"X\((cublas\w+), (\d+),", SYMBOLS.read_text())
+    assert len(table) == 13
+    assert [name for name, since in table if int(since) <= major and not hasattr(opened, name)] == []
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_wheel_is_loaded_and_what_it_says_is_an_error(library: Path, tmp_path: Path) -> None:
+    major = int(library.suffix[1:])
+    runpy.run_path(str(no_gpu.FAKECUDA / "build.py"))["build"](tmp_path, version=major * 1000)
+    told = no_gpu.run(
+        tmp_path,
+        f"""
+        x = gpuconf.constant([[2.0]])
+        try:
+            x @ x
+        except gpuconf.errors.UnavailableError as error:
+            print(error)
+        print(gpuconf.memory.stats().live_blocks, {str(library)!r} in open("/proc/self/maps").read())
+        del x
+        gpuconf.reset()
+        print(driver.fakecuda_live(b"retains"))
+        """,
+    )
+    assert re.match(rf"cuBLAS {major}\.\d+\.\d+ failed on GPU 0 \(making a handle\): CUBLAS_STATUS_NOT_INITIALIZED \(1\): ", told)
+    assert told.splitlines()[-2:] == ["1 True", "0"]
