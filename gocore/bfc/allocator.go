@@ -158,8 +158,13 @@ func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block 
 	if invariants.Enabled && !(c.free() && c.bytes >= rounded) { // the condition is here, since the arguments would be allocated
 		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
 	}
-	a.bins.remove(i)
-	if a.split.splits(c.bytes, rounded) {
+	switch have := c.bytes; {
+	case !a.split.splits(have, rounded):
+		a.bins.remove(i)
+	case a.bins.keepsPlace(i, have-rounded):
+		a.bins.replace(i, a.chunks.splitOff(i, rounded), have-rounded)
+	default:
+		a.bins.remove(i)
 		a.bins.insert(a.chunks.splitOff(i, rounded))
 	}
 	return a.handOutLocked(i, s, bytes)
@@ -242,16 +247,35 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	c := &records[i]
 	a.stats.freed(c.bytes, c.requested)
 	c.requested = 0
-	if above := c.next; records[above].free() {
-		a.bins.remove(above)
-		a.chunks.absorb(i, above)
-	}
-	if below := c.prev; below != none && records[below].free() {
+	a.joinLocked(i, c.prev, c.next)
+}
+
+// joinLocked lists chunk i, which has become free, as one with those of its neighbours that are free.
+func (a *Allocator) joinLocked(i, below, above uint32) {
+	records := a.chunks.records
+	switch {
+	case below != none && records[below].free():
+		if records[above].free() {
+			a.bins.remove(above)
+			a.chunks.absorb(i, above)
+		}
+		if a.bins.keepsPlace(below, records[below].bytes+records[i].bytes) {
+			a.chunks.absorb(below, i)
+			return
+		}
 		a.bins.remove(below)
 		a.chunks.absorb(below, i)
-		i = below
+		a.bins.insert(below)
+	case !records[above].free():
+		a.bins.insert(i)
+	case a.bins.keepsPlace(above, records[i].bytes+records[above].bytes):
+		a.bins.replace(above, i, records[i].bytes+records[above].bytes)
+		a.chunks.absorb(i, above)
+	default:
+		a.bins.remove(above)
+		a.chunks.absorb(i, above)
+		a.bins.insert(i)
 	}
-	a.bins.insert(i)
 }
 
 // Size tells a live block's size and what was asked for it.

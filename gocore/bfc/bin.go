@@ -12,10 +12,8 @@ import (
 const (
 	coarseClasses = 2560 // enough for sizes up to 2^64
 	exactUnits    = classCount - coarseClasses
+	exactBytes    = exactUnits << granularityBits
 )
-
-// tieChunks is how many chunks of one size are looked at for the lowest address.
-const tieChunks = 4
 
 // class gives the class of a size. Sizes below 256 do not occur.
 func class(bytes uint64) uint32 {
@@ -41,21 +39,24 @@ type binTables struct {
 }
 
 // bins holds the free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
+//
+// A list of one size begins with the lower of the two that were inserted last, or with one that is lower still (doc.go, Ties). Its links
+// may be written to for record none, which nobody reads.
 type bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]
 	records []chunk     // the chunk table's
-	sorted  bool        // equal sizes are ordered by address
-	heap    addressHeap // of exact classes, if sorted
+	heaps   bool        // exact classes are heaps
+	heap    addressHeap // theirs
 }
 
-func newBins(records []chunk, sorted bool) (b bins, err error) {
-	b = bins{records: records, sorted: sorted}
+func newBins(records []chunk, heaps bool) (b bins, err error) {
+	b = bins{records: records, heaps: heaps}
 	if b.tables, err = mapTable[binTables](1); err != nil {
 		return b, err
 	}
 	b.t = &b.tables[0]
-	if sorted {
+	if heaps {
 		b.heap, err = newAddressHeap(records)
 	}
 	return b, err
@@ -63,7 +64,7 @@ func newBins(records []chunk, sorted bool) (b bins, err error) {
 
 // beside gives empty bins for other chunks of the same table. A chunk is in one of them at most.
 func (b *bins) beside() (*bins, error) {
-	other := &bins{records: b.records, sorted: b.sorted, heap: b.heap}
+	other := &bins{records: b.records, heaps: b.heaps, heap: b.heap}
 	var err error
 	if other.tables, err = mapTable[binTables](1); err != nil {
 		return nil, err
@@ -76,11 +77,35 @@ func (b *bins) unmapBeside() error { return unmapTable(b.tables) }
 
 func (b *bins) unmap() error { return errors.Join(unmapTable(b.tables), unmapTable(b.heap.children)) }
 
-// heaped reports whether the class is a heap.
-func (b *bins) heaped(class uint32) bool { return b.sorted && exact(class) }
-
 // insert puts free chunk i into its class.
 func (b *bins) insert(i uint32) {
+	r := &b.records[i]
+	if b.heaps || r.bytes >= exactBytes {
+		b.insertOrdered(i)
+		return
+	}
+	c := uint32(r.bytes>>granularityBits) & (classCount - 1)
+	if !b.t.nonEmpty.has(c) {
+		b.t.nonEmpty.set(c)
+		b.t.heads[c] = i
+		r.binPrev, r.binNext = none, none
+		return
+	}
+	head := b.t.heads[c]
+	h := &b.records[head]
+	if h.addr < r.addr {
+		r.binPrev, r.binNext = head, h.binNext
+		b.records[h.binNext].binPrev = i
+		h.binNext = i
+		return
+	}
+	r.binPrev, r.binNext = none, head
+	h.binPrev = i
+	b.t.heads[c] = i
+}
+
+// insertOrdered puts i into a class that has an order.
+func (b *bins) insertOrdered(i uint32) {
 	c := class(b.records[i].bytes)
 	head := none
 	if b.t.nonEmpty.has(c) {
@@ -88,55 +113,42 @@ func (b *bins) insert(i uint32) {
 	} else {
 		b.t.nonEmpty.set(c)
 	}
-	if b.heaped(c) {
+	if exact(c) {
 		b.t.heads[c] = b.heap.insert(head, i)
 		return
 	}
 	before, after := none, head
-	if !exact(c) {
-		before, after = b.place(i, head)
+	for after != none && b.less(after, i) {
+		before, after = after, b.records[after].binNext
 	}
 	b.link(c, before, i, after)
 }
 
-// place finds the two chunks between which i belongs in a sorted list.
-func (b *bins) place(i, head uint32) (before, after uint32) {
-	for after = head; after != none && b.less(after, i); after = b.records[after].binNext {
-		before = after
-	}
-	return before, after
-}
-
-// less is the order of sorted lists: by size, and equal sizes by address if that is wanted.
+// less is the order of sorted lists: by size, and equal sizes by address.
 func (b *bins) less(i, j uint32) bool {
 	x, y := &b.records[i], &b.records[j]
-	return x.bytes < y.bytes || b.sorted && x.bytes == y.bytes && x.addr < y.addr
+	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
 }
 
 func (b *bins) link(c, before, i, after uint32) {
 	b.records[i].binPrev, b.records[i].binNext = before, after
+	b.records[after].binPrev = i
 	if before == none {
 		b.t.heads[c] = i
 	} else {
 		b.records[before].binNext = i
-	}
-	if after != none {
-		b.records[after].binPrev = i
 	}
 }
 
 // remove takes chunk i out of its class.
 func (b *bins) remove(i uint32) {
 	r := &b.records[i]
-	if b.sorted {
-		if c := class(r.bytes); exact(c) {
-			b.setHead(c, b.heap.remove(b.t.heads[c], i))
-			return
-		}
+	if b.heaps && r.bytes < exactBytes {
+		c := class(r.bytes)
+		b.setHead(c, b.heap.remove(b.t.heads[c], i))
+		return
 	}
-	if r.binNext != none {
-		b.records[r.binNext].binPrev = r.binPrev
-	}
+	b.records[r.binNext].binPrev = r.binPrev
 	if r.binPrev != none {
 		b.records[r.binPrev].binNext = r.binNext
 		return
@@ -149,7 +161,20 @@ func (b *bins) setHead(c, head uint32) {
 		b.t.nonEmpty.clear(c)
 		return
 	}
-	b.t.heads[c] = head
+	b.t.heads[c&(classCount-1)] = head
+}
+
+// keepsPlace reports whether chunk i could have another size without leaving its place. So can only large ones, such as the rest of a
+// pool, which is cut and joined again and again.
+func (b *bins) keepsPlace(i uint32, bytes uint64) bool {
+	r := &b.records[i]
+	return r.bytes >= exactBytes && bytes >= exactBytes && class(r.bytes) == class(bytes) &&
+		(r.binPrev == none || b.records[r.binPrev].bytes < bytes) && (r.binNext == none || bytes < b.records[r.binNext].bytes)
+}
+
+// replace gives the place that chunk i keeps with so many bytes to another one, which has them or will.
+func (b *bins) replace(i, other uint32, bytes uint64) {
+	b.link(class(bytes), b.records[i].binPrev, other, b.records[i].binNext)
 }
 
 // bestFit gives the smallest free chunk of at least bytes, or none.
@@ -157,7 +182,7 @@ func (b *bins) bestFit(bytes uint64) uint32 {
 	c := class(bytes)
 	if !exact(c) {
 		if i := b.firstAtLeast(c, bytes); i != none {
-			return b.lowest(i)
+			return i
 		}
 		c++
 	}
@@ -165,7 +190,7 @@ func (b *bins) bestFit(bytes uint64) uint32 {
 	if c == noClass {
 		return none
 	}
-	return b.lowest(b.t.heads[c&(classCount-1)])
+	return b.t.heads[c&(classCount-1)]
 }
 
 // firstAtLeast looks through the sorted list of a class that holds several sizes.
@@ -178,23 +203,6 @@ func (b *bins) firstAtLeast(c uint32, bytes uint64) uint32 {
 		i = b.records[i].binNext
 	}
 	return i
-}
-
-// lowest gives the one with the lowest address among i, the first of its size, and the few that follow it.
-func (b *bins) lowest(i uint32) uint32 {
-	best, bytes := i, b.records[i].bytes
-	if b.sorted {
-		return best
-	}
-	for range tieChunks - 1 {
-		if i = b.records[i].binNext; i == none || b.records[i].bytes != bytes {
-			break
-		}
-		if b.records[i].addr < b.records[best].addr {
-			best = i
-		}
-	}
-	return best
 }
 
 // largestBytes is the size of the largest free chunk, or 0.

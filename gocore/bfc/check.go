@@ -205,7 +205,7 @@ func (c *checker) classes() error {
 			return broken(6, "class %d is marked but empty", k)
 		}
 		walk := c.list
-		if b.heaped(k) {
+		if b.heaps && exact(k) {
 			walk = c.heap
 		}
 		if err := walk(k, head); err != nil {
@@ -221,7 +221,7 @@ func (c *checker) list(k, head uint32) error {
 		if err := c.member(k, i, before); err != nil {
 			return err
 		}
-		if before != none && c.b.less(i, before) {
+		if before != none && !exact(k) && c.b.less(i, before) {
 			return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
 		}
 		before = i

@@ -56,8 +56,9 @@
 //
 // # Ties
 //
-// Among chunks of the best size the exact rule takes the lowest address of the first four in the list, which bounds the work.
-// The TensorFlow rule takes the lowest address of all, so that it gives TensorFlow's addresses on any trace.
+// Among chunks of one size below 63 MiB the exact rule takes the first of its list, and a chunk that comes is put in front of the first
+// one if it is lower, else behind it. So of two the lower one is taken, and of more a low one, at the price of one comparison:
+// with many chunks the walk along a list costs more than all the rest. Larger chunks of one size are taken by address. The TensorFlow rule takes the lowest address of all, so that it gives TensorFlow's addresses on any trace.
 //
 // # Invariants
 //
@@ -69,8 +70,8 @@
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
 //  4. No two neighbours are both free, unless in shared mode they are different streams'.
 //  5. Every free chunk is in its class exactly once, in shared mode in the bins of the stream that its tag names; nothing else is in
-//     a class. Classes that hold several sizes are lists
-//     sorted by size, and under the TensorFlow rule by address then; its other classes are heaps with the lowest address on top.
+//     a class. Classes that hold several sizes are lists sorted by size and then by address; under the TensorFlow rule the others are
+//     heaps with the lowest address on top.
 //  6. A class's bit is set if and only if the class is not empty; a bit of a summary if and only if the word below is not 0.
 //  7. The index finds every live chunk under its address, and holds nothing else.
 //  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.

@@ -19,8 +19,16 @@ func mapTable[T any](length int) ([]T, error) {
 		return nil, status.Errorf(status.ResourceExhausted,
 			"the host is out of memory for an allocator's table of %d entries: %w", length, err)
 	}
+	if bytes := uintptr(length) * unsafe.Sizeof(*element); bytes > smallPagesBytes {
+		tail := unsafe.Slice((*byte)(unsafe.Add(p, smallPagesBytes)), bytes-smallPagesBytes)
+		_ = unix.Madvise(tail, unix.MADV_HUGEPAGE) // a hint: not every kernel has them
+	}
 	return unsafe.Slice((*T)(p), length), nil
 }
+
+// smallPagesBytes is how much of a table comes by the small page. What lies behind is in use only if there are tens of thousands of
+// chunks, which are visited in no order: with large pages most of the processor's searches for them fall away.
+const smallPagesBytes = 2 << 20
 
 // mapTableUpTo gives length elements; a process under a limit on address space (ulimit -v) or a strict overcommit policy
 // gets fewer, at least atLeast: half of what it could map, so that something is left for everything else.

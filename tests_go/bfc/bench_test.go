@@ -158,7 +158,7 @@ func BenchmarkLaws(b *testing.B) {
 
 // BenchmarkSlope is the price of many live blocks.
 func BenchmarkSlope(b *testing.B) {
-	for _, live := range []int{1_000, 10_000, 100_000} {
+	for _, live := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		trace := traces.Churn("", live, 200_000, 512, 1<<20)
 		for _, c := range contenders()[:3] {
 			b.Run(fmt.Sprintf("%d-live/%s", live, c.name), func(b *testing.B) { benchmarkTrace(b, c, &trace) })

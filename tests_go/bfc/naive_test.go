@@ -9,7 +9,7 @@ import (
 // naive is best fit with coalescing written the obvious way: regions are sorted slices of chunks, and everything is found by
 // looking at everything. It is the oracle of the random tests.
 //
-// Under the exact rule an allocator may choose among equals if there are more than four; naive follows its choice after
+// Under the exact rule an allocator may choose among equals if there are more than two; naive follows its choice after
 // judging it.
 type naive struct {
 	sub     bfc.SubAllocator
@@ -20,7 +20,7 @@ type naive struct {
 	lastID  uint64
 }
 
-const tieChunks = 4
+const tieChunks = 2
 
 func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
 	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()}}
