@@ -4,6 +4,8 @@
 
 #include "library.h"
 
+#include <stdlib.h>
+
 /* CALL calls a function of the table, or answers that the driver has none. */
 #define CALL(field, ...) (cuda.field != NULL ? cuda.field(__VA_ARGS__) : MISSING(field))
 
@@ -46,6 +48,24 @@ static void leave(const struct cuda_visit *visit) {
 	if (visit->pushed)
 		(void)cuda.cuCtxSetCurrent(visit->caller);
 }
+
+/*
+ * What takes memory, or asks how far work is, may be forbidden while some thread captures a stream, in case the caller believes that it is
+ * captured, too. We know that it is not: ours is done in relaxed mode, and the thread's own mode is put back.
+ */
+#define RELAXED(call) \
+	__extension__({ \
+		int mode_ = CAPTURE_MODE_RELAXED; \
+		CUresult answer_ = cuda.cuThreadExchangeStreamCaptureMode(&mode_); \
+		if (answer_ == 0) { \
+			answer_ = (call); \
+			if (cuda.cuThreadExchangeStreamCaptureMode(&mode_) != 0) \
+				(void)cuda.cuThreadExchangeStreamCaptureMode(&mode_); /* its own result is another's failure */ \
+		} \
+		answer_; \
+	})
+
+#define IN_RELAXED(context, field, ...) IN_DO(context, RELAXED(CALL(field, __VA_ARGS__)))
 
 static CUstream stream_of(uint64_t number) { return (CUstream)(uintptr_t)number; }
 static CUevent event_of(uint64_t number) { return (CUevent)(uintptr_t)number; }
@@ -129,25 +149,25 @@ CUresult cudacall_release(CUdevice device) { return cuda.cuDevicePrimaryCtxRelea
 
 struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment) {
 	CUdeviceptr addr = 0;
-	CUresult result = cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0);
+	CUresult result = RELAXED(cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0));
 	return (struct cuda_answer){result, addr, 0};
 }
 
-CUresult cudacall_address_free(uint64_t addr, uint64_t bytes) { return cuda.cuMemAddressFree(addr, bytes); }
-CUresult cudacall_mem_release(uint64_t handle) { return cuda.cuMemRelease(handle); }
-CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle) { return cuda.cuMemMap(addr, bytes, 0, handle, 0); }
-CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes) { return cuda.cuMemUnmap(addr, bytes); }
+CUresult cudacall_address_free(uint64_t addr, uint64_t bytes) { return RELAXED(cuda.cuMemAddressFree(addr, bytes)); }
+CUresult cudacall_mem_release(uint64_t handle) { return RELAXED(cuda.cuMemRelease(handle)); }
+CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle) { return RELAXED(cuda.cuMemMap(addr, bytes, 0, handle, 0)); }
+CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes) { return RELAXED(cuda.cuMemUnmap(addr, bytes)); }
 
 struct cuda_answer cudacall_mem_create(uint64_t context, CUdevice device, uint64_t bytes) {
 	CUmemAllocationProp prop = pinned_on(device);
 	CUmemGenericAllocationHandle handle = 0;
-	CUresult result = IN(context, cuMemCreate, &handle, bytes, &prop, 0);
+	CUresult result = IN_RELAXED(context, cuMemCreate, &handle, bytes, &prop, 0);
 	return (struct cuda_answer){result, handle, 0};
 }
 
 CUresult cudacall_set_access(uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes) {
 	CUmemAccessDesc access = {{LOCATION_DEVICE, device}, ACCESS_READWRITE};
-	return IN(context, cuMemSetAccess, addr, bytes, &access, 1);
+	return IN_RELAXED(context, cuMemSetAccess, addr, bytes, &access, 1);
 }
 
 struct cuda_answer cudacall_mem_info(uint64_t context) {
@@ -158,26 +178,26 @@ struct cuda_answer cudacall_mem_info(uint64_t context) {
 
 struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes) {
 	CUdeviceptr addr = 0;
-	CUresult result = IN(context, cuMemAlloc, &addr, bytes);
+	CUresult result = IN_RELAXED(context, cuMemAlloc, &addr, bytes);
 	return (struct cuda_answer){result, addr, 0};
 }
 
-CUresult cudacall_mem_free(uint64_t context, uint64_t addr) { return IN(context, cuMemFree, addr); }
+CUresult cudacall_mem_free(uint64_t context, uint64_t addr) { return IN_RELAXED(context, cuMemFree, addr); }
 
 CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes) {
-	return IN_DO(context, done(cuda.cuMemcpyHtoD(dst, src, bytes)));
+	return IN_DO(context, RELAXED(done(cuda.cuMemcpyHtoD(dst, src, bytes))));
 }
 
 CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
-	return IN(context, cuMemcpyDtoH, dst, src, bytes); /* the one that is done when it returns */
+	return IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes); /* the one that is done when it returns */
 }
 
 CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
-	return IN_DO(context, done(cuda.cuMemcpyDtoD(dst, src, bytes)));
+	return IN_DO(context, RELAXED(done(cuda.cuMemcpyDtoD(dst, src, bytes))));
 }
 
 CUresult cudacall_fill(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes) {
-	return IN_DO(context, done(cuda.cuMemsetD8(dst, value, bytes)));
+	return IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))));
 }
 
 CUresult cudacall_copy_to_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
@@ -198,11 +218,11 @@ CUresult cudacall_fill_async(uint64_t context, uint64_t dst, uint8_t value, uint
 
 struct cuda_memory cudacall_host_alloc(uint64_t context, uint64_t bytes) {
 	void *memory = NULL;
-	CUresult result = IN(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
+	CUresult result = IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
 	return (struct cuda_memory){result, memory};
 }
 
-CUresult cudacall_host_free(uint64_t context, uint64_t addr) { return IN(context, cuMemFreeHost, pointer_of(addr)); }
+CUresult cudacall_host_free(uint64_t context, uint64_t addr) { return IN_RELAXED(context, cuMemFreeHost, pointer_of(addr)); }
 
 struct cuda_answer cudacall_stream_create(uint64_t context, unsigned int flags, int priority) {
 	CUstream stream = NULL;
@@ -224,8 +244,8 @@ struct cuda_answer cudacall_stream_priority(uint64_t context, uint64_t stream) {
 	return (struct cuda_answer){result, (uint64_t)(int64_t)priority, 0};
 }
 
-CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream) { return IN(context, cuStreamSynchronize, stream_of(stream)); }
-CUresult cudacall_stream_query(uint64_t context, uint64_t stream) { return IN(context, cuStreamQuery, stream_of(stream)); }
+CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream) { return IN_RELAXED(context, cuStreamSynchronize, stream_of(stream)); }
+CUresult cudacall_stream_query(uint64_t context, uint64_t stream) { return IN_RELAXED(context, cuStreamQuery, stream_of(stream)); }
 
 CUresult cudacall_stream_wait_event(uint64_t context, uint64_t stream, uint64_t event) {
 	return IN(context, cuStreamWaitEvent, stream_of(stream), event_of(event), 0);
@@ -251,5 +271,48 @@ CUresult cudacall_event_record(uint64_t context, uint64_t event, uint64_t stream
 	return IN(context, cuEventRecord, event_of(event), stream_of(stream));
 }
 
-CUresult cudacall_event_synchronize(uint64_t context, uint64_t event) { return IN(context, cuEventSynchronize, event_of(event)); }
-CUresult cudacall_event_query(uint64_t context, uint64_t event) { return IN(context, cuEventQuery, event_of(event)); }
+CUresult cudacall_event_synchronize(uint64_t context, uint64_t event) { return IN_RELAXED(context, cuEventSynchronize, event_of(event)); }
+CUresult cudacall_event_query(uint64_t context, uint64_t event) { return IN_RELAXED(context, cuEventQuery, event_of(event)); }
+
+CUresult cudacall_context_synchronize(uint64_t context) { return IN_DO(context, RELAXED(cuda.cuCtxSynchronize())); }
+
+struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream) {
+	int status = CAPTURE_STATUS_NONE;
+	uint64_t id = 0;
+	CUresult result = IN(context, cuStreamGetCaptureInfo, stream_of(stream), &status, &id);
+	return (struct cuda_answer){result, status == CAPTURE_STATUS_NONE ? 0 : id, 0};
+}
+
+/* The driver calls this from a thread of its own, with what it may not do in mind: anything of CUDA. */
+static void end_life(void *life) { __atomic_store_n((int *)life, 1, __ATOMIC_RELEASE); }
+
+int cudacall_ended(const void *life) { return __atomic_load_n((const int *)life, __ATOMIC_ACQUIRE); }
+
+/* The graph holds an object whose end is that of the graph, and of all that is made of it. */
+static CUresult hold(CUstream stream, int *life) {
+	int status = CAPTURE_STATUS_NONE;
+	uint64_t id;
+	CUgraph graph = NULL;
+	CUuserObject object = NULL;
+	const CUgraphNode *dependencies;
+	size_t count;
+	CUresult result = CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, &dependencies, &count);
+	if (result == 0 && status != CAPTURE_STATUS_ACTIVE)
+		result = STREAM_CAPTURE_INVALIDATED;
+	if (result == 0)
+		result = CALL(cuUserObjectCreate, &object, life, end_life, 1, USER_OBJECT_NO_DESTRUCTOR_SYNC);
+	if (result != 0)
+		return result;
+	result = CALL(cuGraphRetainUserObject, graph, object, 1, GRAPH_USER_OBJECT_MOVE);
+	if (result != 0 && CALL(cuUserObjectRelease, object, 1) != 0)
+		(void)CALL(cuUserObjectRelease, object, 1);
+	return result;
+}
+
+struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream) {
+	int *life = calloc(1, sizeof *life);
+	if (life == NULL)
+		return (struct cuda_memory){OUT_OF_HOST_MEMORY, NULL};
+	CUresult result = IN_DO(context, hold(stream_of(stream), life));
+	return (struct cuda_memory){result, life}; /* after a failure the word is lost: the driver may yet write it */
+}

@@ -14,6 +14,9 @@ typedef uint64_t CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUuserObject_st *CUuserObject;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
 typedef struct {
@@ -58,6 +61,13 @@ enum {
 	EVENT_DISABLE_TIMING = 2,
 	STREAM_WAIT_VALUE_GEQ = 0,
 	STREAM_WRITE_VALUE_DEFAULT = 0,
+	OUT_OF_HOST_MEMORY = 2,
+	STREAM_CAPTURE_INVALIDATED = 901,
+	CAPTURE_STATUS_NONE = 0,
+	CAPTURE_STATUS_ACTIVE = 1,
+	CAPTURE_MODE_RELAXED = 2,
+	USER_OBJECT_NO_DESTRUCTOR_SYNC = 1,
+	GRAPH_USER_OBJECT_MOVE = 1,
 
 	ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
 	ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,

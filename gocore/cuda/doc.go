@@ -46,6 +46,13 @@
 //   - A MIG instance has the name "MIG-..." instead of "GPU-...". It is told by the driver having two UUIDs for it: the card's and the
 //     instance's.
 //
+// # Captures
+//
+// Other code of the process may capture streams as graphs. While a thread does that in CUDA's global mode, memory may not be taken
+// in any thread, lest somebody believe that it is captured; what we take is meant to be there whenever the graph is launched. So such calls,
+// and those that look how far streams are, are made in relaxed mode. How long a graph lives, a user object tells that it holds: its
+// destructor writes a word of C's (calls.c), since CUDA calls it in a thread of its own and allows it nothing.
+//
 // # Locks
 //
 // One mutex a Driver guards its books; it is never held during a call to CUDA. Whoever is inside a call is counted, and the last

@@ -33,6 +33,8 @@
 	X(cuCtxSetCurrent, "cuCtxSetCurrent", "cuCtxSetCurrent", 4000, (CUcontext context)) \
 	X(cuCtxPushCurrent, "cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000, (CUcontext context)) \
 	X(cuCtxPopCurrent, "cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000, (CUcontext *context)) \
+	X(cuCtxSynchronize, "cuCtxSynchronize", "cuCtxSynchronize", 2000, (void)) \
+	X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010, (int *mode)) \
 	X(cuMemGetInfo, "cuMemGetInfo", "cuMemGetInfo_v2", 3020, (size_t *free, size_t *total)) \
 	X(cuMemAlloc, "cuMemAlloc", "cuMemAlloc_v2", 3020, (CUdeviceptr *addr, size_t bytes)) \
 	X(cuMemFree, "cuMemFree", "cuMemFree_v2", 3020, (CUdeviceptr addr)) \
@@ -63,6 +65,11 @@
 	X(cuStreamWaitEvent, "cuStreamWaitEvent", "cuStreamWaitEvent", 3020, (CUstream stream, CUevent event, unsigned int flags)) \
 	X(cuStreamWriteValue64, "cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070, (CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)) \
 	X(cuStreamWaitValue64, "cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070, (CUstream stream, CUdeviceptr addr, uint64_t value, unsigned int flags)) \
+	X(cuStreamGetCaptureInfo, "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo", 10010, (CUstream stream, int *status, uint64_t *id)) \
+	X(cuStreamGetCaptureInfo_v2, "cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030, (CUstream stream, int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **dependencies, size_t *count)) \
+	X(cuUserObjectCreate, "cuUserObjectCreate", "cuUserObjectCreate", 11030, (CUuserObject *object, void *data, void (*destroy)(void *), unsigned int references, unsigned int flags)) \
+	X(cuUserObjectRelease, "cuUserObjectRelease", "cuUserObjectRelease", 11030, (CUuserObject object, unsigned int count)) \
+	X(cuGraphRetainUserObject, "cuGraphRetainUserObject", "cuGraphRetainUserObject", 11030, (CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags)) \
 	X(cuEventCreate, "cuEventCreate", "cuEventCreate", 2000, (CUevent *event, unsigned int flags)) \
 	X(cuEventDestroy, "cuEventDestroy", "cuEventDestroy_v2", 4000, (CUevent event)) \
 	X(cuEventRecord, "cuEventRecord", "cuEventRecord", 2000, (CUevent event, CUstream stream)) \

@@ -56,7 +56,7 @@
 //  20. The legacy default stream (StreamNull, StreamLegacy) waits for what was queued before in the device's
 //     blocking streams, and what is queued there later waits for it. The copies and fills that return when they
 //     are done are work in it. Non-blocking streams take no part.
-//  21. StreamSynchronize and EventSynchronize return when the work is done; what it wrote is then visible to
+//  21. StreamSynchronize, EventSynchronize and ContextSynchronize return when the work is done; what it wrote is then visible to
 //     the host. StreamQuery and EventQuery do not wait.
 //  22. StreamDestroy returns at once, and what is queued is still done. The stream's number may come again, the
 //     id of StreamGetID never does. A driver older than CUDA 12.0 has no ids: ErrorNotSupported.
@@ -82,4 +82,21 @@
 //     thread's current context is what it was. The context does not end while work runs. work may call the driver.
 //  30. What AtContextEnd was given is called once, the last first, when the context is about to end, after the last InContext in it
 //     and before what is left in the context is given back. It must not call the driver.
+//
+// # Captures
+//
+// A stream can be captured: what is queued in it is then not done, but written down as a graph, which can be launched again and again.
+//
+//  31. What is queued in a captured stream is done by each launch of its graph, in order with the rest of the stream that it is launched
+//     in, and never before. The legacy default stream can't be captured.
+//  32. Whatever asks for the state of captured work, or ties it to work that is not captured, is refused with an error of a capture's
+//     (900 to 907), and spoils the capture, so that StreamEndCapture gives ErrorStreamCaptureInvalidated: StreamSynchronize and StreamQuery
+//     of the stream, EventQuery and EventSynchronize of an event recorded in it, ContextSynchronize, a wait in it for an event from
+//     outside; and, where the stream is a blocking one, every use of the legacy stream, copies that return when they are done included.
+//     StreamGetCaptureInfo is not one of them: of the legacy stream it then gives ErrorStreamCaptureImplicit.
+//  33. A wait for an event recorded in a capture brings the waiting stream into it, if it is in none; it has to be waited for by the
+//     first one before the end. One that is in another capture spoils both.
+//  34. Taking memory and giving it back, of whatever kind, disturbs no capture, nor do events and streams that have no part in it.
+//  35. GraphLife ends when the graph and all that was instantiated of it are destroyed and no launch of it is left, or when the capture
+//     comes to nothing.
 package gpu

@@ -30,6 +30,8 @@ type Driver interface {
 	// ContextRetain retains the primary context of a device; ContextRelease gives it back.
 	ContextRetain(ordinal int) error
 	ContextRelease(ordinal int) error
+	// ContextSynchronize waits until everything that is queued on the device is done, in destroyed streams too.
+	ContextSynchronize(ordinal int) error
 
 	// MemGetInfo tells the free and the total bytes of a device.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
@@ -50,6 +52,7 @@ type Driver interface {
 
 	VirtualMemory
 	Streams
+	Captures
 	HostAllocator
 
 	// HostVisible reports whether device addresses are host addresses too, as on simulated GPUs.

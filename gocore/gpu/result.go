@@ -25,6 +25,16 @@ const (
 	ErrorSystemNotReady       Result = 802
 	ErrorSystemDriverMismatch Result = 803
 	ErrorUnknown              Result = 999
+
+	ErrorContextIsDestroyed       Result = 709
+	ErrorStreamCaptureUnsupported Result = 900
+	ErrorStreamCaptureInvalidated Result = 901
+	ErrorStreamCaptureMerge       Result = 902
+	ErrorStreamCaptureUnmatched   Result = 903
+	ErrorStreamCaptureUnjoined    Result = 904
+	ErrorStreamCaptureIsolation   Result = 905
+	ErrorStreamCaptureImplicit    Result = 906
+	ErrorCapturedEvent            Result = 907
 )
 
 var resultNames = map[Result]string{
@@ -46,13 +56,21 @@ var resultNames = map[Result]string{
 	ErrorSystemDriverMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
 	ErrorUnknown:              "CUDA_ERROR_UNKNOWN",
 
+	ErrorContextIsDestroyed:       "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+	ErrorStreamCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+	ErrorStreamCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	ErrorStreamCaptureMerge:       "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+	ErrorStreamCaptureUnmatched:   "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+	ErrorStreamCaptureUnjoined:    "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+	ErrorStreamCaptureIsolation:   "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+	ErrorStreamCaptureImplicit:    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	ErrorCapturedEvent:            "CUDA_ERROR_CAPTURED_EVENT",
+
 	// Only ever shown.
 	34:  "CUDA_ERROR_STUB_LIBRARY",
 	46:  "CUDA_ERROR_DEVICE_UNAVAILABLE",
-	709: "CUDA_ERROR_CONTEXT_IS_DESTROYED",
 	719: "CUDA_ERROR_LAUNCH_FAILED",
 	804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-	900: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
 }
 
 // Error is CUDA's name and number, such as "CUDA_ERROR_OUT_OF_MEMORY (2)".

@@ -51,6 +51,11 @@
 //     the work that uses what it frees, as cuMemFree may.
 //   - A stream or an event that does not exist is ErrorInvalidHandle.
 //
+// # Captures
+//
+// Streams can be captured and graphs launched (capture.go), as other code of a process does on a GPU: Machine has the calls, gpu.Driver only
+// asks. A launch does the captured work one piece after the other. Waits for words and graphs within graphs can't be captured.
+//
 // # Invariants
 //
 //  1. The live allocations of an arena (a card's memory, page-locked memory) are in address order, do not overlap, and lie inside its

@@ -6,10 +6,21 @@ import "gpuconf/gocore/gpu"
 type event struct {
 	card *card
 	mark *work // nil before the first record
+
+	capture *capture // where it was recorded in one; then mark is nil
+	at      progress
 }
 
 // done tells whether what the event marks is done.
 func (e *event) done() bool { return e.mark == nil || e.mark.done }
+
+// observed tells whether the event's state may be asked for.
+func (e *event) observed() error {
+	if e.capture == nil {
+		return nil
+	}
+	return e.capture.spoil(e.card, gpu.ErrorCapturedEvent, "the state of a captured event was asked for")
+}
 
 // findEvent gives the event that a caller means. q.mu is held.
 func (q *queues) findEvent(number gpu.Event) (*event, error) {
@@ -37,19 +48,19 @@ func (m *Machine) EventCreate(ordinal int) (gpu.Event, error) {
 
 // EventDestroy ends an event. Streams that wait for what it marks still do.
 func (m *Machine) EventDestroy(ordinal int, number gpu.Event) error {
-	return m.withEvent(ordinal, number, func(*event) { m.queues.events[number-firstEvent] = nil })
+	return m.withEvent(ordinal, number, func(*event) error { m.queues.events[number-firstEvent] = nil; return nil })
 }
 
 // EventQuery tells whether what an event marks is done.
 func (m *Machine) EventQuery(ordinal int, number gpu.Event) (done bool, err error) {
-	err = m.withEvent(ordinal, number, func(e *event) { done = e.done() })
-	return done, err
+	err = m.withEvent(ordinal, number, func(e *event) error { done = e.done(); return e.observed() })
+	return done && err == nil, err
 }
 
 // EventSynchronize waits for what an event marks.
 func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 	var mark *work
-	err := m.withEvent(ordinal, number, func(e *event) { mark = e.mark })
+	err := m.withEvent(ordinal, number, func(e *event) error { mark = e.mark; return e.observed() })
 	if err != nil || mark == nil {
 		return err
 	}
@@ -58,7 +69,7 @@ func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 
 // EventRecord marks the end of what is queued in a stream.
 func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) error {
-	return m.withStream(ordinal, number, func(c *card, s *stream) error {
+	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
 		if err != nil {
 			return err
@@ -66,17 +77,24 @@ func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) e
 		if e.card != c {
 			return c.errorf(gpu.ErrorInvalidHandle, "event %#x is another GPU's", uint64(event))
 		}
-		e.mark = m.enqueue(s, &work{})
+		if s.capture != nil {
+			e.recordCaptured(s)
+			return nil
+		}
+		e.capture, e.mark = nil, m.enqueue(s, &work{})
 		return nil
 	})
 }
 
 // StreamWaitEvent makes later work of a stream wait for what the event marks now.
 func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Event) error {
-	return m.withStream(ordinal, number, func(_ *card, s *stream) error {
+	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
 		if err != nil {
 			return err
+		}
+		if s.capture != nil || e.capture != nil {
+			return m.queues.waitCaptured(c, s, e)
 		}
 		if !e.done() {
 			m.enqueue(s, &work{after: e.mark})
@@ -86,7 +104,7 @@ func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Even
 }
 
 // withEvent looks at an event of a card under the locks.
-func (m *Machine) withEvent(ordinal int, number gpu.Event, look func(*event)) error {
+func (m *Machine) withEvent(ordinal int, number gpu.Event, look func(*event) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	c, err := m.contextLocked(ordinal)
@@ -102,6 +120,5 @@ func (m *Machine) withEvent(ordinal int, number gpu.Event, look func(*event)) er
 	if e.card != c {
 		return c.errorf(gpu.ErrorInvalidHandle, "event %#x is another GPU's", uint64(number))
 	}
-	look(e)
-	return nil
+	return look(e)
 }

@@ -19,6 +19,8 @@ type queues struct {
 	progress *sync.Cond // work is done, or a stream ends
 	streams  []*stream  // by number; nil where a number is free. Guarded by mu, as is all below and in a stream
 	events   []*event   // by number, likewise
+	graphs   []*graph   // likewise; and what was instantiated of them
+	execs    []*graph
 	lastSeq  uint64
 	lastID   uint64
 }
@@ -37,11 +39,12 @@ type stream struct {
 	priority int
 	blocking bool // it and the card's legacy stream wait for each other
 
-	queue     []*work // not done yet, in order
-	running   bool    // somebody does queue[0] right now
-	worker    bool    // a goroutine cares for it
-	destroyed bool    // its number is not valid any more; the queue still is
-	ended     bool    // its context is gone
+	queue     []*work  // not done yet, in order
+	running   bool     // somebody does queue[0] right now
+	worker    bool     // a goroutine cares for it
+	destroyed bool     // its number is not valid any more; the queue still is
+	ended     bool     // its context is gone
+	capture   *capture // what it is captured into; nil for none
 }
 
 func newQueues(stepped bool) *queues {
@@ -69,6 +72,7 @@ func (q *queues) closeContext(c *card, why gpu.Result) {
 	for s := range q.of(c) {
 		q.end(s, why)
 	}
+	q.endGraphs(c)
 	for i, e := range q.events {
 		if e != nil && e.card == c {
 			q.events[i] = nil
@@ -81,8 +85,10 @@ func (q *queues) closeContext(c *card, why gpu.Result) {
 
 // end drops a stream's work. Whoever waits for it, goes on. q.mu is held.
 func (q *queues) end(s *stream, why gpu.Result) {
+	q.dropCapture(s)
 	for _, w := range s.queue {
-		w.done, w.dropped = true, why
+		w.dropped = why
+		w.end()
 	}
 	s.queue, s.ended, s.destroyed = nil, true, true
 	q.release(s)
@@ -176,6 +182,7 @@ func (m *Machine) StreamDestroy(ordinal int, number gpu.Stream) error {
 		if s.number < firstStream {
 			return c.errorf(gpu.ErrorInvalidHandle, "a default stream cannot be destroyed")
 		}
+		m.queues.dropCapture(s)
 		s.destroyed = true
 		m.queues.release(s)
 		return nil
@@ -196,14 +203,20 @@ func (m *Machine) StreamGetPriority(ordinal int, number gpu.Stream) (priority in
 
 // StreamQuery tells whether a stream has nothing left to do.
 func (m *Machine) StreamQuery(ordinal int, number gpu.Stream) (done bool, err error) {
-	err = m.withStream(ordinal, number, func(_ *card, s *stream) error { done = len(s.queue) == 0; return nil })
-	return done, err
+	err = m.withStream(ordinal, number, func(c *card, s *stream) error {
+		done = len(s.queue) == 0
+		return m.queues.observes(c, s)
+	})
+	return done && err == nil, err
 }
 
 // StreamSynchronize waits for what is queued in a stream.
 func (m *Machine) StreamSynchronize(ordinal int, number gpu.Stream) error {
 	var last *work
-	err := m.withStream(ordinal, number, func(_ *card, s *stream) error {
+	err := m.withStream(ordinal, number, func(c *card, s *stream) error {
+		if err := m.queues.observes(c, s); err != nil {
+			return err
+		}
 		if n := len(s.queue); n > 0 {
 			last = s.queue[n-1]
 		}

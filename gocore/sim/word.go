@@ -8,7 +8,7 @@ import (
 
 // StreamWriteValue64 queues the write of a word.
 func (m *Machine) StreamWriteValue64(ordinal int, number gpu.Stream, addr, value uint64) error {
-	return m.withWord(ordinal, number, addr, func(c *card, s *stream) {
+	return m.withWord(ordinal, number, addr, func(c *card, s *stream) error {
 		m.enqueue(s, &work{run: func() error {
 			if err := m.checkWord(c, addr); err != nil {
 				return err
@@ -16,31 +16,35 @@ func (m *Machine) StreamWriteValue64(ordinal int, number gpu.Stream, addr, value
 			atomic.StoreUint64(&wordsAt(addr, 1)[0], value)
 			return nil
 		}})
+		return nil
 	})
 }
 
 // StreamWaitValue64 holds a stream back until a word has come to a value. It is looked at again and again, so whoever
 // writes it needs to tell nobody.
 func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value uint64) error {
-	return m.withWord(ordinal, number, addr, func(_ *card, s *stream) {
+	return m.withWord(ordinal, number, addr, func(c *card, s *stream) error {
+		if s.capture != nil {
+			return s.capture.spoil(c, gpu.ErrorNotSupported, "a captured wait for a word is not simulated")
+		}
 		m.enqueue(s, &work{until: func() bool {
 			// The address was good when this was queued, and stays mapped until the machine closes, which ends the stream first.
 			return int64(atomic.LoadUint64(&wordsAt(addr, 1)[0])-value) >= 0
 		}})
+		return nil
 	})
 }
 
 // withWord queues something that touches a word.
-func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue func(*card, *stream)) error {
-	return m.withStream(ordinal, number, func(c *card, s *stream) error {
+func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue func(*card, *stream) error) error {
+	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
 		if !c.description.StreamMemOps {
 			return c.errorf(gpu.ErrorNotSupported, "its streams can neither write nor wait for words")
 		}
 		if err := m.checkWord(c, addr); err != nil {
 			return err
 		}
-		queue(c, s)
-		return nil
+		return queue(c, s)
 	})
 }
 

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, environ)
-			drivertest.TestDriver(t, cuda.Open)
+			drivertest.TestDriver(t, openCapturer)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
@@ -29,7 +30,11 @@ func (s *session) end(err *error) {
 }
 
 // useEverything opens a driver and makes every call of it that a program makes who makes no mistake. It stops at the first failure.
-func useEverything() (err error) {
+func useEverything() error {
+	return use((*session).useMemory, (*session).useVirtualMemory, (*session).useStreams, (*session).useCapture)
+}
+
+func use(parts ...func(*session) error) (err error) {
 	driver, err := cuda.Open()
 	if err != nil {
 		return err
@@ -41,8 +46,8 @@ func useEverything() (err error) {
 		return err
 	}
 	s.later(func() error { return s.ContextRelease(0) })
-	for _, part := range []func() error{s.useMemory, s.useVirtualMemory, s.useStreams} {
-		if err := part(); err != nil {
+	for _, part := range parts {
+		if err := part(s); err != nil {
 			return err
 		}
 	}
@@ -146,6 +151,7 @@ func (s *session) useStreams() error {
 		func() error { return s.EventSynchronize(0, event) },
 		func() error { return s.StreamSynchronize(0, stream) },
 		func() error { return s.StreamSynchronize(0, gpu.StreamPerThread) },
+		func() error { return s.ContextSynchronize(0) },
 		func() error { return s.mustBeDone(stream, event) },
 	} {
 		if err := call(); err != nil {
@@ -153,6 +159,51 @@ func (s *session) useStreams() error {
 		}
 	}
 	return expect(host.Bytes[2048:2056], "queued\x09\x09")
+}
+
+// useCapture looks at a stream that another library captures.
+func (s *session) useCapture() (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	stream, err := s.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.StreamDestroy(0, stream)) }()
+	if capture, err := s.StreamGetCaptureInfo(0, stream); err != nil || capture != 0 {
+		return errors.Join(err, expectEqual("no capture", capture, 0))
+	}
+	library := capturer{s.Driver}
+	if err := library.BeginCapture(0, stream); err != nil {
+		return err
+	}
+	end := func() error {
+		graph, err := library.EndCapture(0, stream)
+		if graph == 0 {
+			return err
+		}
+		return errors.Join(err, library.DestroyGraph(0, graph))
+	}
+	capture, err := s.StreamGetCaptureInfo(0, stream)
+	if err == nil && capture == 0 {
+		err = errors.New("a capture is not seen")
+	}
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	life, err := s.StreamGetCaptureLife(0, stream)
+	if err != nil {
+		return errors.Join(err, end())
+	}
+	alive := life.Ended()
+	return errors.Join(end(), expectEqual("ended", alive, false), expectEqual("ended", life.Ended(), true))
+}
+
+func expectEqual[T comparable](what string, got, want T) error {
+	if got != want {
+		return fmt.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return nil
 }
 
 func (s *session) mustBeDone(stream gpu.Stream, event gpu.Event) error {

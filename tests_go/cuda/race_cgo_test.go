@@ -22,7 +22,7 @@ func TestManyDriversAtOnce(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for range 3 {
-				if err := useEverything(); err != nil {
+				if err := use((*session).useMemory, (*session).useVirtualMemory, (*session).useStreams); err != nil {
 					failures <- err
 				}
 			}

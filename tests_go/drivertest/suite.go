@@ -61,6 +61,12 @@ func TestDriver(t *testing.T, open Open) {
 		{"fact 25 words in device memory", held(wordsInDeviceMemory)},
 		{"fact 25 devices without words", devicesWithoutWords},
 		{"fact 26 asynchronous calls check their arguments", streaming(asyncArgumentsAreChecked)},
+		{"fact 21 a context waits for destroyed streams", streaming(aContextWaitsForDestroyedStreams)},
+		{"fact 31 captured work is done by launches", captured(capturedWorkIsDoneByLaunches)},
+		{"fact 32 offences spoil a capture", captured(offencesSpoilACapture)},
+		{"fact 33 captures go from stream to stream", captured(capturesGoFromStreamToStream)},
+		{"fact 34 memory disturbs no capture", captured(memoryDisturbsNoCapture)},
+		{"fact 35 graphs live as long as their launches", captured(graphsLiveAsLongAsTheirLaunches)},
 		{"fact 28 page-locked memory", streaming(hostMemoryRoundTrips)},
 	}
 	for _, fact := range facts {

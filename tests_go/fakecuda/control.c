@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FUNCTIONS(X) \
 	X(void, fakecuda_restart, (void)) \
@@ -15,14 +16,21 @@
 	X(const char *, fakecuda_fired_name, (void)) \
 	X(int, fakecuda_live, (const char *)) \
 	X(int, fakecuda_depth, (void)) \
+	X(void *, fakecuda_current, (void)) \
 	X(int, cuDevicePrimaryCtxRetain, (void **, int)) \
 	X(int, cuDevicePrimaryCtxRelease_v2, (int)) \
 	X(int, cuCtxCreate_v2, (void **, unsigned, int)) \
 	X(int, cuCtxDestroy_v2, (void *)) \
-	X(int, cuCtxGetCurrent, (void **)) \
 	X(int, cuCtxSetCurrent, (void *)) \
 	X(int, cuMemAlloc_v2, (unsigned long long *, size_t)) \
-	X(int, cuMemFree_v2, (unsigned long long))
+	X(int, cuMemFree_v2, (unsigned long long)) \
+	X(int, cuStreamBeginCapture_v2, (void *, int)) \
+	X(int, cuStreamEndCapture, (void *, void **)) \
+	X(int, cuGraphInstantiateWithFlags, (void **, void *, unsigned long long)) \
+	X(int, cuGraphLaunch, (void *, void *)) \
+	X(int, cuGraphDestroy, (void *)) \
+	X(int, cuGraphExecDestroy, (void *)) \
+	X(int, fakecuda_graph_pieces, (void *))
 
 static struct {
 #define FIELD(type, name, parameters) type(*name) parameters;
@@ -58,10 +66,28 @@ int control_create(int device, void **context) { return fake.cuCtxCreate_v2(cont
 int control_destroy(void *context) { return fake.cuCtxDestroy_v2(context); }
 int control_set_current(void *context) { return fake.cuCtxSetCurrent(context); }
 int control_alloc(unsigned long long bytes, unsigned long long *addr) { return fake.cuMemAlloc_v2(addr, (size_t)bytes); }
+static void *handle(unsigned long long number) { return (void *)(uintptr_t)number; }
+
+int control_begin_capture(unsigned long long stream, int mode) { return fake.cuStreamBeginCapture_v2(handle(stream), mode); }
+
+int control_end_capture(unsigned long long stream, unsigned long long *graph) {
+	void *made = NULL;
+	int result = fake.cuStreamEndCapture(handle(stream), &made);
+	*graph = (uintptr_t)made;
+	return result;
+}
+
+int control_instantiate(unsigned long long graph, unsigned long long *exec) {
+	void *made = NULL;
+	int result = fake.cuGraphInstantiateWithFlags(&made, handle(graph), 0);
+	*exec = (uintptr_t)made;
+	return result;
+}
+
+int control_launch(unsigned long long exec, unsigned long long stream) { return fake.cuGraphLaunch(handle(exec), handle(stream)); }
+int control_graph_destroy(unsigned long long graph) { return fake.cuGraphDestroy(handle(graph)); }
+int control_exec_destroy(unsigned long long exec) { return fake.cuGraphExecDestroy(handle(exec)); }
+int control_graph_pieces(unsigned long long graph) { return fake.fakecuda_graph_pieces(handle(graph)); }
 int control_free(unsigned long long addr) { return fake.cuMemFree_v2(addr); }
 
-void *control_current(void) {
-	void *context = NULL;
-	fake.cuCtxGetCurrent(&context);
-	return context;
-}
+void *control_current(void) { return fake.fakecuda_current(); }

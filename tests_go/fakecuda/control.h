@@ -24,5 +24,12 @@ void *control_current(void);
 int control_set_current(void *context);
 int control_alloc(unsigned long long bytes, unsigned long long *addr);
 int control_free(unsigned long long addr);
+int control_begin_capture(unsigned long long stream, int mode);
+int control_end_capture(unsigned long long stream, unsigned long long *graph);
+int control_instantiate(unsigned long long graph, unsigned long long *exec);
+int control_launch(unsigned long long exec, unsigned long long stream);
+int control_graph_destroy(unsigned long long graph);
+int control_exec_destroy(unsigned long long exec);
+int control_graph_pieces(unsigned long long graph);
 
 #endif

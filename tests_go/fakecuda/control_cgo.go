@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"gpuconf/gocore/gpu"
 )
 
 // Driver steers the fake driver that this process has loaded.
@@ -58,7 +60,7 @@ func (Driver) Delay(microseconds int) { C.control_delay(C.uint(microseconds)) }
 // Live counts what was not given back, by kind.
 func (Driver) Live() map[string]int {
 	live := map[string]int{}
-	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events", "retains"} {
+	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events", "retains", "graphs"} {
 		text := C.CString(what)
 		if count := int(C.control_live(text)); count != 0 {
 			live[what] = count
@@ -118,9 +120,49 @@ func (Driver) Alloc(bytes uint64) (uint64, error) {
 // Free gives it back.
 func (Driver) Free(addr uint64) error { return asError("cuMemFree", C.control_free(C.ulonglong(addr))) }
 
+// A capture of a stream of the current context, and what becomes of it, by CUDA's handles. The modes are CUDA's: 0 forbids all threads
+// what a capture doesn't see, 1 its own thread, 2 none.
+
+// BeginCapture begins to capture a stream.
+func (Driver) BeginCapture(stream uint64, mode int) error {
+	return asError("cuStreamBeginCapture", C.control_begin_capture(C.ulonglong(stream), C.int(mode)))
+}
+
+// EndCapture gives the graph.
+func (Driver) EndCapture(stream uint64) (graph uint64, err error) {
+	var made C.ulonglong
+	err = asError("cuStreamEndCapture", C.control_end_capture(C.ulonglong(stream), &made))
+	return uint64(made), err
+}
+
+// GraphPieces counts the work in a graph.
+func (Driver) GraphPieces(graph uint64) int { return int(C.control_graph_pieces(C.ulonglong(graph))) }
+
+// Instantiate makes an executable.
+func (Driver) Instantiate(graph uint64) (exec uint64, err error) {
+	var made C.ulonglong
+	err = asError("cuGraphInstantiate", C.control_instantiate(C.ulonglong(graph), &made))
+	return uint64(made), err
+}
+
+// Launch queues a graph.
+func (Driver) Launch(exec, stream uint64) error {
+	return asError("cuGraphLaunch", C.control_launch(C.ulonglong(exec), C.ulonglong(stream)))
+}
+
+// GraphDestroy ends a graph.
+func (Driver) GraphDestroy(graph uint64) error {
+	return asError("cuGraphDestroy", C.control_graph_destroy(C.ulonglong(graph)))
+}
+
+// ExecDestroy ends an executable.
+func (Driver) ExecDestroy(exec uint64) error {
+	return asError("cuGraphExecDestroy", C.control_exec_destroy(C.ulonglong(exec)))
+}
+
 func asError(call string, result C.int) error {
 	if result == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %d", call, int(result))
+	return fmt.Errorf("%s: %w", call, gpu.Result(result))
 }

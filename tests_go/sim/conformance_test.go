@@ -59,7 +59,44 @@ func open(text string, opts sim.Options) (gpu.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return capturer{m}, nil
+}
+
+// capturer captures streams of a machine.
+type capturer struct{ *sim.Machine }
+
+var _ drivertest.Capturer = capturer{}
+
+func (c capturer) BeginCapture(ordinal int, stream gpu.Stream) error {
+	return c.StreamBeginCapture(ordinal, stream)
+}
+
+func (c capturer) EndCapture(ordinal int, stream gpu.Stream) (uint64, error) {
+	graph, err := c.StreamEndCapture(ordinal, stream)
+	return uint64(graph), err
+}
+
+func (c capturer) GraphPieces(ordinal int, graph uint64) int {
+	pieces, err := c.GraphNodes(ordinal, sim.Graph(graph))
+	must(err)
+	return pieces
+}
+
+func (c capturer) Instantiate(ordinal int, graph uint64) (uint64, error) {
+	exec, err := c.GraphInstantiate(ordinal, sim.Graph(graph))
+	return uint64(exec), err
+}
+
+func (c capturer) Launch(ordinal int, exec uint64, stream gpu.Stream) error {
+	return c.GraphLaunch(ordinal, sim.GraphExec(exec), stream)
+}
+
+func (c capturer) DestroyGraph(ordinal int, graph uint64) error {
+	return c.GraphDestroy(ordinal, sim.Graph(graph))
+}
+
+func (c capturer) DestroyExec(ordinal int, exec uint64) error {
+	return c.GraphExecDestroy(ordinal, sim.GraphExec(exec))
 }
 
 // newMachine opens a machine until the test ends.

@@ -243,6 +243,9 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	known := useTwoDevicesCalls(t)
 	for i := range driver.NumMethod() {
 		name := driver.Method(i).Name
+		if name == "StreamGetCaptureLife" { // which no session can call that does not capture
+			continue
+		}
 		if name != "HostVisible" && name != "Close" && known[name] == 0 {
 			require.Positive(t, called[name], "%s was never tried", name)
 		}

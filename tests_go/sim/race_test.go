@@ -170,6 +170,12 @@ func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event
 	if _, err := driver.StreamQuery(ordinal, stream); err != nil {
 		return err
 	}
+	if capture, err := driver.StreamGetCaptureInfo(ordinal, stream); err != nil || capture != 0 {
+		return errors.Join(err, unless(capture == 0, "a stream is captured"))
+	}
+	if err := driver.ContextSynchronize(ordinal); err != nil {
+		return err
+	}
 	return unless(host.Bytes[8] == 5 && host.Words[0] == 1, "the work is not done after a wait for it")
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAMES 96
+#define MAX_NAMES 128
 #define MAX_FAULTS 32
 
 struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
@@ -74,7 +74,7 @@ CUresult called(const char *name, int needs_start) {
 	CUresult result = count_and_fail(name);
 	if (result == SUCCESS && needs_start) {
 		LOCK;
-		result = fake.started ? SUCCESS : NOT_INITIALIZED;
+		result = fake.started ? forbidden(name) : NOT_INITIALIZED;
 		UNLOCK;
 	}
 	return result;
@@ -139,12 +139,13 @@ EXPORT void fakecuda_delay(unsigned us) {
 }
 
 /* fakecuda_live counts what nobody has given back: "allocations", "host", "handles", "mappings", "reservations", "streams", "events",
- * "retains". */
+ * "retains", "graphs". */
 EXPORT int fakecuda_live(const char *what) {
-	int handles, mappings, reservations, streams, events, retains = 0;
+	int handles, mappings, reservations, streams, events, retains = 0, graphs;
 	LOCK;
 	count_virtual(&handles, &mappings, &reservations);
 	count_streams(&streams, &events);
+	graphs = count_graphs();
 	for (int i = 0; i < fake.gpus; i++)
 		retains += fake.gpu[i].retains;
 	int allocations = count_list(fake.allocations), hosts = count_list(fake.hosts);
@@ -153,7 +154,7 @@ EXPORT int fakecuda_live(const char *what) {
 		const char *name;
 		int count;
 	} table[] = {{"allocations", allocations}, {"host", hosts}, {"handles", handles}, {"mappings", mappings},
-	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}};
+	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}, {"graphs", graphs}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (strcmp(table[i].name, what) == 0)
 			return table[i].count;
@@ -171,6 +172,7 @@ EXPORT void fakecuda_restart(void) {
 		if (context->alive)
 			end_context(context);
 	end_virtual();
+	end_captures();
 	for (int i = 0; i < fake.gpus; i++) {
 		fake.gpu[i].retains = 0;
 		fake.gpu[i].primary = NULL;

@@ -239,6 +239,8 @@ static const struct {
 	{"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020}, {"cuMemcpyDtoH", "cuMemcpyDtoH_v2", 3020}, {"cuMemcpyDtoD", "cuMemcpyDtoD_v2", 3020},
 	{"cuMemsetD8", "cuMemsetD8_v2", 3020}, {"cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 3020},
 	{"cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 3020}, {"cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", 3020},
+	{"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo", 10010}, {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030},
+	{"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
 	{"cuStreamDestroy", "cuStreamDestroy_v2", 4000}, {"cuEventDestroy", "cuEventDestroy_v2", 4000},
 	{"cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
 };

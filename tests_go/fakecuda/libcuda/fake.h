@@ -49,6 +49,15 @@ typedef enum {
 	ILLEGAL_ADDRESS = 700,
 	CONTEXT_IS_DESTROYED = 709,
 	NOT_SUPPORTED = 801,
+	STREAM_CAPTURE_UNSUPPORTED = 900,
+	STREAM_CAPTURE_INVALIDATED = 901,
+	STREAM_CAPTURE_MERGE = 902,
+	STREAM_CAPTURE_UNMATCHED = 903,
+	STREAM_CAPTURE_UNJOINED = 904,
+	STREAM_CAPTURE_ISOLATION = 905,
+	STREAM_CAPTURE_IMPLICIT = 906,
+	CAPTURED_EVENT = 907,
+	STREAM_CAPTURE_WRONG_THREAD = 908,
 	UNKNOWN = 999,
 } CUresult;
 
@@ -57,6 +66,9 @@ typedef unsigned long long CUdeviceptr;
 typedef struct context *CUcontext;
 typedef struct stream *CUstream;
 typedef struct event *CUevent;
+typedef struct graph *CUgraph;
+typedef struct graph *CUgraphExec;
+typedef struct object *CUuserObject;
 typedef unsigned long long CUhandle;
 
 /* A piece of a list of live things. */
@@ -139,7 +151,7 @@ void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
 
 /* stream.c */
-enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL };
+enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
@@ -147,6 +159,7 @@ struct work {
 	int to_pageable; /* dst is any host memory, whose owner waits */
 	void (*kernel)(void *); /* of staged */
 	struct range touched[MAX_TOUCHED];
+	struct body *body;
 };
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
@@ -154,5 +167,11 @@ void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);
 void end_streams(struct context *context);
 void count_streams(int *streams, int *events);
+
+/* capture.c */
+CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
+CUresult forbidden(const char *name); /* is a call of that name forbidden to this thread by some capture? */
+int count_graphs(void);
+void end_captures(void);
 
 #endif

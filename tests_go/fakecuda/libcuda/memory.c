@@ -172,6 +172,8 @@ static CUresult legacy(struct work work, int from_host, int wait) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = legacy_admitted(context);
 	if (result == SUCCESS && work.bytes > 0) {
 		if (!work.to_pageable && !within(work.dst, work.bytes, context->gpu))
 			result = INVALID_VALUE;

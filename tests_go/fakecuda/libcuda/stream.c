@@ -2,49 +2,17 @@
  * Streams: queues of work, each with a thread of its own while there is something to do. Work waits for what the legacy stream's rules
  * and events name, as pairs of a stream and a number in it. Streams and events are never freed, so that a stale handle is found out.
  */
-#include "fake.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-struct mark {
-	struct stream *stream;
-	uint64_t seq;
-};
-
-struct piece {
-	struct work work;
-	uint64_t seq;
-	struct mark *after;
-	int after_count;
-	struct piece *next;
-};
-
-struct stream {
-	struct context *context;
-	uint64_t id;
-	int blocking, priority;
-	int own; /* it is a thread's own default stream in the context */
-	pthread_t thread;
-	int destroyed; /* its handle is not valid any more */
-	int ended;     /* its context is gone: the queue is dropped */
-	int worker, running;
-	uint64_t last, done; /* numbers of work: queued last, done last */
-	struct piece *head, **tail;
-	struct stream *next;
-};
-
-struct event {
-	struct context *context;
-	struct mark mark;
-	int destroyed;
-	struct event *next;
-};
-
 static struct stream *streams;
 static struct event *events;
 static uint64_t last_id;
+
+struct stream *all_streams(void) { return streams; }
 
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	struct stream *stream = calloc(1, sizeof *stream);
@@ -141,7 +109,7 @@ static void run_kernel(struct stream *stream, struct work *work) {
 	work->kernel(work->staged);
 }
 
-static void run(struct stream *stream, struct work *work) {
+void run_work(struct stream *stream, struct work *work) {
 	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && fake.delay_us > 0)
 		pause_unlocked(fake.delay_us);
 	if (stream->ended)
@@ -165,6 +133,9 @@ static void run(struct stream *stream, struct work *work) {
 		return;
 	case KERNEL:
 		run_kernel(stream, work);
+		return;
+	case GRAPH:
+		run_body(stream, work->body);
 	}
 }
 
@@ -174,6 +145,8 @@ static void drop_head(struct stream *stream) {
 	if (stream->head == NULL)
 		stream->tail = &stream->head;
 	free(gone->work.staged);
+	if (gone->work.kind == GRAPH)
+		drop_body(gone->work.body);
 	free(gone->after);
 	free(gone);
 }
@@ -189,7 +162,7 @@ static void *work_off(void *argument) {
 		}
 		stream->running = 1;
 		if (!stream->ended && stream->context->sticky == SUCCESS)
-			run(stream, &stream->head->work);
+			run_work(stream, &stream->head->work);
 		stream->running = 0;
 		stream->done = stream->head->seq;
 		drop_head(stream);
@@ -209,6 +182,10 @@ static void depend(struct piece *piece, struct mark mark) {
 }
 
 static uint64_t enqueue_after(struct stream *stream, struct work work, struct mark other) {
+	if (stream->capture != NULL) {
+		take_piece(stream, work);
+		return 0;
+	}
 	struct piece *piece = calloc(1, sizeof *piece);
 	struct stream *legacy = stream->context->legacy;
 	piece->work = work;
@@ -241,9 +218,12 @@ void wait_done(struct stream *stream, uint64_t seq) {
 
 /* Returns when no thread is at work in the context any more. */
 void end_streams(struct context *context) {
-	for (struct stream *one = streams; one != NULL; one = one->next)
-		if (one->context == context)
+	for (struct stream *one = streams; one != NULL; one = one->next) {
+		if (one->context == context) {
+			leave_capture(one);
 			one->ended = 1;
+		}
+	}
 	pthread_cond_broadcast(&fake.progress);
 	for (struct stream *one = streams; one != NULL; one = one->next)
 		while (one->context == context && one->worker)
@@ -283,8 +263,10 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	IN_STREAM(handle, {
 		if ((uintptr_t)handle <= 2)
 			result = INVALID_HANDLE;
-		else
+		else {
+			leave_capture(stream);
 			stream->destroyed = 1;
+		}
 	});
 }
 
@@ -296,8 +278,11 @@ EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {
-		wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
-		result = context->sticky;
+		result = observes(stream);
+		if (result == SUCCESS) {
+			wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
+			result = context->sticky;
+		}
 	});
 }
 
@@ -311,7 +296,11 @@ static int idle(struct stream *stream) {
 
 EXPORT CUresult cuStreamQuery(CUstream handle) {
 	CALLED(cuStreamQuery);
-	IN_STREAM(handle, result = idle(stream) ? context->sticky : NOT_READY);
+	IN_STREAM(handle, {
+		result = observes(stream);
+		if (result == SUCCESS)
+			result = idle(stream) ? context->sticky : NOT_READY;
+	});
 }
 
 static int event_gone(const struct event *event) {
@@ -328,7 +317,9 @@ EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags
 			result = INVALID_HANDLE;
 		else if (flags > 1)
 			result = INVALID_VALUE;
-		else
+		else if (stream->capture != NULL || event->capture != NULL)
+			result = wait_captured(stream, event);
+		else if ((result = admits(stream)) == SUCCESS)
 			enqueue_after(stream, (struct work){.kind = MARK}, event->mark);
 	});
 }
@@ -374,22 +365,33 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 	IN_STREAM(handle, {
 		if (event_gone(event) || event->context->gpu != stream->context->gpu)
 			result = INVALID_HANDLE;
+		else if ((result = admits(stream)) != SUCCESS)
+			;
+		else if (stream->capture != NULL)
+			record_captured(event, stream);
 		else
-			event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK})};
+			event->capture = NULL, event->mark = (struct mark){stream, enqueue(stream, (struct work){.kind = MARK})};
 	});
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
 	CALLED(cuEventSynchronize);
 	IN_EVENT(event, {
-		wait_done(event->mark.stream, event->mark.seq);
-		result = context->sticky;
+		result = event_observed(event);
+		if (result == SUCCESS) {
+			wait_done(event->mark.stream, event->mark.seq);
+			result = context->sticky;
+		}
 	});
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
 	CALLED(cuEventQuery);
-	IN_EVENT(event, result = finished(event->mark) ? context->sticky : NOT_READY);
+	IN_EVENT(event, {
+		result = event_observed(event);
+		if (result == SUCCESS)
+			result = finished(event->mark) ? context->sticky : NOT_READY;
+	});
 }
 
 #if FAKECUDA_VERSION >= 12000
@@ -406,7 +408,7 @@ static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 			result = NOT_SUPPORTED;
 		else if (addr % 8 != 0 || !within(addr, 8, context->gpu))
 			result = INVALID_VALUE;
-		else
+		else if ((result = admits(stream)) == SUCCESS)
 			enqueue(stream, work);
 	});
 }
@@ -430,7 +432,7 @@ static CUresult queue(CUstream handle, struct work work, int dst_host, int src_h
 			result = INVALID_VALUE;
 		else if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
 			result = INVALID_VALUE;
-		else
+		else if ((result = admits(stream)) == SUCCESS)
 			enqueue(stream, work);
 	});
 }
@@ -467,6 +469,8 @@ EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *a
 		for (int i = 0; i < MAX_TOUCHED; i++)
 			if (touched[i].bytes > 0 && (!within(touched[i].addr, touched[i].bytes, context->gpu) || within_host(touched[i].addr, 1)))
 				result = ILLEGAL_ADDRESS;
+		if (result == SUCCESS)
+			result = admits(stream);
 		if (result == SUCCESS)
 			enqueue(stream, work);
 		else

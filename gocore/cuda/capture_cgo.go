@@ -1,0 +1,69 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include <stdlib.h>
+// #include "calls.h"
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"gpuconf/gocore/gpu"
+)
+
+// ContextSynchronize waits for a device.
+func (d *driver) ContextSynchronize(ordinal int) error {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return err
+	}
+	defer d.leave(g)
+	return d.failure(C.cudacall_context_synchronize(C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d", uint64(ordinal))
+}
+
+// StreamGetCaptureInfo tells which capture a stream is in.
+func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture uint64, err error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	defer d.leave(g)
+	answer := C.cudacall_capture_info(C.uint64_t(g.context), C.uint64_t(stream))
+	if err := d.failure(answer.result, "cuStreamGetCaptureInfo on GPU %d", uint64(ordinal)); err != nil {
+		return 0, err
+	}
+	return uint64(answer.value), nil
+}
+
+// StreamGetCaptureLife lets the graph tell when its life ends.
+func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.GraphLife, error) {
+	g, err := d.enter(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	defer d.leave(g)
+	answer := C.cudacall_capture_life(C.uint64_t(g.context), C.uint64_t(stream))
+	if err := d.failure(answer.result, "the life of a graph on GPU %d", uint64(ordinal)); err != nil {
+		return nil, err
+	}
+	return &graphLife{word: answer.memory}, nil
+}
+
+// graphLife is a word of C's that the driver writes once. Who sees it written frees it.
+type graphLife struct {
+	mu   sync.Mutex
+	word unsafe.Pointer // nil when it has been seen
+}
+
+// Ended looks at the word.
+func (l *graphLife) Ended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.word != nil && C.cudacall_ended(l.word) != 0 {
+		C.free(l.word)
+		l.word = nil
+	}
+	return l.word == nil
+}

@@ -1,0 +1,386 @@
+/*
+ * Captures of streams, graphs, and the objects that live as long. Whatever CUDA forbids while a stream is captured is refused, and spoils
+ * the captures that it meets; so are, to threads that have not asked for relaxed mode, the calls that a capture doesn't see.
+ */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { GLOBAL, THREAD_LOCAL, RELAXED };
+enum { NONE, ACTIVE, INVALIDATED };
+
+static struct capture *captures;
+static struct graph *graphs;
+static uint64_t last_capture;
+static __thread int thread_mode = GLOBAL;
+
+static struct graph *make_graph(struct body *body, int executable) {
+	struct graph *graph = calloc(1, sizeof *graph);
+	body->holds++;
+	graph->body = body;
+	graph->executable = executable;
+	graph->next = graphs;
+	graphs = graph;
+	return graph;
+}
+
+static void drop_object(struct object *object, unsigned count) {
+	object->references -= count;
+	if (object->references == 0)
+		object->destroy(object->data);
+}
+
+void drop_body(struct body *body) {
+	if (--body->holds > 0)
+		return;
+	for (int i = 0; i < body->object_count; i++)
+		drop_object(body->objects[i], 1);
+	body->object_count = 0;
+}
+
+static void destroy_graph(struct graph *graph) {
+	graph->destroyed = 1;
+	drop_body(graph->body);
+}
+
+static CUresult find_graph(CUgraph handle, int executable) {
+	for (struct graph *one = graphs; one != NULL; one = one->next)
+		if (one == handle)
+			return one->executable == executable && !one->destroyed ? SUCCESS : INVALID_VALUE;
+	return INVALID_VALUE;
+}
+
+int count_graphs(void) {
+	int count = 0;
+	for (struct graph *one = graphs; one != NULL; one = one->next)
+		count += !one->destroyed;
+	return count;
+}
+
+static void end_capture(struct capture *capture) {
+	capture->over = 1;
+	for (int i = 0; i < capture->member_count; i++)
+		capture->members[i]->capture = NULL;
+}
+
+void end_captures(void) {
+	for (struct capture *one = captures; one != NULL; one = one->next)
+		if (!one->over)
+			end_capture(one);
+	for (struct graph *one = graphs; one != NULL; one = one->next)
+		if (!one->destroyed)
+			destroy_graph(one);
+}
+
+static CUresult spoil(struct capture *capture, CUresult result) {
+	capture->spoiled = 1;
+	return result;
+}
+
+/* What a capture doesn't see, and its thread might believe it did. */
+static const char *const unseen[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease", "cuMemMap",
+	"cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
+	"cuStreamSynchronize", "cuCtxSynchronize"};
+
+CUresult forbidden(const char *name) {
+	CUresult result = SUCCESS;
+	size_t i = 0;
+	while (i < sizeof unseen / sizeof *unseen && strcmp(unseen[i], name) != 0)
+		i++;
+	if (i == sizeof unseen / sizeof *unseen || thread_mode == RELAXED)
+		return SUCCESS;
+	for (struct capture *one = captures; one != NULL; one = one->next) {
+		int mine = pthread_equal(one->thread, pthread_self());
+		if (!one->over && (mine ? one->mode != RELAXED : one->mode == GLOBAL && thread_mode == GLOBAL))
+			result = spoil(one, STREAM_CAPTURE_UNSUPPORTED);
+	}
+	return result;
+}
+
+CUresult legacy_admitted(struct context *context) {
+	CUresult result = SUCCESS;
+	for (struct stream *one = all_streams(); one != NULL; one = one->next)
+		if (one->context == context && one->blocking && one->capture != NULL)
+			result = spoil(one->capture, STREAM_CAPTURE_IMPLICIT);
+	return result;
+}
+
+CUresult admits(struct stream *stream) {
+	if (stream == stream->context->legacy)
+		return legacy_admitted(stream->context);
+	return stream->capture != NULL && stream->capture->spoiled ? STREAM_CAPTURE_INVALIDATED : SUCCESS;
+}
+
+CUresult observes(struct stream *stream) {
+	CUresult result = admits(stream);
+	if (result == SUCCESS && stream->capture != NULL)
+		result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+	return result;
+}
+
+CUresult event_observed(struct event *event) { return event->capture == NULL ? SUCCESS : spoil(event->capture, CAPTURED_EVENT); }
+
+void take_piece(struct stream *stream, struct work work) {
+	struct capture *capture = stream->capture;
+	struct body *body = capture->graph->body;
+	capture->clocks[stream->member][stream->member]++;
+	if (work.kind == MARK)
+		return;
+	body->pieces = realloc(body->pieces, (size_t)(body->count + 1) * sizeof *body->pieces);
+	body->pieces[body->count++] = work;
+}
+
+void record_captured(struct event *event, struct stream *stream) {
+	event->mark = (struct mark){NULL, 0};
+	event->capture = stream->capture;
+	memcpy(event->clock, stream->capture->clocks[stream->member], sizeof event->clock);
+}
+
+static void join_capture(struct capture *capture, struct stream *stream) {
+	stream->capture = capture;
+	stream->member = capture->member_count++;
+	capture->members[stream->member] = stream;
+	capture->clocks[stream->member][stream->member] = 1;
+}
+
+CUresult wait_captured(struct stream *stream, struct event *event) {
+	struct capture *from = event->capture;
+	if (from == NULL)
+		return spoil(stream->capture, STREAM_CAPTURE_ISOLATION);
+	if (from->over)
+		return CAPTURED_EVENT;
+	if (stream == stream->context->legacy)
+		return spoil(from, STREAM_CAPTURE_IMPLICIT);
+	if (stream->capture != NULL && stream->capture != from) {
+		stream->capture->spoiled = 1;
+		return spoil(from, STREAM_CAPTURE_MERGE);
+	}
+	if (stream->capture == NULL) {
+		if (from->member_count == MAX_MEMBERS)
+			return spoil(from, NOT_SUPPORTED);
+		join_capture(from, stream);
+	}
+	int *mine = from->clocks[stream->member];
+	for (int i = 0; i < MAX_MEMBERS; i++)
+		if (mine[i] < event->clock[i])
+			mine[i] = event->clock[i];
+	return SUCCESS;
+}
+
+/* A stream that goes takes its capture's hope with it. */
+void leave_capture(struct stream *stream) {
+	struct capture *capture = stream->capture;
+	if (capture == NULL)
+		return;
+	capture->spoiled = 1;
+	if (capture->members[0] == stream) {
+		end_capture(capture);
+		destroy_graph(capture->graph);
+	}
+	stream->capture = NULL;
+}
+
+void run_body(struct stream *stream, struct body *body) {
+	for (int i = 0; i < body->count; i++)
+		run_work(stream, &body->pieces[i]);
+}
+
+EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
+	CALLED(cuThreadExchangeStreamCaptureMode);
+	int before = thread_mode;
+	if (*mode < GLOBAL || *mode > RELAXED)
+		return INVALID_VALUE;
+	thread_mode = *mode;
+	*mode = before;
+	return SUCCESS;
+}
+
+/* IN_STREAM_OF runs a body with the current context and the stream of a handle, under the lock. */
+#define IN_STREAM_OF(handle, ...) \
+	struct context *context; \
+	struct stream *stream; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS) \
+		result = find_stream(handle, context, &stream); \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
+	CALLED(cuStreamBeginCapture);
+	IN_STREAM_OF(handle, {
+		if (stream == context->legacy)
+			result = STREAM_CAPTURE_UNSUPPORTED;
+		else if (stream->capture != NULL || mode < GLOBAL || mode > RELAXED)
+			result = INVALID_VALUE;
+		else {
+			struct capture *capture = calloc(1, sizeof *capture);
+			capture->id = ++last_capture;
+			capture->mode = mode;
+			capture->thread = pthread_self();
+			capture->graph = make_graph(calloc(1, sizeof(struct body)), 0);
+			capture->next = captures;
+			captures = capture;
+			join_capture(capture, stream);
+		}
+	});
+}
+
+static int joined(const struct capture *capture) {
+	for (int i = 1; i < capture->member_count; i++)
+		if (capture->clocks[0][i] < capture->clocks[i][i])
+			return 0;
+	return 1;
+}
+
+EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+	CALLED(cuStreamEndCapture);
+	*graph = NULL;
+	IN_STREAM_OF(handle, {
+		struct capture *capture = stream->capture;
+		if (capture == NULL)
+			result = INVALID_VALUE;
+		else if (capture->members[0] != stream)
+			result = spoil(capture, STREAM_CAPTURE_UNMATCHED);
+		else if (capture->mode != RELAXED && !pthread_equal(capture->thread, pthread_self()))
+			result = spoil(capture, STREAM_CAPTURE_WRONG_THREAD);
+		else {
+			end_capture(capture);
+			result = capture->spoiled ? STREAM_CAPTURE_INVALIDATED : joined(capture) ? SUCCESS : STREAM_CAPTURE_UNJOINED;
+			if (result == SUCCESS)
+				*graph = capture->graph;
+			else
+				destroy_graph(capture->graph);
+		}
+	});
+}
+
+static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
+	IN_STREAM_OF(handle, {
+		struct capture *capture = stream->capture;
+		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
+		if (capture != NULL) {
+			*id = capture->id;
+			if (graph != NULL)
+				*graph = capture->graph;
+		}
+		if (stream == context->legacy)
+			for (struct stream *one = all_streams(); one != NULL; one = one->next)
+				if (one->context == context && one->blocking && one->capture != NULL)
+					result = STREAM_CAPTURE_IMPLICIT;
+	});
+}
+
+EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id) {
+	CALLED(cuStreamGetCaptureInfo);
+	return info(handle, status, id, NULL);
+}
+
+#if FAKECUDA_VERSION >= 11030
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	CALLED(cuStreamGetCaptureInfo_v2);
+	*dependencies = NULL;
+	*count = 0;
+	return info(handle, status, id, graph);
+}
+
+EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
+	CALLED(cuUserObjectCreate);
+	if (references == 0 || flags != 1)
+		return INVALID_VALUE;
+	struct object *object = calloc(1, sizeof *object);
+	*object = (struct object){destroy, data, references, NULL};
+	*out = object;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
+	CALLED(cuUserObjectRelease);
+	LOCK;
+	CUresult result = count == 0 || count > object->references ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS)
+		drop_object(object, count);
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
+	CALLED(cuGraphRetainUserObject);
+	LOCK;
+	CUresult result = find_graph(graph, 0);
+	if (result == SUCCESS && (count != 1 || flags != 1 || graph->body->object_count == MAX_MEMBERS))
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		graph->body->objects[graph->body->object_count++] = object;
+	UNLOCK;
+	return result;
+}
+#endif
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+	CALLED(cuGraphInstantiate);
+	LOCK;
+	CUresult result = flags != 0 ? INVALID_VALUE : find_graph(graph, 0);
+	if (result == SUCCESS)
+		*out = make_graph(graph->body, 1);
+	UNLOCK;
+	return result;
+}
+
+static CUresult destroy(CUgraph graph, int executable) {
+	LOCK;
+	CUresult result = find_graph(graph, executable);
+	if (result == SUCCESS)
+		destroy_graph(graph);
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuGraphDestroy(CUgraph graph) {
+	CALLED(cuGraphDestroy);
+	return destroy(graph, 0);
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
+	CALLED(cuGraphExecDestroy);
+	return destroy(exec, 1);
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
+	CALLED(cuGraphLaunch);
+	IN_STREAM_OF(handle, {
+		result = find_graph(exec, 1);
+		if (result == SUCCESS)
+			result = admits(stream);
+		if (result == SUCCESS && stream->capture != NULL)
+			result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+		if (result == SUCCESS) {
+			exec->body->holds++;
+			enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
+		}
+	});
+}
+
+/* How many pieces of work a graph has. */
+EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
+
+EXPORT CUresult cuCtxSynchronize(void) {
+	CALLED(cuCtxSynchronize);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
+		if (one->context == context && one->capture != NULL)
+			result = spoil(one->capture, STREAM_CAPTURE_UNSUPPORTED);
+	for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
+		if (one->context == context)
+			wait_done(one, one->last);
+	if (result == SUCCESS)
+		result = context->sticky;
+	UNLOCK;
+	return result;
+}

@@ -1,0 +1,96 @@
+/* What stream.c and capture.c share. */
+#ifndef FAKE_STREAM_H
+#define FAKE_STREAM_H
+
+#include "fake.h"
+
+#define MAX_MEMBERS 8
+
+struct mark {
+	struct stream *stream;
+	uint64_t seq;
+};
+
+struct piece {
+	struct work work;
+	uint64_t seq;
+	struct mark *after;
+	int after_count;
+	struct piece *next;
+};
+
+struct stream {
+	struct context *context;
+	uint64_t id;
+	int blocking, priority;
+	int own; /* it is a thread's own default stream in the context */
+	pthread_t thread;
+	int destroyed; /* its handle is not valid any more */
+	int ended;     /* its context is gone: the queue is dropped */
+	int worker, running;
+	uint64_t last, done; /* numbers of work: queued last, done last */
+	struct piece *head, **tail;
+	struct capture *capture; /* what it is captured into */
+	int member;              /* its place there */
+	struct stream *next;
+};
+
+struct event {
+	struct context *context;
+	struct mark mark;
+	struct capture *capture; /* where it was recorded, if it was in one */
+	int clock[MAX_MEMBERS];
+	int destroyed;
+	struct event *next;
+};
+
+/*
+ * A capture, and then the graph that it became. Bodies are what graphs, executables and launches share. Like streams they are never
+ * freed, so that stale handles are found out.
+ */
+struct object {
+	void (*destroy)(void *);
+	void *data;
+	unsigned references;
+	struct object *next;
+};
+
+struct body {
+	int holds;
+	struct work *pieces;
+	int count;
+	struct object *objects[MAX_MEMBERS];
+	int object_count;
+};
+
+struct graph {
+	struct body *body;
+	int executable, destroyed;
+	struct graph *next;
+};
+
+struct capture {
+	uint64_t id;
+	int mode, spoiled, over;
+	pthread_t thread;
+	struct stream *members[MAX_MEMBERS]; /* the first is where it began */
+	int clocks[MAX_MEMBERS][MAX_MEMBERS];
+	int member_count;
+	struct graph *graph;
+	struct capture *next;
+};
+
+/* The lock is held. */
+CUresult admits(struct stream *stream);   /* may work be queued in it? */
+CUresult observes(struct stream *stream); /* may its state be asked for? */
+CUresult event_observed(struct event *event);
+void take_piece(struct stream *stream, struct work work);
+void record_captured(struct event *event, struct stream *stream);
+CUresult wait_captured(struct stream *stream, struct event *event);
+void leave_capture(struct stream *stream);
+void run_body(struct stream *stream, struct body *body);
+void drop_body(struct body *body);
+void run_work(struct stream *stream, struct work *work);
+extern struct stream *all_streams(void);
+
+#endif
