@@ -40,8 +40,8 @@ type binTables struct {
 
 // bins holds the free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
 //
-// A list of one size begins with the lower of the two that were inserted last, or with one that is lower still (doc.go, Ties). Its links
-// may be written to for record none, which nobody reads.
+// A list of one size begins with the lowest of those that were inserted since its first one was (doc.go, Ties). Links of record none may
+// be written to: nobody reads them.
 type bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]

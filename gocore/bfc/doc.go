@@ -57,7 +57,7 @@
 // # Ties
 //
 // Among chunks of one size below 63 MiB the exact rule takes the first of its list, and a chunk that comes is put in front of the first
-// one if it is lower, else behind it. So of two the lower one is taken, and of more a low one, at the price of one comparison:
+// one if it is lower, else behind it. So what is taken is the lowest of all that came since it did, at the price of one comparison:
 // with many chunks the walk along a list costs more than all the rest. Larger chunks of one size are taken by address. The TensorFlow rule takes the lowest address of all, so that it gives TensorFlow's addresses on any trace.
 //
 // # Invariants

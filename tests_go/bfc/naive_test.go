@@ -9,8 +9,7 @@ import (
 // naive is best fit with coalescing written the obvious way: regions are sorted slices of chunks, and everything is found by
 // looking at everything. It is the oracle of the random tests.
 //
-// Under the exact rule an allocator may choose among equals if there are more than two; naive follows its choice after
-// judging it.
+// Under the exact rule an allocator may choose among equals; naive follows its choice after judging it.
 type naive struct {
 	sub     bfc.SubAllocator
 	rule    bfc.SplitRule
@@ -19,8 +18,6 @@ type naive struct {
 	stats   bfc.Stats
 	lastID  uint64
 }
-
-const tieChunks = 2
 
 func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
 	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()}}
@@ -44,7 +41,7 @@ func (n *naive) allocate(bytes, chosen uint64) (block bfc.Block, ok bool) {
 		candidates = n.bestFits(rounded)
 	}
 	addr := candidates[0]
-	if !n.rule.TensorFlow && len(candidates) > tieChunks {
+	if !n.rule.TensorFlow && len(candidates) > 1 {
 		if !slices.Contains(candidates, chosen) {
 			return bfc.Block{}, true
 		}
