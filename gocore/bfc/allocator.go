@@ -41,6 +41,7 @@ type Allocator struct {
 	lastID  uint64     // of the last allocation; 0 before the first
 	stats   Stats      // but LargestFreeBlockBytes, which Stats looks up
 	peaks   peaks
+	parts   []part      // empty: room for what stitching looks at
 	ring    *trace.Ring // where all that is done is recorded; nil: nothing is
 
 	only       Stream   // the stream of all work so far; noStream: no work yet, or the mode is shared
@@ -248,6 +249,9 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	a.stats.freed(c.bytes, c.requested)
 	c.requested = 0
 	a.joinLocked(i, c.prev, c.next)
+	if a.stats.LiveBlocks == 0 {
+		a.startAnewLocked()
+	}
 }
 
 // joinLocked lists chunk i, which has become free, as one with those of its neighbours that are free.
@@ -301,6 +305,7 @@ func (a *Allocator) Close() error {
 	if a.closed {
 		return nil
 	}
+	dropped := a.dropSpareLocked()
 	a.closed = true
 	regions := a.regions
 	a.regions = nil
@@ -309,7 +314,7 @@ func (a *Allocator) Close() error {
 	}
 	a.ring = nil
 	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.LiveBlocks, a.stats.BytesReserved = 0, 0, 0, 0
-	return errors.Join(a.unmapTables(), a.releaseLocked(regions))
+	return errors.Join(a.unmapTables(), a.releaseLocked(regions), dropped)
 }
 
 func (a *Allocator) errClosed() error {

@@ -76,7 +76,7 @@ func (c *checker) regions() error {
 	if sum != c.a.stats.BytesReserved {
 		return broken(1, "the regions have %d bytes, the books say %d", sum, c.a.stats.BytesReserved)
 	}
-	if sum > c.a.limitBytes {
+	if sum += c.a.spareBytesLocked(); sum > c.a.limitBytes {
 		return broken(11, "%d bytes are reserved, the limit is %d", sum, c.a.limitBytes)
 	}
 	return nil
@@ -314,7 +314,7 @@ func (c *checker) books() error {
 		return broken(9, "%d blocks of %d bytes serve %d; the books say %d, %d, %d",
 			c.live, c.inUse, c.request, s.LiveBlocks, s.BytesInUse, s.RequestedBytesInUse)
 	}
-	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved || c.a.peaks.running < c.inUse {
+	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() || c.a.peaks.running < c.inUse {
 		return broken(9, "a peak (%d, %d, %d) is below what it is the peak of (%d, %d)",
 			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
 	}

@@ -19,6 +19,19 @@ type Mapper interface {
 	// could see. There is no memory there before.
 	Map(addr, atLeast, atMost uint64) (bytes uint64, err error)
 
+	// Stitch makes a stretch of whole granules the allocator's throughout. What it has there stays; what is missing is new, or spare memory
+	// that lay elsewhere and is moved. No queued work touches spare memory. If it fails, that changes nothing that the allocator has.
+	Stitch(addr, bytes uint64) (movedBytes uint64, err error)
+
+	// Spare takes whole granules that hold no block, or what Extend gave, from the allocator, and leaves them mapped. They are available from
+	// then on: Map takes them over where they lie, Stitch moves them, Unspare gives them back to the allocator, and DropSpare
+	// gives all to the device.
+	Spare(addr, bytes uint64) error
+	Unspare(addr, bytes uint64) error
+	SpareBytes() uint64
+	EachSpare(tell func(addr, bytes uint64)) // by address, what Extend gave last
+	DropSpare() error
+
 	// Unmap gives back what it can of a stretch that is mapped throughout and that nobody uses, and tells which part that is:
 	// from inclusive, to exclusive, equal if there is none. That part is gone even if there is an error too.
 	Unmap(addr, bytes uint64) (from, to uint64, err error)
@@ -54,10 +67,23 @@ type place struct {
 	room uint64 // bytes that could be mapped
 }
 
-// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by giving idle memory back first. It is for the only stream.
+// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by moving free memory together, or by giving idle memory back
+// first. It is for the only stream.
 func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
-	refusal = a.growLocked(bytes, a.only)
-	if refusal == nil || !a.collect {
+	if refusal = a.growLocked(bytes, a.only); refusal == nil {
+		return nil
+	}
+	stitched, refusal := a.stitchOrGrowLocked(bytes, a.only, refusal)
+	if stitched {
+		return nil
+	}
+	if a.stats.LiveBlocks == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
+		a.spareAllLocked(a.space.addr)
+		if a.growLocked(bytes, a.only) == nil {
+			return nil
+		}
+	}
+	if !a.collect {
 		return refusal
 	}
 	collected, err := a.collectLocked(bytes)
@@ -87,6 +113,9 @@ var errLimit = status.Errorf(status.ResourceExhausted, "the limit is reached")
 // mapLocked gets memory at a place. It joins what lies beside it.
 func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {
 	got, err := a.mapper.Map(p.addr, p.need, p.room)
+	if err != nil && a.mapper.SpareBytes() > 0 {
+		got, err = a.moveToLocked(p)
+	}
 	if err != nil {
 		return err
 	}
@@ -94,10 +123,29 @@ func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {
 		_, _, err := a.mapper.Unmap(p.addr, got)
 		return errors.Join(errUnusable(p.addr, got, p.need), err)
 	}
-	at := a.addRegionLocked(p.addr, got)
-	a.joinRegionsLocked(at, s)
-	a.joinRegionsLocked(at-1, s)
+	a.arriveLocked(p.addr, got, s)
 	return nil
+}
+
+// moveToLocked is Map where there is spare memory, but not there.
+func (a *Allocator) moveToLocked(p place) (bytes uint64, err error) {
+	if err := a.quietLocked(); err != nil {
+		return 0, err
+	}
+	bytes = (p.need + a.space.granule - 1) / a.space.granule * a.space.granule
+	moved, err := a.mapper.Stitch(p.addr, bytes)
+	if err == nil {
+		a.countMovedLocked(moved)
+	}
+	return bytes, err
+}
+
+// countMovedLocked notes what a Stitch moved.
+func (a *Allocator) countMovedLocked(bytes uint64) {
+	if bytes > 0 {
+		a.stats.Stitches++
+		a.stats.StitchedBytes += bytes
+	}
 }
 
 // placeLocked gives the place where the least has to be mapped to serve bytes on stream s, the lowest of several. ok is false if there is none or the

@@ -161,7 +161,10 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 	if i != none {
 		return i, nil
 	}
-	refusal = errors.Join(refusal, err, more)
+	stitched, refusal := a.stitchOrGrowLocked(bytes, s, errors.Join(refusal, err, more))
+	if stitched {
+		return a.atOnceLocked(s, bytes), nil
+	}
 	if !a.collect {
 		return none, refusal
 	}

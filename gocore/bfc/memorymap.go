@@ -1,5 +1,10 @@
 package bfc
 
+import (
+	"cmp"
+	"slices"
+)
+
 // MemoryMap is a picture of all regions and their chunks, in address order.
 type MemoryMap struct {
 	Regions []RegionMap
@@ -22,11 +27,38 @@ type ChunkMap struct {
 	Pending   bool   // free, but queued work of some stream may still touch it
 }
 
-// MemoryMap draws the picture. It shares nothing with the allocator. After Close it is empty.
+// MemoryMap draws the picture. A stretch of spare memory is drawn as a region of one free chunk. It shares nothing with the allocator. After Close it is empty.
 func (a *Allocator) MemoryMap() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.memoryMapLocked()
+	m := a.memoryMapLocked()
+	if a.spareBytesLocked() > 0 {
+		a.mapper.EachSpare(func(addr, bytes uint64) {
+			m.Regions = append(m.Regions, RegionMap{Addr: addr, Bytes: bytes, Chunks: []ChunkMap{{Addr: addr, Bytes: bytes, Free: true}}})
+		})
+		m.join()
+	}
+	return m
+}
+
+// join draws what lies side by side as one region, and free memory that does as one chunk.
+func (m *MemoryMap) join() {
+	slices.SortFunc(m.Regions, func(r, other RegionMap) int { return cmp.Compare(r.Addr, other.Addr) })
+	joined := m.Regions[:0]
+	for _, r := range m.Regions {
+		if n := len(joined); n == 0 || joined[n-1].Addr+joined[n-1].Bytes != r.Addr {
+			joined = append(joined, r)
+			continue
+		}
+		below := &joined[len(joined)-1]
+		below.Bytes += r.Bytes
+		if last, first := &below.Chunks[len(below.Chunks)-1], r.Chunks[0]; last.Free && first.Free && !last.Pending && !first.Pending {
+			last.Bytes += first.Bytes
+			r.Chunks = r.Chunks[1:]
+		}
+		below.Chunks = append(below.Chunks, r.Chunks...)
+	}
+	m.Regions = joined
 }
 
 func (a *Allocator) memoryMapLocked() MemoryMap {

@@ -1,6 +1,7 @@
 package bfc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -41,6 +42,7 @@ type OutOfMemory struct {
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
 	Available   uint64 // of the limit, not taken from the device yet
+	Movable     uint64 // whole granules, free or not yet reserved, that can be brought together; 0: the pool has none
 	Cause       Cause
 	Err         error // the sub-allocator's reason, or nil
 }
@@ -68,11 +70,25 @@ func (e *OutOfMemory) reason() string {
 	case DeviceFull:
 		return fmt.Sprintf("the limit allows it, but the device has no more to give (%v)", e.Err)
 	case Fragmented:
-		return "enough is free in all, but in pieces that are too small"
+		return "enough is free in all, but in pieces that are too small" + e.whyNotMoved()
 	case PendingStreams:
 		return fmt.Sprintf("enough is free, but other streams may still work on it and could not be waited for (%v)", e.Err)
 	default:
 		return "the limit is reached"
+	}
+}
+
+// whyNotMoved tells why free memory was not moved together, if it can be moved at all.
+func (e *OutOfMemory) whyNotMoved() string {
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf(", and they could not be moved together (%v)", e.Err)
+	case e.Movable > 0 && e.Movable >= e.Rounded:
+		return ", and no place is left in the range of addresses to move them to"
+	case e.Movable > 0:
+		return fmt.Sprintf("; only %s are whole granules, which can be moved together", human.Bytes(e.Movable))
+	default:
+		return ""
 	}
 }
 
@@ -93,26 +109,32 @@ func (e *OutOfMemory) nextStep() string {
 
 // outOfMemoryLocked makes the error of a request that found no chunk. refusal is what the sub-allocator said, if it was asked.
 func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refusal error) error {
+	spareBytes := a.spareBytesLocked()
 	e := &OutOfMemory{
 		Name:        a.name,
 		Requested:   requested,
 		Rounded:     rounded,
 		Limit:       a.limitBytes,
 		InUse:       a.stats.BytesInUse,
-		Reserved:    a.stats.BytesReserved,
-		FreeInPool:  a.stats.BytesReserved - a.stats.BytesInUse,
-		LargestFree: a.largestFreeLocked(),
-		Available:   a.sub.AvailableBytes(),
+		Reserved:    a.stats.BytesReserved + spareBytes,
+		FreeInPool:  a.stats.BytesReserved + spareBytes - a.stats.BytesInUse,
+		LargestFree: a.largestWithSpareLocked(),
+		Available:   a.sub.AvailableBytes() - spareBytes,
+		Movable:     a.movableLocked(),
 	}
+	var unmoved errStitch
 	switch {
 	case rounded > e.Limit-e.Limit%granularity:
 		e.Cause = TooLarge
 	case a.shared && a.pendingLocked(s, rounded):
 		e.Cause, e.Err = PendingStreams, refusal
-	case rounded <= e.Available || a.canGrowLocked(rounded, s):
+	case rounded <= e.Available+spareBytes || a.canGrowLocked(rounded, s):
 		e.Cause, e.Err = DeviceFull, refusal
 	case rounded <= e.FreeInPool+e.Available:
 		e.Cause = Fragmented
+		if errors.As(refusal, &unmoved) {
+			e.Err = unmoved
+		}
 	default:
 		e.Cause = LimitReached
 	}

@@ -37,6 +37,12 @@ func (r region) end() uint64 { return r.addr + r.bytes }
 // extendLocked asks for a region that can hold bytes. refusal is the sub-allocator's reason when there is none.
 func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 	addr, got, err := a.sub.Extend(bytes)
+	if err != nil && a.spareBytesLocked() > 0 { // it stands in the way
+		if refusal := errors.Join(a.quietLocked(), a.dropSpareLocked()); refusal != nil {
+			return errors.Join(err, refusal)
+		}
+		addr, got, err = a.sub.Extend(bytes)
+	}
 	if err != nil {
 		return err
 	}
@@ -44,6 +50,7 @@ func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 		return errors.Join(errUnusable(addr, got, bytes), a.sub.Release(addr, got))
 	}
 	a.addRegionLocked(addr, got)
+	a.notePeakLocked()
 	return nil
 }
 

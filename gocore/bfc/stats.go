@@ -1,5 +1,10 @@
 package bfc
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Stats are the books. Sizes of blocks are chunk sizes, as in TensorFlow: Allocate(1) counts 256.
 type Stats struct {
 	NumAllocs             uint64 // allocations that succeeded, since ClearStats
@@ -7,11 +12,13 @@ type Stats struct {
 	PeakBytesInUse        uint64 // its maximum, since ClearStats
 	LargestAllocSize      uint64 // largest block handed out, since ClearStats
 	BytesLimit            uint64 // the sub-allocator's limit
-	BytesReserved         uint64 // sizes of regions: TensorFlow's pool_bytes
+	BytesReserved         uint64 // sizes of regions, and what is spare: TensorFlow's pool_bytes
 	PeakBytesReserved     uint64 // its maximum, ever
 	LargestFreeBlockBytes uint64 // largest free chunk
 	LiveBlocks            uint64
 	RequestedBytesInUse   uint64 // what was asked for the live blocks
+	Stitches              uint64 // times that free memory was moved together, ever
+	StitchedBytes         uint64 // what was moved then
 }
 
 // Stats gives the books as of now. After Close it still tells what was counted.
@@ -20,7 +27,8 @@ func (a *Allocator) Stats() Stats {
 	defer a.mu.Unlock()
 	stats := a.stats
 	if !a.closed {
-		stats.LargestFreeBlockBytes = a.largestFreeLocked()
+		stats.BytesReserved += a.spareBytesLocked()
+		stats.LargestFreeBlockBytes = a.largestWithSpareLocked()
 	}
 	return stats
 }
@@ -36,6 +44,33 @@ func (a *Allocator) largestFreeLocked() (bytes uint64) {
 		}
 	}
 	return max(bytes, a.cleanBins.largestBytes())
+}
+
+// largestWithSpareLocked is the same with spare memory taken for free, which what lies beside it may complete.
+func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
+	bytes = a.largestFreeLocked()
+	if a.spareBytesLocked() == 0 {
+		return bytes
+	}
+	var runs []part
+	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
+	for _, r := range a.regions {
+		for _, i := range []uint32{r.first, a.chunks.records[r.fence].prev} { // whatever may touch something spare
+			if c := &a.chunks.records[i]; a.idleLocked(i) {
+				runs = append(runs, part{addr: c.addr, end: c.addr + c.bytes})
+			}
+		}
+	}
+	slices.SortFunc(runs, func(p, q part) int { return cmp.Compare(p.addr, q.addr) })
+	var run part
+	for _, p := range runs {
+		if p.addr > run.end {
+			run = p
+		}
+		run.end = max(run.end, p.end)
+		bytes = max(bytes, run.end-run.addr)
+	}
+	return bytes
 }
 
 // ClearStats begins a new count of allocations and a new peak, from what is in use now. Measurements that StartPeak began

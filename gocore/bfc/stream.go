@@ -157,6 +157,9 @@ func (a *Allocator) admitLocked(s Stream) (err error) {
 
 // shareLocked begins the shared mode, once and for all: everything so far belongs to the only stream that there was.
 func (a *Allocator) shareLocked() (err error) {
+	if err := a.takeSpareLocked(); err != nil {
+		return err
+	}
 	cleanBins, err := a.bins.beside()
 	if err != nil {
 		return err

@@ -61,14 +61,14 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 }
 
 func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
-	before := a.stats.BytesReserved
-	err = a.releaseLocked(a.takeIdleLocked())
+	before := a.stats.BytesReserved + a.spareBytesLocked()
+	err = errors.Join(a.releaseLocked(a.takeIdleLocked()), a.dropSpareLocked())
 	for at := 0; at < len(a.regions); {
 		var refusal error
 		at, refusal = a.trimRegionLocked(at)
 		err = errors.Join(err, refusal)
 	}
-	return before - a.stats.BytesReserved, err
+	return before - a.stats.BytesReserved - a.spareBytesLocked(), err
 }
 
 // takeIdleLocked takes the regions that are wholly free, but for those in a Mapper's range, out of the books.

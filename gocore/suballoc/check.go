@@ -6,12 +6,15 @@ import "gpuconf/gocore/status"
 func (v *Virtual) Check() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	sum, err := v.checkSlotsLocked()
+	sum, spareBytes, err := v.checkSlotsLocked()
 	if err != nil {
 		return err
 	}
 	sum += v.restBytes
-	rest := v.restBytes != 0
+	rest := v.restBytes != 0 && !v.restSpare
+	if v.restSpare {
+		spareBytes += v.restBytes
+	}
 	for _, s := range v.strays {
 		sum += s.bytes
 		rest = rest || s.addr != 0
@@ -19,41 +22,39 @@ func (v *Virtual) Check() error {
 	if v.heldBytes > v.limitBytes {
 		return broken(1, "%d bytes are held, the limit is %d", v.heldBytes, v.limitBytes)
 	}
-	if sum != v.heldBytes {
-		return broken(6, "pieces, rest and strays have %d bytes, the books say %d", sum, v.heldBytes)
+	if sum != v.heldBytes || spareBytes != v.spareBytes {
+		return broken(6, "granules, rest and strays have %d bytes, %d of them spare; the books say %d and %d",
+			sum, spareBytes, v.heldBytes, v.spareBytes)
 	}
-	if rest && v.availableLocked()%v.granule != 0 {
+	if rest && !v.restSpare && v.availableLocked()%v.granule != 0 {
 		return broken(9, "the rest is taken, and %d bytes are left", v.availableLocked())
 	}
 	return nil
 }
 
-// checkSlotsLocked checks invariants 7 and 8 and gives the sum of the pieces.
-func (v *Virtual) checkSlotsLocked() (sum uint64, err error) {
+// checkSlotsLocked checks invariants 7 and 8 and gives the sum of the granules, and of those that are spare.
+func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
+	if bytes := uint64(len(v.slots)) * v.granule; bytes > v.rangeBytes {
+		return 0, 0, broken(7, "there are slots for %d bytes, the range has %d", bytes, v.rangeBytes)
+	}
 	handles := map[uint64]bool{}
-	for at := 0; at < len(v.slots); {
-		p := v.slots[at]
-		if p.state == empty {
-			at++
+	for at, s := range v.slots {
+		if s.state == empty {
+			if s.handle != 0 {
+				return 0, 0, broken(7, "slot %d is empty and holds handle %#x", at, s.handle)
+			}
 			continue
 		}
-		end := at + int(p.granules)
-		if p.state == continuation || p.granules == 0 || end > len(v.slots) || uint64(end)*v.granule > v.rangeBytes {
-			return 0, broken(7, "slot %d of %d holds %+v", at, len(v.slots), p)
+		if handles[s.handle] {
+			return 0, 0, broken(8, "handle %#x is mapped twice, once at %#x", s.handle, v.addrOf(at))
 		}
-		for i := at + 1; i < end; i++ {
-			if v.slots[i] != (piece{state: continuation}) {
-				return 0, broken(7, "slot %d belongs to the piece in %d and holds %+v", i, at, v.slots[i])
-			}
+		handles[s.handle] = true
+		sum += v.granule
+		if s.state == spare {
+			spareBytes += v.granule
 		}
-		if handles[p.handle] {
-			return 0, broken(8, "handle %#x is mapped twice, once at %#x", p.handle, v.addrOf(at))
-		}
-		handles[p.handle] = true
-		sum += uint64(p.granules) * v.granule
-		at = end
 	}
-	return sum, nil
+	return sum, spareBytes, nil
 }
 
 func broken(invariant int, format string, args ...any) error {

@@ -26,7 +26,7 @@ func (v *Virtual) Close() error {
 	return errors.Join(err, v.unreserveLocked())
 }
 
-// unmapAllLocked takes all pieces away, those that lie side by side in one call.
+// unmapAllLocked takes all granules away, those that lie side by side in one call.
 func (v *Virtual) unmapAllLocked() (err error) {
 	for first := 0; first < len(v.slots); first++ {
 		end := first
@@ -36,12 +36,7 @@ func (v *Virtual) unmapAllLocked() (err error) {
 		if end == first {
 			continue
 		}
-		addr, bytes := v.addrOf(first), uint64(end-first)*v.granule
-		if refusal := v.upstream.MemUnmap(addr, bytes); refusal != nil {
-			err = errors.Join(err, status.Errorf(status.Internal, "the device did not unmap %d bytes at %#x: %w", bytes, addr, refusal))
-		} else {
-			err = errors.Join(err, v.vacateAllLocked(first, end))
-		}
+		err = errors.Join(err, v.unmapRunLocked(first, end))
 		first = end
 	}
 	return err
@@ -53,11 +48,10 @@ func (v *Virtual) releaseStraysLocked() (err error) {
 	v.strays = nil
 	for _, s := range strays {
 		if s.addr == 0 {
-			err = errors.Join(err, v.releaseHandleLocked(s.handle, s.bytes))
+			err = errors.Join(err, v.releaseHandleLocked(s.handle))
 			continue
 		}
-		v.restAddr, v.restBytes = s.addr, s.bytes
-		err = errors.Join(err, v.freeRestLocked())
+		err = errors.Join(err, v.memFreeLocked(s.addr, s.bytes))
 	}
 	return err
 }

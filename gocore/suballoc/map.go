@@ -7,112 +7,138 @@ import (
 )
 
 // Map puts memory at addr, a granule's beginning in the range: at least atLeast bytes and at most atMost, in whole granules. There must be none
-// of the caller's yet. It fails with ResourceExhausted when the limit or the device does not allow that many, and then
-// everything is as before.
+// of the caller's yet; what is spare there is taken over. It fails with ResourceExhausted when the limit or the device does
+// not allow that many, and then the caller has what it had.
 func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
 		return 0, errClosed()
 	}
-	plan, err := v.planLocked(addr, atLeast, atMost)
+	first, end, err := v.stretchLocked(addr, atLeast, atMost)
 	if err != nil {
 		return 0, err
 	}
-	if available := v.limitBytes - v.heldBytes; plan.newBytes > available {
-		return 0, status.Errorf(status.ResourceExhausted,
-			"%d bytes are needed, but %d of the limit of %d bytes are left", plan.newBytes, available, v.limitBytes)
-	}
-	v.heldBytes += plan.newBytes // before any is created; fillLocked takes off what it then fails to get
-	if err := v.fillLocked(plan); err != nil {
-		return 0, err
-	}
-	for at := plan.first; at < plan.end; at++ {
-		if v.slots[at].state == parked {
-			v.slots[at].state = owned
+	for at := first; at < end; at++ {
+		if v.slotLocked(at).state == owned {
+			return 0, status.Errorf(status.InvalidArgument, "there is memory at %#x already", v.addrOf(at))
 		}
 	}
-	return uint64(plan.end-plan.first) * v.granule, nil
+	missing := uint64(v.emptyLocked(first, end)) * v.granule
+	if left := v.leftLocked(missing); missing > left {
+		return 0, status.Errorf(status.ResourceExhausted,
+			"%d bytes are needed, but %d of the limit of %d bytes are left", missing, left, v.limitBytes)
+	}
+	f := filling{v: v, first: first, end: end}
+	return uint64(end-first) * v.granule, f.run()
 }
 
-// plan is a stretch of slots to be mapped. Pieces that are parked there stay where they are.
-type plan struct {
-	first, end int // slots
-	newBytes   uint64
-}
-
-// planLocked finds how far a mapping has to go so that it ends with a piece.
-func (v *Virtual) planLocked(addr, atLeast, atMost uint64) (plan, error) {
+// stretchLocked gives the slots from addr on that have atLeast bytes.
+func (v *Virtual) stretchLocked(addr, atLeast, atMost uint64) (first, end int, err error) {
 	offset := addr - v.addr
-	room := min(atMost, v.rangeBytes-min(offset, v.rangeBytes)) / v.granule
+	room := uint64(0)
+	if v.granule > 0 {
+		room = min(atMost, v.rangeBytes-min(offset, v.rangeBytes)) / v.granule
+	}
 	want := atLeast / v.granule
 	if atLeast%v.granule != 0 {
 		want++
 	}
 	if addr < v.addr || offset%v.granule != 0 || want == 0 || want > room {
-		return plan{}, status.Errorf(status.InvalidArgument,
+		return 0, 0, status.Errorf(status.InvalidArgument,
 			"%d to %d bytes at %#x do not fit into the range of %d bytes at %#x", atLeast, atMost, addr, v.rangeBytes, v.addr)
 	}
-	p := plan{first: int(offset / v.granule)}
-	p.end = p.first
-	for most := p.first + int(room); p.end < p.first+int(want); {
-		s := v.slotLocked(p.end)
-		switch {
-		case s.state == empty:
-			p.end++
-			p.newBytes += v.granule
-		case s.state == parked && p.end+int(s.granules) <= most:
-			p.end += int(s.granules)
-		default:
-			return plan{}, status.Errorf(status.InvalidArgument, "there is memory at %#x already", v.addrOf(p.end))
-		}
-	}
-	return p, nil
+	first = int(offset / v.granule)
+	return first, first + int(want), nil
 }
 
-// slotLocked gives what is in a slot.
-func (v *Virtual) slotLocked(at int) piece {
-	if at >= len(v.slots) {
-		return piece{}
+// leftLocked is how much can be created. If that is less than wanted, what the device refused to take back is offered once more.
+func (v *Virtual) leftLocked(wanted uint64) uint64 {
+	if wanted > v.limitBytes-v.heldBytes && len(v.strays) > 0 {
+		_ = v.releaseStraysLocked() // what it refuses again stays a stray
 	}
-	return v.slots[at]
+	return v.limitBytes - v.heldBytes
 }
 
-func (v *Virtual) addrOf(slot int) uint64 { return v.addr + uint64(slot)*v.granule }
+// filling makes a stretch of slots the caller's throughout: what is empty gets handles that were taken from elsewhere, or new ones.
+type filling struct {
+	v          *Virtual
+	first, end int
+	loose      []uint64    // handles that are mapped nowhere, on the books
+	more       func() bool // finds another loose handle, when the device makes no new one; nil: there is none
+	made       []int       // slots
+}
 
-// fillLocked maps new pieces where there are none and makes the whole stretch accessible. Should a step fail, the steps
-// before it are undone, last one first.
-func (v *Virtual) fillLocked(p plan) (err error) {
-	v.growSlotsLocked(p.end)
-	var made []int // slots
-	owed := p.newBytes
-	for at := p.first; at < p.end && err == nil; {
-		granules := v.slots[at].granules
+// run does it, or undoes what it did, last one first, and leaves the caller what it had.
+func (f *filling) run() (err error) {
+	v := f.v
+	v.growSlotsLocked(f.end)
+	from, to := f.end, f.first // what is to be made accessible
+	for at := f.first; at < f.end && err == nil; at++ {
 		if v.slots[at].state == empty {
-			granules = v.pieceLocked(at, p.end)
-			if err = v.mapPieceLocked(at, granules); err == nil {
-				made = append(made, at)
-			}
-			owed -= uint64(granules) * v.granule
+			err = f.fill(at)
 		}
-		at += int(granules)
+		if v.slots[at].state == parked {
+			from, to = min(from, at), at+1
+		}
 	}
-	if err == nil {
-		err = v.upstream.MemSetAccess(v.addrOf(p.first), uint64(p.end-p.first)*v.granule)
+	if err == nil && from < to {
+		err = v.upstream.MemSetAccess(v.addrOf(from), uint64(to-from)*v.granule)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return f.undo(err)
 	}
-	v.heldBytes -= owed // was not even tried
-	err = status.Errorf(status.ResourceExhausted, "the device refused %d bytes: %w", p.newBytes, err)
-	for i := len(made) - 1; i >= 0; i-- {
-		err = errors.Join(err, v.unmapPieceLocked(made[i]))
+	for at := f.first; at < f.end; at++ {
+		if v.slots[at].state == spare {
+			v.spareBytes -= v.granule
+		}
+		v.slots[at].state = owned
+	}
+	return nil
+}
+
+// fill maps a handle: empty -> parked.
+func (f *filling) fill(at int) error {
+	v := f.v
+	if len(f.loose) == 0 {
+		handle, err := v.createLocked()
+		if err != nil && (f.more == nil || !f.more()) {
+			return err
+		}
+		if err == nil {
+			f.loose = append(f.loose, handle)
+		}
+	}
+	handle := f.loose[len(f.loose)-1]
+	f.loose = f.loose[:len(f.loose)-1]
+	if err := v.mapLocked(at, handle); err != nil {
+		return err
+	}
+	f.made = append(f.made, at)
+	return nil
+}
+
+// createLocked makes a granule, within the limit. It counts before there is any.
+func (v *Virtual) createLocked() (handle uint64, err error) {
+	if v.granule > v.limitBytes-v.heldBytes {
+		return 0, status.Errorf(status.ResourceExhausted, "the limit of %d bytes is reached", v.limitBytes)
+	}
+	v.heldBytes += v.granule
+	if handle, err = v.upstream.MemCreate(v.granule); err != nil {
+		v.heldBytes -= v.granule
+	}
+	return handle, err
+}
+
+func (f *filling) undo(err error) error {
+	v := f.v
+	err = status.Errorf(status.ResourceExhausted, "the device refused memory for %d bytes at %#x: %w",
+		uint64(f.end-f.first)*v.granule, v.addrOf(f.first), err)
+	for i := len(f.made) - 1; i >= 0; i-- {
+		err = errors.Join(err, v.unmapLocked(f.made[i]))
+	}
+	for _, handle := range f.loose {
+		err = errors.Join(err, v.releaseHandleLocked(handle))
 	}
 	return err
-}
-
-func (v *Virtual) growSlotsLocked(length int) {
-	if more := length - len(v.slots); more > 0 {
-		v.slots = append(v.slots, make([]piece, more)...)
-	}
 }

@@ -24,6 +24,14 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	if (atLeast-1)/v.granule < available/v.granule {
 		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes was left in the range of %d bytes of addresses", atLeast, v.rangeBytes)
 	}
+	if v.restSpare && v.restBytes == available {
+		v.restSpare = false
+		v.spareBytes -= available
+		return v.restAddr, available, nil
+	}
+	if v.restSpare || available > v.leftLocked(available) {
+		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which has to go first", v.spareBytes, v.limitBytes)
+	}
 	v.heldBytes += available
 	if addr, err = v.upstream.MemAlloc(available); err != nil {
 		v.heldBytes -= available
@@ -36,9 +44,23 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	return addr, available, nil
 }
 
+// isRestLocked reports whether a stretch is the rest, and the caller's.
+func (v *Virtual) isRestLocked(addr, bytes uint64) bool {
+	return v.restBytes != 0 && !v.restSpare && addr == v.restAddr && bytes == v.restBytes
+}
+
+// freeRestLocked gives the rest back: rest -> none.
 func (v *Virtual) freeRestLocked() error {
 	addr, bytes := v.restAddr, v.restBytes
-	v.restAddr, v.restBytes = 0, 0
+	if v.restSpare {
+		v.spareBytes -= bytes
+	}
+	v.restAddr, v.restBytes, v.restSpare = 0, 0, false
+	return v.memFreeLocked(addr, bytes)
+}
+
+// memFreeLocked gives back what MemAlloc gave. If the device refuses, it is a stray.
+func (v *Virtual) memFreeLocked(addr, bytes uint64) error {
 	if err := v.upstream.MemFree(addr); err != nil {
 		v.strays = append(v.strays, stray{addr: addr, bytes: bytes})
 		return status.Errorf(status.Internal, "the device did not take back %d bytes at %#x: %w", bytes, addr, err)

@@ -1,12 +1,8 @@
 package suballoc
 
-import (
-	"errors"
+import "gpuconf/gocore/status"
 
-	"gpuconf/gocore/status"
-)
-
-// Unmap gives back the pieces that lie wholly within a stretch of the caller's memory, from one address up to another. That part is no
+// Unmap gives back the granules that lie wholly within a stretch of the caller's memory, from one address up to another. That part is no
 // longer the caller's, even if the device then refused to take some of it back. If the device refuses to unmap it, nothing changes.
 //
 // No work of the device may use the memory: the device does not wait for that.
@@ -22,51 +18,40 @@ func (v *Virtual) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	}
 	from, to = v.addrOf(first), v.addrOf(end)
 	if err := v.upstream.MemUnmap(from, to-from); err != nil {
-		return 0, 0, status.Errorf(status.Internal, "the device did not unmap %d bytes at %#x: %w", to-from, from, err)
+		return 0, 0, v.errUnmap(first, end, err)
 	}
-	return from, to, v.vacateAllLocked(first, end)
+	return from, to, v.vacateLocked(first, end)
 }
 
-// vacateAllLocked gives back the handles of a stretch of slots that is not mapped any more.
-func (v *Virtual) vacateAllLocked(first, end int) (err error) {
-	for at := first; at < end; {
-		granules := int(max(v.slots[at].granules, 1))
-		if v.slots[at].state != empty {
-			err = errors.Join(err, v.vacateLocked(at))
-		}
-		at += granules
-	}
-	return err
-}
-
-// wholeLocked gives the slots of the pieces that lie wholly within a stretch, which must be the caller's throughout.
+// wholeLocked gives the slots that lie wholly within a stretch, which must be the caller's.
 func (v *Virtual) wholeLocked(addr, bytes uint64) (first, end int, err error) {
 	offset := addr - v.addr
 	if addr < v.addr || offset > v.rangeBytes || bytes > v.rangeBytes-offset {
 		return 0, 0, errNotOwned(addr, bytes)
 	}
-	first, last := int((offset+v.granule-1)/v.granule), int((offset+bytes)/v.granule)
-	for first < last && v.slotLocked(first).state == continuation {
-		first++
-	}
-	for end = first; end < last; {
-		s := v.slotLocked(end)
-		if s.state != owned {
+	first, end = int((offset+v.granule-1)/v.granule), int((offset+bytes)/v.granule)
+	for at := first; at < end; at++ {
+		if v.slotLocked(at).state != owned {
 			return 0, 0, errNotOwned(addr, bytes)
 		}
-		if end+int(s.granules) > last {
-			break
-		}
-		end += int(s.granules)
 	}
 	return first, max(first, end), nil
+}
+
+// exactlyLocked gives the slots that make up a stretch, which must be the caller's.
+func (v *Virtual) exactlyLocked(addr, bytes uint64) (first, end int, err error) {
+	first, end, err = v.wholeLocked(addr, bytes)
+	if err == nil && (bytes == 0 || v.addrOf(first) != addr || v.addrOf(end) != addr+bytes) {
+		err = errNotOwned(addr, bytes)
+	}
+	return first, end, err
 }
 
 func errNotOwned(addr, bytes uint64) error {
 	return status.Errorf(status.InvalidArgument, "no memory is held throughout the %d bytes at %#x", bytes, addr)
 }
 
-// Release gives back a whole region: what Extend gave, or a stretch of the range from the beginning of a piece to the end of one.
+// Release gives back a whole region: what Extend gave, or a stretch of whole granules of the range.
 // It is gone whatever the answer; what the device refused to take stays on the books.
 func (v *Virtual) Release(addr, bytes uint64) error {
 	v.mu.Lock()
@@ -74,21 +59,18 @@ func (v *Virtual) Release(addr, bytes uint64) error {
 	if v.closed {
 		return errClosed()
 	}
-	if v.restBytes != 0 && addr == v.restAddr && bytes == v.restBytes {
+	if v.isRestLocked(addr, bytes) {
 		return v.freeRestLocked()
 	}
-	first, end, err := v.wholeLocked(addr, bytes)
+	first, end, err := v.exactlyLocked(addr, bytes)
 	if err != nil {
 		return err
 	}
-	if bytes == 0 || v.addrOf(first) != addr || v.addrOf(end) != addr+bytes {
-		return errNotOwned(addr, bytes)
-	}
 	if err := v.upstream.MemUnmap(addr, bytes); err != nil {
-		for at := first; at < end; at += int(v.slots[at].granules) {
+		for at := first; at < end; at++ {
 			v.slots[at].state = parked
 		}
-		return status.Errorf(status.Internal, "the device did not unmap %d bytes at %#x: %w", bytes, addr, err)
+		return v.errUnmap(first, end, err)
 	}
-	return v.vacateAllLocked(first, end)
+	return v.vacateLocked(first, end)
 }

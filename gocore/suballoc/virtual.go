@@ -52,14 +52,16 @@ type Virtual struct {
 	addr       uint64          // immutable; of the range
 	rangeBytes uint64          // immutable; 0: the limit is below one granule
 
-	mu        sync.Mutex
-	closed    bool    // guarded by mu, as are all below
-	slots     []piece // one for each granule of the range, up to the highest that was ever mapped
-	heldBytes uint64  // what the device holds for us: pieces, strays and the rest
-	restAddr  uint64  // what MemAlloc gave, 0: nothing
-	restBytes uint64
-	strays    []stray // given back, but the device refused to take it
-	reserved  bool    // the range is ours
+	mu         sync.Mutex
+	closed     bool   // guarded by mu, as are all below
+	slots      []slot // one for each granule of the range, up to the highest that was ever mapped
+	heldBytes  uint64 // what the device holds for us: granules, strays and the rest
+	spareBytes uint64 // of that, what is mapped but nobody's
+	restAddr   uint64 // what MemAlloc gave, 0: nothing
+	restBytes  uint64
+	restSpare  bool    // the rest is nobody's
+	strays     []stray // given back, but the device refused to take it
+	reserved   bool    // the range is ours
 }
 
 // NewVirtual reserves the addresses, which takes no memory.
@@ -115,14 +117,16 @@ func (v *Virtual) reserve(bytes uint64) (err error) {
 // Range is where Map puts memory, and in which units. It has no bytes if the limit is below one granule.
 func (v *Virtual) Range() (addr, bytes, granuleBytes uint64) { return v.addr, v.rangeBytes, v.granule }
 
-// AvailableBytes is what of the limit is not held yet, rounded down to 256.
+// AvailableBytes is what of the limit the caller does not have yet, rounded down to 256: what is spare counts as available.
 func (v *Virtual) AvailableBytes() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.availableLocked()
 }
 
-func (v *Virtual) availableLocked() uint64 { return roundDown(v.limitBytes - v.heldBytes) }
+func (v *Virtual) availableLocked() uint64 {
+	return roundDown(v.limitBytes - (v.heldBytes - v.spareBytes))
+}
 
 // LimitBytes is the limit as it was given.
 func (v *Virtual) LimitBytes() uint64 { return v.limitBytes }

@@ -147,13 +147,13 @@ func TestStreams(t *testing.T) {
 			free c :
 			e = alloc 3 0 : 2 :
 			f = alloc 1 1 : 5 : mark follow`},
-		"its own and anybody's come before new memory": {units: 8, growth: 2, program: `
+		"its own and anybody's come before new memory": {units: 9, growth: 2, program: `
 			new 1 :
 			a = alloc 2 0 : 0 :
 			b = alloc 2 1 : 2 :
 			free a :
 			free b :
-			c = alloc 8 0 : null fragmented : mark
+			c = alloc 9 0 : null fragmented : mark
 			run 1
 			c = alloc 4 0 : 0 :`},
 		"a wait that fails": {units: 4, program: `
@@ -211,6 +211,27 @@ func TestStreams(t *testing.T) {
 			free a :
 			free c :
 			d = alloc 4 0 : 4 : mark mark sync sync`},
+		"scattered memory is moved together, after a wait for those who used it": {units: 6, growth: 2, program: `
+			new 1 :
+			new 2 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 2 : 2 :
+			c = alloc 2 1 : 4 :
+			free a :
+			free c :
+			d = alloc 4 0 : 4 : mark mark sync sync`},
+		"nobody is waited for whose memory is not needed": {units: 8, growth: 2, program: `
+			new 1 :
+			new 2 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 2 : 2 :
+			c = alloc 2 0 : 4 :
+			d = alloc 2 1 : 6 :
+			e = alloc 2 0 : null limit reached :
+			free a :
+			free c :
+			free d :
+			f = alloc 4 1 : 4 : mark follow`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package suballoc_test
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -81,23 +82,22 @@ func TestCallsOfTheDevice(t *testing.T) {
 	got, err = v.Map(base+2*mib, 33*mib, bytes-2*mib)
 	require.NoError(t, err)
 	require.Equal(t, uint64(34*mib), got)
-	require.Equal(t, []string{"create 33554432", "map 33554432@0x200000", "create 2097152", "map 2097152@0x2200000", "access 35651584@0x200000"},
-		device.TakeOps(), "one large piece, and access for all in one call")
+	want := []string{}
+	for at := 2 * mib; at < 36*mib; at += 2 * mib {
+		want = append(want, "create 2097152", fmt.Sprintf("map 2097152@%#x", at))
+	}
+	require.Equal(t, append(want, "access 35651584@0x200000"), device.TakeOps(), "access for all in one call")
 
-	from, to, err := v.Unmap(base+256, 4*mib)
+	from, to, err := v.Unmap(base+256, 3*mib)
 	require.NoError(t, err)
-	require.Equal(t, from, to, "half a piece does not go back")
-	from, to, err = v.Unmap(base+4*mib, 32*mib)
+	require.Equal(t, from, to, "half a granule does not go back")
+	from, to, err = v.Unmap(base+4*mib, 35*mib)
+	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "nor what is not there")
+	require.Equal(t, from, to)
+	from, to, err = v.Unmap(base+3*mib, 33*mib)
 	require.NoError(t, err)
-	require.Equal(t, []uint64{base + 34*mib, base + 36*mib}, []uint64{from, to}, "the piece behind it does")
-	require.Equal(t, []string{"unmap 2097152@0x2200000", "release 0"}, device.TakeOps())
-	_, err = v.Map(from, 1, 2*mib)
-	require.NoError(t, err)
-	device.TakeOps()
-	from, to, err = v.Unmap(base+2*mib, 33*mib)
-	require.NoError(t, err)
-	require.Equal(t, []uint64{base + 2*mib, base + 34*mib}, []uint64{from, to})
-	require.Equal(t, []string{"unmap 33554432@0x200000", "release 0"}, device.TakeOps())
+	require.Equal(t, []uint64{base + 4*mib, base + 36*mib}, []uint64{from, to})
+	require.Equal(t, append([]string{"unmap 33554432@0x400000"}, slices.Repeat([]string{"release 0"}, 16)...), device.TakeOps())
 	require.Equal(t, uint64(4*mib), v.HeldBytes())
 
 	addr, bytes, err := v.Extend(66*mib + 256)
@@ -111,7 +111,7 @@ func TestCallsOfTheDevice(t *testing.T) {
 	require.NoError(t, v.Check())
 
 	require.NoError(t, v.Close())
-	require.Equal(t, []string{"unmap 2097152@0x2200000", "release 0", "unreserve 595591168@0x0"}, device.TakeOps())
+	require.Equal(t, []string{"unmap 2097152@0x200000", "release 0", "unreserve 595591168@0x0"}, device.TakeOps())
 	require.NoError(t, v.Close())
 	require.Empty(t, device.TakeOps())
 	require.NoError(t, device.Clean())
@@ -240,16 +240,16 @@ func TestMapIsUndone(t *testing.T) {
 		strays uint64 // bytes that stay, not mapped
 	}{
 		"the first create":               {fail: "create"},
-		"the last create":                {fail: "create", after: 2},
+		"the last create":                {fail: "create", after: 17},
 		"the first map":                  {fail: "map"},
-		"the last map":                   {fail: "map", after: 2},
+		"the last map":                   {fail: "map", after: 17},
 		"access":                         {fail: "access"},
 		"access, then unmap":             {fail: "access", undo: "unmap", parked: 36 * mib},
 		"access, then release":           {fail: "access", undo: "release", strays: 36 * mib},
-		"the last map, then unmap":       {fail: "map", after: 2, undo: "unmap", parked: 34 * mib},
-		"the last map, then release":     {fail: "map", after: 2, undo: "release", strays: 36 * mib},
-		"the last create, then release":  {fail: "create", after: 2, undo: "release", strays: 34 * mib},
-		"the last map, then all of both": {fail: "map", after: 2, undo: "unmap release", parked: 34 * mib, strays: 2 * mib},
+		"the last map, then unmap":       {fail: "map", after: 17, undo: "unmap", parked: 34 * mib},
+		"the last map, then release":     {fail: "map", after: 17, undo: "release", strays: 36 * mib},
+		"the last create, then release":  {fail: "create", after: 17, undo: "release", strays: 34 * mib},
+		"the last map, then all of both": {fail: "map", after: 17, undo: "unmap release", parked: 34 * mib, strays: 2 * mib},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -343,8 +343,13 @@ func TestRefusedReleases(t *testing.T) {
 	got, err := v.Map(base, 2*mib, 2*mib)
 	require.NoError(t, err, "nothing is created: it was there")
 	require.Equal(t, uint64(2*mib), got)
+	failing(device, "release free")
 	_, err = v.Map(base+2*mib, 2*mib, 2*mib)
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
+	failing(device, "free")
+	_, err = v.Map(base+2*mib, 2*mib, 2*mib)
+	require.NoError(t, err, "what was refused is offered again when the limit is reached")
+	require.Equal(t, uint64(9*mib), v.HeldBytes())
 
 	failing(device, "unmap release free unreserve")
 	require.Equal(t, status.Internal, status.CodeOf(v.Close()))

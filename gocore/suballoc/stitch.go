@@ -1,0 +1,80 @@
+package suballoc
+
+import (
+	"errors"
+
+	"gpuconf/gocore/status"
+)
+
+// Stitch makes a stretch of whole granules in the range the caller's throughout. What the caller has in it stays. What is missing is created,
+// as far as limit and device allow, and else spare memory from elsewhere is moved there. It tells how much was moved. It
+// fails with ResourceExhausted, and then the caller has what it had; what was about to be moved may have gone back to the device.
+//
+// No work of the device may use spare memory: the device does not wait for that.
+func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return 0, errClosed()
+	}
+	first, end, err := v.stretchLocked(addr, bytes, bytes)
+	if err != nil {
+		return 0, err
+	}
+	f := filling{v: v, first: first, end: end}
+	d := donors{f: &f, at: len(v.slots)}
+	f.more = func() bool { return d.take(1) == 1 }
+	missing := uint64(v.emptyLocked(first, end))
+	short := missing - min(missing, v.leftLocked(missing*v.granule)/v.granule)
+	if taken := uint64(d.take(int(short))); taken < short && v.restSpare {
+		d.refusals = errors.Join(d.refusals, v.freeRestLocked())
+	}
+	if left := v.limitBytes - v.heldBytes; (missing-uint64(len(f.loose)))*v.granule > left {
+		err = status.Errorf(status.ResourceExhausted, "%d bytes are missing at %#x; %d of the limit of %d bytes are left and %d could be moved",
+			missing*v.granule, addr, left, v.limitBytes, uint64(len(f.loose))*v.granule)
+		return 0, f.undo(errors.Join(err, d.refusals))
+	}
+	if err = f.run(); err != nil {
+		return 0, errors.Join(err, d.refusals)
+	}
+	return uint64(d.taken) * v.granule, nil
+}
+
+// donors goes through the spare slots outside of a filling, highest first: what an allocator uses next lies low. Neighbours are unmapped in one call.
+type donors struct {
+	f        *filling
+	at       int // slots below this were not looked at
+	taken    int
+	refusals error
+}
+
+// take makes n more handles loose: spare -> none. It gives how many it could. What the device refuses to unmap stays where it is.
+func (d *donors) take(n int) (taken int) {
+	v := d.f.v
+	for taken < n && d.at > 0 {
+		end := d.at
+		d.at--
+		if !d.gives(d.at) {
+			continue
+		}
+		for d.at > 0 && taken+end-d.at < n && d.gives(d.at-1) {
+			d.at--
+		}
+		if err := v.upstream.MemUnmap(v.addrOf(d.at), uint64(end-d.at)*v.granule); err != nil {
+			d.refusals = errors.Join(d.refusals, v.errUnmap(d.at, end, err))
+			continue
+		}
+		for at := d.at; at < end; at++ {
+			d.f.loose = append(d.f.loose, v.slots[at].handle)
+			v.slots[at] = slot{}
+			v.spareBytes -= v.granule
+		}
+		taken += end - d.at
+	}
+	d.taken += taken
+	return taken
+}
+
+func (d *donors) gives(at int) bool {
+	return d.f.v.slots[at].state == spare && (at < d.f.first || at >= d.f.end)
+}
