@@ -293,6 +293,83 @@ def test_every_call_may_fail_and_nothing_leaks(folder: Path) -> None:
     assert "InternalError" not in out
 
 
+def test_other_libraries_take_a_tensor_of_a_gpu(folder: Path) -> None:
+    """By DLPack, with the consumer's stream, and by the CUDA array interface. The memory is theirs until they let go."""
+    out, _ = run(
+        folder,
+        f"""
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_interchange import Managed, Versioned, drop, take
+with tf.device("GPU:1"):
+    x = tf.matmul(np.ones((2, 3)), np.ones((3, 4)))
+print(x.__dlpack_device__(), tf.constant([1]).__dlpack_device__(), np.from_dlpack(tf.constant([1])).tolist())
+told = x.__cuda_array_interface__
+address = told["data"][0]
+print(told == dict(shape=(2, 4), typestr="<f8", data=(address, True), strides=None, stream=None, version=3))
+newest = dict(max_version=(1, 1), stream=-1, copy=False)
+for kind, asked in ((Managed, {{}}), (Versioned, dict(max_version=(1, 0), stream=1)), (Versioned, newest)):
+    managed = take(x.__dlpack__(dl_device=(2, 1), **asked))
+    tensor = managed.tensor
+    assert type(managed) is kind and (kind is Managed or managed.flags == 1), "read-only, where that can be said"
+    assert (tensor.data, tensor.device_type, tensor.device_id, tensor.byte_offset) == (address, 2, 1, 0)
+    assert (tensor.code, tensor.bits, tensor.lanes) == (2, 64, 1)
+    assert (tensor.ndim, tensor.shape[:2], tensor.strides[:2]) == (2, [2, 4], [4, 1])
+    drop(managed)
+for bad in (dict(stream=0), dict(stream=-2), dict(stream="1"), dict(dl_device=(1, 0)), dict(dl_device=(2, 0)), dict(copy=True)):
+    try:
+        x.__dlpack__(**bad)
+    except (BufferError, ValueError) as error:
+        print(type(error).__name__, error)
+
+def address_of_another():
+    with tf.device("GPU:1"):
+        return tf.constant(np.ones((2, 4))).__cuda_array_interface__["data"][0]
+
+context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1)
+driver.cuCtxPushCurrent_v2(context)
+driver.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0)
+driver.cuMemHostAlloc(ctypes.byref(word), ctypes.c_size_t(8), 3)
+managed = take(x.__dlpack__(stream=stream.value, max_version=(1, 0)))
+driver.cuStreamWaitValue64_v2(stream, word, ctypes.c_uint64(1), 0)  # the consumer works for long
+del x
+print(books()[1], end=" ")
+drop(managed)
+print(books()[1], address_of_another() == address, end=" ")
+ctypes.c_uint64.from_address(word.value).value = 1
+driver.cuStreamSynchronize(stream)
+with tf.device("GPU:1"):
+    y = tf.constant(np.ones((2, 4)))
+address, managed = y.__cuda_array_interface__["data"][0], take(y.__dlpack__(stream=-1))
+del y
+drop(managed)
+print(address_of_another() == address)  # nobody said that there is work
+driver.cuMemFreeHost(word)
+driver.cuStreamDestroy_v2(stream)
+driver.cuCtxPopCurrent_v2(ctypes.byref(context))
+driver.cuDevicePrimaryCtxRelease_v2(1)
+
+for value in (np.float32(3), np.zeros((0, 3), np.float32)):
+    with tf.device("GPU:0"):
+        y = tf.identity(tf.constant(value))
+    tensor = take(capsule := y.__dlpack__()).tensor
+    print(tensor.ndim, tensor.shape[: tensor.ndim], bool(tensor.data), tensor.device_id)
+    drop(take.__globals__["Managed"].from_address(ctypes.addressof(tensor)))
+del y
+end()
+""",
+        FAKECUDA_GPUS="2",
+    )
+    lines = out.splitlines()
+    assert lines[:2] == ["(2, 1) (1, 0) [1]", "True"]
+    assert [line.partition(" ")[0] for line in lines[2:8]] == ["InvalidArgumentError"] * 3 + ["BufferError"] * 3
+    assert lines[8:] == [
+        "(1, 256) (0, 0) False True",
+        "0 [] True 0",
+        "2 [0, 3] False 0",
+    ]
+
+
 def test_a_library_that_was_loaded_before_is_used(folder: Path) -> None:
     """As PyTorch's is, whoever imported it first."""
     wheel = folder / "site" / "nvidia" / "cublas" / "lib"

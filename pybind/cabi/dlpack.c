@@ -1,5 +1,5 @@
 /*
- * DLPack capsules: how PyTorch, CuPy, NumPy and others take over a view of a buffer without a copy.
+ * DLPack capsules: how PyTorch, CuPy, NumPy and others take over a view of a buffer or a tensor without a copy.
  *
  * A consumer may drop its view on any thread, without the GIL, and after Python has ended; so the function that it calls then is C.
  * The Python symbols are weak: without Python, as in Go's tests, nobody gets here.
@@ -53,13 +53,16 @@ struct versioned {
 
 static const char MANAGED[] = "dltensor", VERSIONED[] = "dltensor_versioned";
 
+/* READ_ONLY is DLPack's own bit, which the older version has no room for. */
+enum { READ_ONLY = 1 };
+
 /* Both kinds with room for what their tensor points to. */
 struct export {
-	int64_t shape, stride;
 	union {
 		struct managed managed;
 		struct versioned versioned;
 	};
+	int64_t sizes[]; /* the shape, then the strides */
 };
 
 static void let_go(PyObject *owner)
@@ -93,37 +96,53 @@ static void end_capsule(PyObject *capsule)
 		delete_versioned(PyCapsule_GetPointer(capsule, VERSIONED));
 }
 
-/* For python/gpuconf/_dlpack.py, which holds the GIL: bytes of memory as a capsule that keeps owner alive. NULL with an error set. */
-PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, int64_t nbytes, int32_t device_type, int32_t device_id, int versioned)
+/* Whole rows, without gaps. */
+static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape, int32_t ndim)
 {
-	struct export *export = calloc(1, sizeof *export);
+	int64_t stride = 1;
+
+	for (int32_t i = ndim - 1; i >= 0; i--) {
+		sizes[i] = shape[i];
+		sizes[ndim + i] = stride;
+		stride *= shape[i];
+	}
+	tensor->ndim = ndim;
+	tensor->shape = sizes;
+	tensor->strides = sizes + ndim;
+}
+
+/*
+ * For python/gpuconf/_interchange.py, which holds the GIL: an array in memory as a capsule that keeps owner alive. flags are DLPack's,
+ * below 0 for the older version. NULL with an error set.
+ */
+PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shape, int32_t ndim, int32_t code, int32_t bits,
+				int32_t device_type, int32_t device_id, int32_t flags)
+{
+	struct export *export = calloc(1, sizeof *export + 2 * (size_t)ndim * sizeof *export->sizes);
 	struct tensor *tensor;
 	PyObject *capsule;
 
 	if (export == NULL)
 		return PyErr_NoMemory();
-	tensor = versioned ? &export->versioned.tensor : &export->managed.tensor;
-	export->shape = nbytes;
-	export->stride = 1;
+	tensor = flags >= 0 ? &export->versioned.tensor : &export->managed.tensor;
+	describe(tensor, export->sizes, shape, ndim);
 	tensor->data = data;
 	tensor->device.type = device_type;
 	tensor->device.id = device_id;
-	tensor->ndim = 1;
-	tensor->dtype.code = 1; /* unsigned integers */
-	tensor->dtype.bits = 8;
+	tensor->dtype.code = (uint8_t)code;
+	tensor->dtype.bits = (uint8_t)bits;
 	tensor->dtype.lanes = 1;
-	tensor->shape = &export->shape;
-	tensor->strides = &export->stride;
-	if (versioned) {
+	if (flags >= 0) {
 		export->versioned.major = 1;
 		export->versioned.owner = owner;
 		export->versioned.deleter = delete_versioned;
+		export->versioned.flags = (uint64_t)flags & READ_ONLY;
 	} else {
 		export->managed.owner = owner;
 		export->managed.deleter = delete_managed;
 	}
-	capsule = versioned ? PyCapsule_New(&export->versioned, VERSIONED, end_capsule)
-			    : PyCapsule_New(&export->managed, MANAGED, end_capsule);
+	capsule = flags >= 0 ? PyCapsule_New(&export->versioned, VERSIONED, end_capsule)
+			     : PyCapsule_New(&export->managed, MANAGED, end_capsule);
 	if (capsule == NULL) {
 		free(export);
 		return NULL;

@@ -71,6 +71,16 @@ def dlpack() -> Callable[..., Any]:
     """``gpuconf_python_dlpack``, which wants the GIL: PyDLL keeps it."""
     function = ctypes.PyDLL(library_path()).gpuconf_python_dlpack
     int32 = ctypes.c_int32
-    function.argtypes = (ctypes.py_object, ctypes.c_void_p, ctypes.c_int64, int32, int32, ctypes.c_int)
+    function.argtypes = (
+        ctypes.py_object,
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_int64),
+        int32,
+        int32,
+        int32,
+        int32,
+        int32,
+        int32,
+    )
     function.restype = ctypes.py_object
     return function

@@ -1,4 +1,4 @@
-"""How other libraries see a buffer's memory without a copy: DLPack and the CUDA array interface, as bytes in one dimension."""
+"""How other libraries see memory without a copy: DLPack and the CUDA array interface; a buffer as bytes in one dimension."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._buffer import Buffer
+    from ._tensor import Tensor
 
 _CPU, _CUDA = 1, 2  # DLPack's kinds of devices
 _NO_SYNCHRONISATION = -1
+_OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
+_BYTES = (1, 8)  # unsigned integers of 8 bits
+_TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32)}
 
 
 class Loan:
@@ -46,27 +50,63 @@ def device(buffer: Buffer) -> tuple[int, int]:
     """DLPack's kind of device and its number: a simulated GPU's memory is the CPU's."""
     if _runtime.host_visible():
         return _CPU, 0
-    return _CUDA, _runtime.ordinals()[int(buffer.device.name.rpartition(":")[2])]
+    return gpu_of(buffer.device.name)
+
+
+def gpu_of(name: str) -> tuple[int, int]:
+    """The real GPU below a logical one."""
+    return _CUDA, _runtime.ordinals()[int(name.rpartition(":")[2])]
 
 
 def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """A DLPack capsule of the bytes, versioned where the consumer knows versions."""
-    from . import _abi
-
     buffer._check_live()
     where = device(buffer)
-    if dl_device is not None and tuple(dl_device) != where:
-        raise BufferError(f"this buffer is on DLPack device {where} and can't be moved to {tuple(dl_device)}: copy it")
-    if copy:
-        raise BufferError("a buffer is lent without a copy only")
+    _check_wishes("buffer", where, dl_device, copy)
     if where[0] == _CPU:
         if stream is not None:
             raise errors.InvalidArgumentError("stream must be None for a buffer on a simulated GPU, whose memory is host memory")
-    elif stream is not None and stream != _NO_SYNCHRONISATION and buffer.nbytes:
-        if not isinstance(stream, int) or stream == 0 or stream < _NO_SYNCHRONISATION:
-            raise errors.InvalidArgumentError(
-                f"stream must be None, -1, or a CUDA stream's number other than 0, but got {stream!r}"
-            )
-        _abi.record_stream(buffer.ptr, stream)
-    versioned = max_version is not None and tuple(max_version) >= (1, 0)
-    return _abi.dlpack()(Loan(buffer), buffer.ptr, buffer.nbytes, *where, versioned)
+    else:
+        _keep_until_used(buffer.ptr, buffer.nbytes, stream)
+    return _made(Loan(buffer), buffer.ptr, (buffer.nbytes,), _BYTES, where, _WRITABLE if _knows_versions(max_version) else _OLDER)
+
+
+def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
+    """A DLPack capsule of a tensor in a real GPU's memory, not to be written to where the consumer knows versions."""
+    told = tensor._about()
+    where = gpu_of(told["backing_device"])
+    _check_wishes("tensor", where, dl_device, copy)
+    _keep_until_used(told["address"], told["address"], stream)
+    flags = _READ_ONLY if _knows_versions(max_version) else _OLDER
+    return _made(tensor, told["address"], tensor.shape, _TYPES[told["dtype"]], where, flags)
+
+
+def _check_wishes(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> None:
+    if dl_device is not None and tuple(dl_device) != where:
+        raise BufferError(f"this {what} is on DLPack device {where} and can't be moved to {tuple(dl_device)}: copy it")
+    if copy:
+        raise BufferError(f"a {what} is lent without a copy only")
+
+
+def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:
+    """What gpuconf has written is there. What is given back while the consumer's stream works goes to others only after that."""
+    from . import _abi
+
+    if stream is None or stream == _NO_SYNCHRONISATION or not nbytes:
+        return
+    if not isinstance(stream, int) or stream == 0 or stream < _NO_SYNCHRONISATION:
+        text = f"stream must be None, -1, or a CUDA stream's number other than 0, but got {stream!r}"
+        raise errors.InvalidArgumentError(text)
+    _abi.record_stream(ptr, stream)
+
+
+def _knows_versions(max_version: Any) -> bool:
+    return max_version is not None and tuple(max_version) >= (1, 0)
+
+
+def _made(owner: Any, ptr: int, shape: tuple[int, ...], dtype: tuple[int, int], where: tuple[int, int], flags: int) -> Any:
+    from ctypes import c_int64
+
+    from . import _abi
+
+    return _abi.dlpack()(owner, ptr, (c_int64 * len(shape))(*shape), len(shape), *dtype, *where, flags)

@@ -125,11 +125,15 @@ class Tensor:
         return f"gpuconf.Tensor({text}, shape={self.shape}, dtype={array.dtype.name})"
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
-        """The memory itself for ``from_dlpack`` of NumPy, PyTorch and others, where it is the CPU's: on CPUs and simulated GPUs.
+        """The memory itself for ``from_dlpack`` of NumPy, PyTorch, CuPy and others; that of a simulated GPU is the CPU's.
 
-        Whoever takes it keeps it, and must not write to it. Raises BufferError on a real GPU and for another device.
+        Whoever takes it keeps it, and must not write to it. Raises BufferError for another device, and on a real GPU for a copy;
+        ValueError for a stream that can't be.
         """
-        self._check_lendable()
+        if not self._about()["host_visible"]:
+            from . import _interchange
+
+            return _interchange.tensor_capsule(self, stream, max_version, dl_device, copy)
         if stream is not None:
             raise errors.InvalidArgumentError("stream must be None: the memory is the CPU's")
         np = _arrays.numpy()
@@ -146,13 +150,13 @@ class Tensor:
         return _writable(array, np).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, as DLPack says it. Raises BufferError on a real GPU."""
-        self._check_lendable()
-        return _CPU, 0
+        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA; ``(1, 0)``, the CPU, where it can be read."""
+        told = self._about()
+        if told["host_visible"]:
+            return _CPU, 0
+        from . import _interchange
 
-    def _check_lendable(self) -> None:
-        if not self._about()["host_visible"]:
-            raise BufferError("a tensor on a real GPU is not lent by DLPack: use __cuda_array_interface__, or numpy() for a copy")
+        return _interchange.gpu_of(told["backing_device"])
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """NVIDIA's own cuBLAS, where a wheel of it is installed, on a machine without a GPU.
 
-Over the driver of tests_go/fakecuda CUDA's runtime, which is a part of cuBLAS, doesn't start; until then all is real: how the library is
-found and loaded, its functions, and what it says.
+Over the driver of tests_go/fakecuda CUDA's runtime, which is a part of cuBLAS, doesn't start; until then all is real: how the
+library is found and loaded, its functions, and what it says.
 """
 
 from __future__ import annotations
