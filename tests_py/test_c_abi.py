@@ -46,6 +46,8 @@ def abi() -> Any:
             library.gpuconf_malloc.argtypes = (ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
             library.gpuconf_free.restype = None
             library.gpuconf_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+            library.gpuconf_record_stream.restype = ctypes.c_int
+            library.gpuconf_record_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
             library.gpuconf_last_error.restype = ctypes.c_char_p
 
         def malloc(self, size: int, device: int = 0, stream: int | None = None) -> Any:
@@ -53,6 +55,9 @@ def abi() -> Any:
 
         def free(self, ptr: int | None, size: int = 0, device: int = 0, stream: int | None = None) -> None:
             library.gpuconf_free(ptr, size, device, stream)
+
+        def record_stream(self, ptr: int | None, stream: int | None) -> int:
+            return int(library.gpuconf_record_stream(ptr, stream))
 
         def error(self) -> str:
             return library.gpuconf_last_error().decode()
@@ -149,10 +154,10 @@ def test_a_block_is_on_the_books_of_python(abi: Any) -> None:
 
 @pytest.mark.usefixtures("three_logical_gpus")
 def test_the_address_alone_decides_a_free(abi: Any, client: ctypes.CDLL) -> None:
-    """Size, device and stream may be anything, and the thread any."""
+    """Size and device may be anything, and the thread any."""
     first, second = abi.malloc(1000, 0), abi.malloc(1000, 1)
     assert live() == [1, 0, 1]
-    abi.free(second, 77, -5, 0x1234)
+    abi.free(second, 77, -5)
     assert live() == [1, 0, 0]
     client.client_free_elsewhere(first)
     assert live() == [0, 0, 0]
@@ -220,6 +225,38 @@ def test_foreign_and_double_frees_change_nothing(abi: Any) -> None:
         abi.free(block)
         assert abi.error() != ""
         assert memory.stats().live_blocks == 1
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_stream_that_is_none_changes_nothing(abi: Any) -> None:
+    gpuconf.config.list_logical_devices()
+    block = abi.malloc(1000)
+    assert block
+    before = memory.stats()
+    for call, args in ((abi.malloc, (1000, 0, 0x1234)), (abi.free, (block, 0, 0, 0x1234)), (abi.record_stream, (block, 0x1234))):
+        assert not call(*args)
+        assert "0x1234 is no stream of CUDA device 0: it was destroyed, or is another device's" in abi.error()
+        assert memory.stats() == before
+    abi.free(block)
+    assert abi.error() == ""
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_free_after_a_reset_changes_nothing(abi: Any) -> None:
+    gpuconf.config.list_logical_devices()
+    block = abi.malloc(1000)
+    assert block
+    abi.free(block)
+    gpuconf.reset()
+    for stream in (0, 0x1234):
+        abi.free(block, 0, 0, stream)
+        assert "call gpuconf.config.list_logical_devices() first" in abi.error()
+    gpuconf.config.list_logical_devices()
+    before = memory.stats()
+    for stream in (0, 0x1234):
+        abi.free(block, 0, 0, stream)
+        assert f"{block:#x} is not the address of a live block" in abi.error()
+    assert memory.stats() == before
 
 
 @pytest.mark.usefixtures("one_gpu")

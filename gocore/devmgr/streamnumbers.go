@@ -1,10 +1,12 @@
 package devmgr
 
 import (
+	"errors"
 	"sync"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
 )
 
 // streamNumbers translate between CUDA's streams and the small numbers by which a pool's allocator knows them.
@@ -12,13 +14,19 @@ import (
 // The legacy default stream is number 0, and finding that out costs nothing. Any other stream is known by its id, because
 // handles are used again after a stream's end and ids are not. A thread's own default stream has one handle in all threads; it is
 // a stream for each thread, whose marks go into the legacy stream: that waits for it, and can be reached from any thread.
+//
+// Nobody tells that a stream was destroyed. It is found out when its handle stands for another one, or for none; then nothing more can
+// be queued behind its work, and the timeline waits for the GPU instead (timeline.settle). From a number of such streams on, their
+// numbers are ended, so that they can be given again.
 type streamNumbers struct {
 	driver gpu.Driver
 	device gpu.Device
 
 	mu      sync.Mutex
-	known   map[streamKey]bfc.Stream // guarded by mu
-	handles []streamHandles          // guarded by mu; by number
+	known   map[streamKey]bfc.Stream  // guarded by mu, as is all below
+	newest  map[gpu.Stream]bfc.Stream // the last number that a handle has stood for
+	handles []streamHandles           // by number
+	gone    []bfc.Stream              // whose streams were destroyed, and which have not been ended
 }
 
 type streamKey struct {
@@ -27,7 +35,15 @@ type streamKey struct {
 }
 
 // streamHandles are a stream's: where its work is queued, and where its marks are.
-type streamHandles struct{ work, marks gpu.Stream }
+type streamHandles struct {
+	work, marks gpu.Stream
+	key         streamKey
+	gone        bool // it was destroyed
+	done        bool // and its work is done
+}
+
+// enoughGone is how many destroyed streams are worth a wait for the GPU.
+const enoughGone = 64
 
 func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
 	return &streamNumbers{driver: driver, device: device, handles: []streamHandles{{}}}
@@ -36,52 +52,139 @@ func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
 // isLegacy reports whether a handle is the legacy default stream by either of its names.
 func isLegacy(stream gpu.Stream) bool { return stream == gpu.StreamNull || stream == gpu.StreamLegacy }
 
-// number gives the allocator's number of a stream, a new one where it has none yet.
+// number gives the allocator's number of a stream, a new one where it has none yet. What is no stream is an InvalidArgument.
 func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return 0, nil
 	}
-	key, handles := s.describe(stream)
+	handles, err := s.describe(stream)
+	if err != nil {
+		return 0, err
+	}
 	s.mu.Lock()
-	number, known := s.known[key]
+	number, known := s.known[handles.key]
 	s.mu.Unlock()
 	if known {
 		return number, nil
 	}
-	number, err := allocator.NewStream(uint64(stream)) // without the lock: the allocator may be asking for handles
+	s.endGone(allocator)
+	number, err = allocator.NewStream(uint64(stream)) // without the lock: the allocator may be asking for handles
 	if err != nil {
 		return 0, err
 	}
-	return s.enter(key, handles, number), nil
+	return s.enter(handles, number), nil
 }
 
 // enter writes a new number down. Where another thread was faster its number counts; ours is never used.
-func (s *streamNumbers) enter(key streamKey, handles streamHandles, number bfc.Stream) bfc.Stream {
+func (s *streamNumbers) enter(handles streamHandles, number bfc.Stream) bfc.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if other, known := s.known[key]; known {
+	if other, known := s.known[handles.key]; known {
 		return other
 	}
 	for int(number) >= len(s.handles) {
 		s.handles = append(s.handles, streamHandles{})
 	}
-	s.handles[number] = handles
 	if s.known == nil {
-		s.known = map[streamKey]bfc.Stream{}
+		s.known, s.newest = map[streamKey]bfc.Stream{}, map[gpu.Stream]bfc.Stream{}
 	}
-	s.known[key] = number
+	s.handles[number] = handles
+	s.known[handles.key] = number
+	if handles.work != gpu.StreamPerThread {
+		if before, reused := s.newest[handles.work]; reused && before != number {
+			s.leaveLocked(before)
+		}
+		s.newest[handles.work] = number
+	}
 	return number
 }
 
-func (s *streamNumbers) describe(stream gpu.Stream) (streamKey, streamHandles) {
-	if stream == gpu.StreamPerThread {
-		return streamKey{id: uint64(stream), thread: threadID()}, streamHandles{work: stream, marks: gpu.StreamNull}
+// leaveLocked notes that a stream was destroyed.
+func (s *streamNumbers) leaveLocked(number bfc.Stream) {
+	h := &s.handles[number]
+	if h.gone {
+		return
 	}
+	h.gone = true
+	delete(s.known, h.key)
+	if s.newest[h.work] == number {
+		delete(s.newest, h.work)
+	}
+	s.gone = append(s.gone, number)
+}
+
+// endGone ends the numbers of destroyed streams, once there are many.
+func (s *streamNumbers) endGone(allocator *bfc.Allocator) {
+	s.mu.Lock()
+	var gone []bfc.Stream // taken off the list: a number that is ended here may be another stream's soon
+	if len(s.gone) >= enoughGone {
+		gone, s.gone = s.gone, nil
+	}
+	s.mu.Unlock()
+	for _, number := range gone {
+		if allocator.EndStream(number) != nil {
+			s.mu.Lock()
+			s.gone = append(s.gone, number)
+			s.mu.Unlock()
+		}
+	}
+}
+
+func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	id, err := s.driver.StreamGetID(s.device.Ordinal, stream)
-	if err != nil {
+	switch {
+	case isNoStream(err):
+		return streamHandles{}, status.Errorf(status.InvalidArgument, "%#x is no stream of CUDA device %d: it was destroyed, or is another device's (%w)",
+			uint64(stream), s.device.Ordinal, err)
+	case err != nil:
 		id = uint64(stream)
 	}
-	return streamKey{id: id}, streamHandles{work: stream, marks: stream}
+	if stream == gpu.StreamPerThread {
+		return streamHandles{work: stream, marks: gpu.StreamNull, key: streamKey{id: id, thread: threadID()}}, nil
+	}
+	return streamHandles{work: stream, marks: stream, key: streamKey{id: id}}, nil
+}
+
+// isNoStream reports whether an error says that a handle is not a stream's.
+func isNoStream(err error) bool {
+	return errors.Is(err, gpu.ErrorInvalidHandle) || errors.Is(err, gpu.ErrorContextIsDestroyed)
+}
+
+// alive gives a number's handles, and whether they are still the stream's. It asks the driver.
+func (s *streamNumbers) alive(number bfc.Stream) (streamHandles, bool) {
+	h := s.handle(number)
+	if h.gone || isLegacy(h.work) || h.work == gpu.StreamPerThread {
+		return h, !h.gone
+	}
+	id, err := s.driver.StreamGetID(s.device.Ordinal, h.work)
+	if isNoStream(err) || err == nil && id != h.key.id {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.leaveLocked(number)
+		return h, false
+	}
+	return h, true
+}
+
+// allGone lists the destroyed streams as of now; markDone notes that their work is done.
+func (s *streamNumbers) allGone() []bfc.Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []bfc.Stream
+	for number, h := range s.handles {
+		if h.gone && !h.done {
+			gone = append(gone, bfc.Stream(number))
+		}
+	}
+	return gone
+}
+
+func (s *streamNumbers) markDone(numbers []bfc.Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, number := range numbers {
+		s.handles[number].done = true
+	}
 }
 
 func (s *streamNumbers) handle(number bfc.Stream) streamHandles {

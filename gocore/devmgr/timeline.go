@@ -44,7 +44,11 @@ var _ bfc.Timeline = (*timeline)(nil)
 
 // Mark queues a mark behind everything that is queued in the stream.
 func (t *timeline) Mark(s bfc.Stream, number uint64) error {
-	stream := t.numbers.handle(s).marks
+	handles, alive := t.numbers.alive(s)
+	if !alive {
+		return t.settle(s, number)
+	}
+	stream := handles.marks
 	if !t.device.StreamMemOps {
 		return t.markByEvent(s, stream, number)
 	}
@@ -53,6 +57,37 @@ func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 		return err
 	}
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
+}
+
+// settle is Mark for a stream that was destroyed: it waits for all work of the GPU, the first time that it is needed, and then the
+// host passes the mark.
+func (t *timeline) settle(s bfc.Stream, number uint64) error {
+	if !t.numbers.handle(s).done {
+		gone := t.numbers.allGone()
+		if err := t.driver.ContextSynchronize(t.device.Ordinal); err != nil {
+			return fmt.Errorf("a stream was destroyed, and its work could not be waited for: %w", err)
+		}
+		t.numbers.markDone(gone)
+	}
+	if t.device.StreamMemOps {
+		if _, err := t.word(s); err != nil {
+			return err
+		}
+		atomic.StoreUint64(&t.words.Load().Words[s], number)
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.openLocked()
+	t.passed[s] = number
+	return nil
+}
+
+// openLocked makes the tables of events.
+func (t *timeline) openLocked() {
+	if t.events == nil {
+		t.events, t.passed = map[bfc.Stream][]mark{}, map[bfc.Stream]uint64{}
+	}
 }
 
 // Passed gives the last mark that the GPU has come to.
@@ -137,9 +172,7 @@ func (t *timeline) markByEvent(s bfc.Stream, stream gpu.Stream, number uint64) e
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.events == nil {
-		t.events, t.passed = map[bfc.Stream][]mark{}, map[bfc.Stream]uint64{}
-	}
+	t.openLocked()
 	t.events[s] = append(t.events[s], mark{number, event})
 	return nil
 }
@@ -155,7 +188,7 @@ func (t *timeline) passedByEvent(s bfc.Stream) uint64 {
 		}
 		_ = t.driver.EventDestroy(t.device.Ordinal, oldest.event) // it has done its work
 		t.events[s] = t.events[s][1:]
-		t.passed[s] = oldest.number
+		t.passed[s] = max(t.passed[s], oldest.number)
 	}
 	return t.passed[s]
 }

@@ -20,8 +20,15 @@ void *gpuconf_torch_malloc(ssize_t size, int device, void *stream)
 	return ptr;
 }
 
-/* Called by destructors, which must not throw: what goes wrong stays in gpuconf_last_error. */
-void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream) { gpuconf_free(ptr, (size_t)size, device, stream); }
+/*
+ * Called by destructors, which must not throw: what goes wrong stays in gpuconf_last_error. The stream is the one that the memory was taken
+ * for, which NULL says as well, and says of a stream that was destroyed meanwhile too.
+ */
+void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream)
+{
+	(void)stream;
+	gpuconf_free(ptr, (size_t)size, device, NULL);
+}
 
 void gpuconf_torch_record_stream(void *ptr, void *stream)
 {

@@ -35,8 +35,9 @@ void *gpuconf_malloc(size_t size, int device, void *stream);
 
 /*
  * Gives memory back. The address alone decides what; size and device are ignored. stream is that of the last use, NULL for the stream
- * that the memory was taken for; nobody else gets it before the work queued there is done. A NULL address is ignored. An address that gpuconf_malloc didn't give, or that was given back before, changes
- * nothing and leaves a message in gpuconf_last_error.
+ * that the memory was taken for, which may have been destroyed since; nobody else gets it before the work queued there is done. A NULL
+ * address is ignored. An address that gpuconf_malloc didn't give, or that was given back before, or a stream that is none, changes nothing
+ * and leaves a message in gpuconf_last_error.
  */
 void gpuconf_free(void *ptr, size_t size, int device, void *stream);
 

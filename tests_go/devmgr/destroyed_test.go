@@ -1,0 +1,195 @@
+package devmgr_test
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+var bothTimelines = map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}}
+
+// recycler is a driver that uses the number of a destroyed stream again at once, as real ones do, while its work may still run.
+type recycler struct {
+	*driver
+	now map[gpu.Stream]gpu.Stream // by the number that the process sees
+}
+
+func (r *recycler) real(stream gpu.Stream) gpu.Stream {
+	if now, ok := r.now[stream]; ok {
+		return now
+	}
+	return stream
+}
+
+func (r *recycler) StreamGetID(ordinal int, stream gpu.Stream) (uint64, error) {
+	return r.driver.StreamGetID(ordinal, r.real(stream))
+}
+
+func (r *recycler) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
+	return r.driver.StreamWriteValue64(ordinal, r.real(stream), addr, value)
+}
+
+func (r *recycler) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
+	return r.driver.StreamWaitValue64(ordinal, r.real(stream), addr, value)
+}
+
+func (r *recycler) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
+	return r.driver.EventRecord(ordinal, event, r.real(stream))
+}
+
+func (r *recycler) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event) error {
+	return r.driver.StreamWaitEvent(ordinal, r.real(stream), event)
+}
+
+// slowly keeps a stream busy for some time: until somebody opens the gate, which is soon.
+func slowly(t *testing.T, d *driver, stream gpu.Stream, opts sim.Options) {
+	if opts.NoStreamMemOps {
+		return // no stream can be held back
+	}
+	held := closedGate(t, d, stream)
+	timer := time.AfterFunc(20*time.Millisecond, held.open)
+	t.Cleanup(func() { timer.Stop(); held.open() })
+}
+
+// A stream is destroyed while its work runs on memory that was freed; its handle comes again, or does not. Who gets the memory next comes after
+// that work, and the new stream is not taken for the old one.
+func TestMemoryOfADestroyedStream(t *testing.T) {
+	for name, opts := range bothTimelines {
+		for _, again := range []bool{false, true} {
+			t.Run(name+map[bool]string{false: "", true: ", and its handle comes again"}[again], func(t *testing.T) {
+				d := newDriver(t, "T4", opts)
+				r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
+				m := initializedOn(t, d, r, 8)
+				old, heir := newStream(t, d), newStream(t, d)
+				block, err := m.AllocateOn(0, -1, old, 8*mib)
+				require.NoError(t, err)
+				slowly(t, d, old, opts)
+				fill(t, d, old, block.Addr, 1, 8*mib)
+				require.NoError(t, m.FreeOn(block.Addr, old))
+				require.NoError(t, d.StreamDestroy(0, old))
+				if again {
+					r.now[old] = newStream(t, d)
+					heir = old
+				}
+				got, err := m.AllocateOn(0, -1, heir, 8*mib)
+				require.NoError(t, err, "the limit leaves no other memory")
+				fill(t, d, r.real(heir), got.Addr, 2, 8*mib)
+				require.NoError(t, d.StreamSynchronize(0, r.real(heir)))
+				bytesNow := make([]byte, 8*mib)
+				require.NoError(t, m.CopyToHost(got.Addr, got.ID, 0, bytesNow))
+				require.Equal(t, len(bytesNow), bytes.Count(bytesNow, []byte{2}), "the old stream's work came last")
+				require.NoError(t, m.FreeOn(got.Addr, heir))
+				require.NoError(t, m.Check())
+			})
+		}
+	}
+}
+
+// initializedOn is a Manager over a driver that wraps d's machine; its one logical GPU has a limit in MiB.
+func initializedOn(t *testing.T, d *driver, over gpu.Driver, limit float64) *devmgr.Manager {
+	m, err := devmgr.New(over, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, m.Close(true))
+		d.requireNothingLeft(t)
+	})
+	require.NoError(t, splitGPU(m, 0, limit))
+	require.NoError(t, m.Initialize(nil, "main.py:1 (test)"))
+	return m
+}
+
+// A block outlives the stream that it was allocated on. It can be freed, and its memory serves others.
+func TestBlocksOutliveTheirStream(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			m, d := initialized(t, "T4", opts, nil, []float64{8})
+			old, heir := newStream(t, d), newStream(t, d)
+			block, err := m.AllocateOn(0, -1, old, 8*mib)
+			require.NoError(t, err)
+			fill(t, d, old, block.Addr, 1, 8*mib)
+			require.NoError(t, d.StreamDestroy(0, old))
+			before := stats(t, m, "GPU:0")
+			requireCode(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
+			requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
+			_, err = m.AllocateOn(0, -1, old, mib)
+			requireCode(t, status.InvalidArgument, err)
+			require.ErrorContains(t, err, "it was destroyed, or is another device's")
+			require.Equal(t, before, stats(t, m, "GPU:0"))
+			require.NoError(t, m.Check())
+
+			require.NoError(t, m.Free(block.Addr))
+			got, err := m.AllocateOn(0, -1, heir, 8*mib)
+			require.NoError(t, err)
+			require.NoError(t, m.FreeOn(got.Addr, heir))
+			require.NoError(t, m.Check())
+		})
+	}
+}
+
+// A program may make and destroy any number of streams.
+func TestManyStreamsComeAndGo(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			m, d := initialized(t, "T4", opts, nil, []float64{8})
+			kept, err := m.Allocate(0, mib)
+			require.NoError(t, err)
+			for range 10_000 {
+				stream := newStream(t, d)
+				block, err := m.AllocateOn(0, -1, stream, 7*mib)
+				require.NoError(t, err)
+				require.NoError(t, m.FreeOn(block.Addr, stream))
+				require.NoError(t, d.StreamDestroy(0, stream))
+			}
+			require.NoError(t, m.Free(kept.Addr))
+			require.NoError(t, m.Check())
+		})
+	}
+}
+
+// Where the GPU can't be waited for, memory of a destroyed stream stays where it is, and the error says why.
+func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	old, heir := newStream(t, d), newStream(t, d)
+	block, err := m.AllocateOn(0, -1, old, 8*mib)
+	require.NoError(t, err)
+	require.NoError(t, m.FreeOn(block.Addr, old))
+	require.NoError(t, d.StreamDestroy(0, old))
+	d.SetFaults(func(c sim.Call) error {
+		if c.Op == "ContextSynchronize" {
+			return gpu.ErrorUnknown
+		}
+		return nil
+	})
+	_, err = m.AllocateOn(0, -1, heir, 8*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.ErrorContains(t, err, "work that is queued in other streams may still use it")
+	d.SetFaults()
+	again, err := m.AllocateOn(0, -1, heir, 8*mib)
+	require.NoError(t, err)
+	require.NoError(t, m.FreeOn(again.Addr, heir))
+	require.NoError(t, m.Check())
+}
+
+// After Close every call that names a block is refused, and changes nothing.
+func TestFreesAfterClose(t *testing.T) {
+	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	stream := newStream(t, d)
+	block, err := m.AllocateOn(0, -1, stream, mib)
+	require.NoError(t, err)
+	require.NoError(t, m.Close(true))
+	for name, err := range map[string]error{
+		"Free": m.Free(block.Addr), "FreeID": m.FreeID(block.Addr, block.ID), "FreeOn": m.FreeOn(block.Addr, stream),
+		"FreeOn the default stream": m.FreeOn(block.Addr, gpu.StreamNull), "RecordStream": m.RecordStream(block.Addr, stream),
+	} {
+		require.Equal(t, status.FailedPrecondition.String(), status.CodeOf(err).String(), name)
+		require.ErrorContains(t, err, "this runtime was reset", name)
+	}
+	d.requireNothingLeft(t)
+}
