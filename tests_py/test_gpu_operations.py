@@ -211,6 +211,30 @@ end()
     assert out.splitlines() == ["[409, 409] 1", "0", "1 2", "True"]
 
 
+def test_a_session_that_wants_no_gpu_makes_no_context(folder: Path) -> None:
+    """The old way of keeping a program off the GPUs, whose contexts take hundreds of MiB each. Later ones get them."""
+    out, _ = run(
+        folder,
+        """
+with tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0})) as session:
+    print(session.run(tf1.matmul([[2.0]], [[3.0]])), live())
+    with tf1.Session() as other:
+        print(other.run(tf1.matmul([[2.0]], [[3.0]])), live()["retains"], len(tf.config.list_logical_devices("GPU")))
+    print(session.run(tf1.matmul([[2.0]], [[4.0]])), driver.fakecuda_count(b"cublasSgemm_v2"))
+tf.reset()
+with tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0})) as session:
+    for gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(gpu, True)  # it is not too late
+    x = tf.constant([[2.0]])
+    print(x.device[-5:], live()["retains"], session.run(tf1.constant(7.0)))
+    del x
+end()
+""",
+        FAKECUDA_GPUS="2",
+    )
+    assert out.splitlines() == ["[[6.]] {}", "[[6.]] 2 2", "[[8.]] 1", "GPU:0 2 7.0"]
+
+
 def test_without_cublas_the_error_says_what_to_install(folder: Path) -> None:
     out, _ = run(
         folder,

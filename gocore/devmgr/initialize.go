@@ -67,6 +67,13 @@ func (m *Manager) facts() []config.GPUFacts {
 	return facts
 }
 
+// Initialized reports whether the logical devices are there.
+func (m *Manager) Initialized() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return !m.closed && m.state.Initialized()
+}
+
 // build makes the pools of a plan, all or none.
 func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logical []LogicalDevice, err error) {
 	defer func() {

@@ -17,6 +17,8 @@ type View struct {
 // Join makes sure that the logical devices are those that a session with options asks for. It builds them if none are there, as
 // Initialize does, and leaves them where the options say nothing about GPUs or ask for what is there.
 //
+// A session that wants no GPU at all builds nothing: its CPUs need nothing, and contexts take memory of GPUs that it will not use.
+//
 // Options that ask for something else are refused with FailedPrecondition while memory of the pools is in use: the error names
 // who asked for those that are there. Without memory in use the pools are built anew; renamed tells that there are
 // other devices than before, which unused, if not nil, may refuse beforehand. If the building fails, the pools are what they were.
@@ -31,6 +33,7 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string, un
 		return View{}, false, err
 	}
 	switch {
+	case !m.state.Initialized() && plan.GPUs == 0:
 	case !m.state.Initialized():
 		err = m.initializeLocked(plan, env, origin)
 		renamed = err == nil

@@ -81,12 +81,12 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 	if err != nil {
 		return nil, renamed, err
 	}
-	if w.devices == nil {
+	if w.devices == nil && w.manager.Initialized() {
 		if err := w.prepareLocked(); err != nil {
 			return nil, renamed, err
 		}
 	}
-	if view == w.full {
+	if w.devices != nil && view == w.full {
 		return w.devices, renamed, nil
 	}
 	devices, err := w.machine().Devices(view.CPUs, view.GPUs)

@@ -155,8 +155,11 @@ def initialize(function: str) -> None:
         _logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
 
 
-def join(function: str, open_session: Callable[[str, str], int]) -> int:
-    """Open a session, which may build the logical devices, or build them anew. Gives the session's number."""
+def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:
+    """Open a session, which may build the logical devices, or build them anew. Gives the session's number.
+
+    A session that wants ``cpus_only`` builds none: whoever needs them later does.
+    """
     global _logical, generation
     with _lock:
         physical_devices()
@@ -169,7 +172,8 @@ def join(function: str, open_session: Callable[[str, str], int]) -> int:
             _full_names.clear()
             _ordinals.clear()
             generation += 1
-        initialize(function)
+        if not cpus_only:
+            initialize(function)
     return receipt >> 1
 
 

@@ -135,6 +135,8 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 			m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
 			view, _ := join(t, m, config.Options{DeviceCount: row.count}, "")
 			require.Equal(t, row.want, view)
+			require.Equal(t, row.want.GPUs > 0, m.Initialized(), "a session without GPUs builds none")
+			join(t, m, config.Options{}, "")
 			require.Equal(t, 2, m.LogicalGPUs(), "the runtime has them all the same")
 		})
 	}

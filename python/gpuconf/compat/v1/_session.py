@@ -42,7 +42,11 @@ class Session:
         self._entered: list[Any] = []
         options = options_of(config)
         graph_number = self._graph._number
-        self._number = _runtime.join("Session", lambda env, origin: core.pybind_OpenSession(graph_number, options, env, origin))
+        self._number = _runtime.join(
+            "Session",
+            lambda env, origin: core.pybind_OpenSession(graph_number, options, env, origin),
+            cpus_only=config is not None and config.device_count.get("GPU", 1) <= 0,
+        )
         self._logs = self._tell()
 
     @property
