@@ -2,6 +2,7 @@ package bfc
 
 import (
 	"errors"
+	"math"
 	"sync"
 
 	"gpuconf/gocore/invariants"
@@ -34,12 +35,14 @@ type Allocator struct {
 	mu      sync.Mutex
 	closed  bool       // guarded by mu, as are all below
 	sealed  bool       // Allocate refuses
+	served  uint64     // the stream whose allocations go the short way, or noOne: shut, or there is not just one
 	regions []region   // sorted by address
 	chunks  chunkTable // every chunk of every region
 	bins    bins       // the free ones, by size
 	index   index      // the live ones, by address
 	lastID  uint64     // of the last allocation; 0 before the first
-	stats   Stats      // but LargestFreeBlockBytes, which Stats looks up
+	stats   Stats      // but what Stats looks up: NumAllocs, LiveBlocks, LargestFreeBlockBytes
+	cleared uint64     // the last id when ClearStats was called
 	peaks   peaks
 	parts   []part      // empty: room for what stitching looks at
 	ring    *trace.Ring // where all that is done is recorded; nil: nothing is
@@ -52,6 +55,8 @@ type Allocator struct {
 	cleanBins  *bins    // free chunks that nobody's work touches
 	cleanBytes uint64   // theirs
 }
+
+const noOne = math.MaxUint64
 
 // Block is what Allocate gives. The zero Block is that of a request for 0 bytes.
 type Block struct {
@@ -66,7 +71,7 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, streams: make([]stream, 1)}
+		timeline: opts.Timeline, only: noStream, served: noOne, streams: make([]stream, 1)}
 	if a.name == "" {
 		a.name = "bfc"
 	}
@@ -97,7 +102,7 @@ func (a *Allocator) mapTables() (err error) {
 
 func (a *Allocator) unmapTables() error {
 	err := errors.Join(unmapTable(a.index.slots), a.bins.unmap(), unmapTable(a.chunks.records), a.unmapShared())
-	a.index, a.bins, a.chunks = index{}, bins{}, chunkTable{}
+	a.index, a.bins, a.chunks = emptyIndex(), bins{}, chunkTable{}
 	return err
 }
 
@@ -113,13 +118,24 @@ func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateOn(
 func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// The short way, which most calls take: rounded is 0 for no bytes and for too many.
+	if rounded := (bytes + granularity - 1) &^ (granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked() {
+		if i := a.bins.bestFit(rounded); i != none {
+			return a.takeLocked(i, s, bytes, rounded), nil
+		}
+	}
+	return a.allocateLocked(s, bytes)
+}
+
+// allocateLocked looks at everything that may be the matter, and gets memory if there is none.
+func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 	if a.closed || a.sealed {
 		return Block{}, a.errShut()
 	}
 	if bytes == 0 {
 		return Block{}, nil
 	}
-	if s != a.only {
+	if s != a.only || s == noStream {
 		if err := a.admitLocked(s); err != nil {
 			return Block{}, a.failedLocked(s, bytes, err)
 		}
@@ -142,6 +158,19 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 		i = a.bins.bestFit(rounded)
 	}
 	return a.takeLocked(i, s, bytes, rounded), nil
+}
+
+// serveLocked keeps served true to what it depends on.
+func (a *Allocator) serveLocked() {
+	a.served = noOne
+	if !a.closed && !a.sealed && a.only != noStream {
+		a.served = uint64(a.only)
+	}
+}
+
+// hasRoomLocked reports whether the tables have room for a block and for the rest of a chunk, at a look.
+func (a *Allocator) hasRoomLocked() bool {
+	return a.index.live < a.index.most && int(a.chunks.fresh) < len(a.chunks.records)
 }
 
 // roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk and fence, a rest that is split
@@ -178,8 +207,9 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 	c.requested = bytes
 	c.setID(a.lastID)
 	a.index.insert(c.addr, i)
-	a.stats.allocated(c.bytes, bytes)
-	a.peaks.running = max(a.peaks.running, a.stats.BytesInUse)
+	if a.stats.allocated(c.bytes, bytes) > a.peaks.least {
+		a.raisePeaksLocked()
+	}
 	if a.ring != nil {
 		a.ring.Append(trace.Allocate, c.addr, bytes, a.streams[s].handle)
 	}
@@ -191,12 +221,12 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 func (a *Allocator) Free(addr uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if addr == 0 && !a.closed {
-		return nil
-	}
-	at, err := a.findLocked(addr)
-	if err != nil {
-		return err
+	at, ok := a.index.find(addr)
+	if !ok {
+		if addr == 0 && !a.closed {
+			return nil
+		}
+		return a.errNotLiveLocked(addr)
 	}
 	a.freeLocked(at, noStream)
 	return nil
@@ -222,9 +252,6 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 
 // findLocked gives a live block's position in the index.
 func (a *Allocator) findLocked(addr uint64) (at int, err error) {
-	if a.closed {
-		return 0, a.errClosed()
-	}
 	at, ok := a.index.find(addr)
 	if !ok {
 		return 0, a.errNotLiveLocked(addr)
@@ -242,14 +269,12 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 		a.freeSharedLocked(at)
 		return
 	}
-	i := a.index.slots[at].chunk
-	a.index.remove(at)
-	records := a.chunks.records
-	c := &records[i]
+	i := a.index.remove(at)
+	c := &a.chunks.records[i]
 	a.stats.freed(c.bytes, c.requested)
 	c.requested = 0
 	a.joinLocked(i, c.prev, c.next)
-	if a.stats.LiveBlocks == 0 {
+	if a.index.live == 0 {
 		a.startAnewLocked()
 	}
 }
@@ -258,7 +283,7 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 func (a *Allocator) joinLocked(i, below, above uint32) {
 	records := a.chunks.records
 	switch {
-	case below != none && records[below].free():
+	case records[below].free(): // none is not
 		if records[above].free() {
 			a.bins.remove(above)
 			a.chunks.absorb(i, above)
@@ -286,9 +311,6 @@ func (a *Allocator) joinLocked(i, below, above uint32) {
 func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return 0, 0, false
-	}
 	at, ok := a.index.find(addr)
 	if !ok {
 		return 0, 0, false
@@ -307,13 +329,14 @@ func (a *Allocator) Close() error {
 	}
 	dropped := a.dropSpareLocked()
 	a.closed = true
+	a.serveLocked()
 	regions := a.regions
 	a.regions = nil
 	for _, r := range regions {
 		a.recordSegmentLocked(false, r.addr, r.bytes)
 	}
 	a.ring = nil
-	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.LiveBlocks, a.stats.BytesReserved = 0, 0, 0, 0
+	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.BytesReserved = 0, 0, 0
 	return errors.Join(a.unmapTables(), a.releaseLocked(regions), dropped)
 }
 

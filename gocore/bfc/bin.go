@@ -168,9 +168,12 @@ func (b *bins) setHead(c, head uint32) {
 // pool, which is cut and joined again and again.
 func (b *bins) keepsPlace(i uint32, bytes uint64) bool {
 	r := &b.records[i]
-	return r.bytes >= exactBytes && bytes >= exactBytes && class(r.bytes) == class(bytes) &&
+	return r.bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.bytes, bytes) &&
 		(r.binPrev == none || b.records[r.binPrev].bytes < bytes) && (r.binNext == none || bytes < b.records[r.binNext].bytes)
 }
+
+// sameCoarse reports whether two large sizes are of one class: no bit of the leading seven differs.
+func sameCoarse(x, y uint64) bool { return (x^y)>>(bits.Len64(x)-7) == 0 }
 
 // replace gives the place that chunk i keeps with so many bytes to another one, which has them or will.
 func (b *bins) replace(i, other uint32, bytes uint64) {

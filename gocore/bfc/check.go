@@ -310,13 +310,15 @@ func (c *checker) recycled() error {
 // books checks invariant 9.
 func (c *checker) books() error {
 	s := &c.a.stats
-	if s.LiveBlocks != c.live || s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
-		return broken(9, "%d blocks of %d bytes serve %d; the books say %d, %d, %d",
-			c.live, c.inUse, c.request, s.LiveBlocks, s.BytesInUse, s.RequestedBytesInUse)
+	if s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
+		return broken(9, "%d blocks of %d bytes serve %d; the books say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)
 	}
 	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() || c.a.peaks.running < c.inUse {
 		return broken(9, "a peak (%d, %d, %d) is below what it is the peak of (%d, %d)",
 			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
+	}
+	if least := c.a.peaks.least; least > min(s.PeakBytesInUse, c.a.peaks.running) {
+		return broken(9, "what is in use may grow to %d unseen, beyond a peak (%d, %d)", least, s.PeakBytesInUse, c.a.peaks.running)
 	}
 	if largest := c.a.largestFreeLocked(); largest != c.largestFree {
 		return broken(9, "the largest free chunk has %d bytes, the search says %d", c.largestFree, largest)

@@ -6,7 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// none is the number of no chunk: record 0 is never used, so that zeroed tables are empty.
+// none is the number of no chunk, so that zeroed tables are empty. Its record is there to be looked at where a link may lead nowhere: it
+// is never free.
 const none uint32 = 0
 
 // A chunk is one piece of a region. It is free if and only if requested is 0. The links of the free list share
@@ -54,6 +55,9 @@ const fewestRecords = 1024
 func newChunkTable(limitBytes uint64) (chunkTable, error) {
 	most := min(limitBytes/granularity+fewestRecords, math.MaxUint32)
 	records, err := mapTableUpTo[chunk](max(int(most), fewestRecords), fewestRecords)
+	if err == nil {
+		records[none].requested = fenceMark
+	}
 	return chunkTable{records: records, fresh: none + 1}, err
 }
 

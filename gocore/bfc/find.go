@@ -4,9 +4,6 @@ package bfc
 func (a *Allocator) Find(addr uint64) (block Block, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed {
-		return Block{}, 0, false
-	}
 	at, ok := a.index.find(addr)
 	if !ok {
 		return Block{}, 0, false

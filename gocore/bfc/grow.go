@@ -77,7 +77,7 @@ func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
 	if stitched {
 		return nil
 	}
-	if a.stats.LiveBlocks == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
+	if a.index.live == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
 		a.spareAllLocked(a.space.addr)
 		if a.growLocked(bytes, a.only) == nil {
 			return nil

@@ -8,6 +8,7 @@ type index struct {
 	slots   []slot // length is a power of two
 	shift   uint32 // home = hash >> shift
 	live    int
+	most    int     // chunks that may be live before it has to grow
 	records []chunk // the chunk table's
 }
 
@@ -20,8 +21,11 @@ const firstSlotBits = 10
 
 func newIndex(records []chunk) (index, error) {
 	slots, err := mapTable[slot](1 << firstSlotBits)
-	return index{slots: slots, shift: 32 - firstSlotBits, records: records}, err
+	return index{slots: slots, shift: 32 - firstSlotBits, most: len(slots) / 2, records: records}, err
 }
+
+// emptyIndex has no memory of its own and no room: what is left after Close.
+func emptyIndex() index { return index{slots: make([]slot, 1), shift: 32} }
 
 // hashOf is Fibonacci hashing: it spreads evenly spaced addresses.
 func hashOf(addr uint64) uint32 {
@@ -57,9 +61,10 @@ func put(slots []slot, shift uint32, s slot) {
 	slots[i&(len(slots)-1)] = s
 }
 
-// remove empties a position and moves later slots back, so that no search meets a hole before its goal.
-func (x *index) remove(at int) {
+// remove empties a position, tells whose it was, and moves later slots back, so that no search meets a hole before its goal.
+func (x *index) remove(at int) (chunk uint32) {
 	slots, mask := x.slots, len(x.slots)-1
+	chunk = slots[at].chunk
 	hole := at
 	for i := (at + 1) & mask; slots[i].chunk != none; i = (i + 1) & mask {
 		// Slot i may fill the hole unless its home lies between the two.
@@ -70,11 +75,12 @@ func (x *index) remove(at int) {
 	}
 	slots[hole] = slot{}
 	x.live--
+	return chunk
 }
 
 // roomForOne makes sure that one more chunk can be inserted.
 func (x *index) roomForOne() error {
-	if 2*(x.live+1) <= len(x.slots) {
+	if x.live < x.most {
 		return nil
 	}
 	return x.grow()
@@ -93,6 +99,6 @@ func (x *index) grow() error {
 		}
 	}
 	old := x.slots
-	x.slots, x.shift = slots, x.shift-1
+	x.slots, x.shift, x.most = slots, x.shift-1, len(slots)/2
 	return unmapTable(old)
 }

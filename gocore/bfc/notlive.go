@@ -2,8 +2,11 @@ package bfc
 
 import "gpuconf/gocore/status"
 
-// errNotLiveLocked says what an address is that is not a live block's. It walks the chunks of a region: only mistakes pay for it.
+// errNotLiveLocked says what an address is that is not in the index. It walks the chunks of a region: only mistakes pay for it.
 func (a *Allocator) errNotLiveLocked(addr uint64) error {
+	if a.closed {
+		return a.errClosed()
+	}
 	c := a.chunkAroundLocked(addr)
 	switch {
 	case c == nil:

@@ -12,6 +12,7 @@ type PeakID uint64
 // and are one level. So a fold costs a step for each level that it ends, and a stop a binary search.
 type peaks struct {
 	running uint64 // most bytes in use since the last fold
+	least   uint64 // the least of all peaks that an allocation may raise: running, and that of the books
 	levels  []level
 	open    map[PeakID]struct{}
 	lastID  PeakID
@@ -25,7 +26,14 @@ type level struct {
 
 func (p *peaks) fold(inUse uint64) {
 	p.raise(p.running)
-	p.running = inUse
+	p.running, p.least = inUse, inUse
+}
+
+// raisePeaksLocked follows the bytes in use, which have grown beyond the least peak.
+func (a *Allocator) raisePeaksLocked() {
+	now := a.stats.BytesInUse
+	a.stats.PeakBytesInUse, a.peaks.running = max(a.stats.PeakBytesInUse, now), max(a.peaks.running, now)
+	a.peaks.least = min(a.stats.PeakBytesInUse, a.peaks.running)
 }
 
 // raise makes peak the least peak of any measurement.

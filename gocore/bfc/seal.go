@@ -11,7 +11,8 @@ func (a *Allocator) Seal() (liveBlocks uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sealed = true
-	return a.stats.LiveBlocks
+	a.serveLocked()
+	return uint64(a.index.live)
 }
 
 // Unseal lets allocations in again.
@@ -19,6 +20,7 @@ func (a *Allocator) Unseal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sealed = false
+	a.serveLocked()
 }
 
 // errShut is why nothing can be allocated: closed or sealed.

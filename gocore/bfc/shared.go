@@ -163,8 +163,7 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 
 // freeSharedLocked ends the block at a position of the index: live -> free, or held if other streams use it.
 func (a *Allocator) freeSharedLocked(at int) {
-	i := a.index.slots[at].chunk
-	a.index.remove(at)
+	i := a.index.remove(at)
 	c, t := &a.chunks.records[i], &a.tags[i]
 	a.stats.freed(c.bytes, c.requested)
 	bytes, s, first := c.bytes, t.stream, t.uses

@@ -26,6 +26,7 @@ func (a *Allocator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stats := a.stats
+	stats.NumAllocs, stats.LiveBlocks = a.lastID-a.cleared, uint64(a.index.live)
 	if !a.closed {
 		stats.BytesReserved += a.spareBytesLocked()
 		stats.LargestFreeBlockBytes = a.largestWithSpareLocked()
@@ -78,9 +79,10 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 func (a *Allocator) ClearStats() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stats.NumAllocs = 0
+	a.cleared = a.lastID
 	a.stats.LargestAllocSize = 0
 	a.stats.PeakBytesInUse = a.stats.BytesInUse
+	a.peaks.least = a.stats.BytesInUse
 }
 
 func (s *Stats) reserved(bytes uint64) {
@@ -88,17 +90,15 @@ func (s *Stats) reserved(bytes uint64) {
 	s.PeakBytesReserved = max(s.PeakBytesReserved, s.BytesReserved)
 }
 
-func (s *Stats) allocated(bytes, requested uint64) {
-	s.NumAllocs++
-	s.LiveBlocks++
+// allocated counts a block and tells how much is in use now.
+func (s *Stats) allocated(bytes, requested uint64) (inUse uint64) {
 	s.RequestedBytesInUse += requested
 	s.BytesInUse += bytes
-	s.PeakBytesInUse = max(s.PeakBytesInUse, s.BytesInUse)
 	s.LargestAllocSize = max(s.LargestAllocSize, bytes)
+	return s.BytesInUse
 }
 
 func (s *Stats) freed(bytes, requested uint64) {
-	s.LiveBlocks--
 	s.RequestedBytesInUse -= requested
 	s.BytesInUse -= bytes
 }

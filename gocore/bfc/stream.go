@@ -143,6 +143,7 @@ func (a *Allocator) admitLocked(s Stream) (err error) {
 	if !a.shared {
 		if a.only == noStream {
 			a.only = s
+			a.serveLocked()
 			return nil
 		}
 		if err := a.shareLocked(); err != nil {
@@ -170,6 +171,7 @@ func (a *Allocator) shareLocked() (err error) {
 	}
 	s, st := a.only, &a.streams[a.only]
 	a.cleanBins, a.only, a.shared = cleanBins, noStream, true
+	a.serveLocked()
 	a.uses = append(a.uses, use{}) // none
 	st.bins = &a.bins
 	for _, r := range a.regions {
