@@ -56,6 +56,7 @@ func playStreams(t *testing.T, program []byte) {
 		w.check()
 	}
 	w.refuse = nil
+	w.atEnd()
 	require.NoError(t, w.a.Close())
 }
 
@@ -76,14 +77,16 @@ func (in *input) world(t *testing.T) *world {
 	limit := 4096 + 256*(bits>>5)
 	opts := bfc.Options{GarbageCollect: bits&1 != 0, Split: bfc.SplitRule{TensorFlow: bits&2 != 0}}
 	var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: limit})
+	device := fakedevice.NewVirtual(1 << 40)
 	if bits&4 != 0 {
-		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = 512
 		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit})
 		require.NoError(t, err)
 		sub = v
 	}
 	w := newWorld(t, sub, opts)
+	w.watch(device)
+	w.atEnd = func() { device.Unmapping = nil }
 	for range 3 {
 		w.newStream()
 	}

@@ -105,8 +105,9 @@ func drawWorld(t *rapid.T) (w *world, end func()) {
 		require.NoError(t, err)
 		device.Fail = fail
 		w = newWorld(t, v, opts)
+		w.watch(device)
 		end = func() {
-			device.Fail = nil
+			device.Fail, device.Unmapping = nil, nil
 			require.NoError(t, v.Check())
 			require.NoError(t, w.a.Close())
 			require.NoError(t, v.Close())

@@ -220,6 +220,43 @@ func TestStreams(t *testing.T) {
 			free a :
 			free c :
 			d = alloc 4 0 : 4 : mark mark sync sync`},
+		"what the only stream used is moved after a wait": {units: 6, growth: 2, program: `
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 2 0 : 4 :
+			free a :
+			free c :
+			d = alloc 4 0 : 4 : mark sync
+			free d :
+			d = alloc 4 0 : 4 :`},
+		"and so is what an empty pool has set aside": {units: 6, growth: 2, program: `
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 2 0 : 4 :
+			free a :
+			free c :
+			d = alloc 4 0 : 4 : mark sync
+			free d :
+			free b :
+			e = alloc 4 0 : 0 : mark sync
+			free e :
+			e = alloc 4 0 : 0 :`},
+		"what the only stream set aside is its own when there are two": {units: 6, growth: 2, program: `
+			a = alloc 6 0 : 0 :
+			free a :
+			new 1 :
+			b = alloc 6 1 : 0 : mark follow`},
+		"nothing is moved that cannot be waited for": {units: 6, growth: 2, program: `
+			new 1 :
+			a = alloc 2 0 : 0 :
+			b = alloc 2 0 : 2 :
+			c = alloc 2 1 : 4 :
+			free a :
+			free c :
+			refuse
+			d = alloc 4 0 : null fragmented : mark mark mark
+			allow
+			d = alloc 4 0 : 4 : mark mark sync sync`},
 		"nobody is waited for whose memory is not needed": {units: 8, growth: 2, program: `
 			new 1 :
 			new 2 :
@@ -237,8 +274,8 @@ func TestStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var sub bfc.SubAllocator = suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: tt.units * 256})
 			base := uint64(fakedevice.Base)
+			device := fakedevice.NewVirtual(1 << 40)
 			if tt.growth > 0 {
-				device := fakedevice.NewVirtual(1 << 40)
 				device.GranuleBytes = tt.growth * 256
 				v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: tt.units * 256})
 				require.NoError(t, err)
@@ -246,11 +283,13 @@ func TestStreams(t *testing.T) {
 				base, _, _ = v.Range()
 			}
 			w := newWorld(t, sub, bfc.Options{GarbageCollect: tt.collect})
+			w.watch(device)
 			p := streamProgram{world: w, base: base, blocks: map[string]bfc.Block{}}
 			for _, line := range strings.Split(strings.TrimSpace(tt.program), "\n") {
 				require.Equal(t, strings.Join(strings.Fields(line), " "), strings.TrimSpace(p.step(strings.TrimSpace(line))))
 				w.check()
 			}
+			device.Unmapping = nil
 			require.NoError(t, w.a.Close())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/fakedevice"
 )
 
 // world is a device's streams as a test sees them, and the oracle of what may be handed out. It is the allocator's Timeline.
@@ -26,6 +27,7 @@ type world struct {
 	refuse  func() error // asked before each call of the timeline; nil: all goes well
 	asked   []string     // the calls since takeAsked
 	quiet   bool         // a call of the timeline is a failure
+	atEnd   func()       // before the pool closes
 }
 
 type clock map[bfc.Stream]int
@@ -209,6 +211,18 @@ func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
 	w.live = append(w.live, worldBlock{Block: b, stream: s})
 	w.work(s, b)
 	return b, nil
+}
+
+// watch holds the pool to it that no work may touch what it unmaps. Nothing of it is left to whoever has the addresses next.
+func (w *world) watch(device *fakedevice.VirtualDevice) {
+	device.Unmapping = func(addr uint64) {
+		for unit := addr / 256; unit < (addr+device.GranuleBytes)/256; unit++ {
+			for s, last := range w.units[unit] {
+				require.LessOrEqual(w.t, last, w.host[s], "work of stream %d may still touch %#x, which is unmapped", s, unit*256)
+			}
+			delete(w.units, unit)
+		}
+	}
 }
 
 func (w *world) judge(s bfc.Stream, b bfc.Block) {

@@ -12,6 +12,7 @@ type VirtualDevice struct {
 	*Device
 	GranuleBytes uint64
 	FailOp       func(op string) error // asked after Fail, by the kind of call; nil: never
+	Unmapping    func(addr uint64)     // told before a mapping goes; nil: nobody
 	NoCalls      bool                  // Calls stays empty
 
 	Ranges   map[uint64]uint64   // address -> bytes reserved
@@ -219,6 +220,9 @@ func (d *VirtualDevice) MemUnmap(addr, bytes uint64) error {
 		found, err := d.mapped(addr, bytes)
 		for _, at := range found {
 			m := d.Mappings[at].Memory
+			if d.Unmapping != nil {
+				d.Unmapping(at)
+			}
 			delete(d.Mappings, at)
 			m.mapped--
 			d.end(m)
