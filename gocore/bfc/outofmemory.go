@@ -130,11 +130,10 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		e.Cause, e.Err = PendingStreams, refusal
 	case rounded <= e.Available+spareBytes || a.canGrowLocked(rounded, s):
 		e.Cause, e.Err = DeviceFull, refusal
+	case errors.As(refusal, &unmoved): // there was enough before
+		e.Cause, e.Err = Fragmented, unmoved
 	case rounded <= e.FreeInPool+e.Available:
 		e.Cause = Fragmented
-		if errors.As(refusal, &unmoved) {
-			e.Err = unmoved
-		}
 	default:
 		e.Cause = LimitReached
 	}

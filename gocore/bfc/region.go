@@ -38,7 +38,11 @@ func (r region) end() uint64 { return r.addr + r.bytes }
 func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 	addr, got, err := a.sub.Extend(bytes)
 	if err != nil && a.spareBytesLocked() > 0 { // it stands in the way
-		if refusal := errors.Join(a.quietLocked(), a.dropSpareLocked()); refusal != nil {
+		refusal := a.quietLocked()
+		if refusal == nil {
+			refusal = a.dropSpareLocked()
+		}
+		if refusal != nil {
 			return errors.Join(err, refusal)
 		}
 		addr, got, err = a.sub.Extend(bytes)

@@ -26,6 +26,20 @@ func (v *Virtual) Close() error {
 	return errors.Join(err, v.unreserveLocked())
 }
 
+// reclaimLocked tries again what the device refused: to unmap, and to take back.
+func (v *Virtual) reclaimLocked() {
+	if !v.refused || v.closed {
+		return
+	}
+	v.refused = false
+	_ = v.releaseStraysLocked() // what is refused once more stays where it is
+	for at := range v.slots {
+		if v.slots[at].state == parked {
+			_ = v.unmapLocked(at)
+		}
+	}
+}
+
 // unmapAllLocked takes all granules away, those that lie side by side in one call.
 func (v *Virtual) unmapAllLocked() (err error) {
 	for first := 0; first < len(v.slots); first++ {

@@ -38,8 +38,8 @@
 //	rest   -> none     Release, DropSpare, Close, and Stitch when the rest is spare and its bytes are needed
 //	any    -> stray    the device refused to take a handle or the rest back
 //
-// A granule that stays parked counts against the limit. The next Map that reaches it takes it over. Strays count too. They are offered to the device
-// again when the limit is met, and by Close.
+// A granule that stays parked counts against the limit. The next Map that reaches it takes it over. Strays count too. Both are offered to the device
+// again when the caller asks what is available, and by Close.
 //
 // # Invariants
 //

@@ -25,7 +25,7 @@ func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 		}
 	}
 	missing := uint64(v.emptyLocked(first, end)) * v.granule
-	if left := v.leftLocked(missing); missing > left {
+	if left := v.limitBytes - v.heldBytes; missing > left {
 		return 0, status.Errorf(status.ResourceExhausted,
 			"%d bytes are needed, but %d of the limit of %d bytes are left", missing, left, v.limitBytes)
 	}
@@ -50,14 +50,6 @@ func (v *Virtual) stretchLocked(addr, atLeast, atMost uint64) (first, end int, e
 	}
 	first = int(offset / v.granule)
 	return first, first + int(want), nil
-}
-
-// leftLocked is how much can be created. If that is less than wanted, what the device refused to take back is offered once more.
-func (v *Virtual) leftLocked(wanted uint64) uint64 {
-	if wanted > v.limitBytes-v.heldBytes && len(v.strays) > 0 {
-		_ = v.releaseStraysLocked() // what it refuses again stays a stray
-	}
-	return v.limitBytes - v.heldBytes
 }
 
 // filling makes a stretch of slots the caller's throughout: what is empty gets handles that were taken from elsewhere, or new ones.

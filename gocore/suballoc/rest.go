@@ -29,7 +29,7 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 		v.spareBytes -= available
 		return v.restAddr, available, nil
 	}
-	if v.restSpare || available > v.leftLocked(available) {
+	if v.restSpare || available > v.limitBytes-v.heldBytes {
 		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which has to go first", v.spareBytes, v.limitBytes)
 	}
 	v.heldBytes += available
@@ -62,7 +62,7 @@ func (v *Virtual) freeRestLocked() error {
 // memFreeLocked gives back what MemAlloc gave. If the device refuses, it is a stray.
 func (v *Virtual) memFreeLocked(addr, bytes uint64) error {
 	if err := v.upstream.MemFree(addr); err != nil {
-		v.strays = append(v.strays, stray{addr: addr, bytes: bytes})
+		v.strays, v.refused = append(v.strays, stray{addr: addr, bytes: bytes}), true
 		return status.Errorf(status.Internal, "the device did not take back %d bytes at %#x: %w", bytes, addr, err)
 	}
 	v.heldBytes -= bytes

@@ -59,6 +59,7 @@ func (v *Virtual) mapLocked(at int, handle uint64) error {
 // unmapLocked takes one granule away: parked -> empty. If the device refuses to unmap it, it stays parked.
 func (v *Virtual) unmapLocked(at int) error {
 	if err := v.upstream.MemUnmap(v.addrOf(at), v.granule); err != nil {
+		v.refused = true
 		return v.errUnmap(at, at+1, err)
 	}
 	return v.vacateLocked(at, at+1)
@@ -86,7 +87,7 @@ func (v *Virtual) vacateLocked(first, end int) (err error) {
 // releaseHandleLocked gives a granule's handle back. If the device refuses, it is a stray, whose bytes stay on the books.
 func (v *Virtual) releaseHandleLocked(handle uint64) error {
 	if err := v.upstream.MemRelease(handle); err != nil {
-		v.strays = append(v.strays, stray{handle: handle, bytes: v.granule})
+		v.strays, v.refused = append(v.strays, stray{handle: handle, bytes: v.granule}), true
 		return status.Errorf(status.Internal, "the device did not take back %d bytes: %w", v.granule, err)
 	}
 	v.heldBytes -= v.granule

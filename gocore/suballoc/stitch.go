@@ -25,7 +25,7 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 	d := donors{f: &f, at: len(v.slots)}
 	f.more = func() bool { return d.take(1) == 1 }
 	missing := uint64(v.emptyLocked(first, end))
-	short := missing - min(missing, v.leftLocked(missing*v.granule)/v.granule)
+	short := missing - min(missing, (v.limitBytes-v.heldBytes)/v.granule)
 	if taken := uint64(d.take(int(short))); taken < short && v.restSpare {
 		d.refusals = errors.Join(d.refusals, v.freeRestLocked())
 	}

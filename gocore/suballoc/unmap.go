@@ -70,6 +70,7 @@ func (v *Virtual) Release(addr, bytes uint64) error {
 		for at := first; at < end; at++ {
 			v.slots[at].state = parked
 		}
+		v.refused = true
 		return v.errUnmap(first, end, err)
 	}
 	return v.vacateLocked(first, end)

@@ -61,6 +61,7 @@ type Virtual struct {
 	restBytes  uint64
 	restSpare  bool    // the rest is nobody's
 	strays     []stray // given back, but the device refused to take it
+	refused    bool    // there are strays, or parked slots
 	reserved   bool    // the range is ours
 }
 
@@ -117,10 +118,12 @@ func (v *Virtual) reserve(bytes uint64) (err error) {
 // Range is where Map puts memory, and in which units. It has no bytes if the limit is below one granule.
 func (v *Virtual) Range() (addr, bytes, granuleBytes uint64) { return v.addr, v.rangeBytes, v.granule }
 
-// AvailableBytes is what of the limit the caller does not have yet, rounded down to 256: what is spare counts as available.
+// AvailableBytes is what of the limit the caller does not have yet, rounded down to 256: what is spare counts as available. What the device
+// refused to take back is offered to it again.
 func (v *Virtual) AvailableBytes() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.reclaimLocked()
 	return v.availableLocked()
 }
 

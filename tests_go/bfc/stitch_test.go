@@ -1,0 +1,568 @@
+package bfc_test
+
+import (
+	"cmp"
+	"encoding/csv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
+	"gpuconf/tests_go/traces"
+)
+
+const granule = 2 * mib
+
+// counting is a device that only counts: what it holds, and its calls.
+type counting struct {
+	held, peak, next uint64
+	calls            int
+	sizes            map[uint64]uint64
+}
+
+func (d *counting) take(bytes uint64) (uint64, error) {
+	d.calls++
+	d.next += (bytes/granule + 1) * granule
+	d.sizes[d.next] = bytes
+	d.held += bytes
+	d.peak = max(d.peak, d.held)
+	return d.next, nil
+}
+
+func (d *counting) give(name uint64) error {
+	d.calls++
+	d.held -= d.sizes[name]
+	delete(d.sizes, name)
+	return nil
+}
+
+func (d *counting) call() error { d.calls++; return nil }
+
+func (d *counting) MemAlloc(bytes uint64) (uint64, error)            { return d.take(bytes) }
+func (d *counting) MemFree(addr uint64) error                        { return d.give(addr) }
+func (d *counting) MemCreate(bytes uint64) (uint64, error)           { return d.take(bytes) }
+func (d *counting) MemRelease(handle uint64) error                   { return d.give(handle) }
+func (d *counting) MemGetAllocationGranularity() (uint64, error)     { return granule, nil }
+func (d *counting) MemAddressReserve(uint64, uint64) (uint64, error) { return 1 << 45, nil }
+func (d *counting) MemAddressFree(_, _ uint64) error                 { return nil }
+func (d *counting) MemMap(_, _, _ uint64) error                      { return d.call() }
+func (d *counting) MemUnmap(_, _ uint64) error                       { return d.call() }
+func (d *counting) MemSetAccess(_, _ uint64) error                   { return d.call() }
+
+// player plays traces on a pool that stitches.
+type player struct {
+	*bfc.Allocator
+	t       testing.TB
+	virtual *suballoc.Virtual
+	device  *counting
+	live    map[uint32]uint64 // block -> address
+	round   int               // calls of the device in the last round
+}
+
+func newPlayer(t testing.TB, limit uint64) *player {
+	p := &player{t: t, device: &counting{sizes: map[uint64]uint64{}, next: 1 << 50}, live: map[uint32]uint64{}}
+	var err error
+	p.virtual, err = suballoc.NewVirtual(p.device, suballoc.VirtualOptions{LimitBytes: limit})
+	require.NoError(t, err)
+	p.Allocator, err = bfc.New(p.virtual, bfc.Options{})
+	require.NoError(t, err)
+	return p
+}
+
+func (p *player) play(ops []traces.Op) error {
+	before := p.device.calls
+	for _, o := range ops {
+		if o.Bytes == 0 {
+			if err := p.Free(p.live[o.Block]); err != nil {
+				return err
+			}
+			delete(p.live, o.Block)
+			continue
+		}
+		b, err := p.Allocate(o.Bytes)
+		if err != nil {
+			return err
+		}
+		p.live[o.Block] = b.Addr
+	}
+	p.round = p.device.calls - before
+	return nil
+}
+
+func (p *player) end() {
+	require.NoError(p.t, p.Check())
+	require.NoError(p.t, p.virtual.Check())
+	require.Equal(p.t, p.device.held, p.virtual.HeldBytes())
+	require.LessOrEqual(p.t, p.device.peak, p.virtual.LimitBytes())
+	require.NoError(p.t, p.Close())
+	require.NoError(p.t, p.virtual.Close())
+	require.Zero(p.t, p.device.held)
+}
+
+func upToGranule(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
+
+// What a law needs of memory, against its live peak, and how often memory is moved then, per request of a granule or more.
+func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
+	for _, tt := range []struct {
+		trace        traces.Trace
+		most         float64 // physical memory, against the live peak
+		stitches     float64 // of large requests
+		withoutAnyAt float64 // physical memory again
+	}{
+		{traces.Transformer(), 1.001, 0.001, 1.02},
+		{traces.Random("random-64MiB", 40_000, 64<<20), 1.04, 0.35, 1.25},
+		{traces.Churn("churn-8MiB", 1_000, 40_000, 512, 8<<20), 1.12, 0.02, 1.25},
+		{traces.Churn("churn-64MiB", 500, 20_000, 512, 64<<20), 1.05, 0.03, 1.35},
+	} {
+		t.Run(tt.trace.Name, func(t *testing.T) {
+			large := 0
+			for _, o := range tt.trace.Ops {
+				if o.Bytes >= granule {
+					large++
+				}
+			}
+			p := newPlayer(t, upToGranule(uint64(tt.most*float64(tt.trace.PeakBytes))))
+			require.NoError(t, p.play(tt.trace.Ops))
+			require.Less(t, float64(p.Stats().Stitches), tt.stitches*float64(large))
+			p.end()
+
+			p = newPlayer(t, upToGranule(uint64(tt.withoutAnyAt*float64(tt.trace.PeakBytes))))
+			require.NoError(t, p.play(tt.trace.Ops))
+			require.Zero(t, p.Stats().Stitches)
+			p.end()
+		})
+	}
+}
+
+// tiling cuts a rectangle of lifetimes and granules into blocks, again and again: at each time all of the memory is in use, and what is
+// freed is never where the next block could lie in one piece.
+func tiling(random *rand.Rand, steps, granules int) (ops []traces.Op) {
+	type live struct {
+		block uint32
+		bytes uint64
+		end   int
+	}
+	var now []live
+	var next uint32
+	for step := range steps {
+		free := uint64(granules)
+		now = slices.DeleteFunc(now, func(b live) bool {
+			if b.end == step {
+				ops = append(ops, traces.Op{Block: b.block})
+				return true
+			}
+			free -= b.bytes
+			return false
+		})
+		for free > 0 {
+			n := min(free, 1+random.Uint64N(uint64(granules)/3))
+			free -= n
+			now = append(now, live{next, n, step + 1 + random.IntN(12)})
+			ops = append(ops, traces.Op{Block: next, Bytes: n * granule})
+			next++
+		}
+	}
+	for _, b := range now {
+		ops = append(ops, traces.Op{Block: b.block})
+	}
+	return ops
+}
+
+// Blocks of whole granules fit whenever as much is free.
+func TestLifetimesWithAKnownOptimum(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		granules := 20 + random.IntN(400)
+		p := newPlayer(t, uint64(granules)*granule)
+		require.NoError(t, p.play(tiling(random, 60, granules)))
+		require.NotZero(t, p.Stats().Stitches)
+		p.end()
+	}
+}
+
+// With MINIMALLOC=DIR, google/minimalloc's hard problems, at 16 KiB a unit, fit into their known optimum.
+func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
+	dir := os.Getenv("MINIMALLOC")
+	if dir == "" {
+		t.Skip("MINIMALLOC is not set: the directory of minimalloc's problems, CSV files with the columns id,lower,upper,size")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			p := newPlayer(t, 1_048_576*16384)
+			require.NoError(t, p.play(readLifetimes(t, file, 16384)))
+			t.Logf("%d stitches, %d MiB moved", p.Stats().Stitches, p.Stats().StitchedBytes>>20)
+			p.end()
+		})
+	}
+}
+
+func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	require.NoError(t, err)
+	type event struct {
+		time uint64
+		op   traces.Op
+	}
+	var events []event
+	for block, row := range rows[1:] {
+		var n [4]uint64
+		for i := range n {
+			n[i], err = strconv.ParseUint(row[i], 10, 64)
+			require.NoError(t, err)
+		}
+		events = append(events, event{n[1], traces.Op{Block: uint32(block), Bytes: n[3] * unit}}, event{n[2], traces.Op{Block: uint32(block)}})
+	}
+	slices.SortStableFunc(events, func(e, other event) int { // what ends goes before what begins
+		return cmp.Or(cmp.Compare(e.time, other.time), cmp.Compare(min(e.op.Bytes, 1), min(other.op.Bytes, 1)))
+	})
+	for _, e := range events {
+		ops = append(ops, e.op)
+	}
+	return ops
+}
+
+// iteration is one step of training beside weights, which stay: the same each time.
+func iteration(random *rand.Rand, first uint32, layers int, mixed bool) (ops []traces.Op) {
+	next := first
+	alloc := func(bytes uint64) uint32 {
+		ops = append(ops, traces.Op{Block: next, Bytes: bytes})
+		next++
+		return next - 1
+	}
+	free := func(block uint32) { ops = append(ops, traces.Op{Block: block}) }
+	unit := 3*mib + random.Uint64N(13*mib)
+	var kept [][]uint32
+	for range layers {
+		norm := alloc(unit)
+		qkv := alloc(3 * unit)
+		free(norm)
+		scratch := alloc(unit / 2)
+		up := alloc(4 * unit)
+		free(scratch)
+		layer := []uint32{qkv, up, alloc(unit)}
+		if mixed {
+			for range 5 {
+				layer = append(layer, alloc(256+random.Uint64N(random.Uint64N(8*mib)+256)))
+			}
+		}
+		kept = append(kept, layer)
+	}
+	for _, layer := range slices.Backward(kept) {
+		wide := alloc(4 * unit)
+		random.Shuffle(len(layer), func(i, j int) { layer[i], layer[j] = layer[j], layer[i] })
+		for _, block := range layer {
+			narrow := alloc(unit)
+			free(block)
+			free(narrow)
+		}
+		free(wide)
+	}
+	return ops
+}
+
+// peakOf is the most that is live in a trace, in sizes as they are handed out.
+func peakOf(ops []traces.Op) (peak uint64) {
+	sizes := map[uint32]uint64{}
+	var live uint64
+	for _, o := range ops {
+		live -= sizes[o.Block]
+		sizes[o.Block] = (o.Bytes + 255) / 256 * 256
+		live += sizes[o.Block]
+		peak = max(peak, live)
+	}
+	return peak
+}
+
+// From the third of identical iterations on nothing is asked of the device: none at all of a transformer's with 2 % more memory than is live at
+// its peak, one of mixed sizes with 10 %.
+func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
+	for name, tt := range map[string]struct {
+		mixed bool
+		slack float64
+	}{"transformer": {false, 1.02}, "mixed sizes": {true, 1.10}} {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(30) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				var weights []traces.Op
+				for i := range uint32(12) {
+					weights = append(weights, traces.Op{Block: i, Bytes: 1 + random.Uint64N(100*mib)})
+				}
+				step := iteration(random, 12, 12, tt.mixed)
+				other := iteration(random, 12, 9, tt.mixed) // of another size, before
+				limit := upToGranule(uint64(tt.slack * float64(max(peakOf(slices.Concat(weights, step)), peakOf(slices.Concat(weights, other))))))
+				p := newPlayer(t, limit)
+				require.NoError(t, p.play(slices.Concat(weights, other)))
+				for round := range 10 {
+					require.NoError(t, p.play(step))
+					if round >= 2 {
+						require.Zero(t, p.round, "seed %d, round %d", seed, round)
+					}
+				}
+				p.end()
+			}
+		})
+	}
+}
+
+// What a stitch made is memory as any other: free it, ask again, and the device is not asked.
+func TestAStitchLasts(t *testing.T) {
+	p := newPlayer(t, 8*granule)
+	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: granule}, {Block: 1, Bytes: 2 * granule}, {Block: 2, Bytes: 3 * granule}, {Block: 3, Bytes: granule}, {Block: 4, Bytes: granule}}))
+	require.NoError(t, p.play([]traces.Op{{Block: 0}, {Block: 2}, {Block: 4}, {Block: 5, Bytes: 5 * granule}}))
+	require.NotZero(t, p.round)
+	require.Equal(t, uint64(1), p.Stats().Stitches)
+	for range 3 {
+		require.NoError(t, p.play([]traces.Op{{Block: 5}, {Block: 5, Bytes: 5 * granule}}))
+		require.Zero(t, p.round)
+		require.NoError(t, p.play([]traces.Op{{Block: 5}, {Block: 6, Bytes: granule}, {Block: 7, Bytes: 4*granule - 256}, {Block: 6}, {Block: 7}, {Block: 5, Bytes: 5 * granule}}))
+		require.Zero(t, p.round)
+	}
+	p.end()
+}
+
+// emptying is a random sequence that begins and ends with an empty pool.
+func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
+	var live []uint32
+	for block := range uint32(steps) {
+		if len(live) > 0 && random.IntN(100) < 45 {
+			at := random.IntN(len(live))
+			ops = append(ops, traces.Op{Block: live[at]})
+			live = slices.Delete(live, at, at+1)
+		}
+		bytes := 1 + random.Uint64N(most)
+		if random.IntN(2) == 0 {
+			bytes = 1 + random.Uint64N(granule)
+		}
+		ops = append(ops, traces.Op{Block: block, Bytes: bytes})
+		live = append(live, block)
+		if random.IntN(40) == 0 { // empty in between
+			for _, b := range live {
+				ops = append(ops, traces.Op{Block: b})
+			}
+			live = nil
+		}
+	}
+	for _, i := range random.Perm(len(live)) {
+		ops = append(ops, traces.Op{Block: live[i]})
+	}
+	return ops
+}
+
+// A sequence that a new pool serves is served each time after that, at the least limit at which it was served at all, and whatever else
+// was served in between.
+func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
+	served := func(ops []traces.Op, limit uint64) bool {
+		p := newPlayer(t, limit)
+		defer p.end()
+		return p.play(ops) == nil
+	}
+	stitched, calls := 0, 0
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		ops := emptying(random, 30+random.IntN(100), granule*(1+random.Uint64N(12)))
+		low, high := peakOf(ops)/2, 2*peakOf(ops)+8*granule // in bytes, not granules: the rest beside them counts too
+		for high-low > 256 {
+			if middle := (low + high) / 2; served(ops, middle) {
+				high = middle
+			} else {
+				low = middle
+			}
+		}
+		p := newPlayer(t, high)
+		rounds := 40
+		if seed == 0 {
+			rounds = 1000
+		}
+		for round := range rounds {
+			require.NoError(t, p.play(ops), "seed %d, round %d", seed, round)
+			if other := emptying(random, 10, granule*4); round%3 == 2 && p.play(other) != nil {
+				for _, addr := range p.live {
+					require.NoError(t, p.Free(addr))
+				}
+				clear(p.live)
+			}
+		}
+		require.NoError(t, p.Check())
+		stitched += int(p.Stats().Stitches)
+		calls += p.round
+		p.end()
+	}
+	require.NotZero(t, stitched)
+}
+
+// A round that moved nothing is followed by rounds without a call.
+func TestRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T) {
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		ops := emptying(random, 200, 10*granule)
+		p := newPlayer(t, upToGranule(peakOf(ops)*5/4)+8*granule)
+		for round := range 5 {
+			require.NoError(t, p.play(ops))
+			if round > 0 && p.Stats().Stitches == 0 {
+				require.Zero(t, p.round, "seed %d, round %d", seed, round)
+			}
+		}
+		p.end()
+	}
+}
+
+// TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: where they first differ it is always
+// stitching that still serves.
+func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
+	differ := 0
+	for seed := range uint64(400) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		limit := (30 + random.Uint64N(100)) * granule
+		most := limit / (2 + random.Uint64N(20))
+		device := fakedevice.New(1 << 60)
+		a, err := bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: seed%2 == 0}),
+			bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true})
+		require.NoError(t, err)
+		p := newPlayer(t, limit)
+		var live [][2]uint64
+		for range 3000 {
+			if len(live) > 0 && random.IntN(100) < 48 {
+				at := random.IntN(len(live))
+				require.NoError(t, a.Free(live[at][0]))
+				require.NoError(t, p.Free(live[at][1]))
+				live = slices.Delete(live, at, at+1)
+				continue
+			}
+			bytes := 1 + random.Uint64N(most)
+			theirs, failure := a.Allocate(bytes)
+			ours, ourFailure := p.Allocate(bytes)
+			if failure != nil && ourFailure != nil {
+				continue // one of the two frees more later
+			}
+			if failure != nil || ourFailure != nil {
+				require.NoError(t, ourFailure, "seed %d", seed)
+				differ++
+				break
+			}
+			live = append(live, [2]uint64{theirs.Addr, ours.Addr})
+		}
+		require.NoError(t, a.Close())
+		p.end()
+	}
+	require.Greater(t, differ, 200)
+}
+
+// Each call of the device that a stitch makes fails once: the request is served, or fails; every live block keeps what is in it, nothing is lost,
+// and the pool goes on.
+func TestEveryCallOfAStitchFailsOnce(t *testing.T) {
+	for name, persistent := range map[string]bool{"once": false, "from then on": true} {
+		t.Run(name, func(t *testing.T) {
+			failures, served := 0, 0
+			for at := 0; ; at++ {
+				failed, ok := stitchWithFailure(t, at, persistent)
+				if !failed {
+					break
+				}
+				failures++
+				if ok {
+					served++
+				}
+			}
+			require.Greater(t, failures, 8)
+			t.Logf("%d calls, of which %d did not matter", failures, served)
+		})
+	}
+}
+
+func stitchWithFailure(t *testing.T, at int, persistent bool) (failed, served bool) {
+	const granule = 2048
+	device := fakedevice.NewVirtual(1 << 40)
+	device.GranuleBytes = granule
+	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 12*granule + 300})
+	require.NoError(t, err)
+	a, err := bfc.New(v, bfc.Options{})
+	require.NoError(t, err)
+	var blocks []bfc.Block
+	for i := range 10 {
+		blocks = append(blocks, allocate(t, a, granule+uint64(i%2)*granule/4))
+		device.Write(blocks[i].Addr, blocks[i].Bytes, blocks[i].ID)
+	}
+	var kept []bfc.Block
+	for i, b := range blocks {
+		if i%3 == 0 {
+			kept = append(kept, b)
+		} else {
+			require.NoError(t, a.Free(b.Addr))
+		}
+	}
+	check := func() {
+		require.NoError(t, a.Check())
+		require.NoError(t, v.Check())
+		require.Equal(t, device.LiveBytes, v.HeldBytes())
+		require.LessOrEqual(t, device.PeakBytes, v.LimitBytes())
+		for _, b := range kept {
+			require.True(t, device.Holds(b.Addr, b.Bytes, b.ID))
+		}
+	}
+	device.TakeOps()
+	calls := 0
+	device.FailOp = func(string) error {
+		calls++
+		if calls-1 == at || persistent && calls > at {
+			failed = true
+			return fakedevice.ErrInjected
+		}
+		return nil
+	}
+	big, err := a.Allocate(5 * granule)
+	device.FailOp = nil
+	check()
+	if served = err == nil; served {
+		device.Write(big.Addr, big.Bytes, big.ID)
+		kept = append(kept, big)
+	} else {
+		require.ErrorContains(t, err, fakedevice.ErrInjected.Error())
+		require.ErrorContains(t, err, " out of memory")
+		big = allocate(t, a, 5*granule)
+		device.Write(big.Addr, big.Bytes, big.ID)
+		kept = append(kept, big)
+	}
+	require.NotContains(t, strings.Join(device.TakeOps(), " "), "alloc")
+	check()
+	for _, b := range kept {
+		require.NoError(t, a.Free(b.Addr))
+	}
+	require.NoError(t, a.Close())
+	require.NoError(t, v.Close())
+	require.NoError(t, device.Clean())
+	return failed, served
+}
+
+// A block that keeps a granule from being moved is what an error tells of.
+func TestPinnedGranulesAreTold(t *testing.T) {
+	p := newPlayer(t, 8*granule)
+	var ops []traces.Op
+	for i := range uint32(8) {
+		ops = append(ops, traces.Op{Block: 2 * i, Bytes: granule - 256}, traces.Op{Block: 2*i + 1, Bytes: 256})
+	}
+	for i := range uint32(7) {
+		ops = append(ops, traces.Op{Block: 2 * i})
+	}
+	require.NoError(t, p.play(append(ops, traces.Op{Block: 1})))
+	_, err := p.Allocate(4 * granule)
+	var oom *bfc.OutOfMemory
+	require.ErrorAs(t, err, &oom)
+	require.Equal(t, bfc.Fragmented, oom.Cause)
+	require.Equal(t, uint64(granule), oom.Movable)
+	require.ErrorContains(t, err, "only 2.00MiB are whole granules, which can be moved together")
+	p.end()
+}
