@@ -34,6 +34,17 @@ func (a *Allocator) Stats() Stats {
 	return stats
 }
 
+// Frees counts the frees so far. Close is one more, if only to those who wait for the next one.
+func (a *Allocator) Frees() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	frees := a.lastID - uint64(a.index.live)
+	if a.closed {
+		frees++
+	}
+	return frees
+}
+
 // largestFreeLocked is the size of the largest free chunk, whichever stream may have it.
 func (a *Allocator) largestFreeLocked() (bytes uint64) {
 	if !a.shared {

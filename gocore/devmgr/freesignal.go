@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// freeSignal lets a thread sleep until somebody frees memory. It counts frees, so that a free between a failed
-// allocation and the wait is never missed: wait returns at once if the count has moved on.
+// freeSignal lets a thread sleep until somebody frees memory. Frees are counted, so that one between a failed
+// allocation and the wait is never missed: wait returns at once if the count has moved on. It is the allocator that counts, under the
+// lock that it needs anyway: a free after the look at the count comes after waiting was raised, too.
 type freeSignal struct {
-	count   atomic.Uint64
 	waiting atomic.Int32
 
 	mu sync.Mutex
 	ch chan struct{} // guarded by mu; closed by the next wake; nil while nobody waits
 }
 
-// freed counts one free, or the end of the pool, and wakes whoever waits. With nobody waiting it is two atomic operations.
+// freed wakes whoever waits for a free that the count already tells of. With nobody waiting it is a load.
 func (s *freeSignal) freed() {
-	s.count.Add(1)
 	if s.waiting.Load() > 0 {
 		s.wake()
 	}
@@ -34,7 +33,7 @@ func (s *freeSignal) wake() {
 }
 
 // wait returns when the count is no longer seen, or after timeout.
-func (s *freeSignal) wait(seen uint64, timeout time.Duration) {
+func (s *freeSignal) wait(count func() uint64, seen uint64, timeout time.Duration) {
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
 	s.mu.Lock()
@@ -44,7 +43,7 @@ func (s *freeSignal) wait(seen uint64, timeout time.Duration) {
 	ch := s.ch
 	s.mu.Unlock()
 	// After the channel is there: a free from here on either moves the count or closes it.
-	if s.count.Load() != seen {
+	if count() != seen {
 		return
 	}
 	timer := time.NewTimer(timeout)

@@ -25,7 +25,7 @@ func (m *Manager) Frees(number int) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return p.frees.count.Load(), nil
+	return p.bfc.Frees(), nil
 }
 
 // WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. A Close ends it
@@ -37,7 +37,7 @@ func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) er
 	if err != nil {
 		return err
 	}
-	p.frees.wait(seen, timeout)
+	p.frees.wait(p.bfc.Frees, seen, timeout)
 	if m.Closed() {
 		return errClosed()
 	}
