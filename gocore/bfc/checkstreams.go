@@ -18,6 +18,11 @@ func (c *checker) streams() error {
 		return nil
 	}
 	refs := make([]uint64, len(a.streams))
+	for s := range a.streams {
+		if st := &a.streams[s]; st.state == private {
+			refs[st.of]++
+		}
+	}
 	awaited, err := c.uses(refs)
 	if err != nil {
 		return err

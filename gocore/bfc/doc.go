@@ -91,6 +91,12 @@
 // used is no exception in a pool that was there before the second stream was: it is the first one's, until that has
 // passed one mark.
 //
+// # Captures
+//
+// What is captured of a stream as a graph has an owner of its own, until nothing of the graph is left (capture.go). It is a stream of
+// the books that the timeline never hears of: its next mark is never queued, so what is its own is nobody else's, and no wait is queued in
+// the captured stream: where a capture needs others' memory, the host waits.
+//
 // # Ties
 //
 // Among chunks of one size below 63 MiB the exact rule takes the first of its list, and a chunk that comes is put in front of the first
@@ -125,9 +131,11 @@
 //     chunks are in their streams' queues, as in 13.
 //  15. The last mark that a stream has queued or passed is not beyond the last that was tried, and nobody waits for one that was not
 //     queued. Of a stream that has ended the last one tried was queued.
-//  16. A stream's refs are the live and held chunks allocated on it and the uses of it; while it has any, its number is not given again.
+//  16. A stream's refs are the live and held chunks allocated on it, the uses of it and the captures of it; while it has any, its number
+//     is not given again.
 //  17. Memory is handed out to a stream only if all work that may still touch it is known to be done, or comes before whatever
-//     is queued in that stream from now on. (Check cannot see this one.)
+//     is queued in that stream from now on; to a capture only if it is known to be done. (Check cannot see this one.)
+//  18. What belongs to a capture, free memory included, is handed out to that capture only, while it lasts. (Nor this one.)
 //  18. No work touches spare memory, in shared mode; before, only that of the only stream does. (Nor this one.)
 //
 // # What was not done

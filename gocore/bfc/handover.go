@@ -68,7 +68,7 @@ func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
 // reapLocked makes the memory of a stream that the device has passed anybody's.
 func (a *Allocator) reapLocked(s Stream) {
 	st := &a.streams[s]
-	if st.owned.oldest == none && st.awaited.oldest == none {
+	if st.state == private || st.owned.oldest == none && st.awaited.oldest == none {
 		return
 	}
 	st.passed = max(st.passed, min(a.timeline.Passed(s), st.marks))
@@ -86,24 +86,23 @@ func (a *Allocator) reapLocked(s Stream) {
 	}
 }
 
-// letGoLocked ends the hold on a chunk whose uses by other streams are done: held -> free.
-func (a *Allocator) letGoLocked(i uint32) {
+// letGoLocked ends the hold on a chunk whose uses by other streams are done: held -> free. It gives what has become of the chunk.
+func (a *Allocator) letGoLocked(i uint32) uint32 {
 	t := a.tags[i]
 	st := &a.streams[t.stream]
 	a.chunks.records[i].requested = 0
 	st.refs--
 	if t.mark <= st.passed {
-		a.cleanLocked(i)
-	} else {
-		a.ownLocked(i, t.stream, t.mark)
+		return a.cleanLocked(i)
 	}
+	return a.ownLocked(i, t.stream, t.mark)
 }
 
 // orderedLocked reports whether what stream s queues from now on comes after a mark of another stream, or if waits is set, can be
 // made to.
 func (a *Allocator) orderedLocked(s, other Stream, mark uint64, waits bool) bool {
 	return other == s || other == clean || mark <= a.streams[other].passed || mark <= a.followsLocked(s, other) ||
-		waits && !a.streams[other].refuses
+		waits && !a.streams[other].refuses && a.streams[other].state != private
 }
 
 // anothersLocked takes the smallest free chunk of another stream that fits, making s wait for that stream if waits is set. err is why one could not

@@ -25,6 +25,7 @@ type ChunkMap struct {
 	Free      bool
 	ID        uint64 // of the allocation; 0 if free
 	Pending   bool   // free, but queued work of some stream may still touch it
+	Captured  bool   // pending, for as long as some captured graph is there
 }
 
 // MemoryMap draws the picture. A stretch of spare memory is drawn as a region of one free chunk. It shares nothing with the allocator. After Close it is empty.
@@ -76,6 +77,7 @@ func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Free: c.free() || c.held()}
 		if m.Free {
 			m.Pending = a.shared && (c.held() || a.tags[i].stream != clean)
+			m.Captured = a.capturedLocked(i)
 		} else {
 			m.Requested, m.ID = c.requested, c.id()
 		}

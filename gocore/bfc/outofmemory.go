@@ -42,6 +42,7 @@ type OutOfMemory struct {
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
 	Available   uint64 // of the limit, not taken from the device yet
+	Captured    uint64 // of FreeInPool, kept for captures
 	Movable     uint64 // whole granules, free or not yet reserved, that can be brought together; 0: the pool has none
 	Cause       Cause
 	Err         error // the sub-allocator's reason, or nil
@@ -74,6 +75,9 @@ func (e *OutOfMemory) reason() string {
 	case PendingStreams:
 		return fmt.Sprintf("enough is free, but other streams may still work on it and could not be waited for (%v)", e.Err)
 	default:
+		if e.Captured > 0 {
+			return fmt.Sprintf("the limit is reached, and of what is free %s are kept for captured graphs", human.Bytes(e.Captured))
+		}
 		return "the limit is reached"
 	}
 }
@@ -120,6 +124,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		FreeInPool:  a.stats.BytesReserved + spareBytes - a.stats.BytesInUse,
 		LargestFree: a.largestWithSpareLocked(),
 		Available:   a.sub.AvailableBytes() - spareBytes,
+		Captured:    a.capturedBytesLocked(),
 		Movable:     a.movableLocked(),
 	}
 	var unmoved errStitch
@@ -132,7 +137,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		e.Cause, e.Err = DeviceFull, refusal
 	case errors.As(refusal, &unmoved): // there was enough before
 		e.Cause, e.Err = Fragmented, unmoved
-	case rounded <= e.FreeInPool+e.Available:
+	case rounded <= e.FreeInPool-e.Captured+e.Available:
 		e.Cause = Fragmented
 	default:
 		e.Cause = LimitReached

@@ -84,8 +84,12 @@ func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	return i
 }
 
-// cleanLocked makes a chunk free memory for anybody. It is free and in no bins.
-func (a *Allocator) cleanLocked(i uint32) { a.listLocked(a.absorbLocked(i, clean)) }
+// cleanLocked makes a chunk free memory for anybody. It is free and in no bins. It gives what has become of the chunk.
+func (a *Allocator) cleanLocked(i uint32) uint32 {
+	i = a.absorbLocked(i, clean)
+	a.listLocked(i)
+	return i
+}
 
 // absorbLocked joins free neighbours that belong to the same stream, and gives what has become of chunk i.
 func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
@@ -221,13 +225,19 @@ func (a *Allocator) dropUseLocked(u uint32) {
 	} else {
 		a.uses[n.after].before = n.before
 	}
+	a.forgetUseLocked(u)
+}
+
+// forgetUseLocked takes a use off its chunk. It is in no queue.
+func (a *Allocator) forgetUseLocked(u uint32) {
+	n := a.uses[u]
 	for link := &a.tags[n.chunk].uses; ; link = &a.uses[*link].next {
 		if *link == u {
 			*link = n.next
 			break
 		}
 	}
-	st.refs--
+	a.streams[n.stream].refs--
 	a.uses[u] = use{next: a.uses[none].next}
 	a.uses[none].next = u
 }
@@ -235,7 +245,7 @@ func (a *Allocator) dropUseLocked(u uint32) {
 // addUseLocked notes that a stream uses live chunk i, unless it is known.
 func (a *Allocator) addUseLocked(i uint32, s Stream) {
 	t := &a.tags[i]
-	if t.stream == s {
+	if owner := &a.streams[t.stream]; t.stream == s || owner.state == private && owner.of == s {
 		return
 	}
 	for u := t.uses; u != none; u = a.uses[u].next {

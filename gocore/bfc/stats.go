@@ -19,6 +19,7 @@ type Stats struct {
 	RequestedBytesInUse   uint64 // what was asked for the live blocks
 	Stitches              uint64 // times that free memory was moved together, ever
 	StitchedBytes         uint64 // what was moved then
+	CapturedBytes         uint64 // no block's, and kept for captures
 }
 
 // Stats gives the books as of now. After Close it still tells what was counted.
@@ -29,6 +30,7 @@ func (a *Allocator) Stats() Stats {
 	stats.NumAllocs, stats.LiveBlocks = a.lastID-a.cleared, uint64(a.index.live)
 	if !a.closed {
 		stats.BytesReserved += a.spareBytesLocked()
+		stats.CapturedBytes = a.capturedBytesLocked()
 		stats.LargestFreeBlockBytes = a.largestWithSpareLocked()
 	}
 	return stats

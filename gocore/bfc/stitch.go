@@ -80,7 +80,7 @@ func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 		most := -1
 		for s := range a.streams {
 			st := &a.streams[s]
-			if (st.owned.oldest != none || st.awaited.oldest != none) && !st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
+			if st.state != private && (st.owned.oldest != none || st.awaited.oldest != none) && !st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
 				most = s
 			}
 		}
@@ -200,10 +200,10 @@ func (a *Allocator) movableLocked() uint64 {
 	return a.supplyLocked(a.freedLocked)
 }
 
-// freedLocked reports whether a chunk is no block, though work may still touch it.
+// freedLocked reports whether a chunk is no block, though work may still touch it, and not kept for a capture.
 func (a *Allocator) freedLocked(i uint32) bool {
 	c := &a.chunks.records[i]
-	return c.free() || c.held()
+	return (c.free() || c.held()) && !a.capturedLocked(i)
 }
 
 // supplyLocked is how much there is in whole granules that are available, or in which all chunks are usable.

@@ -19,8 +19,9 @@ const (
 type streamState uint8
 
 const (
-	open  streamState = iota
-	ended             // no more work is queued in it; what is queued may still run
+	open    streamState = iota
+	ended               // no more work is queued in it; what is queued may still run
+	private             // of a capture: nobody else gets its memory, and no mark is queued for it (capture.go)
 )
 
 // stream is what the allocator knows of one. But for state, marks and queued it means something in shared mode only.
@@ -38,6 +39,7 @@ type stream struct {
 	refs      uint64   // live and held chunks allocated on it, and uses of it
 	follows   []uint64 // by other stream: the mark that this stream's later work waits for, or beyond
 	refuses   bool     // within one search: waiting for it has failed
+	of        Stream   // private: the stream that is captured
 
 	sinceMark uint64 // bytes freed since the last mark was tried
 }
@@ -45,12 +47,12 @@ type stream struct {
 // queue is a list, first in first out, that names its members by number.
 type queue struct{ oldest, newest uint32 }
 
-// nextMark is the mark that covers what is freed now.
+// nextMark is the mark that covers what is freed now. A capture's is never queued.
 func (st *stream) nextMark() uint64 {
-	if st.state == open {
-		return st.marks + 1
+	if st.state == ended {
+		return st.marks // EndStream queued it
 	}
-	return st.marks // EndStream queued it
+	return st.marks + 1
 }
 
 // NewStream gives the number of another stream: of one that has ended and whose work is all done, if there is any. A recording tells
@@ -64,6 +66,11 @@ func (a *Allocator) NewStream(handle uint64) (Stream, error) {
 	if a.timeline == nil {
 		return 0, status.Errorf(status.Unimplemented, "allocator %s knows one stream only: it has no timeline", a.name)
 	}
+	return a.takeNumberLocked(handle)
+}
+
+// takeNumberLocked gives a number that is nobody's.
+func (a *Allocator) takeNumberLocked(handle uint64) (Stream, error) {
 	for s := range a.streams {
 		if a.drainedLocked(Stream(s)) {
 			a.streams[s].state, a.streams[s].follows, a.streams[s].handle = open, nil, handle
@@ -98,8 +105,8 @@ func (a *Allocator) EndStream(s Stream) error {
 	if err := a.checkStreamLocked(s); err != nil {
 		return err
 	}
-	if s == 0 {
-		return status.Errorf(status.InvalidArgument, "allocator %s: stream 0 never ends", a.name)
+	if s == 0 || a.streams[s].state == private {
+		return status.Errorf(status.InvalidArgument, "allocator %s: stream %d never ends", a.name, s)
 	}
 	if a.only == s { // its memory has to be told from that of the next one
 		if err := a.shareLocked(); err != nil {
@@ -114,7 +121,7 @@ func (a *Allocator) EndStream(s Stream) error {
 }
 
 func (a *Allocator) checkStreamLocked(s Stream) error {
-	if int(s) >= len(a.streams) || a.streams[s].state != open {
+	if int(s) >= len(a.streams) || a.streams[s].state == ended {
 		return status.Errorf(status.InvalidArgument, "allocator %s: %d is no stream of it, or has ended", a.name, s)
 	}
 	return nil
@@ -150,6 +157,10 @@ func (a *Allocator) admitLocked(s Stream) (err error) {
 			return err
 		}
 	}
+	return a.haveBinsLocked(s)
+}
+
+func (a *Allocator) haveBinsLocked(s Stream) (err error) {
 	if st := &a.streams[s]; st.bins == nil {
 		st.bins, err = a.bins.beside()
 	}
@@ -217,6 +228,13 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 		if err := a.markLocked(other); err != nil {
 			return err
 		}
+	}
+	if a.streams[s].state == private { // a wait in a captured stream would be captured: the host waits
+		if err := a.timeline.Sync(other, st.queued); err != nil {
+			return errSync(a.name, other, err)
+		}
+		st.passed = max(st.passed, st.queued)
+		return nil
 	}
 	if err := a.timeline.Follow(s, other, st.queued); err != nil {
 		return status.Errorf(status.Unknown, "allocator %s: stream %d could not be made to wait for stream %d: %w", a.name, s, other, err)

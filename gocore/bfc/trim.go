@@ -36,7 +36,7 @@ func (a *Allocator) syncLocked() (err error) {
 	}
 	for range 2 { // what a stream no longer holds may then wait for one that was passed already
 		for s := range a.streams {
-			if st := &a.streams[s]; st.owned.oldest != none || st.awaited.oldest != none {
+			if st := &a.streams[s]; st.state != private && (st.owned.oldest != none || st.awaited.oldest != none) {
 				err = errors.Join(err, a.syncStreamLocked(Stream(s)))
 			}
 		}
@@ -53,11 +53,15 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 		}
 	}
 	if err := a.timeline.Sync(s, st.queued); err != nil {
-		return status.Errorf(status.Unknown, "allocator %s: stream %d could not be waited for: %w", a.name, s, err)
+		return errSync(a.name, s, err)
 	}
 	st.passed = max(st.passed, st.queued)
 	a.reapLocked(s)
 	return nil
+}
+
+func errSync(name string, s Stream, err error) error {
+	return status.Errorf(status.Unknown, "allocator %s: stream %d could not be waited for: %w", name, s, err)
 }
 
 func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {

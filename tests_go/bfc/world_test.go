@@ -28,6 +28,9 @@ type world struct {
 	asked   []string     // the calls since takeAsked
 	quiet   bool         // a call of the timeline is a failure
 	atEnd   func()       // before the pool closes
+
+	captures  map[bfc.Stream]bfc.Stream // owners of captures, and what they capture
+	capturing map[bfc.Stream]bool       // streams in which nothing may be queued now
 }
 
 type clock map[bfc.Stream]int
@@ -63,7 +66,8 @@ type worldBlock struct {
 var errRefused = errors.New("the timeline refuses")
 
 func newWorld(t require.TestingT, sub bfc.SubAllocator, opts bfc.Options) *world {
-	w := &world{t: t, streams: map[bfc.Stream]*worldStream{}, host: clock{}, units: map[uint64]clock{}}
+	w := &world{t: t, streams: map[bfc.Stream]*worldStream{}, host: clock{}, units: map[uint64]clock{},
+		captures: map[bfc.Stream]bfc.Stream{}, capturing: map[bfc.Stream]bool{}}
 	w.addStream(0)
 	opts.Timeline = w
 	var err error
@@ -108,9 +112,13 @@ func (w *world) takeAsked() []string {
 // Mark queues a mark. One that fails may have been queued all the same.
 func (w *world) Mark(s bfc.Stream, mark uint64) error {
 	st := w.streams[s]
+	require.NotContains(w.t, w.captures, s, "a mark for a capture")
 	require.Greater(w.t, mark, st.last, "marks count upwards")
 	require.False(w.t, st.ended, "a mark for a stream that has ended")
 	st.last = mark
+	if w.capturing[s] {
+		return errRefused
+	}
 	err := w.call("mark")
 	if err == nil || mark%2 == 0 {
 		st.queued = append(st.queued, queuedMark{mark: mark})
@@ -135,7 +143,8 @@ func (w *world) Follow(s, other bfc.Stream, mark uint64) error {
 		return err
 	}
 	st := w.streams[s]
-	require.False(w.t, st.ended)
+	require.False(w.t, st.ended || w.capturing[s])
+	require.NotContains(w.t, w.captures, s, "a wait in a captured stream")
 	st.queued = append(st.queued, queuedMark{mark: mark, waits: true, other: other})
 	st.clock.join(w.streams[other].marks[mark])
 	return nil
@@ -293,13 +302,38 @@ func (w *world) largestRun() (largest uint64) {
 	for _, r := range w.a.MemoryMap().Regions {
 		var run uint64
 		for _, c := range r.Chunks {
-			if run += c.Bytes; !c.Free {
+			if run += c.Bytes; !c.Free || c.Captured {
 				run = 0
 			}
 			largest = max(largest, run)
 		}
 	}
 	return largest
+}
+
+// capture begins to capture a stream, in which nothing is queued from now on, and gives the owner of what is captured.
+func (w *world) capture(of bfc.Stream) bfc.Stream {
+	p, err := w.a.NewCapture(of)
+	require.NoError(w.t, err)
+	w.addStream(p)
+	w.captures[p], w.capturing[of] = of, true
+	return p
+}
+
+// graphEnds says that no launch of what was captured is left.
+func (w *world) graphEnds(p bfc.Stream) {
+	st := w.streams[p]
+	w.host.join(clock{p: st.clock[p]})
+	require.NoError(w.t, w.a.EndCapture(p))
+	st.ended = true
+	for i := range w.live {
+		if b := &w.live[i]; b.stream == p {
+			b.stream = w.captures[p]
+		} else {
+			b.users = slices.DeleteFunc(b.users, func(s bfc.Stream) bool { return s == p })
+		}
+	}
+	delete(w.captures, p)
 }
 
 // mustNotHaveHelped judges a failure: no free memory of whatever stream would have served.
