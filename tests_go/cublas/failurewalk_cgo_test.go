@@ -143,6 +143,26 @@ func TestWhatCublasSaysIsAnErrorOfItsKind(t *testing.T) {
 	require.NoError(t, compute.Gemm(g), "and then all is well")
 }
 
+// refusing is a driver whose contexts are about to end, so that nothing may be left in them.
+type refusing struct{ cublas.Driver }
+
+func (refusing) AtContextEnd(int, func(bool)) error { return gpu.ErrorInvalidContext }
+
+// TestAHandleThatCannotStayIsDestroyed: whatever goes wrong behind its making.
+func TestAHandleThatCannotStayIsDestroyed(t *testing.T) {
+	configure(t, nil)
+	driver, compute, pool := open(t, 0)
+	addr := put(t, driver, 0, make([]byte, 64))
+	g := gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8}
+	fake.Fail("cublasSetMathMode", 0, 15)
+	require.Error(t, compute.Gemm(g))
+	blas, err := fakecublas.Attach("libcublas.so.12")
+	require.NoError(t, err)
+	require.Zero(t, blas.Live())
+	require.ErrorIs(t, cublas.New(refusing{driver}, nil).On(0, pool).Gemm(g), gpu.ErrorInvalidContext)
+	require.Zero(t, blas.Live())
+}
+
 // TestWorkThatFailsIsToldByTheCallThatQueuedIt: the kernel touches memory that went away meanwhile.
 func TestWorkThatFailsIsToldByTheCallThatQueuedIt(t *testing.T) {
 	configure(t, nil)
