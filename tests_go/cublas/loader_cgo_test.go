@@ -143,6 +143,9 @@ func once(t *testing.T, what string, build func(folder string) error) string {
 func driverFolder(t *testing.T, version int) string {
 	t.Helper()
 	return once(t, fmt.Sprint("driver ", version), func(folder string) error {
+		if version == 12040 {
+			return os.Link(filepath.Join(os.Getenv(folderEnv), "libcuda.so.1"), filepath.Join(folder, "libcuda.so.1"))
+		}
 		return fakecuda.Build(folder, fakecuda.Options{Version: version})
 	})
 }
@@ -150,7 +153,10 @@ func driverFolder(t *testing.T, version int) string {
 // blasFolder makes below, in a folder of the test's, and puts a cuBLAS into it.
 func blasFolder(t *testing.T, below string, options fakecublas.Options) string {
 	t.Helper()
-	source := once(t, fmt.Sprint("cuBLAS ", options), func(folder string) error { return fakecublas.Build(folder, options) })
+	source := os.Getenv(folderEnv)
+	if options.Major != 0 || options.Missing != nil {
+		source = once(t, fmt.Sprint("cuBLAS ", options), func(folder string) error { return fakecublas.Build(folder, options) })
+	}
 	folder := filepath.Join(t.TempDir(), below)
 	require.NoError(t, os.MkdirAll(folder, 0o700))
 	files, err := filepath.Glob(filepath.Join(source, "libcublas*"))
@@ -202,7 +208,7 @@ func TestWheelsComeBeforeTheLoader(t *testing.T) {
 	newer := blasFolder(t, "nvidia/cu13/lib", fakecublas.Options{Major: 13})
 	both := site + " " + filepath.Dir(filepath.Dir(newer))
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}), newer+"/libcublas.so.13")
-	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 12080)}), wheel+"/libcublas.so.12")
+	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 12040)}), wheel+"/libcublas.so.12")
 	requireWorks(t, child(t, "product:"+both, []string{driverFolder(t, 13000)}, "FAKECUDA_CAPABILITY=6.1"), wheel+"/libcublas.so.12")
 }
 

@@ -54,7 +54,7 @@ func compile(folder, soname string, args ...string) error {
 	if compiler == "" {
 		compiler = "cc"
 	}
-	all := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-fPIC", "-shared", "-Wl,-soname,"+soname,
+	all := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-shared", "-Wl,-soname,"+soname,
 		"-o", filepath.Join(folder, soname))
 	all = append(all, args...)
 	output, err := exec.Command(all[0], all[1:]...).CombinedOutput()
