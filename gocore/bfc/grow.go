@@ -79,7 +79,7 @@ func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
 	}
 	if a.index.live == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
 		a.spareAllLocked(a.space.addr)
-		if a.growLocked(bytes, a.only) == nil {
+		if a.growAnywayLocked(bytes, a.only) == nil {
 			return nil
 		}
 	}
@@ -90,7 +90,7 @@ func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
 	if !collected {
 		return refusal
 	}
-	if refusal = a.growLocked(bytes, a.only); refusal == nil {
+	if refusal = a.growAnywayLocked(bytes, a.only); refusal == nil {
 		return nil
 	}
 	return errors.Join(refusal, err)
@@ -101,14 +101,30 @@ func (a *Allocator) growLocked(bytes uint64, s Stream) (refusal error) {
 	if p, ok := a.placeLocked(bytes, s); ok {
 		return a.mapLocked(p, s)
 	}
-	if bytes > a.sub.AvailableBytes() {
+	switch available := a.sub.AvailableBytes(); {
+	case bytes > available:
 		return errLimit
+	case a.space.addr != a.space.end && available >= a.space.granule:
+		return errNoPlace
+	default:
+		return a.extendLocked(bytes)
 	}
-	return a.extendLocked(bytes)
 }
 
-// errLimit is one value, since with several streams the limit is often met and then there is other memory.
-var errLimit = status.Errorf(status.ResourceExhausted, "the limit is reached")
+// growAnywayLocked is growLocked, but what is left of the limit may become a region outside of the range though there are whole granules in it,
+// which then can't be moved.
+func (a *Allocator) growAnywayLocked(bytes uint64, s Stream) (refusal error) {
+	if refusal = a.growLocked(bytes, s); refusal == errNoPlace {
+		return a.extendLocked(bytes)
+	}
+	return refusal
+}
+
+// Each is one value, since with several streams they are often met and then there is other memory.
+var (
+	errLimit   = status.Errorf(status.ResourceExhausted, "the limit is reached")
+	errNoPlace = status.Errorf(status.ResourceExhausted, "whole granules of what is left of the limit do not serve the request")
+)
 
 // mapLocked gets memory at a place. It joins what lies beside it.
 func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {

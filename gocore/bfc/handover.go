@@ -172,7 +172,7 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 	if i := a.atOnceLocked(s, bytes); i != none || !collected {
 		return i, refusal
 	}
-	if err := a.growLocked(bytes, s); err != nil {
+	if err := a.growAnywayLocked(bytes, s); err != nil {
 		return none, errors.Join(refusal, err)
 	}
 	return a.atOnceLocked(s, bytes), nil

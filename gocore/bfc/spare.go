@@ -44,6 +44,32 @@ func (a *Allocator) spareAllLocked(keep uint64) {
 	}
 }
 
+// spareRestLocked makes what Extend gave spare if no block lies in it: it may have taken granules that are wanted now.
+func (a *Allocator) spareRestLocked() bool {
+	for at, r := range a.regions {
+		if !a.space.holds(r.addr) && r.bytes >= a.space.granule && a.whollyIdleLocked(r) && a.mapper.Spare(r.addr, r.bytes) == nil {
+			a.forgetLocked(at)
+			return true
+		}
+	}
+	return false
+}
+
+// restFreedLocked reports whether it could, once work was waited for.
+func (a *Allocator) restFreedLocked() bool {
+	for _, r := range a.regions {
+		if !a.space.holds(r.addr) && r.bytes >= a.space.granule {
+			for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+				if !a.freedLocked(i) {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return false
+}
+
 // firstOnlyLocked reports whether the first granule is all there is.
 func (a *Allocator) firstOnlyLocked() bool {
 	return len(a.regions) == 1 && a.regions[0].addr == a.space.addr && a.regions[0].bytes == a.space.granule

@@ -33,7 +33,7 @@ func (a *Allocator) stitchLocked(bytes uint64, s Stream) (stitched bool, refusal
 	if !a.shared {
 		return a.stitchCleanLocked(bytes, s)
 	}
-	if _, ok := a.targetLocked(bytes, a.freedLocked); !ok {
+	if _, ok := a.targetLocked(bytes, a.freedLocked); !ok && !a.restFreedLocked() {
 		return false, nil // no wait would help
 	}
 	for s := range a.streams {
@@ -64,6 +64,12 @@ func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (d
 		if a.sub.AvailableBytes()-a.spareBytesLocked() > left && a.growLocked(bytes, s) == nil {
 			return true, nil
 		}
+	}
+	if errors.Is(refusal, errNoPlace) {
+		if err = a.extendLocked(bytes); err == nil {
+			return true, nil
+		}
+		refusal = err
 	}
 	if refusal == errLimit || a.spareBytesLocked() == 0 {
 		return false, refusal
@@ -100,6 +106,9 @@ func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 // stitchCleanLocked is stitchLocked with what needs no wait in shared mode, and one for the only stream otherwise.
 func (a *Allocator) stitchCleanLocked(bytes uint64, s Stream) (stitched bool, refusal error) {
 	t, ok := a.targetLocked(bytes, a.idleLocked)
+	if !ok && a.spareRestLocked() {
+		t, ok = a.targetLocked(bytes, a.idleLocked)
+	}
 	if !ok {
 		return false, nil
 	}

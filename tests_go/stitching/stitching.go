@@ -1,0 +1,144 @@
+// Package stitching runs a pool with little memory on a driver whose memory can be read and written: what moves below a block must never
+// change what is in one. It is run on simulated GPUs, whose mappings are true aliases, and on the fake driver.
+package stitching
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+const (
+	mib        = uint64(1) << 20
+	limitMiB   = 65 // granules, and half of one
+	mostLive   = 40
+	largeBytes = 10 * mib
+)
+
+// open keeps a driver open when a Manager closes it.
+type open struct{ gpu.Driver }
+
+func (open) Close() error { return nil }
+
+// block is one with its own bytes.
+type block struct {
+	bfc.Block
+	requested uint64
+	stream    gpu.Stream
+}
+
+// Run plays random operations on two streams, and checks all of every live block after whatever moved memory. It tells how often that was.
+func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitches uint64) {
+	require.NoError(t, driver.ContextRetain(0))
+	stream, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
+	require.NoError(t, err)
+	before, _, err := driver.MemGetInfo(0)
+	require.NoError(t, err)
+	m, err := devmgr.New(open{driver}, config.Env{})
+	require.NoError(t, err)
+	limit := float64(limitMiB)
+	require.NoError(t, m.Configure(func(s *config.State) error {
+		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
+	}))
+	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "a test"))
+	r := run{t: t, driver: driver, m: m, random: rand.New(rand.NewPCG(seed, 0)), scratch: make([]byte, largeBytes+8)}
+	for step := range steps {
+		if step == steps/2 {
+			r.streams = []gpu.Stream{gpu.StreamNull, stream} // one stream before
+		}
+		r.step()
+		require.NoError(t, m.Check())
+		free, _, err := driver.MemGetInfo(0)
+		require.NoError(t, err)
+		require.LessOrEqual(t, before-free, limitMiB*mib, "the limit was passed")
+	}
+	for len(r.live) > 0 {
+		r.free(0)
+	}
+	stats, err := m.MemoryStats("GPU:0")
+	require.NoError(t, err)
+	require.NoError(t, m.Close(false))
+	after, _, err := driver.MemGetInfo(0)
+	require.NoError(t, err)
+	require.Equal(t, before, after, "memory was left behind")
+	require.NoError(t, driver.StreamDestroy(0, stream))
+	require.NoError(t, driver.ContextRelease(0))
+	return stats.Stitches
+}
+
+type run struct {
+	t        require.TestingT
+	driver   gpu.Driver
+	m        *devmgr.Manager
+	random   *rand.Rand
+	streams  []gpu.Stream // nil: the null stream
+	live     []block
+	scratch  []byte
+	stitches uint64
+}
+
+func (r *run) step() {
+	if n := len(r.live); n > 0 && (n == mostLive || r.random.IntN(100) < 25) {
+		r.free(r.random.IntN(n))
+		return
+	}
+	b := block{requested: 1 + r.random.Uint64N(largeBytes), stream: gpu.StreamNull}
+	if r.random.IntN(3) == 0 {
+		b.requested = 1 + r.random.Uint64N(mib/2)
+	}
+	if len(r.streams) > 0 {
+		b.stream = r.streams[r.random.IntN(len(r.streams))]
+	}
+	var err error
+	if b.Block, err = r.m.AllocateOn(0, -1, b.stream, b.requested); err != nil {
+		require.Equal(r.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
+		for range min(len(r.live), 3) {
+			r.free(r.random.IntN(len(r.live)))
+		}
+	} else {
+		require.NoError(r.t, r.driver.MemcpyHtoD(0, b.Addr, r.bytesOf(b)))
+		r.live = append(r.live, b)
+	}
+	stats, err := r.m.MemoryStats("GPU:0")
+	require.NoError(r.t, err)
+	if stats.Stitches > r.stitches {
+		r.stitches = stats.Stitches
+		for _, b := range r.live {
+			r.check(b)
+		}
+	}
+}
+
+// bytesOf are the bytes of a block: a sequence of its own.
+func (r *run) bytesOf(b block) []byte {
+	x := b.ID
+	for at := 0; at < int(b.requested); at += 8 {
+		x = x*6364136223846793005 + 1442695040888963407
+		binary.LittleEndian.PutUint64(r.scratch[at:], x)
+	}
+	return r.scratch[:b.requested]
+}
+
+func (r *run) check(b block) {
+	got := make([]byte, b.requested)
+	require.NoError(r.t, r.driver.MemcpyDtoH(0, got, b.Addr))
+	if !bytes.Equal(r.bytesOf(b), got) {
+		require.Failf(r.t, "a block changed", "%d bytes at %#x", b.Bytes, b.Addr)
+	}
+}
+
+func (r *run) free(at int) {
+	b := r.live[at]
+	r.check(b)
+	require.NoError(r.t, r.m.FreeID(b.Addr, b.ID))
+	r.live = slices.Delete(r.live, at, at+1)
+}
