@@ -195,6 +195,8 @@ func MemoryStats(device string) (stats string, err error) {
 		"bytes_reserved":           s.BytesReserved,
 		"peak_bytes_reserved":      s.PeakBytesReserved,
 		"largest_free_block_bytes": s.LargestFreeBlockBytes,
+		"stitches":                 s.Stitches,
+		"stitched_bytes":           s.StitchedBytes,
 	})
 }
 

@@ -655,6 +655,26 @@ def test_statistics_count_what_happened() -> None:
     c.free()
 
 
+def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_keep_their_bytes() -> None:
+    gpuconf.simulate("T4")
+    gpuconf.configure(limit=16 * MIB, growth=True, libraries=[])
+    buffers = [memory.allocate(2 * MIB) for _ in range(8)]
+    for i, buffer in enumerate(buffers):
+        buffer.copy_from_host(bytes([i]) * buffer.nbytes)
+    for buffer in buffers[::2]:
+        buffer.free()
+    large = memory.allocate(8 * MIB)
+    large.copy_from_host(bytes([99]) * large.nbytes)
+    for i, buffer in enumerate(buffers):
+        if i % 2:
+            assert bytes(buffer.copy_to_host()) == bytes([i]) * buffer.nbytes
+            buffer.free()
+    stats = memory.stats()
+    assert (stats.bytes_in_use, stats.bytes_reserved, stats.bytes_limit) == (8 * MIB, 16 * MIB, 16 * MIB)
+    assert (stats.stitches, stats.stitched_bytes) == (1, 8 * MIB)
+    large.free()
+
+
 @pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("call", [memory.stats, memory.memory_map, memory.measure], ids=lambda f: f.__name__)
 @pytest.mark.parametrize(

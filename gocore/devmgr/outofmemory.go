@@ -53,6 +53,13 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 	case bfc.PendingStreams:
 		return "enough memory is free, but work that is queued in other streams may still use it, and it could not be waited for"
 	case bfc.Fragmented:
+		switch {
+		case oom.Err != nil:
+			return fmt.Sprintf("enough memory is free, but in pieces that are too small, and they could not be moved together (%v)", rootOf(oom.Err))
+		case oom.Movable > 0 && oom.Movable < oom.Rounded:
+			return fmt.Sprintf("enough memory is free, but in pieces that are too small; only %s of it can be moved together, as no block touches those granules",
+				exactBytes(oom.Movable))
+		}
 		return "enough memory is free, but in pieces that are too small"
 	default:
 		return "the limit is reached"

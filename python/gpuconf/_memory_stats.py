@@ -23,10 +23,12 @@ class MemoryStats(
             "bytes_reserved",
             "peak_bytes_reserved",
             "largest_free_block_bytes",
+            "stitches",
+            "stitched_bytes",
         ],
     )
 ):
-    """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats``."""
+    """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats`` where that has them."""
 
     __slots__ = ()
 
@@ -40,6 +42,8 @@ class MemoryStats(
     bytes_reserved: int  # what the pool has taken from the GPU
     peak_bytes_reserved: int
     largest_free_block_bytes: int  # the largest free piece of what is reserved
+    stitches: int  # times that free memory was moved together for a request that no free piece served
+    stitched_bytes: int  # what was moved then
 
 
 def device_name(device: str | LogicalDevice, function: str) -> str:
