@@ -3,7 +3,6 @@ package bfc
 import (
 	"errors"
 	"math"
-	"sync"
 
 	"gpuconf/gocore/invariants"
 	"gpuconf/gocore/status"
@@ -32,7 +31,7 @@ type Allocator struct {
 	collect    bool         // immutable
 	timeline   Timeline     // immutable; nil: one stream; called with mu held
 
-	mu      sync.Mutex
+	mu      lock
 	closed  bool       // guarded by mu, as are all below
 	sealed  bool       // Allocate refuses
 	served  uint64     // the stream whose allocations go the short way, or noOne: shut, or there is not just one

@@ -147,7 +147,7 @@
 //
 // # Locks
 //
-// Allocator has one mutex; a method whose name ends in Locked needs it. It is held across calls of the sub-allocator and the
+// Allocator has one mutex (lock_amd64.go); a method whose name ends in Locked needs it. It is held across calls of the sub-allocator and the
 // timeline, which must not call back, and around each change and its entry in a recording (record.go), whose recorder's mutex comes
 // before it. Trim, and what Options.GarbageCollect allows, wait for the device with it held. There are
 // no goroutines and no timers.
