@@ -53,6 +53,8 @@ type Allocator struct {
 	uses       []use    // record 0 begins the list of unused ones
 	cleanBins  *bins    // free chunks that nobody's work touches
 	cleanBytes uint64   // theirs
+	walked     uint64   // steps of the last walk along all chunks
+	walkedID   uint64   // the last allocation's before it
 }
 
 const noOne = math.MaxUint64

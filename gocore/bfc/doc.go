@@ -85,7 +85,8 @@
 // memory, then at clean memory, then at what has become clean or what the stream comes after anyway; then it gets new memory; then it
 // takes another's and makes its stream wait; then it stitches, where it can. It fails only if no run of free neighbours, whosever they are, is large
 // enough, or if waiting failed. The steps before new memory take time in proportion to the number of streams, but for runs of several owners' neighbours:
-// to find one, all chunks are walked. That happens when no single chunk fits although enough is free.
+// to find one, all chunks are walked, which happens when no single chunk fits although enough is free. Before new memory that is done only as
+// often as the allocations since the last walk pay for it, eight steps each: what it could find is then new memory, or waited for.
 //
 // Free neighbours of different owners stay apart, or one owner's fresh mark would lock up the other's memory. What was never
 // used is no exception in a pool that was there before the second stream was: it is the first one's, until that has

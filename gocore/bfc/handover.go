@@ -44,12 +44,23 @@ func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 	if i, _ := a.anothersLocked(s, bytes, false); i != none {
 		return i
 	}
-	if a.streams[s].freeBytes+a.cleanBytes < bytes {
+	if a.streams[s].freeBytes+a.cleanBytes < bytes || !a.mayWalkLocked() {
 		return none
 	}
 	i, _ := a.claimLocked(s, bytes, false)
 	return i
 }
+
+// mayWalkLocked reports whether the last walk along all chunks has been paid for by allocations since. Where free memory is in small
+// pieces of many owners' nearly every request would walk in vain; there is other memory, if it costs new one or a wait.
+func (a *Allocator) mayWalkLocked() bool {
+	return a.walked <= shortWalk || a.walked <= stepsForEach*(a.lastID-a.walkedID)
+}
+
+const (
+	shortWalk    = 64 // steps that need not be paid for
+	stepsForEach = 8  // steps that each allocation pays for
+)
 
 // markOthersLocked marks the streams whose memory somebody wants now, so that it can be known when they have passed. A stream
 // without work has passed at once.
@@ -202,9 +213,11 @@ func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, e
 // windowLocked finds the smallest run that is large enough and that s may have, the lowest of several. It walks all chunks.
 func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best window) {
 	records := a.chunks.records
+	a.walked, a.walkedID = 0, a.lastID
 	for _, r := range a.regions {
 		w := window{first: r.first}
 		for i := r.first; i != r.fence; i = records[i].next {
+			a.walked++
 			if !a.haveableLocked(i, s, waits) {
 				w = window{first: records[i].next}
 				continue
