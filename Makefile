@@ -52,7 +52,7 @@ test: test-go test-py ## run all Go and Python tests
 
 .PHONY: test-go
 test-go: $(VENV)/dev ## run the Go tests, with invariants checked
-	go vet ./gocore/... ./pybind/... ./tests_go/...
+	go vet ./gocore/... ./pybind/... ./tests_go/... ./benchmarks/...
 	go test -tags=$(GO_TAGS) -coverpkg=./gocore/... -coverprofile=coverage.out $(GO_TESTS)
 	CGO_ENABLED=0 go test -tags=$(GO_TAGS) $(GO_TESTS)
 
@@ -70,14 +70,14 @@ fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)
 
 .PHONY: lint
 lint: $(VENV)/dev ## check formats, styles and types
-	@test -z "$$(gofmt -l gocore pybind tests_go | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go; exit 1; }
+	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }
 	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/mypy
 
 .PHONY: fmt
 fmt: $(VENV)/dev ## put the sources into their format
-	gofmt -w gocore pybind tests_go
+	gofmt -w gocore pybind tests_go benchmarks
 	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
 
@@ -116,6 +116,20 @@ $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
 oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow itself, and write docs/conformance.md (downloads it)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
 
+# The allocators of others, fetched from package indexes into an environment of its own (some 300 MB of download). MINIMALLOC=DIR adds the
+# public problems of MiniMalloc, CSV files id,lower,upper,size.
+PEERS_VENV ?= .venv-peers
+
+$(PEERS_VENV)/peers-ready: benchmarks/peers/requirements.txt
+	@$(MAKE) --no-print-directory VENV=$(PEERS_VENV) $(PEERS_VENV)/bin/python
+	@echo "installing what draws the plot into $(PEERS_VENV)"
+	@$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< $$($(PEERS_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@touch $@
+
+.PHONY: bench-allocator
+bench-allocator: $(PEERS_VENV)/peers-ready ## measure the allocator beside others, and write docs/allocator-benchmarks.md (downloads them)
+	@PATH="$(PATH):$(abspath $(PEERS_VENV)/bin)" $(PEERS_VENV)/bin/python benchmarks/peers/run.py --minimalloc "$(MINIMALLOC)" $(BENCH_ARGS)
+
 # On a machine with a GPU: these need Python and the driver only, and a wheel that was built elsewhere (make wheel, or WHEEL=path).
 WHEEL ?= $(firstword $(wildcard dist/*.whl))
 
@@ -135,4 +149,4 @@ test-frameworks: $(VENV)/dev ## test with the real PyTorch, CuPy and Numba, with
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS_VENV) build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

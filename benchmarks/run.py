@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import allocator, c_abi, config_calls, import_time, placement, recording  # noqa: E402
+from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
 
@@ -63,6 +64,7 @@ which keeps them in one order, the clock, and the look-up of a freed block's siz
 ns for one allocation or one free, with lock, statistics and free by address, no C and no Python around it
 (`tests_go/bfc/bench_test.go`; the laws are in `tests_go/traces`). The tree is shaped like torch's caching allocator, red-black
 by size and address; the list is the plain best fit that also serves the random tests as an oracle.
+[allocator-benchmarks.md](allocator-benchmarks.md) has the allocators of others.
 
 {laws}
 
@@ -70,21 +72,6 @@ The same churn (512 B to 1 MiB) with more and more live blocks:
 
 {slope}
 """
-
-
-def table(rows: list[dict[str, str]]) -> str:
-    """A Markdown table."""
-    head = list(rows[0])
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return "\n".join([*lines, *("| " + " | ".join(row.values()) + " |" for row in rows)])
-
-
-def cpu() -> str:
-    """The processor's name."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def main() -> None:

@@ -1,0 +1,1 @@
+"""gpuconf's allocator beside those of others. `make bench-allocator` runs it."""

@@ -1,0 +1,64 @@
+// TensorFlow's own BFCAllocator, from the headers and the library of its wheel. It is an allocator of equal interface by itself: it has a
+// mutex, frees by address and keeps statistics. Its pool is one region, as without memory growth.
+
+#include <memory>
+
+#include "replay.h"
+#include "xla/tsl/framework/allocator.h"
+#include "xla/tsl/framework/bfc_allocator.h"
+
+namespace {
+
+constexpr uint64_t kBase = 1ULL << 46;
+
+// Addresses without memory behind them: the allocator never touches what it hands out.
+class Device : public tsl::SubAllocator {
+ public:
+  Device() : SubAllocator({}, {}) {}
+
+  void *Alloc(size_t, size_t bytes, size_t *received) override {
+    *received = bytes;
+    return reinterpret_cast<void *>(kBase);
+  }
+  void Free(void *, size_t) override {}
+  bool SupportsCoalescing() const override { return false; }
+};
+
+class Bfc {
+ public:
+  using Slot = void *;
+
+  explicit Bfc(uint64_t bytes)
+      : allocator_(std::make_unique<Device>(), bytes, "peer", Options()), once_(/*retry_on_failure=*/false, false, nullptr) {}
+
+  bool Allocate(uint64_t bytes, Slot *slot) {
+    *slot = allocator_.AllocateRaw(256, bytes, once_);
+    return *slot != nullptr;
+  }
+
+  void Free(Slot slot) { allocator_.DeallocateRaw(slot); }
+  static uint64_t Address(Slot slot) { return reinterpret_cast<uint64_t>(slot) - kBase; }
+
+  void Tell(peer_books *books) {
+    const tsl::AllocatorStats stats = *allocator_.GetStats();
+    books->current = stats.bytes_in_use;
+    books->peak = stats.peak_bytes_in_use;
+  }
+
+ private:
+  static tsl::BFCAllocator::Options Options() {
+    tsl::BFCAllocator::Options options;
+    options.allow_growth = false;
+    options.allow_retry_on_failure = false;
+    return options;
+  }
+
+  tsl::BFCAllocator allocator_;
+  const tsl::AllocationAttributes once_;
+};
+
+const peers::Entry kEntries[] = {{"TensorFlow's BFCAllocator", "equal", peers::Open<Bfc>}};
+
+}  // namespace
+
+PEERS_EXPORT(kEntries)

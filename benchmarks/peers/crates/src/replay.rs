@@ -1,0 +1,134 @@
+//! The loops over a trace.
+
+use crate::cores::Core;
+use std::time::Instant;
+
+/// An operation allocates a block or, with 0 bytes, frees it.
+#[repr(C)]
+pub struct Op {
+    block: u32,
+    bytes: u64,
+}
+
+/// What a pool tells of itself.
+#[repr(C)]
+#[derive(Default)]
+pub struct Books {
+    pub current: u64,
+    pub peak: u64,
+    pub reserved: u64,
+    pub ours: u64,
+}
+
+/// An allocator of either league.
+pub trait Allocator {
+    type Slot: Copy + Default;
+    fn new(bytes: u64, blocks: u64) -> Self;
+    fn allocate(&mut self, bytes: u64) -> Option<Self::Slot>;
+    fn free(&mut self, slot: Self::Slot);
+    fn address(slot: &Self::Slot) -> u64;
+    fn tell(&self) -> Books;
+}
+
+/// The bare league: the caller keeps the handle, and nothing is counted.
+pub struct Bare<C>(C);
+
+impl<C: Core> Allocator for Bare<C> {
+    type Slot = C::Handle;
+
+    fn new(bytes: u64, blocks: u64) -> Self {
+        Bare(C::new(bytes, blocks))
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Option<Self::Slot> {
+        self.0.allocate(bytes)
+    }
+
+    fn free(&mut self, slot: Self::Slot) {
+        self.0.free(slot);
+    }
+
+    fn address(slot: &Self::Slot) -> u64 {
+        C::address(slot)
+    }
+
+    fn tell(&self) -> Books {
+        Books::default()
+    }
+}
+
+/// A pool behind the functions of `cpp/peer.h`: each gives nanoseconds, or `-1 - i` if operation `i` found no memory.
+pub trait Pool {
+    fn run(&mut self, ops: &[Op]) -> i64;
+    fn placed(&mut self, ops: &[Op], addrs: &mut [u64]) -> i64;
+    fn timed(&mut self, ops: &[Op], nanos: &mut [u32]) -> i64;
+    fn tell(&self) -> Books;
+}
+
+pub struct PoolOf<A: Allocator> {
+    allocator: A,
+    slots: Vec<A::Slot>,
+}
+
+impl<A: Allocator> PoolOf<A> {
+    pub fn new(bytes: u64, blocks: u64) -> Self {
+        PoolOf { allocator: A::new(bytes, blocks), slots: vec![A::Slot::default(); blocks as usize] }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, op: &Op) -> bool {
+        let slot = &mut self.slots[op.block as usize];
+        if op.bytes == 0 {
+            self.allocator.free(*slot);
+            return true;
+        }
+        match self.allocator.allocate(op.bytes) {
+            Some(got) => {
+                *slot = got;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl<A: Allocator> Pool for PoolOf<A> {
+    fn run(&mut self, ops: &[Op]) -> i64 {
+        let start = Instant::now();
+        for (i, op) in ops.iter().enumerate() {
+            if !self.step(op) {
+                return -1 - i as i64;
+            }
+        }
+        start.elapsed().as_nanos() as i64
+    }
+
+    fn placed(&mut self, ops: &[Op], addrs: &mut [u64]) -> i64 {
+        let start = Instant::now();
+        for (i, op) in ops.iter().enumerate() {
+            if !self.step(op) {
+                return -1 - i as i64;
+            }
+            addrs[i] = A::address(&self.slots[op.block as usize]);
+        }
+        start.elapsed().as_nanos() as i64
+    }
+
+    fn timed(&mut self, ops: &[Op], nanos: &mut [u32]) -> i64 {
+        let start = Instant::now();
+        let mut before = start;
+        for (i, op) in ops.iter().enumerate() {
+            if !self.step(op) {
+                return -1 - i as i64;
+            }
+            let now = Instant::now();
+            nanos[i] = (now - before).as_nanos() as u32;
+            before = now;
+        }
+        (before - start).as_nanos() as i64
+    }
+
+    fn tell(&self) -> Books {
+        Books { ours: (self.slots.len() * std::mem::size_of::<A::Slot>()) as u64, ..self.allocator.tell() }
+    }
+}

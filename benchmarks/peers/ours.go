@@ -1,0 +1,101 @@
+package main
+
+import (
+	"time"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/suballoc"
+	"gpuconf/tests_go/fakedevice"
+	"gpuconf/tests_go/traces"
+)
+
+// The names of ours.
+const (
+	oursExact = "gpuconf"
+	oursRule  = "gpuconf, TensorFlow's split rule"
+	oursBare  = "gpuconf, as it is"
+)
+
+// ours are gpuconf's allocators: a mutex, blocks freed by address, all of its statistics.
+func ours() []contender {
+	return []contender{
+		{oursExact, equal, opener(bfc.SplitRule{})},
+		{oursRule, equal, opener(bfc.SplitRule{TensorFlow: true})},
+		{oursBare, bare, opener(bfc.SplitRule{})},
+	}
+}
+
+func opener(rule bfc.SplitRule) func(uint64, int) (pool, error) {
+	return func(bytes uint64, blocks int) (pool, error) {
+		regions := suballoc.NewRegions(fakedevice.New(bytes), suballoc.Options{LimitBytes: bytes})
+		a, err := bfc.New(regions, bfc.Options{Split: rule})
+		if err != nil {
+			return nil, err
+		}
+		return &ourPool{a: a, addrs: make([]uint64, blocks)}, nil
+	}
+}
+
+type ourPool struct {
+	a     *bfc.Allocator
+	addrs []uint64 // by block
+}
+
+// origin is where time is counted from: the difference to it takes one reading of the clock.
+var origin = time.Now()
+
+func (p *ourPool) run(ops []traces.Op, addrs []uint64, nanos []uint32) (int64, error) {
+	switch {
+	case nanos != nil:
+		return p.timed(ops, nanos)
+	case addrs != nil:
+		return p.placed(ops, addrs)
+	}
+	start := time.Since(origin)
+	for i, op := range ops {
+		if err := p.step(op); err != nil {
+			return 0, errNoMemory(i, op)
+		}
+	}
+	return int64(time.Since(origin) - start), nil
+}
+
+func (p *ourPool) step(op traces.Op) error {
+	if op.Bytes == 0 {
+		return p.a.Free(p.addrs[op.Block])
+	}
+	block, err := p.a.Allocate(op.Bytes)
+	p.addrs[op.Block] = block.Addr
+	return err
+}
+
+func (p *ourPool) placed(ops []traces.Op, addrs []uint64) (int64, error) {
+	for i, op := range ops {
+		if err := p.step(op); err != nil {
+			return 0, errNoMemory(i, op)
+		}
+		addrs[i] = p.addrs[op.Block] - fakedevice.Base
+	}
+	return 0, nil
+}
+
+func (p *ourPool) timed(ops []traces.Op, nanos []uint32) (int64, error) {
+	start := time.Since(origin)
+	before := start
+	for i, op := range ops {
+		if err := p.step(op); err != nil {
+			return 0, errNoMemory(i, op)
+		}
+		now := time.Since(origin)
+		nanos[i] = uint32(now - before)
+		before = now
+	}
+	return int64(before - start), nil
+}
+
+func (p *ourPool) tell() books {
+	s := p.a.Stats()
+	return books{current: s.BytesInUse, peak: s.PeakBytesInUse, loop: 8 * uint64(len(p.addrs))}
+}
+
+func (p *ourPool) close() { _ = p.a.Close() }

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"gpuconf/gocore/plan"
+	"gpuconf/gocore/trace"
+	"gpuconf/tests_go/traces"
+)
+
+// leastLimit is the least memory limit, in whole MiB, under which gpuconf runs a trace by one of its policies: what it needs of the
+// device, whatever the addresses. gocore/plan finds it by replays.
+func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
+	addrs := make([]uint64, t.Blocks)
+	events := make([]trace.Event, len(t.Ops))
+	for i, op := range t.Ops {
+		if op.Bytes == 0 {
+			events[i] = trace.Event{Action: trace.Free, Addr: addrs[op.Block]}
+			continue
+		}
+		addrs[op.Block] = uint64(i+1) << 20 // a name; a plan places blocks itself
+		events[i] = trace.Event{Action: trace.Allocate, Addr: addrs[op.Block], Bytes: op.Bytes}
+	}
+	job, err := plan.New(events, plan.Request{Policies: []plan.Policy{policy}})
+	for done := false; err == nil && !done; {
+		done, err = job.Step()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return job.Results()[0].LeastLimit, nil
+}

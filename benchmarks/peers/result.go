@@ -1,0 +1,46 @@
+package main
+
+// result is the answer of a run; run.py makes the page of it.
+type result struct {
+	ClockNanos map[string]float64 `json:"clock_ns"` // of one reading, by who reads it
+	Missing    map[string]string  `json:"missing"`  // objects that could not be opened, and why
+	Out        []exclusion        `json:"out"`
+	Laws       []lawResult        `json:"laws"`
+	Small      []lawResult        `json:"small"`
+	Slope      []lawResult        `json:"slope"`
+	Footprints []footprintResult  `json:"footprints"`
+	Needs      []needsResult      `json:"needs"`
+}
+
+// exclusion is a contender that failed its verification, or was not asked.
+type exclusion struct {
+	Name   string `json:"name"`
+	League league `json:"league"`
+	Trace  string `json:"trace"`
+	Why    string `json:"why"`
+	Broken bool   `json:"broken"`
+}
+
+type lawResult struct {
+	Name      string                       `json:"name"`
+	Ops       int                          `json:"ops"`
+	Blocks    int                          `json:"blocks"`
+	PeakBytes uint64                       `json:"peak_bytes"`
+	Leagues   map[league]map[string]timing `json:"leagues"`
+}
+
+type footprintResult struct {
+	Name      string `json:"name"`
+	Law       string `json:"law"`
+	PoolBytes uint64 `json:"pool_bytes"`
+	footprint
+}
+
+// needsResult is what a trace needs of the device, in bytes.
+type needsResult struct {
+	Name      string            `json:"name"`
+	Kind      string            `json:"kind"` // law, guillotine, pinwheel, minimalloc
+	PeakBytes uint64            `json:"peak_bytes"`
+	Optimum   uint64            `json:"optimum"` // 0: not known
+	Needed    map[string]uint64 `json:"needed"`
+}

@@ -1,0 +1,80 @@
+"""Run gpuconf's allocator side by side with those of others, and write docs/allocator-benchmarks.md and its plot.
+
+make bench-allocator [MINIMALLOC=DIR]
+
+``--keep FILE`` leaves the measurements as JSON, ``--from FILE`` writes the page of such a file anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.peers import fetch, page, plot  # noqa: E402
+from benchmarks.report import cpu  # noqa: E402
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
+    arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--keep", type=Path)
+    arguments.add_argument("--from", type=Path, dest="kept")
+    options = arguments.parse_args()
+    run = json.loads(options.kept.read_text()) if options.kept else measure(options.minimalloc, options.rounds)
+    if options.keep:
+        options.keep.write_text(json.dumps(run))
+    plot.draw(run, ROOT / "docs" / "allocator-benchmarks.png")
+    (ROOT / "docs" / "allocator-benchmarks.md").write_text(page.write(run))
+    print("\n" + page.bars(run) + "\n\nwrote docs/allocator-benchmarks.md and docs/allocator-benchmarks.png")
+
+
+def measure(minimalloc: str, rounds: int) -> dict[str, object]:
+    """Get the peers, build, and run everything once."""
+    load = os.getloadavg()[0]
+    peers = fetch.get_all(lambda text: print(text, flush=True))
+    program = fetch.go_program()
+    command = [str(program), "-rounds", str(rounds), "-minimalloc", str(Path(minimalloc).resolve()) if minimalloc else ""]
+    began = time.monotonic()
+    env = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([*command, *(str(p.path) for p in peers if p.path)], stdout=subprocess.PIPE, check=True, env=env)
+    return {
+        "result": json.loads(done.stdout),
+        "peers": [{"contenders": p.contenders, "source": p.source, "version": p.version, "missing": p.missing} for p in peers],
+        "machine": {
+            "date": datetime.date.today().isoformat(),
+            "cpu": cpu(),
+            "cores": os.cpu_count(),
+            "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / (1 << 30):.0f} GiB",
+            "system": f"{platform.system()} {platform.release().partition('-')[0]} {platform.machine()}",
+            "go": said("go", "env", "GOVERSION"),
+            "gcc": said(os.environ.get("CXX", "g++"), "-dumpfullversion", "-dumpversion"),
+            "rust": said("rustc", "--version").partition(" (")[0],
+            "load": f"{load:.1f}",
+            "load_end": f"{os.getloadavg()[0]:.1f}",
+            "seconds": round(time.monotonic() - began),
+            "rounds": rounds,
+        },
+    }
+
+
+def said(*command: str) -> str:
+    """What a program answers; a dash if it is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "-"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"gpuconf/tests_go/traces"
+)
+
+// placement is what a verified run of a whole trace needed, in bytes.
+type placement struct {
+	high     uint64 // the end of the highest block
+	reserved uint64 // what the pool took from the device, where it takes more than one stretch; else 0
+}
+
+// needed is what a device must have for it.
+func (p placement) needed() uint64 {
+	if p.reserved > 0 {
+		return p.reserved
+	}
+	return p.high
+}
+
+// verify has a contender do a trace and checks every address: no two live blocks overlap, and in the league of equal interface the
+// books hold: the peak is at least what was live and at most what was needed, and nothing is left when all is freed.
+func (c contender) verify(trace *traces.Trace) (placement, error) {
+	ops, left := withFrees(trace)
+	p, err := c.open(trace.LimitBytes, trace.Blocks)
+	if err != nil {
+		return placement{}, err
+	}
+	defer p.close()
+	addrs := make([]uint64, len(ops))
+	if _, err := p.run(ops[:left], addrs[:left], nil); err != nil {
+		return placement{}, err
+	}
+	before := p.tell()
+	if _, err := p.run(ops[left:], addrs[left:], nil); err != nil {
+		return placement{}, err
+	}
+	after := p.tell()
+	place := placement{reserved: before.reserved}
+	if place.high, err = disjoint(ops, addrs, trace.Blocks); err != nil {
+		return place, err
+	}
+	if c.league == equal && (before.peak < trace.PeakBytes || before.peak > place.needed()) {
+		return place, fmt.Errorf("its peak is %d bytes, where %d were live and %d were needed", before.peak, trace.PeakBytes, place.needed())
+	}
+	if place.needed() < trace.PeakBytes {
+		return place, fmt.Errorf("%d bytes were live, and it took %d", trace.PeakBytes, place.needed())
+	}
+	if after.current != 0 {
+		return place, fmt.Errorf("%d bytes are in use after all was freed", after.current)
+	}
+	return place, nil
+}
+
+// withFrees is the trace with a free of all that is live behind it, which begins at left.
+func withFrees(trace *traces.Trace) (ops []traces.Op, left int) {
+	live := make([]bool, trace.Blocks)
+	for _, op := range trace.Ops {
+		live[op.Block] = op.Bytes != 0
+	}
+	ops, left = trace.Ops[:len(trace.Ops):len(trace.Ops)], len(trace.Ops)
+	for block, is := range live {
+		if is {
+			ops = append(ops, traces.Op{Block: uint32(block)})
+		}
+	}
+	return ops, left
+}
+
+// disjoint follows the live blocks through a trace and gives the end of the highest one.
+func disjoint(ops []traces.Op, addrs []uint64, blocks int) (high uint64, err error) {
+	var live liveMap
+	at := make([]uint64, blocks)
+	for i, op := range ops {
+		if op.Bytes == 0 {
+			if addrs[i] != at[op.Block] || !live.remove(addrs[i]) {
+				return high, fmt.Errorf("operation %d freed address %#x, where its block is not", i, addrs[i])
+			}
+			continue
+		}
+		at[op.Block] = addrs[i]
+		if !live.add(stretch{addrs[i], addrs[i] + op.Bytes}) {
+			return high, fmt.Errorf("operation %d got %d bytes at %#x, where a block is live", i, op.Bytes, addrs[i])
+		}
+		high = max(high, addrs[i]+op.Bytes)
+	}
+	return high, nil
+}
