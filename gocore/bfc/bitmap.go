@@ -1,6 +1,10 @@
 package bfc
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"gpuconf/gocore/invariants"
+)
 
 // classCount is what three levels of 64-bit words can tell apart.
 const classCount = 1 << 18
@@ -16,7 +20,12 @@ type bitmap struct {
 	leaf [leafWords]uint64
 	low  [lowWords]uint64
 	top  uint64
+
+	looked int // words that the search under way has looked at; counted in builds with invariants
 }
+
+// mostLooks is how many words a search looks at: two on the way up, the top one, two on the way down.
+const mostLooks = 5
 
 // noClass is what a search that finds nothing gives.
 const noClass uint32 = classCount
@@ -46,20 +55,42 @@ func (b *bitmap) clear(class uint32) {
 
 // next gives the lowest member at or above class, or noClass.
 func (b *bitmap) next(class uint32) uint32 {
+	if invariants.Enabled {
+		b.looked = 0
+		defer b.checkLooks()
+	}
+	b.look()
 	if w := b.leaf[class>>6] >> (class & 63); w != 0 {
 		return class + trailing(w)
 	}
+	b.look()
 	if w := b.low[class>>12] & beyond(class>>6); w != 0 {
 		return b.firstOfLeaf(class>>12<<6 | trailing(w))
 	}
+	b.look()
 	if w := b.top & beyond(class>>12); w != 0 {
+		b.look()
 		i := trailing(w)
 		return b.firstOfLeaf(i<<6 | trailing(b.low[i&(lowWords-1)]))
 	}
 	return noClass
 }
 
-func (b *bitmap) firstOfLeaf(i uint32) uint32 { return i<<6 | trailing(b.leaf[i&(leafWords-1)]) }
+func (b *bitmap) firstOfLeaf(i uint32) uint32 {
+	b.look()
+	return i<<6 | trailing(b.leaf[i&(leafWords-1)])
+}
+
+// look counts a word.
+func (b *bitmap) look() {
+	if invariants.Enabled {
+		b.looked++
+	}
+}
+
+func (b *bitmap) checkLooks() {
+	invariants.Check(b.looked <= mostLooks, "a search for a free chunk has looked at %d words; %d are the most", b.looked, mostLooks)
+}
 
 // last gives the highest member, or noClass.
 func (b *bitmap) last() uint32 {
