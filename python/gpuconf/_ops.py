@@ -37,7 +37,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
     """Multiply two matrices, each transposed first if so wanted.
 
-    Raises ValueError for what are no matrices or don't fit together, or are of different types.
+    Raises ValueError for what are no matrices or don't fit together, or are of different types. On a real GPU, raises RuntimeError
+    (UnavailableError) where there is no cuBLAS; so do the sums.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
