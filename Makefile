@@ -64,6 +64,10 @@ test-py: $(VENV)/dev ## run the Python tests
 race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) $(GO_TESTS)
 
+.PHONY: soak
+soak: ## run SOAK random operations (10000000) from SEED on (1), while the driver fails at random
+	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
+
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)

@@ -180,12 +180,20 @@ func (a *Allocator) homeOf(i uint32) Stream {
 // summaries checks the second half of invariant 6.
 func (c *checker) summaries() error {
 	b := &c.b.t.nonEmpty
-	for i, w := range b.leaf {
-		if (w != 0) != (b.low[i>>6]>>(i&63)&1 != 0) {
-			return broken(6, "leaf word %d is %#x, its bit says otherwise", i, w)
-		}
-	}
 	for i, w := range b.low {
+		leaves := b.leaf[i<<6 : i<<6+64]
+		var any uint64
+		for _, leaf := range leaves {
+			any |= leaf
+		}
+		for j, leaf := range leaves {
+			if any|w == 0 {
+				break // as most of them
+			}
+			if (leaf != 0) != (w>>j&1 != 0) {
+				return broken(6, "leaf word %d is %#x, its bit says otherwise", i<<6+j, leaf)
+			}
+		}
 		if (w != 0) != (b.top>>i&1 != 0) {
 			return broken(6, "low word %d is %#x, its bit says otherwise", i, w)
 		}

@@ -69,7 +69,11 @@ func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (d
 		if err = a.extendLocked(bytes); err == nil {
 			return true, nil
 		}
-		refusal = err
+		if refusal == errNoPlace {
+			refusal = err
+		} else {
+			refusal = errors.Join(refusal, err)
+		}
 	}
 	if refusal == errLimit || a.spareBytesLocked() == 0 {
 		return false, refusal
