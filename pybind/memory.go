@@ -197,6 +197,7 @@ func MemoryStats(device string) (stats string, err error) {
 		"largest_free_block_bytes": s.LargestFreeBlockBytes,
 		"stitches":                 s.Stitches,
 		"stitched_bytes":           s.StitchedBytes,
+		"captured_bytes":           s.CapturedBytes,
 	})
 }
 

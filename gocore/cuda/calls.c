@@ -284,12 +284,10 @@ struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream) {
 }
 
 /* The driver calls this from a thread of its own, with what it may not do in mind: anything of CUDA. */
-static void end_life(void *life) { __atomic_store_n((int *)life, 1, __ATOMIC_RELEASE); }
-
-int cudacall_ended(const void *life) { return __atomic_load_n((const int *)life, __ATOMIC_ACQUIRE); }
+static void end_life(void *life) { __atomic_store_n((int32_t *)life, 1, __ATOMIC_SEQ_CST); }
 
 /* The graph holds an object whose end is that of the graph, and of all that is made of it. */
-static CUresult hold(CUstream stream, int *life) {
+static CUresult hold(CUstream stream, int32_t *life) {
 	int status = CAPTURE_STATUS_NONE;
 	uint64_t id;
 	CUgraph graph = NULL;
@@ -310,7 +308,7 @@ static CUresult hold(CUstream stream, int *life) {
 }
 
 struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream) {
-	int *life = calloc(1, sizeof *life);
+	int32_t *life = calloc(1, sizeof *life);
 	if (life == NULL)
 		return (struct cuda_memory){OUT_OF_HOST_MEMORY, NULL};
 	CUresult result = IN_DO(context, hold(stream_of(stream), life));

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
@@ -61,7 +62,7 @@ type graphLife struct {
 func (l *graphLife) Ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.word != nil && C.cudacall_ended(l.word) != 0 {
+	if l.word != nil && atomic.LoadInt32((*int32)(l.word)) != 0 {
 		C.free(l.word)
 		l.word = nil
 	}

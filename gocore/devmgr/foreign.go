@@ -38,11 +38,11 @@ func (m *Manager) onStream(addr uint64, stream gpu.Stream, do func(*pool, bfc.St
 	if _, _, live := p.bfc.Size(addr); !live {
 		return errNotLive(addr) // before the stream gets a number for it
 	}
-	number, err := p.numbers.of(stream, p.bfc)
+	owner, err := p.ownerOf(stream, 1)
 	if err != nil {
 		return err
 	}
-	return do(p, number)
+	return do(p, owner)
 }
 
 // Trim gives back to the GPUs what no block lies in, and tells how much that was.
@@ -53,6 +53,7 @@ func (m *Manager) Trim() (releasedBytes uint64, err error) {
 		return 0, err
 	}
 	for _, p := range m.gpus {
+		p.captures.reclaim(p.bfc)
 		released, refusal := p.bfc.Trim()
 		releasedBytes += released
 		err = errors.Join(err, refusal)

@@ -74,11 +74,25 @@ func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
 }
 
 func (p *pool) allocate(stream gpu.Stream, bytes uint64) (bfc.Block, error) {
-	number, err := p.numbers.of(stream, p.bfc)
+	owner, err := p.ownerOf(stream, bytes)
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return p.bfc.AllocateOn(number, bytes)
+	block, err := p.bfc.AllocateOn(owner, bytes)
+	if err != nil && p.captures.reclaim(p.bfc) {
+		block, err = p.bfc.AllocateOn(owner, bytes)
+	}
+	return block, err
+}
+
+// ownerOf gives the number by which the allocator is to know who allocates so much for a stream.
+func (p *pool) ownerOf(stream gpu.Stream, bytes uint64) (bfc.Stream, error) {
+	number, err := p.numbers.of(stream, p.bfc)
+	if err != nil || bytes == 0 {
+		return number, err
+	}
+	p.captures.reclaimSometimes(p.bfc)
+	return p.captures.owner(stream, number, p.bfc)
 }
 
 // Free gives a block back by its address alone, whichever logical GPU it is on. Freeing the zero block does nothing.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -125,24 +126,24 @@ func closeDriver(driver gpu.Driver) error {
 	return nil
 }
 
-// sealLocked stops all allocations, and names the GPUs that have live blocks, with numbers; "" where none has. Either the pools
+// sealLocked stops all allocations, and names the GPUs that have live blocks or captured graphs, with numbers; "" where none has. Either the pools
 // are closed then or unsealLocked lets allocations in again.
 func (m *Manager) sealLocked() (live string) {
 	for _, p := range m.gpus {
 		p.bfc.Seal()
 	}
-	text := ""
+	var told []string
 	for _, p := range m.gpus {
+		p.captures.reclaim(p.bfc)
 		s := p.bfc.Stats()
-		if s.LiveBlocks == 0 {
-			continue
+		if s.LiveBlocks > 0 {
+			told = append(told, fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
 		}
-		if text != "" {
-			text += ", "
+		if n := p.captures.alive.Load(); n > 0 {
+			told = append(told, fmt.Sprintf("%s with memory of %s (%s freed)", plural(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
 		}
-		text += fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse))
 	}
-	return text
+	return strings.Join(told, ", ")
 }
 
 func (m *Manager) unsealLocked() {

@@ -52,7 +52,9 @@ func (m *Manager) MemoryStats(text string) (bfc.Stats, error) {
 	if number < 0 {
 		return bfc.Stats{}, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s'", text)
 	}
-	return m.gpus[number].bfc.Stats(), nil
+	p := m.gpus[number]
+	p.captures.reclaim(p.bfc)
+	return p.bfc.Stats(), nil
 }
 
 // ResetMemoryStats begins a new peak at what is in use now.

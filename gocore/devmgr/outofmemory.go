@@ -62,6 +62,9 @@ func (p *pool) reason(oom *bfc.OutOfMemory) string {
 		}
 		return "enough memory is free, but in pieces that are too small"
 	default:
+		if oom.Captured > 0 {
+			return fmt.Sprintf("the limit is reached, and %s that are free are kept for captured graphs", exactBytes(oom.Captured))
+		}
 		return "the limit is reached"
 	}
 }

@@ -27,6 +27,7 @@ type pool struct {
 
 	numbers  *streamNumbers
 	timeline *timeline
+	captures *captures
 
 	frees freeSignal
 }
@@ -89,6 +90,7 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 	}
 	p.numbers = newStreamNumbers(m.driver, p.device)
 	p.timeline = &timeline{driver: m.driver, device: p.device, numbers: p.numbers}
+	p.captures = &captures{driver: m.driver, device: p.device}
 	if p.bfc, err = bfc.New(sub, bfc.Options{Name: p.name, GarbageCollect: collect, Timeline: p.timeline}); err != nil {
 		return errors.Join(err, p.closeRange())
 	}

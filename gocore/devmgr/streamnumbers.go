@@ -2,6 +2,7 @@ package devmgr
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"gpuconf/gocore/bfc"
@@ -177,6 +178,25 @@ func (s *streamNumbers) allGone() []bfc.Stream {
 		}
 	}
 	return gone
+}
+
+// errIfAnyCaptured refuses to wait for all streams while one that is known is captured: that would spoil the capture.
+func (s *streamNumbers) errIfAnyCaptured() error {
+	s.mu.Lock()
+	handles := slices.Clone(s.handles)
+	s.mu.Unlock()
+	for _, h := range handles {
+		if h.gone || h.work == gpu.StreamPerThread {
+			continue
+		}
+		if id, err := s.driver.StreamGetID(s.device.Ordinal, h.work); !isLegacy(h.work) && (err != nil || id != h.key.id) {
+			continue
+		}
+		if err := errIfCaptured(s.driver, s.device, h.work); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *streamNumbers) markDone(numbers []bfc.Stream) {

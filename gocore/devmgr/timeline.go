@@ -49,6 +49,9 @@ func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 		return t.settle(s, number)
 	}
 	stream := handles.marks
+	if err := errIfCaptured(t.driver, t.device, stream); err != nil {
+		return err
+	}
 	if !t.device.StreamMemOps {
 		return t.markByEvent(s, stream, number)
 	}
@@ -64,6 +67,9 @@ func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 func (t *timeline) settle(s bfc.Stream, number uint64) error {
 	if !t.numbers.handle(s).done {
 		gone := t.numbers.allGone()
+		if err := t.numbers.errIfAnyCaptured(); err != nil {
+			return err
+		}
 		if err := t.driver.ContextSynchronize(t.device.Ordinal); err != nil {
 			return fmt.Errorf("a stream was destroyed, and its work could not be waited for: %w", err)
 		}
@@ -105,6 +111,9 @@ func (t *timeline) Passed(s bfc.Stream) uint64 {
 // Follow makes all later work of a stream wait for a mark of another one.
 func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	stream := t.numbers.handle(s).work
+	if err := errIfCaptured(t.driver, t.device, stream); err != nil {
+		return err
+	}
 	if !t.device.StreamMemOps {
 		event, pending := t.eventOf(other, number)
 		if !pending {

@@ -25,6 +25,7 @@ class MemoryStats(
             "largest_free_block_bytes",
             "stitches",
             "stitched_bytes",
+            "captured_bytes",
         ],
     )
 ):
@@ -44,6 +45,7 @@ class MemoryStats(
     largest_free_block_bytes: int  # the largest free piece of what is reserved
     stitches: int  # times that free memory was moved together for a request that no free piece served
     stitched_bytes: int  # what was moved then
+    captured_bytes: int  # what was freed of captured CUDA graphs, which keep it until they are gone
 
 
 def device_name(device: str | LogicalDevice, function: str) -> str:

@@ -27,3 +27,13 @@ func TestHandOversOnADriver(t *testing.T) {
 		})
 	}
 }
+
+// Graphs that another library captures, in CUDA's strictest mode, on a pool over the driver.
+func TestCapturesOnADriver(t *testing.T) {
+	for name, environ := range map[string]map[string]string{"words": {}, "events": {"FAKECUDA_WITHOUT": "memops"}} {
+		t.Run(name, func(t *testing.T) {
+			configure(t, environ)
+			handover.Captures(t, func(t *testing.T) handover.Capturing { return capturer{open(t)} })
+		})
+	}
+}

@@ -32,6 +32,10 @@ func (r *recycler) StreamGetID(ordinal int, stream gpu.Stream) (uint64, error) {
 	return r.driver.StreamGetID(ordinal, r.real(stream))
 }
 
+func (r *recycler) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, error) {
+	return r.driver.StreamGetCaptureInfo(ordinal, r.real(stream))
+}
+
 func (r *recycler) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	return r.driver.StreamWriteValue64(ordinal, r.real(stream), addr, value)
 }

@@ -1,0 +1,132 @@
+package devmgr
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// captures are a pool's captured graphs, from the first allocation for a stream that is captured until nothing of the graph is left.
+//
+// Nobody announces a capture, so a stream is asked with each allocation, unless it is the default stream, which can't be captured. What is
+// allocated belongs to an owner of the capture's (bfc.NewCapture), one for each stream that takes part. The driver tells when the graph,
+// what was instantiated of it and all launches are gone (gpu.GraphLife); somebody has to look, which reclaim does.
+//
+// Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured).
+type captures struct {
+	driver gpu.Driver
+	device gpu.Device
+
+	alive  atomic.Int32  // how many there are: with none nothing costs more than looking here
+	looked atomic.Uint32 // counts what might have looked
+
+	mu   sync.Mutex // before the allocator's
+	byID map[uint64]*capture
+}
+
+// capture is one graph. captures.mu guards it.
+type capture struct {
+	life   gpu.GraphLife
+	owners map[bfc.Stream]bfc.Stream // by the number of the captured stream
+}
+
+// lookEvery is how many allocations come between two looks at the graphs.
+const lookEvery = 64
+
+// owner gives who is to own what is allocated for a stream: the stream itself, or the capture that it takes part in.
+func (c *captures) owner(stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
+	if isLegacy(stream) {
+		return number, nil
+	}
+	id, err := c.driver.StreamGetCaptureInfo(c.device.Ordinal, stream)
+	if err != nil {
+		return 0, status.Errorf(status.Unknown, "the driver does not tell whether stream %#x is captured as a graph: %w", uint64(stream), err)
+	}
+	if id == 0 {
+		return number, nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[id]
+	if known == nil {
+		if known, err = c.beginLocked(id, stream); err != nil {
+			return 0, err
+		}
+	}
+	owner, there := known.owners[number]
+	if !there {
+		if owner, err = allocator.NewCapture(number); err != nil {
+			return 0, err
+		}
+		known.owners[number] = owner
+	}
+	return owner, nil
+}
+
+func (c *captures) beginLocked(id uint64, stream gpu.Stream) (*capture, error) {
+	life, err := c.driver.StreamGetCaptureLife(c.device.Ordinal, stream)
+	if err != nil {
+		code := status.Unknown
+		if errors.Is(err, gpu.ErrorNotSupported) {
+			code = status.Unimplemented
+		}
+		return nil, status.Errorf(code, "no memory can be had for stream %#x, which is captured as a graph: when the graph ends, "+
+			"the driver can't tell (%w)", uint64(stream), err)
+	}
+	if c.byID == nil {
+		c.byID = map[uint64]*capture{}
+	}
+	c.byID[id] = &capture{life: life, owners: map[bfc.Stream]bfc.Stream{}}
+	c.alive.Add(1)
+	return c.byID[id], nil
+}
+
+// reclaim ends the captures whose graphs are gone, and tells whether there were any.
+func (c *captures) reclaim(allocator *bfc.Allocator) (some bool) {
+	if c.alive.Load() == 0 {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, one := range c.byID {
+		if !one.life.Ended() {
+			continue
+		}
+		for number, owner := range one.owners {
+			if allocator.EndCapture(owner) == nil {
+				delete(one.owners, number)
+				some = true
+			}
+		}
+		if len(one.owners) == 0 {
+			delete(c.byID, id)
+			c.alive.Add(-1)
+		}
+	}
+	return some
+}
+
+// reclaimSometimes is reclaim for those who come often.
+func (c *captures) reclaimSometimes(allocator *bfc.Allocator) {
+	if c.alive.Load() > 0 && c.looked.Add(1)%lookEvery == 0 {
+		c.reclaim(allocator)
+	}
+}
+
+// errIfCaptured refuses what would be queued in a stream that is captured. The default stream waits for blocking streams, and may
+// not be used while one of them is.
+func errIfCaptured(driver gpu.Driver, device gpu.Device, stream gpu.Stream) error {
+	id, err := driver.StreamGetCaptureInfo(device.Ordinal, stream)
+	if err != nil {
+		return fmt.Errorf("nothing can be queued in stream %#x now: %w", uint64(stream), err)
+	}
+	if id != 0 {
+		return fmt.Errorf("nothing can be queued in stream %#x now: it is captured as a graph", uint64(stream))
+	}
+	return nil
+}
