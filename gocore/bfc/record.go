@@ -54,7 +54,8 @@ func (a *Allocator) failedLocked(s Stream, bytes uint64, err error) error {
 	return err
 }
 
-// recordSegmentLocked tells of memory that has come from the sub-allocator, or goes back to it.
+// recordSegmentLocked tells of memory that has come from the sub-allocator, or goes back to it. What is spare is in no region, so it has gone, though
+// it is still mapped.
 func (a *Allocator) recordSegmentLocked(comes bool, addr, bytes uint64) {
 	if a.ring == nil {
 		return

@@ -47,6 +47,13 @@ func (a *Allocator) Frees() uint64 {
 	return frees
 }
 
+// BytesInUse gives what is in use now and its peak, as Stats does, at less cost: no memory is looked at.
+func (a *Allocator) BytesInUse() (current, peak uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stats.BytesInUse, a.stats.PeakBytesInUse
+}
+
 // largestFreeLocked is the size of the largest free chunk, whichever stream may have it.
 func (a *Allocator) largestFreeLocked() (bytes uint64) {
 	if !a.shared {

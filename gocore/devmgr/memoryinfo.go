@@ -37,24 +37,39 @@ func (m *Manager) resolveLocked(text string) (number int, name string, err error
 
 // MemoryInfo tells the bytes in use on a device and their peak.
 func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
-	stats, err := m.MemoryStats(text)
-	return stats.BytesInUse, stats.PeakBytesInUse, err
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolOfLocked(text)
+	if err != nil {
+		return 0, 0, err
+	}
+	current, peak = p.bfc.BytesInUse()
+	return current, peak, nil
 }
 
 // MemoryStats tells all numbers of a device's pool.
 func (m *Manager) MemoryStats(text string) (bfc.Stats, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	number, _, err := m.resolveLocked(text)
+	p, err := m.poolOfLocked(text)
 	if err != nil {
 		return bfc.Stats{}, err
 	}
+	return p.bfc.Stats(), nil
+}
+
+// poolOfLocked gives the pool whose numbers are asked for, with what ended graphs had.
+func (m *Manager) poolOfLocked(text string) (*pool, error) {
+	number, _, err := m.resolveLocked(text)
+	if err != nil {
+		return nil, err
+	}
 	if number < 0 {
-		return bfc.Stats{}, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s'", text)
+		return nil, status.Errorf(status.InvalidArgument, "Allocator stats not available for device '%s'", text)
 	}
 	p := m.gpus[number]
 	p.captures.reclaim(p.bfc)
-	return p.bfc.Stats(), nil
+	return p, nil
 }
 
 // ResetMemoryStats begins a new peak at what is in use now.
@@ -96,7 +111,8 @@ func (m *Manager) StartPeak(number int) (id bfc.PeakID, before uint64, err error
 		return 0, 0, err
 	}
 	id = p.bfc.StartPeak()
-	return id, p.bfc.Stats().BytesInUse, nil
+	before, _ = p.bfc.BytesInUse()
+	return id, before, nil
 }
 
 // StopPeak ends a measurement: what is in use now, and the most that was since it began.
@@ -111,5 +127,6 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err e
 	if !ok {
 		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d of %s is not running", id, shortName(number))
 	}
-	return p.bfc.Stats().BytesInUse, peak, nil
+	after, _ = p.bfc.BytesInUse()
+	return after, peak, nil
 }

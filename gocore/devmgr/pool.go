@@ -98,6 +98,9 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 }
 
 // subAllocator is how a pool gets its memory: granule by granule if it is to grow and the GPU can, else in TensorFlow's regions.
+//
+// A pool that takes its whole limit at once does so in one region, as TensorFlow's does, though the GPU could map granules: those take a
+// call for every 2 MiB, which a program would wait for at its first allocation, and the addresses would no longer be TensorFlow's.
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
 	if !growth || !p.device.VMM {

@@ -547,6 +547,28 @@ func stitchWithFailure(t *testing.T, at int, persistent bool) (failed, served bo
 	return failed, served
 }
 
+// Where blocks lie all over the range of addresses no gap may be long enough, though the granules are there.
+func TestARangeMayBeTooShort(t *testing.T) {
+	device := fakedevice.NewVirtual(1 << 40)
+	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 4 * granule, RangeBytes: 4 * granule})
+	require.NoError(t, err)
+	a, err := bfc.New(v, bfc.Options{})
+	require.NoError(t, err)
+	var blocks []bfc.Block
+	for range 4 {
+		blocks = append(blocks, allocate(t, a, granule))
+	}
+	require.NoError(t, a.Free(blocks[1].Addr))
+	require.NoError(t, a.Free(blocks[3].Addr))
+	_, err = a.Allocate(2 * granule)
+	require.ErrorContains(t, err, "in pieces that are too small, and no place is left in the range of addresses to move them to")
+	require.NoError(t, a.Free(blocks[2].Addr))
+	allocate(t, a, 3*granule)
+	require.NoError(t, a.Check())
+	require.NoError(t, a.Close())
+	require.NoError(t, v.Close())
+}
+
 // A block that keeps a granule from being moved is what an error tells of.
 func TestPinnedGranulesAreTold(t *testing.T) {
 	p := newPlayer(t, 8*granule)

@@ -321,8 +321,11 @@ func (s *soaker) end() (stitches uint64) {
 	if len(s.live) > 0 {
 		requireCode(s.t, status.FailedPrecondition, s.m.Close(false))
 	}
-	for _, stream := range s.streams[1:] {
-		require.NoError(s.t, s.meter.machine.StreamDestroy(0, stream))
+	for _, stream := range s.streams { // what is queued in them may use memory that is about to go
+		require.NoError(s.t, s.meter.machine.StreamSynchronize(0, stream))
+		if stream != gpu.StreamNull {
+			require.NoError(s.t, s.meter.machine.StreamDestroy(0, stream))
+		}
 	}
 	require.NoError(s.t, s.m.Close(true))
 	for _, b := range s.live {
