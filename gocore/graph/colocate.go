@@ -12,7 +12,7 @@ func (p *placer) colocate() error {
 	p.groups = make([]group, len(p.nodes))
 	for i, n := range p.nodes {
 		p.root[i] = int32(i)
-		p.groups[i] = group{request: &n.request, types: supportedTypes(n.op, n.dtype), members: 1, device: -1}
+		p.groups[i] = group{request: n.request, types: supportedTypes(n.op, n.dtype), members: 1, device: -1}
 		if n.colocated == nil {
 			continue
 		}

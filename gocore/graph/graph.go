@@ -13,6 +13,15 @@ type Graph struct {
 	mu    sync.RWMutex
 	nodes []*Node // guarded by mu
 	names names   // guarded by mu
+
+	// requests is what nodes have asked for, by its text: few, so that placing a large graph finds them in the cache. Guarded by mu.
+	requests map[string]request
+}
+
+// request is a text with what it says.
+type request struct {
+	text   string
+	parsed *devname.Name
 }
 
 // Add adds a node. Shapes that don't fit, names that are none and devices that no one can read are InvalidArgument, types that don't
@@ -26,7 +35,6 @@ func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 		op:        spec.Op,
 		inputs:    slices.Clone(spec.Inputs),
 		attrs:     attrs{spec.TransposeA, spec.TransposeB, spec.Value},
-		device:    spec.Device,
 		colocated: spec.ColocateWith,
 	}
 	commit, err := g.fillLocked(node, spec)
@@ -53,14 +61,32 @@ func (g *Graph) fillLocked(node *Node, spec NodeSpec) (commit func(), err error)
 	if node.name, commit, err = g.names.unique(asked); err != nil {
 		return nil, err
 	}
-	var readable bool
-	if node.request, readable = devname.ParseFullName(spec.Device); !readable {
+	r, readable := g.requestLocked(spec.Device)
+	if !readable {
 		return nil, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in node: %s", spec.Device, node.name)
 	}
+	node.device, node.request = r.text, r.parsed
 	if err := inferNode(node); err != nil {
 		return nil, err
 	}
 	return commit, nil
+}
+
+// requestLocked reads a request, or finds it among those that were read.
+func (g *Graph) requestLocked(text string) (r request, readable bool) {
+	if r, readable = g.requests[text]; readable {
+		return r, true
+	}
+	name, readable := devname.ParseFullName(text)
+	if !readable {
+		return request{}, false
+	}
+	if g.requests == nil {
+		g.requests = map[string]request{}
+	}
+	r = request{text, &name}
+	g.requests[text] = r
+	return r, true
 }
 
 // checkOwn finds nodes that are not of this graph.

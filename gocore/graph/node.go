@@ -33,8 +33,8 @@ type Node struct {
 	dtype  gpu.DType
 	shape  Shape
 
-	request   devname.Name
-	device    string // request as it was given
+	request   *devname.Name // shared by all nodes of the graph that ask for the same in the same words; never written through
+	device    string        // request as it was given
 	colocated *Node
 }
 

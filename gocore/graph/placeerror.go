@@ -9,8 +9,8 @@ import (
 
 // explain is the error for a node whose group no device satisfies.
 func (p *placer) explain(n *Node, g *group) error {
-	alone := *g.request == n.request
-	if alone && !p.devices.anyMatches(n.request) {
+	alone := *g.request == *n.request
+	if alone && !p.devices.anyMatches(*n.request) {
 		return p.noDevice(n)
 	}
 	reason := fmt.Sprintf("Could not satisfy explicit device specification '%s' ", n.request)
@@ -26,7 +26,7 @@ func (p *placer) explain(n *Node, g *group) error {
 
 // noDevice is the error for a request that no device matches, in TensorFlow 1's words, then what there is and what to do.
 func (p *placer) noDevice(n *Node) error {
-	request := oldName(n.request)
+	request := oldName(*n.request)
 	there := make([]string, len(p.devices.names))
 	for i, name := range p.devices.names {
 		there[i] = oldName(name)

@@ -16,6 +16,14 @@ type placer struct {
 	readers adjacency
 	root    []int32 // by new node: the first of those that share a device with it, often itself
 	groups  []group // by root
+	found   map[wish]int32
+}
+
+// wish is all that the choice of a device depends on: the same for most groups.
+type wish struct {
+	request *devname.Name
+	types   typeSet
+	soft    bool
 }
 
 // group is what new nodes that share a device ask for together. Most groups are one node, so a group is small and its request
@@ -39,7 +47,7 @@ func (g *group) pattern() devname.Name {
 // place gives the devices of all nodes, placed being those of the first ones, and the numbers of the new nodes in the order in which
 // they are told about. placed is added to, not changed.
 func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
-	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed}
+	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed, found: map[wish]int32{}}
 	for range p.nodes {
 		p.placed = append(p.placed, -1)
 	}
@@ -67,14 +75,25 @@ func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, ord
 	return p.placed, order, nil
 }
 
+// find is the device that placement takes for a group, or -1.
+func (p *placer) find(g *group) int32 {
+	w := wish{g.request, g.types, g.soft}
+	at, known := p.found[w]
+	if !known {
+		at = int32(p.devices.find(g.pattern(), g.types))
+		p.found[w] = at
+	}
+	return at
+}
+
 // satisfy decides what of a group's request can be had.
 func (p *placer) satisfy(n *Node) error {
 	g := p.groupOf(n)
-	if g.device >= 0 || p.devices.find(g.pattern(), g.types) >= 0 {
+	if g.device >= 0 || p.find(g) >= 0 {
 		return nil
 	}
 	g.soft = p.soft
-	if g.soft && p.devices.find(g.pattern(), g.types) >= 0 {
+	if g.soft && p.find(g) >= 0 {
 		return nil
 	}
 	return p.explain(n, g)
@@ -91,21 +110,21 @@ func (p *placer) preferred(n *Node) int32 {
 			return at
 		}
 	}
-	return int32(p.devices.find(g.pattern(), g.types))
+	return p.find(g)
 }
 
 // goesWithInput reports whether a node is an Identity that asks for no device between two nodes that ask for the same; nobody asks
 // for none. A node that reads it twice counts as two.
 func (p *placer) goesWithInput(n *Node) bool {
 	readers := p.readers.of(n.id - p.first)
-	if n.op != Identity || n.request != (devname.Name{}) || len(readers) > 1 {
+	if n.op != Identity || *n.request != (devname.Name{}) || len(readers) > 1 {
 		return false
 	}
 	wanted := devname.Name{}
 	if len(readers) == 1 {
-		wanted = p.nodes[int(readers[0])-p.first].request
+		wanted = *p.nodes[int(readers[0])-p.first].request
 	}
-	return n.inputs[0].request == wanted
+	return *n.inputs[0].request == wanted
 }
 
 // nearReaders is the device for a constant: that of all its readers if it may go there.
