@@ -137,7 +137,7 @@
 //  17. Memory is handed out to a stream only if all work that may still touch it is known to be done, or comes before whatever
 //     is queued in that stream from now on; to a capture only if it is known to be done. (Check cannot see this one.)
 //  18. What belongs to a capture, free memory included, is handed out to that capture only, while it lasts. (Nor this one.)
-//  18. No work touches spare memory, in shared mode; before, only that of the only stream does. (Nor this one.)
+//  19. No work touches spare memory, in shared mode; before, only that of the only stream does. (Nor this one.)
 //
 // # What was not done
 //
