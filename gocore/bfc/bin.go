@@ -32,6 +32,9 @@ func coarse(units uint64) uint32 {
 
 func exact(class uint32) bool { return class < exactUnits }
 
+// variedRanges of sizes, of a MiB each, make it likely that the others come too. Then all heads get memory at once: 1 MiB.
+const variedRanges = 5
+
 // binTables is one mapping, of which a page exists once it is touched.
 type binTables struct {
 	heads    [classCount]uint32 // first chunk of the class; means something only while the class is in nonEmpty
@@ -48,6 +51,7 @@ type bins struct {
 	records []chunk     // the chunk table's
 	heaps   bool        // exact classes are heaps
 	heap    addressHeap // theirs
+	ranges  uint64      // of sizes, of which there was a chunk: a bit for each low word of the bitmap
 }
 
 func newBins(records []chunk, heaps bool) (b bins, err error) {
@@ -86,7 +90,7 @@ func (b *bins) insert(i uint32) {
 	}
 	c := uint32(r.bytes>>granularityBits) & (classCount - 1)
 	if !b.t.nonEmpty.has(c) {
-		b.t.nonEmpty.set(c)
+		b.begin(c)
 		b.t.heads[c] = i
 		r.binPrev, r.binNext = none, none
 		return
@@ -104,6 +108,17 @@ func (b *bins) insert(i uint32) {
 	b.t.heads[c] = i
 }
 
+// begin notes that a class is no longer empty.
+func (b *bins) begin(c uint32) {
+	b.t.nonEmpty.set(c)
+	if r := uint64(1) << (c / classesOfLow); b.ranges&r == 0 {
+		b.ranges |= r
+		if bits.OnesCount64(b.ranges) == variedRanges {
+			warm(b.t.heads[:], 0, classCount)
+		}
+	}
+}
+
 // insertOrdered puts i into a class that has an order.
 func (b *bins) insertOrdered(i uint32) {
 	c := class(b.records[i].bytes)
@@ -111,7 +126,7 @@ func (b *bins) insertOrdered(i uint32) {
 	if b.t.nonEmpty.has(c) {
 		head = b.t.heads[c]
 	} else {
-		b.t.nonEmpty.set(c)
+		b.begin(c)
 	}
 	if exact(c) {
 		b.t.heads[c] = b.heap.insert(head, i)

@@ -12,6 +12,8 @@ const classCount = 1 << 18
 const (
 	leafWords = classCount / 64
 	lowWords  = leafWords / 64
+
+	classesOfLow = 64 * 64 // below a low word
 )
 
 // A bitmap is a set of size classes: a tree of words, 64 children each. A bit above the leaves is set if and only if the

@@ -46,10 +46,14 @@ func (c *chunk) setID(id uint64) { c.binPrev, c.binNext = uint32(id>>32), uint32
 type chunkTable struct {
 	records  []chunk // mapped once at full length: other tables keep a copy of this slice
 	fresh    uint32  // records from here on were never used
+	warm     uint32  // records from here on may have no memory behind them
 	recycled uint32  // last record given back, or none; the others follow along next
 }
 
-const fewestRecords = 1024
+const (
+	fewestRecords = 1024
+	warmedRecords = 4096 // get their memory together
+)
 
 // newChunkTable makes room for as many chunks as the limit can be cut into, and some fences.
 func newChunkTable(limitBytes uint64) (chunkTable, error) {
@@ -58,7 +62,7 @@ func newChunkTable(limitBytes uint64) (chunkTable, error) {
 	if err == nil {
 		records[none].requested = fenceMark
 	}
-	return chunkTable{records: records, fresh: none + 1}, err
+	return chunkTable{records: records, fresh: none + 1, warm: fewestRecords}, err
 }
 
 // roomFor makes sure that n more records can be had, so that no step has to be undone for want of one.
@@ -87,8 +91,16 @@ func (t *chunkTable) take() uint32 {
 		t.recycled = t.records[i].next
 		return i
 	}
+	if t.fresh == t.warm {
+		t.warmUp()
+	}
 	t.fresh++
 	return t.fresh - 1
+}
+
+func (t *chunkTable) warmUp() {
+	t.warm = uint32(min(uint64(t.fresh)+warmedRecords, uint64(len(t.records))))
+	warm(t.records, int(t.fresh), int(t.warm))
 }
 
 func (t *chunkTable) recycle(i uint32) {

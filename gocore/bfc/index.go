@@ -93,6 +93,7 @@ func (x *index) grow() error {
 	if err != nil {
 		return err
 	}
+	warm(slots, 0, len(slots))
 	for _, s := range x.slots {
 		if s.chunk != none {
 			put(slots, x.shift-1, s)

@@ -30,6 +30,16 @@ func mapTable[T any](length int) ([]T, error) {
 // chunks, which are visited in no order: with large pages most of the processor's searches for them fall away.
 const smallPagesBytes = 2 << 20
 
+// warm commits elements from one to another, so that they need not come by the page, each when it is touched: a page that is looked for alone takes
+// as long as dozens of allocations. It is a hint: older kernels don't take it.
+func warm[T any](table []T, from, to int) {
+	page := uintptr(unix.Getpagesize())
+	begin := uintptr(from) * unsafe.Sizeof(table[0]) / page * page
+	end := uintptr(to) * unsafe.Sizeof(table[0])
+	p := unsafe.Add(unsafe.Pointer(unsafe.SliceData(table)), begin)
+	_ = unix.Madvise(unsafe.Slice((*byte)(p), end-begin), unix.MADV_POPULATE_WRITE)
+}
+
 // mapTableUpTo gives length elements; a process under a limit on address space (ulimit -v) or a strict overcommit policy
 // gets fewer, at least atLeast: half of what it could map, so that something is left for everything else.
 func mapTableUpTo[T any](length, atLeast int) ([]T, error) {

@@ -3,6 +3,7 @@ package bfc_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -154,6 +155,45 @@ func BenchmarkLaws(b *testing.B) {
 			b.Run(trace.Name+"/"+c.name, func(b *testing.B) { benchmarkTrace(b, c, &trace) })
 		}
 	}
+}
+
+// BenchmarkTail is what all but a thousandth of the operations stay below, the whole trace from the first one on: the growth of the
+// tables, page faults and whatever else the machine does in between. The clock's own time is in it.
+func BenchmarkTail(b *testing.B) {
+	for _, trace := range traces.Laws() {
+		for _, c := range contenders()[:3] {
+			b.Run(trace.Name+"/"+c.name, func(b *testing.B) {
+				best := time.Duration(math.MaxInt64)
+				for range b.N {
+					s, end := c.open(trace.LimitBytes)
+					best = min(best, tail(s, &trace))
+					end()
+				}
+				b.ReportMetric(float64(best.Nanoseconds()), "p99.9-ns")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
+
+func tail(s subject, trace *traces.Trace) time.Duration {
+	addrs, took := make([]uint64, trace.Blocks), make([]time.Duration, len(trace.Ops))
+	for i := range took {
+		took[i] = 1 // a page of it that came in between would be counted
+	}
+	for i := range addrs {
+		addrs[i] = 1
+	}
+	origin := time.Now()
+	last := time.Since(origin)
+	for i, op := range trace.Ops {
+		step(s, op, addrs)
+		now := time.Since(origin)
+		took[i] = now - last
+		last = now
+	}
+	slices.Sort(took)
+	return took[len(took)-1-len(took)/1000]
 }
 
 // BenchmarkSlope is the price of many live blocks.
