@@ -107,8 +107,13 @@ func (p *foreignPool) tell() books {
 
 func (p *foreignPool) close() { C.object_close(p.object, p.pool) }
 
-// foreignClock is the time of one reading of the clock in the loops of the others.
-func foreignClock() float64 {
-	const count = 200_000
-	return float64(C.clock_readings(count)) / count
+// foreignClock is the time of one reading of the clock in the loops of the others: the least of several rounds.
+func foreignClock() (ns float64) {
+	const count = 10_000
+	for round := range 20 {
+		if one := float64(C.clock_readings(count)) / count; round == 0 || one < ns {
+			ns = one
+		}
+	}
+	return ns
 }

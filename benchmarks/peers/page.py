@@ -71,7 +71,7 @@ GPU's allocator can't write to.
 The end of the highest block in one range without an end, over the most bytes that were live. torch's shape takes more
 than one stretch, so for it what it took from the device counts. "gpuconf, virtual" is gpuconf with memory growth: the
 least limit in MiB under which the trace runs, as `gpuconf.plan` finds it; it maps granules of 2 MiB where they are
-wanted.
+wanted, and moves free ones there.
 
 {needs}
 
@@ -114,9 +114,9 @@ WHY = {
     "rmm-long": "what a walk over the list takes is given; ours would have to take a thousandth, and its operations miss the cache",
     "slope": "the tables of a million blocks are larger than the cache, as the peers' are, whose times rise alike",
     "tails": "the first use of a page of the tables, which the system then provides, and interruptions by other programs",
-    "metadata": "a record of 40 bytes for each block and each hole, and a table of addresses at most half full",
+    "metadata": "40 bytes for each block and each hole, a table of addresses at most half full, and pages of 2 MiB, begun, not filled",
     "pool": "",
-    "minimalloc": "of equally small holes the lowest of the first four is taken, not of all",
+    "minimalloc": "of holes of one size not always the lowest is taken: looking for it would cost time",
     "contiguous": "on random lifetimes luck decides between good fits; no contiguous rule is best on all",
     "virtual-minimalloc": "granules that are mapped for one block do not move while part of them is live",
     "virtual-transformer": "",
