@@ -5,7 +5,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/config"
 	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
 	"gpuconf/tests_go/stitching"
 )
 
@@ -16,4 +19,26 @@ func TestStitchingOnSimulatedGPUs(t *testing.T) {
 		require.Greater(t, stitching.Run(t, d.machine, seed, 300), uint64(5))
 		d.requireNothingLeft(t)
 	}
+}
+
+// Small blocks in every granule keep memory from being moved together, and the report says so.
+func TestReportOfGranulesThatCannotMove(t *testing.T) {
+	d := newDriver(t, "T4", sim.Options{})
+	m := enumerated(t, d, nil)
+	require.NoError(t, splitGPU(m, 0, 8))
+	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "main.py:1 (test)"))
+	var large []bfc.Block
+	for range 4 {
+		large = append(large, allocate(t, m, 0, 2*mib-256))
+		allocate(t, m, 0, 256)
+	}
+	for _, block := range large {
+		require.NoError(t, m.Free(block.Addr))
+	}
+	_, err := m.Allocate(0, 4*mib)
+	requireCode(t, status.ResourceExhausted, err)
+	require.ErrorContains(t, err, "out of memory, enough memory is free, but in pieces that are too small.")
+	require.NoError(t, m.Free(large[0].Addr+2*mib-256))
+	_, err = m.Allocate(0, 4*mib)
+	require.ErrorContains(t, err, "but in pieces that are too small; only 2.00MiB (2097152 bytes) of it can be moved together, as no block touches those granules.")
 }
