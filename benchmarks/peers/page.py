@@ -114,7 +114,7 @@ WHY = {
     "rmm-long": "what a walk over the list takes is given; ours would have to take a thousandth, and its operations miss the cache",
     "slope": "the tables of a million blocks are larger than the cache, as the peers' are, whose times rise alike",
     "tails": "the first use of a page of the tables, which the system then provides, and interruptions by other programs",
-    "metadata": "40 bytes for each block and each hole, a table of addresses at most half full, and pages of 2 MiB, begun, not filled",
+    "metadata": "40 bytes for each block and each hole, a table of addresses at most half full, and large pages not yet filled",
     "pool": "",
     "minimalloc": "of holes of one size not always the lowest is taken: looking for it would cost time",
     "contiguous": "on random lifetimes luck decides between good fits; no contiguous rule is best on all",
