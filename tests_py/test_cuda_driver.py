@@ -231,3 +231,119 @@ def test_a_simulation_does_not_touch_the_driver(folder: Path) -> None:
 
 def test_the_import_binds_all_symbols_at_once(folder: Path) -> None:
     assert run(folder, "print(len(tf.config.list_physical_devices('GPU')))", LD_BIND_NOW="1") == "1\n"
+
+
+CAPTURE = """
+import contextlib
+library = ctypes.CDLL(tf.library_path())
+library.gpuconf_malloc.restype = ctypes.c_void_p
+library.gpuconf_malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+library.gpuconf_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+library.gpuconf_last_error.restype = ctypes.c_char_p
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("GPU")[0], [tf.config.LogicalDeviceConfiguration(memory_limit=8)])
+tf.config.list_logical_devices()
+context = ctypes.c_void_p()
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and driver.cuCtxSetCurrent(context) == 0
+def made(function, *args):
+    handle = ctypes.c_void_p()
+    assert function(ctypes.byref(handle), *args) == 0
+    return handle
+def stream():
+    return made(driver.cuStreamCreateWithPriority, 1, 0)
+def take(nbytes, stream=None):
+    block = library.gpuconf_malloc(nbytes, 0, stream)
+    if block is None:
+        raise MemoryError(library.gpuconf_last_error().decode())
+    return block
+def give(block, stream=None):
+    library.gpuconf_free(block, 0, 0, stream)
+    assert library.gpuconf_last_error() == b""
+def fill(block, value, nbytes, stream):
+    assert driver.cuMemsetD8Async(ctypes.c_uint64(block), value, ctypes.c_size_t(nbytes), stream) == 0
+def begin(stream):
+    assert driver.cuStreamBeginCapture_v2(stream, 0) == 0
+def end(stream):
+    graph = ctypes.c_void_p()
+    result = driver.cuStreamEndCapture(stream, ctypes.byref(graph))
+    if result:
+        return result
+    execute = made(driver.cuGraphInstantiateWithFlags, graph, ctypes.c_ulonglong(0))
+    assert driver.cuGraphDestroy(graph) == 0
+    return execute
+def launch(execute, stream):
+    assert driver.cuGraphLaunch(execute, stream) == 0 and driver.cuStreamSynchronize(stream) == 0
+def first_byte(block):
+    return ctypes.c_uint8.from_address(block).value
+def captured():
+    return tf.memory.stats().captured_bytes // MIB
+"""
+
+
+def test_a_captured_graph_keeps_its_memory(folder: Path) -> None:
+    """As CuPy's capture, or PyTorch's, calls the C symbols; the capture is in CUDA's strictest mode."""
+    out = run(
+        folder,
+        CAPTURE
+        + """
+side, other = stream(), stream()
+begin(side)
+a = take(2 * MIB, side)
+fill(a, 1, 2 * MIB, side)
+give(a)
+b = take(2 * MIB, side)
+fill(b, 2, 2 * MIB, side)
+give(b, side)
+graph = end(side)
+print(a == b, captured())
+mine = take(6 * MIB, other)
+fill(mine, 9, 6 * MIB, other)
+launch(graph, other)
+print(first_byte(mine), first_byte(a))
+try:
+    take(1, side)
+except MemoryError as error:
+    print(error.args[0].partition("out of memory, ")[2].partition(".\\n")[0])
+try:
+    tf.reset()
+except RuntimeError as error:
+    print(error)
+give(mine)
+try:
+    tf.reset()
+except RuntimeError as error:
+    print(error)
+assert driver.cuGraphExecDestroy(graph) == 0
+print(captured(), take(8 * MIB, side) == a)
+""",
+    )
+    assert out.splitlines() == [
+        "True 2",
+        "9 2",
+        "the limit is reached, and 2.00MiB (2097152 bytes) that are free are kept for captured graphs",
+        "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
+        "memory is still in use: 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
+        "0 True",
+    ]
+
+
+def test_a_capture_that_fails_gives_its_memory_back(folder: Path) -> None:
+    out = run(
+        folder,
+        CAPTURE
+        + """
+side = stream()
+begin(side)
+kept, freed = take(MIB, side), take(MIB, side)
+give(freed)
+print(captured(), driver.cuStreamQuery(side), end(side), captured())
+give(kept, side)
+give(take(8 * MIB, side))
+tf.reset()
+""",
+    )
+    assert out == "1 900 901 0\n"
+
+
+def test_the_end_of_a_program_with_captured_graphs_is_quiet(folder: Path) -> None:
+    run(folder, CAPTURE + "side = stream(); begin(side); give(take(MIB, side)); graph = end(side); begin(side); take(MIB, side)")

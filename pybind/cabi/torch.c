@@ -61,10 +61,10 @@ void *gpuconf_torch_base_alloc(void *ptr, size_t *size)
 }
 
 /*
- * CUDA graphs and torch.cuda.use_mem_pool. What a graph frees while it is captured it writes again in each replay; a pool that is not
- * told of graphs would give it to others meanwhile. Refused, as long as the pools have no such notion.
+ * CUDA graphs and torch.cuda.use_mem_pool. A graph's own pool needs nothing: the streams tell that they are captured, and what is taken
+ * for them is the graph's until it is gone. A pool of the user's, be it for several graphs, would have to be kept apart: refused.
  *
- * PyTorch's pool id is two words, and its filter a std::function, which C++ passes by address.
+ * PyTorch's pool id is two words, the second of which is a user's, and its filter a std::function, which C++ passes by address.
  */
 struct pool_id {
 	unsigned long long graph, user;
@@ -72,9 +72,12 @@ struct pool_id {
 
 void gpuconf_torch_begin_pool(int device, struct pool_id pool, void *filter)
 {
-	(void)device, (void)pool, (void)filter;
+	(void)device, (void)filter;
 	gcgo_refuse();
-	gcgo_tell("CUDA graphs and torch.cuda.MemPool need gpuconf's mode 'segments': call gpuconf.allocators.torch.install(mode='segments') "
-		  "or gpuconf.configure(libraries={'torch': 'segments'}) instead of the mode 'whole'");
+	if (pool.user == 0)
+		return;
+	gcgo_tell("torch.cuda.MemPool and torch.cuda.graph_pool_handle() need gpuconf's mode 'segments': call "
+		  "gpuconf.allocators.torch.install(mode='segments') or gpuconf.configure(libraries={'torch': 'segments'}) instead of the mode "
+		  "'whole', in which each CUDA graph has a pool of its own");
 	gcgo_throw(gpuconf_last_error());
 }

@@ -132,7 +132,7 @@ def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
 
 
 def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -> None:
-    """A fraction below the limit; CUDA graphs, whose memory would be handed to others between replays."""
+    """A fraction below the limit; a pool that several CUDA graphs are to share."""
     out = no_gpu.run(
         driver,
         """
@@ -145,7 +145,7 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
             except RuntimeError as error:
                 print(error)
         def capture():
-            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            with torch.cuda.graph(torch.cuda.CUDAGraph(), pool=torch.cuda.graph_pool_handle()):
                 torch.empty(10, device="cuda")
         told(lambda: torch.cuda.set_per_process_memory_fraction(0.49))
         told(capture)

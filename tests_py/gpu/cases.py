@@ -7,9 +7,11 @@ Nothing here needs pytest, so that a machine with only Python and the driver can
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
@@ -190,6 +192,94 @@ def case_operations_share_the_gpu_with_torch() -> None:
     expect(bool((before == after).all()), "PyTorch's products differ")
 
 
+def own_streams(count: int) -> tuple[Any, list[ctypes.c_void_p]]:
+    """The driver, with the primary context of the first GPU current, and streams that nothing waits for."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    context = ctypes.c_void_p()
+    expect(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == cuda.cuCtxSetCurrent(context), "no context")
+    streams = [ctypes.c_void_p() for _ in range(count)]
+    for stream in streams:
+        expect(cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0, "no stream")
+    cuda.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
+    cuda.cuMemcpyDtoHAsync_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
+    return cuda, streams
+
+
+def own_allocator() -> Any:
+    """The C symbols."""
+    library = ctypes.CDLL(gpuconf.library_path())
+    library.gpuconf_malloc.restype = ctypes.c_void_p
+    library.gpuconf_malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    library.gpuconf_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    library.gpuconf_last_error.restype = ctypes.c_char_p
+    return library
+
+
+def case_a_million_hand_overs_lose_no_canary(rounds: int = 1_000_000) -> None:
+    """One block goes from stream to stream while they work: what each writes, it reads, and nobody writes in between."""
+    gpuconf.configure(limit="64MiB", libraries=[])
+    gpuconf.config.list_logical_devices()
+    library, (cuda, streams) = own_allocator(), own_streams(3)
+    batch, size, slow = 4096, 4096, 32 * MIB
+    slab = library.gpuconf_malloc(slow, 0, None)
+    ballast = library.gpuconf_malloc(64 * MIB - slow - size, 0, None)
+    expect(bool(slab and ballast), library.gpuconf_last_error().decode())
+    place = ctypes.c_void_p()
+    expect(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(batch), 0) == 0 and place.value is not None, "no pinned memory")
+    read = (ctypes.c_ubyte * batch).from_address(place.value or 0)
+    for begin in range(0, rounds, batch):
+        todo = min(batch, rounds - begin)
+        for i in range(todo):
+            stream = streams[i % 3]
+            if i % 64 == 0:
+                cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host goes on
+            block = library.gpuconf_malloc(size, 0, stream)
+            if not block:
+                raise AssertionError(library.gpuconf_last_error().decode())
+            cuda.cuMemsetD8Async(block, i % 251 + 1, size, stream)
+            cuda.cuMemcpyDtoHAsync_v2(place.value + i, block + i % size, 1, stream)
+            library.gpuconf_free(block, size, 0, stream)
+        for stream in streams:
+            expect(cuda.cuStreamSynchronize(stream) == 0, "a stream has failed")
+        wrong = [i for i in range(todo) if read[i] != i % 251 + 1]
+        expect(not wrong, f"canaries died in rounds {[begin + i for i in wrong[:5]]}")
+    for block in (slab, ballast):
+        library.gpuconf_free(block, 0, 0, None)
+    expect(live() == 0, "blocks are left")
+
+
+def case_a_captured_graph_keeps_its_memory() -> None:
+    """What is taken for a captured stream is the graph's until it is gone: its launches hurt nobody."""
+    gpuconf.configure(limit="64MiB", libraries=[])
+    gpuconf.config.list_logical_devices()
+    library, (cuda, (side, other)) = own_allocator(), own_streams(2)
+    expect(cuda.cuStreamBeginCapture_v2(side, 0) == 0, "no capture")
+    inside = library.gpuconf_malloc(MIB, 0, side)
+    expect(bool(inside), library.gpuconf_last_error().decode())
+    cuda.cuMemsetD8Async(inside, 1, MIB, side)
+    library.gpuconf_free(inside, 0, 0, side)
+    graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
+    expect(cuda.cuStreamEndCapture(side, ctypes.byref(graph)) == 0, "the capture was spoiled")
+    expect(cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)) == 0, "no executable")
+    expect(cuda.cuGraphDestroy(graph) == 0, "the graph stays")
+    outside = library.gpuconf_malloc(63 * MIB, 0, other)
+    expect(bool(outside), library.gpuconf_last_error().decode())
+    cuda.cuMemsetD8Async(outside, 9, 63 * MIB, other)
+    expect(cuda.cuGraphLaunch(execute, other) == 0 == cuda.cuStreamSynchronize(other), "no launch")
+    for block, value in ((inside, 1), (outside, 9), (outside + 63 * MIB - 1, 9)):
+        byte = ctypes.c_ubyte()
+        expect(cuda.cuMemcpyDtoH_v2(ctypes.byref(byte), ctypes.c_uint64(block), ctypes.c_size_t(1)) == 0, "no copy")
+        expect(byte.value == value, f"{byte.value} instead of {value}")
+    library.gpuconf_free(outside, 0, 0, other)
+    expect(gpuconf.memory.stats().captured_bytes == MIB, "the graph has lost its memory")
+    expect(cuda.cuGraphExecDestroy(execute) == 0, "the executable stays")
+    for _ in range(1000):  # the driver tells from a thread of its own
+        if gpuconf.memory.stats().captured_bytes == 0:
+            break
+        time.sleep(0.01)
+    expect(gpuconf.memory.stats().captured_bytes == 0, "the graph's memory has not come back")
+
+
 # PyTorch
 
 
@@ -262,11 +352,11 @@ def case_torch_backward_stays_in_its_budget() -> None:
 
 
 def case_torch_streams_hand_memory_over_safely() -> None:
-    """A hundred thousand hand-overs between streams with record_stream: nobody reads what was written too early."""
+    """A million hand-overs between streams with record_stream: nobody reads what was written too early."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     side, wrong = torch.cuda.Stream(), torch.zeros(1, dtype=torch.long, device="cuda")
-    for round_ in range(100_000):
+    for round_ in range(1_000_000):
         value = round_ % 251
         block = torch.full((4096,), value, dtype=torch.uint8, device="cuda")
         side.wait_stream(torch.cuda.current_stream())
@@ -311,6 +401,26 @@ def case_torch_segments_capture_graphs() -> None:
     expect(bool((y == 42).all()), "the replay is wrong")
     expect(torch.cuda.memory_stats()["allocated_bytes.all.current"] > 0, "PyTorch has no books")
     expect(gpuconf.memory.stats().bytes_in_use > 0, "the segments are not ours")
+
+
+def case_torch_captures_graphs_in_whole_mode() -> None:
+    """A CUDA graph with gpuconf as the allocator: replays are right, and hurt nobody, and its memory comes back."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    x = torch.ones(1 << 20, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = (x * 2 + 1) * 3
+    others = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(20)]
+    for value in range(20):
+        x.fill_(value)
+        graph.replay()
+        expect(bool((y == (value * 2 + 1) * 3).all()), "a replay is wrong")
+    expect(all(bool((other == 7).all()) for other in others), "a replay wrote to memory of others")
+    del graph, y
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    expect(gpuconf.memory.stats().captured_bytes == 0, "the graph's memory has not come back")
 
 
 # CuPy and Numba

@@ -29,6 +29,8 @@ int gpuconf_abi_version(void);
  * stands for (gpuconf_logical_stream), else from the ordinal's first logical GPU. The Python program must have
  * initialised gpuconf (gpuconf.config.list_logical_devices() does). stream is the CUDA stream on which the memory is used first.
  *
+ * While the stream is captured, what it takes is the graph's until nothing of that is left: what was freed serves the same capture only.
+ *
  * Returns NULL for size 0, on failure (gpuconf_last_error tells why), and in a child forked after gpuconf was loaded.
  */
 void *gpuconf_malloc(size_t size, int device, void *stream);
