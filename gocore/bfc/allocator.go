@@ -320,13 +320,16 @@ func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok boo
 	return c.bytes, c.requested, true
 }
 
-// Close gives all regions back, live blocks or not, and the tables too. Later calls fail with FailedPrecondition;
+// Close gives all regions back, live blocks or not, and the tables too. Of a Mapper's memory it waits for the queued work that may touch what is free. Later calls fail with FailedPrecondition;
 // another Close does nothing. An error means that the sub-allocator did not take back some region.
 func (a *Allocator) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil
+	}
+	if a.mapper != nil {
+		_ = a.syncLocked() // unmapping does not wait for queued work; what can't be waited for goes all the same
 	}
 	dropped := a.dropSpareLocked()
 	a.closed = true
