@@ -97,7 +97,7 @@ const (
 func newSoaker(t *testing.T, seed uint64) *soaker {
 	s := &soaker{t: t, random: rand.New(rand.NewPCG(seed, 0)), streams: []gpu.Stream{gpu.StreamNull}}
 	limit := float64(16+s.random.IntN(30)) + 0.75 // the part of a MiB is cut off
-	kind := seed % 4 // granules, granules without collecting, regions that grow, one region
+	kind := seed % 4                              // granules, granules without collecting, regions that grow, one region
 	d := openDriver(t, "T4:64MiB", sim.Options{NoVMM: kind == 2, NoStreamMemOps: s.random.IntN(4) == 0})
 	s.meter = &meter{driver: d, t: t, limit: uint64(limit) * mib, sizes: map[uint64]uint64{}}
 	s.books.limit = s.meter.limit
