@@ -80,7 +80,26 @@ int cudaStreamSynchronize(void *s) { use(); return CU(cuStreamSynchronize, s); }
 int cudaDeviceSynchronize(void) { return cudaStreamSynchronize(NULL); }
 int cudaStreamWaitEvent(void *s, void *e, unsigned f) { use(); return CU(cuStreamWaitEvent, s, e, f); }
 int cudaStreamGetPriority(void *s, int *p) { (void)s; *p = 0; return 0; }
-int cudaStreamIsCapturing(void *s, int *c) { (void)s; *c = 0; return 0; }
+
+int cudaStreamBeginCapture(void *s, int mode) { use(); return CU(cuStreamBeginCapture_v2, s, mode); }
+int cudaStreamEndCapture(void *s, void **graph) { use(); return CU(cuStreamEndCapture, s, graph); }
+int cudaStreamIsCapturing(void *s, int *c) { unsigned long long id; use(); return CU(cuStreamGetCaptureInfo, s, c, &id); }
+int cudaStreamGetCaptureInfo(void *s, int *c, unsigned long long *id, void **graph, void **before, void **edges, size_t *n)
+{
+	unsigned long long unused;
+
+	(void)edges;
+	if (graph != NULL || before != NULL || n != NULL)
+		return 801; /* nobody has asked yet */
+	use();
+	return CU(cuStreamGetCaptureInfo, s, c, id != NULL ? id : &unused);
+}
+int cudaThreadExchangeStreamCaptureMode(int *mode) { use(); return CU(cuThreadExchangeStreamCaptureMode, mode); }
+int cudaGraphGetNodes(void *graph, void *nodes, size_t *n) { (void)nodes; *n = CU(fakecuda_graph_pieces, graph); return 0; }
+int cudaGraphInstantiateWithFlags(void **made, void *graph, unsigned long long f) { (void)f; use(); return CU(cuGraphInstantiateWithFlags, made, graph, 0ULL); }
+int cudaGraphDestroy(void *graph) { use(); return CU(cuGraphDestroy, graph); }
+int cudaGraphExecDestroy(void *made) { use(); return CU(cuGraphExecDestroy, made); }
+int cudaGraphLaunch(void *made, void *s) { use(); return CU(cuGraphLaunch, made, s); }
 int cudaEventCreateWithFlags(void **e, unsigned f) { (void)f; use(); return CU(cuEventCreate, e, 2u); }
 int cudaEventRecord(void *e, void *s) { use(); return CU(cuEventRecord, e, s); }
 int cudaEventRecordWithFlags(void *e, void *s, unsigned f) { (void)f; return cudaEventRecord(e, s); }
@@ -98,6 +117,10 @@ int cudaMemcpyAsync(void *d, const void *s, size_t n, int k, void *st)
 int cudaMemcpy(void *d, const void *s, size_t n, int k) { return cudaMemcpyAsync(d, s, n, k, NULL); }
 int cudaMemsetAsync(void *d, int v, size_t n, void *st)
 {
+	int captured = 0;
+
+	if (cudaStreamIsCapturing(st, &captured) == 0 && captured)
+		return CU(cuMemsetD8Async, (unsigned long long)d, v, n, st);
 	cudaStreamSynchronize(st);
 	memset(d, v, n);
 	return 0;

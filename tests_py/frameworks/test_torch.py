@@ -158,6 +158,37 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
     assert "need gpuconf's mode 'segments'" in graph
 
 
+def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
+    """Captured by PyTorch in its default, CUDA's strictest mode; what it frees goes to nobody else until it is gone."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        def tensor():
+            return torch.empty(MIB, dtype=torch.uint8, device="cuda")
+        def captured():
+            return gpuconf.memory.stats().captured_bytes // MIB
+        kept, graph = tensor(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            first = tensor().data_ptr()
+            result = tensor()
+            print(result.data_ptr() == first)
+            temporary = tensor().data_ptr()
+        print(captured())
+        graph.replay()
+        torch.cuda.synchronize()
+        print(bool({tensor_.data_ptr() for tensor_ in [tensor() for _ in range(8)]} & {first, temporary}))
+        del result
+        torch.cuda.empty_cache()
+        print(captured())
+        graph.reset()
+        print(captured())
+        """,
+    )
+    assert out.splitlines() == ["True", "1", "False", "2", "0"]
+
+
 def test_record_stream_reaches_gpuconf(driver: Path) -> None:
     """Left out, memory would be used again while the other stream reads it."""
     out = no_gpu.run(
