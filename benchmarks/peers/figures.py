@@ -102,3 +102,8 @@ def footprints(run: dict[str, Any], law: str) -> dict[str, tuple[float, float]]:
 def missing(run: dict[str, Any]) -> dict[str, str]:
     """Contenders that could not be had, and why."""
     return {who: peer["missing"] for peer in run["peers"] if peer["missing"] for who in peer["contenders"]}
+
+
+def complete(run: dict[str, Any]) -> bool:
+    """Whether no peer is missing and none failed, so that the best of them is the best."""
+    return not set(PEERS) & {*missing(run), *(one["name"] for one in run["result"]["out"] if one["broken"])}

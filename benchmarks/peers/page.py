@@ -263,7 +263,12 @@ def bars(run: dict[str, Any]) -> str:
         key: str, what: str, goal: float, figure: float | None, *, least: bool = False, digits: int = 2, detail: str = ""
     ) -> None:
         sign = ">=" if least else "<="
-        row = {"goal": f"{what} {sign} {goal:,.{digits}f}", "measured": "-", "": "not measured", "why": "a contender is missing"}
+        row = {
+            "goal": f"{what} {sign} {goal:,.{digits}f}",
+            "measured": "-",
+            "": "not measured",
+            "why": "what it takes is not here, see below",
+        }
         if figure is not None:
             met = figure >= goal if least else figure <= goal
             by = abs(figure / goal - 1) * 100
@@ -278,7 +283,7 @@ def bars(run: dict[str, Any]) -> str:
 
 
 def _speed_bars(run: dict[str, Any], bar: Any) -> None:
-    fastest = figures.fastest_peer(run)
+    fastest = figures.fastest_peer(run) if figures.complete(run) else {}  # the best of a part would flatter
     over = [ratio for _, ratio in fastest.values()]
     worst = max(fastest, key=lambda law: fastest[law][1], default="")
     bar("fastest", "time over the fastest peer's, mean of six laws", 1.10, figures.geometric(over) if over else None)
@@ -312,7 +317,7 @@ def _memory_bars(run: dict[str, Any], bar: Any) -> None:
     bar("pool", "host memory for 139 GiB over TensorFlow's", 0.02, large[figures.OURS][0] / theirs[0] if theirs else None, digits=4)
     bar("minimalloc", "MiniMalloc, over the optimum, mean", 1.54, figures.mean_need(run, ("minimalloc",), figures.OURS), digits=3)
     contiguous = {}
-    for kind in ("law", "guillotine", "pinwheel", "minimalloc"):
+    for kind in ("law", "guillotine", "pinwheel", "minimalloc") if figures.complete(run) else ():
         for one in figures.needs(run, kind):
             best = min((one["over"][who] for who in figures.PEERS if who in one["over"]), default=None)
             if best:

@@ -69,11 +69,11 @@ def measure(minimalloc: str, rounds: int) -> dict[str, object]:
 
 
 def said(*command: str) -> str:
-    """What a program answers; a dash if it is not there."""
+    """What a program answers, or that it is not there."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
-        return "-"
+        return f"no {command[0]}"
 
 
 if __name__ == "__main__":
