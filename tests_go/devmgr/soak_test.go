@@ -26,7 +26,6 @@ type meter struct {
 	held  uint64
 	sizes map[uint64]uint64 // by address, or by handle
 	lost  bool              // the driver refused to take something back: it holds more than the pool can use
-	err   error             // of the last call that a fault failed
 }
 
 func (m *meter) take(name, bytes uint64) {
