@@ -92,7 +92,11 @@ func (p *pool) advice(oom *bfc.OutOfMemory) string {
 	case bfc.PendingStreams:
 		return "Let those streams finish (synchronise them), then ask again."
 	case bfc.Fragmented:
-		return fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\") for the pieces; allocate the largest buffers first, or raise the limit.", shortName(p.number))
+		text := fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\") for the pieces; allocate the largest buffers first, or raise the limit.", shortName(p.number))
+		if p.virtual == nil && p.device.VMM {
+			text += " With memory growth, free pieces are moved together."
+		}
+		return text
 	case bfc.TooLarge:
 		return "Ask for less, or give this logical GPU a larger memory_limit."
 	default:

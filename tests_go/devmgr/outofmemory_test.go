@@ -70,7 +70,8 @@ func TestOutOfMemory(t *testing.T) {
 				"out of memory, enough memory is free, but in pieces that are too small.\n" +
 				"  limit 8.00MiB (8388608 bytes) · in use 4.00MiB (4194304 bytes) in 4 blocks · reserved 8.00MiB (8388608 bytes) " +
 				"· largest free piece 1.00MiB (1048576 bytes)\n" +
-				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\") for the pieces; allocate the largest buffers first, or raise the limit.",
+				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\") for the pieces; allocate the largest buffers first, or raise the limit. " +
+				"With memory growth, free pieces are moved together.",
 		},
 		{
 			name: "another program has the GPU", spec: "T4:1GiB", opts: sim.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},
