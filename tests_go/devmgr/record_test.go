@@ -3,6 +3,7 @@ package devmgr_test
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -263,9 +264,10 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 // A recording that begins and ends while threads work tells what was done in between, all of it and nothing else: each free is one of a
 // live block, no block is allocated twice, and in the end what is live is live.
 func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
-	const threads, recordings = 4, 100
+	const threads, recordings, pairs = 4, 100, 20_000
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64})
 	stop := make(chan struct{})
+	var left atomic.Int64 // pairs that may be made before the next recording: no more than it can hold, however long this thread has to wait
 	var group sync.WaitGroup
 	for range threads {
 		group.Go(func() {
@@ -275,6 +277,10 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 					return
 				default:
 				}
+				runtime.Gosched()
+				if left.Add(-1) < 0 {
+					continue
+				}
 				block, err := m.Allocate(0, 1000)
 				if err == nil {
 					err = m.Free(block.Addr)
@@ -283,14 +289,14 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				runtime.Gosched() // or the recordings wait for their turn while hundreds of thousands of events pass
 			}
 		})
 	}
 	defer group.Wait()
 	defer close(stop)
 	for range recordings {
-		r := startRecording(t, m, 100_000)
+		left.Store(pairs)
+		r := startRecording(t, m, 3*pairs)
 		for range 20 {
 			_, _ = r.Count() // while they append
 			runtime.Gosched()
