@@ -351,7 +351,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 func TestSoak(t *testing.T) {
 	ops := uint64(100_000)
 	if underRace {
-		ops = 10_000
+		ops = 3 * opsPerSession
 	}
 	ops = number(t, "SOAK", ops)
 	seed := number(t, "SEED", 1)

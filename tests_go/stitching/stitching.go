@@ -4,7 +4,6 @@ package stitching
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/rand/v2"
 	"slices"
 
@@ -22,6 +21,7 @@ const (
 	limitMiB   = 65 // granules, and half of one
 	mostLive   = 40
 	largeBytes = 10 * mib
+	period     = 4093 // of the bytes of a block: no part of a granule
 )
 
 // open keeps a driver open when a Manager closes it.
@@ -50,7 +50,7 @@ func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitche
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, m.Initialize(config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, "a test"))
-	r := run{t: t, driver: driver, m: m, random: rand.New(rand.NewPCG(seed, 0)), scratch: make([]byte, largeBytes+8)}
+	r := run{t: t, driver: driver, m: m, random: rand.New(rand.NewPCG(seed, 0)), scratch: make([]byte, largeBytes)}
 	for step := range steps {
 		if step == steps/2 {
 			r.streams = []gpu.Stream{gpu.StreamNull, stream} // one stream before
@@ -121,11 +121,15 @@ func (r *run) step() {
 // bytesOf are the bytes of a block: a sequence of its own.
 func (r *run) bytesOf(b block) []byte {
 	x := b.ID
-	for at := 0; at < int(b.requested); at += 8 {
+	data := r.scratch[:b.requested]
+	for at := range data[:min(period, len(data))] {
 		x = x*6364136223846793005 + 1442695040888963407
-		binary.LittleEndian.PutUint64(r.scratch[at:], x)
+		data[at] = byte(x >> 56)
 	}
-	return r.scratch[:b.requested]
+	for n := period; n < len(data); n *= 2 {
+		copy(data[n:], data[:n])
+	}
+	return data
 }
 
 func (r *run) check(b block) {
