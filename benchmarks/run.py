@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import allocator, c_abi, config_calls, import_time, placement, recording  # noqa: E402
+from benchmarks import allocator, c_abi, config_calls, import_time, out_of_memory, placement, recording  # noqa: E402
 from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
@@ -60,6 +60,13 @@ is by that.
 
 {plans}
 
+## Running out of memory
+
+An allocation that fails, in a pool with a hole between any two blocks: the search for memory that could be moved, the cause, and
+the report as an exception's text.
+
+{failures}
+
 ## The allocator's core
 
 ns for one allocation or one free, with lock, statistics and free by address, no C and no Python around it
@@ -76,6 +83,20 @@ The same churn (512 B to 1 MiB) with more and more live blocks. The records of a
 operation visits several of them, one after the other:
 
 {slope}
+
+## What no clock tells
+
+| what | goal | shown by |
+|---|---|---|
+| limits that are passed, leaks, statistics that differ from an oracle's, in random operations while the driver fails | 0 | `make soak` (10^7 operations), and 10^5 of them in `make test`: `tests_go/devmgr/soak_test.go` |
+| Go memory taken by an operation | 0 | `tests_go/bfc`, `tests_go/devmgr`: `AllocsPerRun` |
+| words that a search for a size reads | 5 | counted in builds with `-tags invariants`, as all tests are |
+| large requests of a transformer-like job that need granules moved, with no slack; with 1.25 times the live peak | <= 3 %; 0 | `tests_go/bfc/stitch_test.go` |
+| driver calls of an iteration from its third time on | 0 | the same |
+| failures of a sequence that was served once, in 1000 more rounds | 0 | the same |
+| causes and advice of out-of-memory reports | 8 | `tests_go/devmgr/outofmemory_test.go` |
+| driver calls that have failed at least once in a test | all | `tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda` |
+| one sequence, two processes | the same addresses | `tests_py/test_simulate.py` |
 """
 
 
@@ -100,6 +121,8 @@ def main() -> None:
     print("recording and plans ...", flush=True)
     facts["recording"] = table(recording.measure())
     facts["plans"] = table(recording.plans())
+    print("running out of memory ...", flush=True)
+    facts["failures"] = table(out_of_memory.measure())
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
     page = ROOT / "docs" / "benchmarks.md"
