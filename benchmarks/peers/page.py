@@ -41,7 +41,8 @@ The times of single operations, 99.9th percentile, in ns. A reading of the clock
 ## Bare
 
 The caller keeps the allocator's own handle; no lock, no statistics. Not to be compared with the table above. gpuconf
-has no such form: its row is gpuconf as it is, with lock, table and statistics.
+has no such form: its row is gpuconf as it is, with lock, table and statistics. It is the same program as in the table
+of equal interface: by how much these two rows differ is how much other programs disturbed the run.
 
 {bare}
 
