@@ -121,10 +121,35 @@ def run_into_the_limit(name: str) -> None:
     title("6. Why: the memory map")
     said(f'print(tf.memory.memory_map("{name}"))')
     print(tf.memory.memory_map(name))
+    said("for buffer in buffers: buffer.free()")
     for buffer in buffers:
         buffer.free()
     print("  ... and with everything freed:")
     print(tf.memory.memory_map(name))
+
+
+def move_together() -> None:
+    title("7. With memory growth the same request is served: free pieces are moved together, below the addresses")
+    said("tf.reset()")
+    tf.reset()
+    said('configuration = tf.configure(limit="64MiB", growth=True, libraries=[])')
+    tf.configure(limit="64MiB", growth=True, libraries=[])
+    said('buffers = [tf.memory.allocate(8 << 20, "GPU:0") for _ in range(7)]')
+    buffers = [tf.memory.allocate(8 * MIB, "GPU:0") for _ in range(7)]
+    said("for buffer in buffers[1::2]: buffer.free()")
+    for buffer in buffers[1::2]:
+        buffer.free()
+    said('buffers.append(tf.memory.allocate(20 << 20, "GPU:0"))')
+    try:
+        buffers.append(tf.memory.allocate(20 * MIB, "GPU:0"))
+    except MemoryError as error:  # a GPU without virtual memory management
+        print(f"  MemoryError: {error}")
+    said('print(tf.memory.memory_map("GPU:0"))')
+    print(tf.memory.memory_map("GPU:0"))
+    stats = tf.memory.stats("GPU:0")
+    print(f"  {stats.stitched_bytes // MIB} MiB were moved; {stats.bytes_reserved // MIB} MiB of the GPU's memory are taken")
+    for buffer in buffers:
+        buffer.free()
 
 
 def main() -> None:
@@ -134,6 +159,7 @@ def main() -> None:
     large, small = split()
     allocate(large)
     run_into_the_limit(small)
+    move_together()
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ SHOWN = {
         "read back         bytes that were on the GPU",
         "MemoryError: OOM when allocating 20.00MiB",
         "▕████████········████████········████████········████████········▏",
+        "MiB were moved; 64 MiB of the GPU's memory are taken",
     ],
     "two_tenants.py": [
         "modest on GPU:0 got all it asked for; its peak was 160 MiB",
