@@ -17,7 +17,7 @@ const libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
 func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env) func(number int, d gpu.Device) gpu.Compute {
 	native, isNative := driver.(cublas.Driver)
 	if !isNative {
-		return func(int, gpu.Device) gpu.Compute { return host.Compute{} }
+		return func(int, gpu.Device) gpu.Compute { return offThread{host.Compute{}} }
 	}
 	library := cublas.New(native, strings.FieldsFunc(env[libraryFolders], func(r rune) bool { return r == '\n' }))
 	return func(number int, d gpu.Device) gpu.Compute { return library.On(d.Ordinal, scratch{m, number}) }

@@ -39,7 +39,7 @@ type Work struct {
 }
 
 func (w *Work) machine() placement.Machine {
-	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: host.Compute{}, GPU: w.compute}
+	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute}
 }
 
 // prepareLocked makes the devices of eager operations. The Manager is initialised.
