@@ -96,7 +96,7 @@ def record(events: int = 1_000_000) -> Recording:
     """Record allocations, failures and frees of all logical GPUs: when, in which thread, where, how much, for which stream.
 
     Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in memory
-    outside the Python and Go heaps that is taken as they come (48 bytes each). One recording runs at a time; ``reset`` and
+    outside the Python and Go heaps that is taken as they come (40 bytes each). One recording runs at a time; ``reset`` and
     ``simulate`` do not end it.
 
     Raises ValueError for a number of events that can't be.

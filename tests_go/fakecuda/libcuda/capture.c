@@ -196,23 +196,9 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 	return SUCCESS;
 }
 
-/* IN_STREAM_OF runs a body with the current context and the stream of a handle, under the lock. */
-#define IN_STREAM_OF(handle, ...) \
-	struct context *context; \
-	struct stream *stream; \
-	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) \
-		result = find_stream(handle, context, &stream); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
-
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 	CALLED(cuStreamBeginCapture);
-	IN_STREAM_OF(handle, {
+	IN_STREAM(handle, {
 		if (stream == context->legacy)
 			result = STREAM_CAPTURE_UNSUPPORTED;
 		else if (stream->capture != NULL || mode < GLOBAL || mode > RELAXED)
@@ -240,7 +226,7 @@ static int joined(const struct capture *capture) {
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 	CALLED(cuStreamEndCapture);
 	*graph = NULL;
-	IN_STREAM_OF(handle, {
+	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
 		if (capture == NULL)
 			result = INVALID_VALUE;
@@ -260,7 +246,7 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
 }
 
 static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph) {
-	IN_STREAM_OF(handle, {
+	IN_STREAM(handle, {
 		struct capture *capture = stream->capture;
 		*status = capture == NULL ? NONE : capture->spoiled ? INVALIDATED : ACTIVE;
 		if (capture != NULL) {
@@ -352,7 +338,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	CALLED(cuGraphLaunch);
-	IN_STREAM_OF(handle, {
+	IN_STREAM(handle, {
 		result = find_graph(exec, 1);
 		if (result == SUCCESS)
 			result = admits(stream);

@@ -244,20 +244,6 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 	return result;
 }
 
-/* IN_STREAM runs a body with the current context and the stream of a handle, under the lock. */
-#define IN_STREAM(handle, ...) \
-	struct context *context; \
-	struct stream *stream; \
-	LOCK; \
-	CUresult result = current_context(&context); \
-	if (result == SUCCESS) \
-		result = find_stream(handle, context, &stream); \
-	if (result == SUCCESS) { \
-		__VA_ARGS__; \
-	} \
-	UNLOCK; \
-	return result
-
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 	CALLED(cuStreamDestroy);
 	IN_STREAM(handle, {

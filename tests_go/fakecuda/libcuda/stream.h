@@ -93,4 +93,18 @@ void drop_body(struct body *body);
 void run_work(struct stream *stream, struct work *work);
 extern struct stream *all_streams(void);
 
+/* IN_STREAM runs a body with the current context and the stream of a handle, under the lock. */
+#define IN_STREAM(handle, ...) \
+	struct context *context; \
+	struct stream *stream; \
+	LOCK; \
+	CUresult result = current_context(&context); \
+	if (result == SUCCESS) \
+		result = find_stream(handle, context, &stream); \
+	if (result == SUCCESS) { \
+		__VA_ARGS__; \
+	} \
+	UNLOCK; \
+	return result
+
 #endif
