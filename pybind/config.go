@@ -143,7 +143,7 @@ func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error
 	return one, decode(string(item[2]), &one.Ordinal)
 }
 
-// DeviceDetails describes a physical device: {} for a CPU, else name, compute capability and memory.
+// DeviceDetails describes a physical device: {} for a CPU, else name, compute capability, memory and UUID.
 func DeviceDetails(position int64) (details string, err error) {
 	defer runtime.Gate(&err)
 	m, err := manager()
@@ -154,5 +154,5 @@ func DeviceDetails(position int64) (details string, err error) {
 	if !ok {
 		return "{}", nil
 	}
-	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor, "total_bytes": d.TotalBytes})
+	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor, "total_bytes": d.TotalBytes, "uuid": d.UUID})
 }

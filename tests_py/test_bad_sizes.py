@@ -143,7 +143,8 @@ DEVICES = {
     "a number": (0, InvalidTypeError, "device must be a string, but got int: 0"),
     "bytes": (b"GPU:0", InvalidTypeError, "device must be a string, but got bytes"),
     "a list": (["GPU:0"], InvalidTypeError, "device must be a string, but got list"),
-    "a physical device": (gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"), InvalidTypeError, "PhysicalDevice"),
+    "a physical CPU": (gpuconf.config.PhysicalDevice("/physical_device:CPU:0", "CPU"), InvalidArgumentError, "PhysicalDevice"),
+    "a GPU of no machine": (gpuconf.config.PhysicalDevice("/physical_device:GPU:7", "GPU"), InvalidArgumentError, "GPU:7"),
     "a device made up": (gpuconf.config.LogicalDevice("/device:GPU:7", "GPU"), InvalidArgumentError, "'/device:GPU:7'"),
     "a device without a name": (gpuconf.config.LogicalDevice(None, "GPU"), InvalidTypeError, "NoneType"),
     "a device with NUL": (gpuconf.config.LogicalDevice("GPU:0\0", "GPU"), InvalidArgumentError, "NUL"),
@@ -222,7 +223,6 @@ def test_without_a_visible_gpu_the_error_says_why() -> None:
 
 
 WRONG_KINDS = {
-    "a physical device": (gpuconf.config.PhysicalDevice("/physical_device:GPU:0", "GPU"), "; use one of list_logical_devices()"),
     "a number": (1, "but got int: 1; write 'GPU:1'"),
     "a number that no GPU has": (-(10**30), "; write 'GPU:0'"),
     "a bool": (True, "but got bool: True"),
@@ -248,6 +248,19 @@ def test_a_device_of_the_wrong_kind_is_told_what_to_write(case: str, function: A
     with pytest.raises(TypeError, match=r"^device must be a string, but got ") as caught:
         function(device)
     assert str(caught.value).endswith(text)
+
+
+@pytest.mark.parametrize("name", ["get_memory_info", "get_memory_usage", "reset_memory_stats"])
+@pytest.mark.usefixtures("two_gpus")
+def test_where_tensorflow_takes_names_only_an_object_is_told_its_name(name: str) -> None:
+    function = getattr(gpuconf.config.experimental, name)
+    for device, remedy in (
+        (gpuconf.config.list_physical_devices("GPU")[0], "use the name of one of list_logical_devices()"),
+        (gpuconf.config.list_logical_devices("GPU")[0], "use its name"),
+    ):
+        with pytest.raises(TypeError, match=r"^device must be a string, but got ") as caught:
+            function(device)
+        assert str(caught.value).endswith(remedy)
 
 
 @pytest.mark.parametrize(

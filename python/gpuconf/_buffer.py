@@ -12,7 +12,7 @@ import weakref
 
 from . import _runtime, errors
 from ._native import core, keep, loaded, refuse_in_child
-from ._scope import check_scope
+from ._scope import check_scope, gpu_number
 from ._types import LogicalDevice
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, overload
 
     from _typeshed import WriteableBuffer
+
+    from ._device_argument import Device
 
     T = TypeVar("T", bound=WriteableBuffer)
 
@@ -361,13 +363,6 @@ def _shown(number: int) -> str:
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
-def _number(device: Any) -> int:
-    """A logical GPU's number; -1 leaves it to the core, which knows the thread's scope."""
-    if device is None:
-        return -1
-    return core.pybind_ResolveGPU(_runtime.device_text(device.name if isinstance(device, LogicalDevice) else device))
-
-
 def _deadline(wait: float) -> float | None:
     try:
         seconds = float(wait) if not isinstance(wait, (str, bytes, bytearray)) else None
@@ -382,11 +377,12 @@ def _deadline(wait: float) -> float | None:
     return time.monotonic() + seconds if seconds else None
 
 
-def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float = 0.0) -> Buffer:
+def allocate(nbytes: int, device: Device | None = None, wait: float = 0.0) -> Buffer:
     """Take ``nbytes`` bytes of memory on a logical GPU, aligned to 256 bytes. Initialises the runtime.
 
-    ``device`` is a string as for ``get_memory_info`` or a LogicalDevice; without one, the GPU that the thread's scope names
-    (``with gpuconf.device("GPU:1"):``), else GPU:0. With ``wait``, an allocation that doesn't fit waits up to that many
+    ``device`` is a string as for ``get_memory_info``, a LogicalDevice, or a PhysicalDevice or VisibleDevice that is exactly one
+    logical GPU. Without it memory comes from the GPU that the thread's scope names (``with gpuconf.device("GPU:1"):``), else
+    from GPU:0. With ``wait``, an allocation that doesn't fit waits up to that many
     seconds for another thread to free memory; Ctrl-C ends the wait.
 
     Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the numbers and the cause where the memory is not to be
@@ -399,8 +395,7 @@ def allocate(nbytes: int, device: str | LogicalDevice | None = None, wait: float
     """
     size = _size(nbytes)
     deadline = _deadline(wait)
-    _runtime.logical_devices("memory.allocate")
-    number = _number(device)
+    number = gpu_number(device, "memory.allocate")
     buffer = Buffer._empty(size)
     try:
         _take(buffer._receipt, number, size, deadline)

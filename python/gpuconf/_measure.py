@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from . import _runtime, errors
-from ._buffer import _number
 from ._native import core
-from ._scope import check_scope
+from ._scope import check_scope, gpu_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._types import LogicalDevice
+    from ._device_argument import Device
 
 
 class Measurement:
@@ -25,7 +24,7 @@ class Measurement:
     after: int
     peak: int
 
-    def __init__(self, device: str | LogicalDevice | None) -> None:
+    def __init__(self, device: Device | None) -> None:
         self._device = device
         self._token: tuple[int, int, int] | None = None  # number of the GPU, id of the measurement, generation
 
@@ -42,8 +41,7 @@ class Measurement:
     def __enter__(self) -> Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
-        _runtime.logical_devices("memory.measure")
-        number = _number(self._device)
+        number = gpu_number(self._device, "memory.measure")
         try:
             with _runtime.unchanged():  # so that the number is of this generation
                 gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
@@ -69,8 +67,8 @@ class Measurement:
         return f"<gpuconf.Measurement: before {self.before}, peak {self.peak}, after {self.after} bytes>"
 
 
-def measure(device: str | LogicalDevice | None = None) -> Measurement:
-    """Measure the memory that a ``with`` block uses on a logical GPU; without ``device`` on the one ``allocate`` would use.
+def measure(device: Device | None = None) -> Measurement:
+    """Measure the memory that a ``with`` block uses on a logical GPU. ``device`` and its default are as for :func:`allocate`.
 
     >>> with measure() as m:
     ...     allocate(1000, "GPU:0").free()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import namedtuple
 
 from ._humanbytes import human_bytes
-from ._memory_stats import device_name
 from ._native import core
+from ._scope import gpu_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ._types import LogicalDevice
+    from ._device_argument import Device
 
 
 class Chunk(namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
@@ -80,8 +80,10 @@ def _bar(region: Region, width: int) -> str:
     return "".join("·" if u == 0 else "█" if u == region.nbytes else "▒" for u in used)
 
 
-def memory_map(device: str | LogicalDevice = "GPU:0") -> MemoryMap:
-    """Picture a logical GPU's pool. Initialises the runtime; raises as ``get_memory_info`` does.
+def memory_map(device: Device | None = None) -> MemoryMap:
+    """Return what a logical GPU's pool holds. Initializes the runtime; raises as :func:`stats` does.
+
+    ``device`` and its default are as for :func:`allocate`.
 
     >>> print(memory_map("GPU:0"))
     GPU:0: 0B in use of 0B reserved, limit 78.24GiB
@@ -89,6 +91,6 @@ def memory_map(device: str | LogicalDevice = "GPU:0") -> MemoryMap:
     """
     import json
 
-    told = json.loads(core.pybind_MemoryMap(device_name(device, "memory.memory_map")))
+    told = json.loads(core.pybind_MemoryMap(gpu_text(device, "memory.memory_map")))
     regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in told["regions"])
     return MemoryMap(told["device"], told["limit"], regions)

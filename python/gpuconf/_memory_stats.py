@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from . import _runtime
 from ._native import core
-from ._types import LogicalDevice
+from ._scope import gpu_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._device_argument import Device
 
 
 class MemoryStats(
@@ -48,18 +51,15 @@ class MemoryStats(
     captured_bytes: int  # what was freed of captured CUDA graphs, which keep it until they are gone
 
 
-def device_name(device: str | LogicalDevice, function: str) -> str:
-    """The string that names a device argument; initialises the runtime as every call about memory does."""
-    _runtime.logical_devices(function)
-    return _runtime.device_text(device.name if isinstance(device, LogicalDevice) else device)
+def stats(device: Device | None = None) -> MemoryStats:
+    """Return all numbers of a logical GPU's pool. Initializes the runtime.
 
-
-def stats(device: str | LogicalDevice = "GPU:0") -> MemoryStats:
-    """Tell all numbers of a logical GPU's pool. Initialises the runtime; raises as ``get_memory_info`` does.
+    ``device`` and its default are as for :func:`allocate`. Raises ValueError for a device that is not exactly one logical GPU,
+    and TypeError for an object that names no device.
 
     >>> stats("GPU:0").bytes_limit
     84011909120
     """
     import json
 
-    return MemoryStats(**json.loads(core.pybind_MemoryStats(device_name(device, "memory.stats"))))
+    return MemoryStats(**json.loads(core.pybind_MemoryStats(gpu_text(device, "memory.stats"))))

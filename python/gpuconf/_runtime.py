@@ -266,7 +266,7 @@ def device_text(device: object) -> str:
     except errors.InvalidTypeError as error:
         remedy = ""
         if isinstance(device, PhysicalDevice):
-            remedy = "; use one of list_logical_devices()"
+            remedy = "; use the name of one of list_logical_devices()"
         elif isinstance(device, LogicalDevice) and isinstance(device.name, str):
             remedy = "; use its name"
         elif isinstance(device, int) and not isinstance(device, bool):

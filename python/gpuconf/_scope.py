@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import threading
 
-from . import _runtime, errors
+from . import _device_argument, _runtime, errors
 from ._native import core, loaded
-from ._types import LogicalDevice
+from ._types import LogicalDevice, PhysicalDevice
+from ._visible import VisibleDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager, ExitStack
     from typing import Any
+
+    from ._device_argument import Device
 
 
 class _Current(threading.local):
@@ -57,6 +60,24 @@ def check_scope() -> None:
     there = ", ".join(d.name.removeprefix("/device:") for d in _runtime.logical_devices("device") if d.device_type == "GPU")
     text = f"this thread's scope names a device that is not there: {_runtime.shown(name)}"
     raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}")
+
+
+def gpu_number(device: Device | None, function: str) -> int:
+    """The number of the logical GPU that an argument names. Initializes the runtime; ``function`` is what the user called.
+
+    -1 for None: the core takes the GPU that this thread's scope names, else GPU:0. Where it raises, call :func:`check_scope`.
+    """
+    _runtime.logical_devices(function)
+    return -1 if device is None else core.pybind_ResolveGPU(_device_argument.text_of(device))
+
+
+def gpu_text(device: Device | None, function: str) -> str:
+    """The name of the logical GPU that an argument names; None follows this thread's scope as in :func:`gpu_number`."""
+    _runtime.logical_devices(function)
+    if device is not None:
+        return _device_argument.text_of(device)
+    check_scope()
+    return f"GPU:{max(current_gpu(), 0)}"
 
 
 # What other libraries switch together with a scope on a GPU, by library: given the number of the logical GPU, a context or None.
@@ -147,6 +168,8 @@ class _DeviceScope(threading.local):
         argument = self._device_name
         if argument is None:
             return None
+        if isinstance(argument, VisibleDevice) or (isinstance(argument, PhysicalDevice) and argument.device_type == "GPU"):
+            return _device_argument.text_of(argument)
         if isinstance(argument, LogicalDevice):
             argument = argument.name
         if not isinstance(argument, str):
@@ -157,13 +180,14 @@ class _DeviceScope(threading.local):
 def device(device_name: Any) -> _DeviceScope:
     """Choose the device for the operations and allocations of a ``with`` block, in this thread.
 
-    ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a LogicalDevice, or ``None``, which places
-    automatically. Initialises the runtime at once. Fields that the string leaves out come from the outer scope, at the top
-    from CPU:0. Whether the device exists is not checked here but when it is used.
+    ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a LogicalDevice, a PhysicalDevice or VisibleDevice that is
+    exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime at once. Fields that the string
+    leaves out come from the outer scope, at the top from CPU:0. Whether the device exists is checked when it is used, not here.
 
     A scope belongs to its thread: a new thread starts without one, and asyncio tasks that wait inside a scope share it.
 
-    Raises RuntimeError for a function, and on entering ValueError for a string that doesn't parse or an object of another type.
+    Raises RuntimeError for a function, and on entering ValueError for a string that does not parse, a GPU that is not exactly one
+    logical GPU, or an object of another type.
 
     >>> with device("GPU:1"):
     ...     current_scope()

@@ -19,8 +19,9 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"simulated": "H100-80GB,T4", "physical": [["/physical_device:CPU:0", "CPU"],
 		["/physical_device:GPU:0", "GPU"], ["/physical_device:GPU:1", "GPU"]]}`, devices)
-	for position, want := range []string{`{}`, `{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "total_bytes": 85899345920}`,
-		`{"device_name": "Tesla T4", "major": 7, "minor": 5, "total_bytes": 17179869184}`, `{}`} {
+	for position, want := range []string{`{}`,
+		`{"device_name": "NVIDIA H100 80GB HBM3", "major": 9, "minor": 0, "total_bytes": 85899345920, "uuid": "GPU-2da03b5e-97a7-d03f-0f1c-5b101e4cc1bf"}`,
+		`{"device_name": "Tesla T4", "major": 7, "minor": 5, "total_bytes": 17179869184, "uuid": "GPU-03b6d973-39bb-712e-011e-82fb0865b4d6"}`, `{}`} {
 		details, err := pybind.DeviceDetails(int64(position))
 		require.NoError(t, err)
 		require.JSONEq(t, want, details)

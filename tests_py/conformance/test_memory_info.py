@@ -88,7 +88,7 @@ def test_case_115_another_job_has_no_devices(one_gpu: None) -> None:
 
 
 @pytest.mark.parametrize("function", ALL_FUNCTIONS)
-@pytest.mark.parametrize("name", ["GPU", "unknown_device:0", "CPU:0", "", "\0", "\ud800", 3, None])
+@pytest.mark.parametrize("name", ["GPU", "unknown_device:0", "CPU:0", "", "\0", "\ud800", 3, b"GPU:0"])
 def test_case_116_a_bad_name_initializes_all_the_same(two_gpus: None, function: Any, name: Any) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         function(name)

@@ -114,8 +114,9 @@ def test_what_is_no_string_is_refused_on_entering(two_gpus: None, device: Any) -
     assert tf.current_scope() == ""
 
 
-def test_case_139_a_physical_device_is_refused_on_entering(two_gpus: None) -> None:
-    with refused(ValueError, "Expecting a string device name. Got <class 'gpuconf."), tf.device(gpus()[0]):
+def test_case_139_a_physical_cpu_is_refused_on_entering(two_gpus: None) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    with refused(ValueError, "Expecting a string device name. Got <class 'gpuconf."), tf.device(cpu):
         pytest.fail("entered")
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from .._device_argument import Device
+
 __all__ = ["MODES", "install", "installed", "mem_pool", "segments"]
 
 MODES = ("whole", "segments")
@@ -157,17 +159,14 @@ def _stream_of(number: int, ordinal: int) -> Any:
     return torch.cuda.ExternalStream(handle, device=ordinal) if handle else torch.cuda.default_stream(ordinal)
 
 
-def mem_pool(device: str | None = None) -> Any:
+def mem_pool(device: Device | None = None) -> Any:
     """The ``torch.cuda.MemPool`` whose segments come from a logical GPU: "GPU:1", else the thread's. Mode segments only.
 
     Raises FailedPreconditionError in another mode.
     """
-    from .._buffer import _number
-
     if _mode != "segments":
         raise errors.FailedPreconditionError("call gpuconf.allocators.torch.install(mode='segments') first")
-    _runtime.logical_devices("allocators.torch.mem_pool")
-    number = _number(device)
+    number = _scope.gpu_number(device, "allocators.torch.mem_pool")
     return _pool(number if number >= 0 else max(_scope.current_gpu(), 0))
 
 
@@ -180,15 +179,13 @@ def _pool(number: int) -> Any:
 
 
 @contextlib.contextmanager
-def segments(device: str | None = None) -> Iterator[None]:
+def segments(device: Device | None = None) -> Iterator[None]:
     """Route this thread's allocations to a logical GPU through its MemPool, for a ``with`` block. Mode segments only.
 
     ``with gpuconf.device("GPU:1"):`` does it too. For threads that you start yourself: without it they use PyTorch's own memory.
     """
-    from .._buffer import _number
-
     pool = mem_pool(device)
-    number = _number(device)
+    number = _scope.gpu_number(device, "allocators.torch.segments")
     ordinal = _runtime.ordinals()[number if number >= 0 else max(_scope.current_gpu(), 0)]
     with torch.cuda.use_mem_pool(pool, torch.device("cuda", ordinal)):
         yield
