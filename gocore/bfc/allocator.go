@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"gpuconf/gocore/invariants"
+	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -102,7 +103,7 @@ func (a *Allocator) mapTables() (err error) {
 }
 
 func (a *Allocator) unmapTables() error {
-	err := errors.Join(unmapTable(a.index.slots), a.bins.unmap(), unmapTable(a.chunks.records), a.unmapShared())
+	err := errors.Join(offheap.Unmap(a.index.slots), a.bins.unmap(), offheap.Unmap(a.chunks.records), a.unmapShared())
 	a.index, a.bins, a.chunks = emptyIndex(), bins{}, chunkTable{}
 	return err
 }

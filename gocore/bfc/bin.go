@@ -3,6 +3,8 @@ package bfc
 import (
 	"errors"
 	"math/bits"
+
+	"gpuconf/gocore/offheap"
 )
 
 // Size classes. Below exactUnits (63.4 MiB, in units of 256 bytes) a class is one size. Above, there are 64 classes to a power of
@@ -56,7 +58,7 @@ type bins struct {
 
 func newBins(records []chunk, heaps bool) (b bins, err error) {
 	b = bins{records: records, heaps: heaps}
-	if b.tables, err = mapTable[binTables](1); err != nil {
+	if b.tables, err = offheap.Map[binTables](tableName, 1); err != nil {
 		return b, err
 	}
 	b.t = &b.tables[0]
@@ -70,16 +72,18 @@ func newBins(records []chunk, heaps bool) (b bins, err error) {
 func (b *bins) beside() (*bins, error) {
 	other := &bins{records: b.records, heaps: b.heaps, heap: b.heap}
 	var err error
-	if other.tables, err = mapTable[binTables](1); err != nil {
+	if other.tables, err = offheap.Map[binTables](tableName, 1); err != nil {
 		return nil, err
 	}
 	other.t = &other.tables[0]
 	return other, nil
 }
 
-func (b *bins) unmapBeside() error { return unmapTable(b.tables) }
+func (b *bins) unmapBeside() error { return offheap.Unmap(b.tables) }
 
-func (b *bins) unmap() error { return errors.Join(unmapTable(b.tables), unmapTable(b.heap.children)) }
+func (b *bins) unmap() error {
+	return errors.Join(offheap.Unmap(b.tables), offheap.Unmap(b.heap.children))
+}
 
 // insert puts free chunk i into its class.
 func (b *bins) insert(i uint32) {
@@ -114,7 +118,7 @@ func (b *bins) begin(c uint32) {
 	if r := uint64(1) << (c / classesOfLow); b.ranges&r == 0 {
 		b.ranges |= r
 		if bits.OnesCount64(b.ranges) == variedRanges {
-			warm(b.t.heads[:], 0, classCount)
+			offheap.Warm(b.t.heads[:], 0, classCount)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package bfc
 import (
 	"math"
 
+	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 )
 
@@ -50,6 +51,9 @@ type chunkTable struct {
 	recycled uint32  // last record given back, or none; the others follow along next
 }
 
+// tableName is what the host is out of memory for, in an error.
+const tableName = "an allocator's table"
+
 const (
 	fewestRecords = 1024
 	warmedRecords = 4096 // get their memory together
@@ -58,7 +62,7 @@ const (
 // newChunkTable makes room for as many chunks as the limit can be cut into, and some fences.
 func newChunkTable(limitBytes uint64) (chunkTable, error) {
 	most := min(limitBytes/granularity+fewestRecords, math.MaxUint32)
-	records, err := mapTableUpTo[chunk](max(int(most), fewestRecords), fewestRecords)
+	records, err := offheap.MapUpTo[chunk](tableName, max(int(most), fewestRecords), fewestRecords)
 	if err == nil {
 		records[none].requested = fenceMark
 	}
@@ -100,7 +104,7 @@ func (t *chunkTable) take() uint32 {
 
 func (t *chunkTable) warmUp() {
 	t.warm = uint32(min(uint64(t.fresh)+warmedRecords, uint64(len(t.records))))
-	warm(t.records, int(t.fresh), int(t.warm))
+	offheap.Warm(t.records, int(t.fresh), int(t.warm))
 }
 
 func (t *chunkTable) recycle(i uint32) {

@@ -1,5 +1,7 @@
 package bfc
 
+import "gpuconf/gocore/offheap"
+
 // addressHeap orders the free chunks of one size by address, for the TensorFlow rule: a pairing heap for each class. A
 // sorted list would do, but a program that frees many blocks of one size in random order would walk it at every step.
 //
@@ -11,7 +13,7 @@ type addressHeap struct {
 }
 
 func newAddressHeap(records []chunk) (addressHeap, error) {
-	children, err := mapTable[uint32](len(records))
+	children, err := offheap.Map[uint32](tableName, len(records))
 	return addressHeap{records: records, children: children}, err
 }
 

@@ -1,5 +1,7 @@
 package bfc
 
+import "gpuconf/gocore/offheap"
+
 // index finds a live chunk by its address: open addressing with linear probing, at most half full.
 //
 // A slot's home is the leading bits of a 32-bit hash that is kept in the slot. So growing, and the backward shift that fills the hole of a
@@ -20,7 +22,7 @@ type slot struct {
 const firstSlotBits = 10
 
 func newIndex(records []chunk) (index, error) {
-	slots, err := mapTable[slot](1 << firstSlotBits)
+	slots, err := offheap.Map[slot](tableName, 1<<firstSlotBits)
 	return index{slots: slots, shift: 32 - firstSlotBits, most: len(slots) / 2, records: records}, err
 }
 
@@ -89,11 +91,11 @@ func (x *index) roomForOne() error {
 // grow doubles the table at once. Slots lie almost in the order of their hashes, so old and new table are gone through
 // in step, about 2 ns a slot; it was not worth spreading over later calls.
 func (x *index) grow() error {
-	slots, err := mapTable[slot](2 * len(x.slots))
+	slots, err := offheap.Map[slot](tableName, 2*len(x.slots))
 	if err != nil {
 		return err
 	}
-	warm(slots, 0, len(slots))
+	offheap.Warm(slots, 0, len(slots))
 	for _, s := range x.slots {
 		if s.chunk != none {
 			put(slots, x.shift-1, s)
@@ -101,5 +103,5 @@ func (x *index) grow() error {
 	}
 	old := x.slots
 	x.slots, x.shift, x.most = slots, x.shift-1, len(slots)/2
-	return unmapTable(old)
+	return offheap.Unmap(old)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 )
 
@@ -129,7 +130,7 @@ func (a *Allocator) checkStreamLocked(s Stream) error {
 
 // unmapShared ends the tables of the shared mode.
 func (a *Allocator) unmapShared() (err error) {
-	err = unmapTable(a.tags)
+	err = offheap.Unmap(a.tags)
 	if a.cleanBins != nil {
 		err = errors.Join(err, a.cleanBins.unmapBeside())
 	}
@@ -176,7 +177,7 @@ func (a *Allocator) shareLocked() (err error) {
 	if err != nil {
 		return err
 	}
-	if a.tags, err = mapTable[tag](len(a.chunks.records)); err != nil {
+	if a.tags, err = offheap.Map[tag](tableName, len(a.chunks.records)); err != nil {
 		_ = cleanBins.unmapBeside() // of a mapping just made: it cannot fail
 		return err
 	}

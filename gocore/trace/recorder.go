@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 )
 
@@ -52,9 +53,9 @@ func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 		if err != nil {
 			return nil, err
 		}
-		warmTable(ring.entries)
+		offheap.Warm(ring.entries, 0, min(len(ring.entries), readyEntries))
 		if ring.segments, err = r.newRing(gpu); err != nil {
-			return nil, errors.Join(err, unmapTable(ring.entries))
+			return nil, errors.Join(err, offheap.Unmap(ring.entries))
 		}
 		r.rings[gpu] = ring
 	}
@@ -64,7 +65,7 @@ func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 }
 
 func (r *Recorder) newRing(gpu int) (*Ring, error) {
-	entries, err := mapTable[entry](r.capacity)
+	entries, err := offheap.Map[entry]("a recording", r.capacity)
 	return &Ring{clock: r.clock, gpu: gpu, entries: entries}, err
 }
 

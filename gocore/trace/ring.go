@@ -1,6 +1,10 @@
 package trace
 
-import "sync"
+import (
+	"sync"
+
+	"gpuconf/gocore/offheap"
+)
 
 // entry is an Event as a ring keeps it: 40 bytes, since most of what it costs is the way to memory.
 type entry struct {
@@ -12,6 +16,10 @@ type entry struct {
 }
 
 const actionBits = 8
+
+// readyEntries are committed when a ring is made, 8 MiB of them. The ring is filled in front of callers who wait for an allocation, and
+// a page fault there costs as much as fifty entries.
+const readyEntries = 8 << 20 / 40
 
 // Ring keeps the newest entries of one logical GPU.
 type Ring struct {
@@ -63,7 +71,7 @@ func (r *Ring) take() (events []Event, lost uint64, err error) {
 			Addr: e.addr, Bytes: e.bytes, Stream: e.stream})
 	}
 	lost = r.lostLocked()
-	err = unmapTable(r.entries)
+	err = offheap.Unmap(r.entries)
 	r.entries, r.at, r.count = nil, 0, 0
 	return events, lost, err
 }

@@ -93,7 +93,7 @@ func TestRulesBite(t *testing.T) {
 	}{
 		{"a fine file", "gocore/bfc/x.go", "package bfc\nimport \"gpuconf/gocore/status\"\nvar _ status.Code\n", nil},
 		{"upwards", "gocore/gpu/x.go", "package gpu\nimport _ \"gpuconf/gocore/devmgr\"\n",
-			[]string{"gpu -> gpuconf/gocore/devmgr: upwards from floor 1 to floor 3"}},
+			[]string{"gpu -> gpuconf/gocore/devmgr: upwards from floor 1 to floor 4"}},
 		{"siblings", "gocore/sim/x.go", "package sim\nimport _ \"gpuconf/gocore/config\"\n",
 			[]string{"siblings never import each other"}},
 		{"the allocator meets a GPU", "gocore/bfc/x.go", "package bfc\nimport _ \"gpuconf/gocore/gpu\"\n",
@@ -109,7 +109,7 @@ func TestRulesBite(t *testing.T) {
 		{"pybind imports all", "pybind/runtime/x.go",
 			"package runtime\nimport (\n_ \"gpuconf/gocore/sim\"\n_ \"gpuconf/gocore/bfc\"\n_ \"gpuconf/pybind/cabi\"\n)\n", nil},
 		{"nothing imports pybind", "gocore/devmgr/x.go", "package devmgr\nimport _ \"gpuconf/pybind/runtime\"\n",
-			[]string{"upwards from floor 3 to floor 6"}},
+			[]string{"upwards from floor 4 to floor 7"}},
 		{"a dependency", "gocore/config/x.go", "package config\nimport _ \"github.com/x/y\"\n", []string{"from outside"}},
 		{"a dependency that is listed", "gocore/nvml/x.go", "package nvml\nimport _ \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", nil},
 		{"the world in a pure package", "gocore/config/x.go", "package config\nimport \"time\"\nvar _ = time.Now\n",

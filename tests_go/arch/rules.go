@@ -10,10 +10,10 @@ import (
 )
 
 // The floors up to which a ban reaches.
-const (
-	belowDevmgr = 2
-	gocore      = 5
-	everywhere  = 6
+var (
+	belowDevmgr = floorOf("devmgr") - 1
+	everywhere  = len(floors) - 1
+	gocore      = everywhere - 1
 )
 
 // cgo is where `import "C"` may stand.
