@@ -4,8 +4,8 @@ import (
 	"errors"
 	"math"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/invariants"
-	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -33,29 +33,29 @@ type Allocator struct {
 	timeline   Timeline     // immutable; nil: one stream; called with mu held
 
 	mu      lock
-	closed  bool       // guarded by mu, as are all below
-	sealed  bool       // Allocate refuses
-	served  uint64     // the stream whose allocations go the short way, or noOne: shut, or there is not just one
-	regions []region   // sorted by address
-	chunks  chunkTable // every chunk of every region
-	bins    bins       // the free ones, by size
-	index   index      // the live ones, by address
-	lastID  uint64     // of the last allocation; 0 before the first
-	stats   Stats      // but what Stats looks up: NumAllocs, LiveBlocks, LargestFreeBlockBytes
-	cleared uint64     // the last id when ClearStats was called
+	closed  bool         // guarded by mu, as are all below
+	sealed  bool         // Allocate refuses
+	served  uint64       // the stream whose allocations go the short way, or noOne: shut, or there is not just one
+	regions []region     // sorted by address
+	chunks  chunks.Table // every chunk of every region
+	bins    chunks.Bins  // the free ones, by size
+	index   chunks.Index // the live ones, by address
+	lastID  uint64       // of the last allocation; 0 before the first
+	stats   Stats        // but what Stats looks up: NumAllocs, LiveBlocks, LargestFreeBlockBytes
+	cleared uint64       // the last id when ClearStats was called
 	peaks   peaks
 	parts   []part      // empty: room for what stitching looks at
 	ring    *trace.Ring // where all that is done is recorded; nil: nothing is
 
-	only       Stream   // the stream of all work so far; noStream: no work yet, or the mode is shared
-	shared     bool     // several streams; the fields below are in use
-	streams    []stream // by number
-	tags       []tag    // by chunk
-	uses       []use    // record 0 begins the list of unused ones
-	cleanBins  *bins    // free chunks that nobody's work touches
-	cleanBytes uint64   // theirs
-	walked     uint64   // steps of the last walk along all chunks
-	walkedID   uint64   // the last allocation's before it
+	only       Stream       // the stream of all work so far; noStream: no work yet, or the mode is shared
+	shared     bool         // several streams; the fields below are in use
+	streams    []stream     // by number
+	tags       []tag        // by chunk
+	uses       []use        // record 0 begins the list of unused ones
+	cleanBins  *chunks.Bins // free chunks that nobody's work touches
+	cleanBytes uint64       // theirs
+	walked     uint64       // steps of the last walk along all chunks
+	walkedID   uint64       // the last allocation's before it
 }
 
 const noOne = math.MaxUint64
@@ -92,19 +92,19 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 }
 
 func (a *Allocator) mapTables() (err error) {
-	if a.chunks, err = newChunkTable(a.limitBytes); err != nil {
+	if a.chunks, err = chunks.NewTable(a.limitBytes); err != nil {
 		return err
 	}
-	if a.bins, err = newBins(a.chunks.records, a.split.tensorFlow); err != nil {
+	if a.bins, err = chunks.NewBins(a.chunks.Records, a.split.tensorFlow); err != nil {
 		return err
 	}
-	a.index, err = newIndex(a.chunks.records)
+	a.index, err = chunks.NewIndex(a.chunks.Records)
 	return err
 }
 
 func (a *Allocator) unmapTables() error {
-	err := errors.Join(offheap.Unmap(a.index.slots), a.bins.unmap(), offheap.Unmap(a.chunks.records), a.unmapShared())
-	a.index, a.bins, a.chunks = emptyIndex(), bins{}, chunkTable{}
+	err := errors.Join(a.index.Unmap(), a.bins.Unmap(), a.chunks.Unmap(), a.unmapShared())
+	a.index, a.bins, a.chunks = chunks.EmptyIndex(), chunks.Bins{}, chunks.Table{}
 	return err
 }
 
@@ -121,8 +121,8 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// The short way, which most calls take: rounded is 0 for no bytes and for too many.
-	if rounded := (bytes + granularity - 1) &^ (granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked() {
-		if i := a.bins.bestFit(rounded); i != none {
+	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked() {
+		if i := a.bins.BestFit(rounded); i != chunks.None {
 			return a.takeLocked(i, s, bytes, rounded), nil
 		}
 	}
@@ -145,19 +145,19 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 	if err := a.roomLocked(); err != nil {
 		return Block{}, a.failedLocked(s, bytes, err)
 	}
-	rounded, ok := roundUp(bytes)
+	rounded, ok := chunks.RoundUp(bytes)
 	if !ok {
 		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, nil))
 	}
 	if a.shared {
 		return a.allocateSharedLocked(s, bytes, rounded)
 	}
-	i := a.bins.bestFit(rounded)
-	if i == none {
+	i := a.bins.BestFit(rounded)
+	if i == chunks.None {
 		if refusal := a.getMemoryLocked(rounded); refusal != nil {
 			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
-		i = a.bins.bestFit(rounded)
+		i = a.bins.BestFit(rounded)
 	}
 	return a.takeLocked(i, s, bytes, rounded), nil
 }
@@ -172,50 +172,50 @@ func (a *Allocator) serveLocked() {
 
 // hasRoomLocked reports whether the tables have room for a block and for the rest of a chunk, at a look.
 func (a *Allocator) hasRoomLocked() bool {
-	return a.index.live < a.index.most && int(a.chunks.fresh) < len(a.chunks.records)
+	return a.index.HasRoom() && a.chunks.HasFresh()
 }
 
 // roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk and fence, a rest that is split
 // off, a block.
 func (a *Allocator) roomLocked() error {
-	if err := a.chunks.roomFor(3); err != nil {
+	if err := a.chunks.RoomFor(3); err != nil {
 		return err
 	}
-	return a.index.roomForOne()
+	return a.index.RoomForOne()
 }
 
 // takeLocked makes free chunk i a block: free -> live.
 func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block {
-	c := &a.chunks.records[i]
-	if invariants.Enabled && !(c.free() && c.bytes >= rounded) { // the condition is here, since the arguments would be allocated
-		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.bytes, c.free(), rounded)
+	c := &a.chunks.Records[i]
+	if invariants.Enabled && !(c.Free() && c.Bytes >= rounded) { // the condition is here, since the arguments would be allocated
+		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.Bytes, c.Free(), rounded)
 	}
-	switch have := c.bytes; {
+	switch have := c.Bytes; {
 	case !a.split.splits(have, rounded):
-		a.bins.remove(i)
-	case a.bins.keepsPlace(i, have-rounded):
-		a.bins.replace(i, a.chunks.splitOff(i, rounded), have-rounded)
+		a.bins.Remove(i)
+	case a.bins.KeepsPlace(i, have-rounded):
+		a.bins.Replace(i, a.chunks.SplitOff(i, rounded), have-rounded)
 	default:
-		a.bins.remove(i)
-		a.bins.insert(a.chunks.splitOff(i, rounded))
+		a.bins.Remove(i)
+		a.bins.Insert(a.chunks.SplitOff(i, rounded))
 	}
 	return a.handOutLocked(i, s, bytes)
 }
 
 // handOutLocked enters a new block into index and books.
 func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
-	c := &a.chunks.records[i]
+	c := &a.chunks.Records[i]
 	a.lastID++
-	c.requested = bytes
-	c.setID(a.lastID)
-	a.index.insert(c.addr, i)
-	if a.stats.allocated(c.bytes, bytes) > a.peaks.least {
+	c.Requested = bytes
+	c.SetID(a.lastID)
+	a.index.Insert(c.Addr, i)
+	if a.stats.allocated(c.Bytes, bytes) > a.peaks.least {
 		a.raisePeaksLocked()
 	}
 	if a.ring != nil {
-		a.ring.Append(trace.Allocate, c.addr, bytes, a.streams[s].handle)
+		a.ring.Append(trace.Allocate, c.Addr, bytes, a.streams[s].handle)
 	}
-	return Block{Addr: c.addr, Bytes: c.bytes, ID: a.lastID}
+	return Block{Addr: c.Addr, Bytes: c.Bytes, ID: a.lastID}
 }
 
 // Free ends the block that begins at addr. Freeing 0, the address of the zero Block, does nothing. Any other address
@@ -223,7 +223,7 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 func (a *Allocator) Free(addr uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, ok := a.index.find(addr)
+	at, ok := a.index.Find(addr)
 	if !ok {
 		if addr == 0 && !a.closed {
 			return nil
@@ -245,7 +245,7 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 	if err != nil {
 		return err
 	}
-	if now := a.chunks.records[a.index.slots[at].chunk].id(); now != id {
+	if now := a.chunks.Records[a.index.At(at)].ID(); now != id {
 		return a.errOtherID(addr, now, id)
 	}
 	a.freeLocked(at, noStream)
@@ -254,7 +254,7 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 
 // findLocked gives a live block's position in the index.
 func (a *Allocator) findLocked(addr uint64) (at int, err error) {
-	at, ok := a.index.find(addr)
+	at, ok := a.index.Find(addr)
 	if !ok {
 		return 0, a.errNotLiveLocked(addr)
 	}
@@ -271,41 +271,41 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 		a.freeSharedLocked(at)
 		return
 	}
-	i := a.index.remove(at)
-	c := &a.chunks.records[i]
-	a.stats.freed(c.bytes, c.requested)
-	c.requested = 0
-	a.joinLocked(i, c.prev, c.next)
-	if a.index.live == 0 {
+	i := a.index.Remove(at)
+	c := &a.chunks.Records[i]
+	a.stats.freed(c.Bytes, c.Requested)
+	c.Requested = 0
+	a.joinLocked(i, c.Prev, c.Next)
+	if a.index.Count() == 0 {
 		a.startAnewLocked()
 	}
 }
 
 // joinLocked lists chunk i, which has become free, as one with those of its neighbours that are free.
 func (a *Allocator) joinLocked(i, below, above uint32) {
-	records := a.chunks.records
+	records := a.chunks.Records
 	switch {
-	case records[below].free(): // none is not
-		if records[above].free() {
-			a.bins.remove(above)
-			a.chunks.absorb(i, above)
+	case records[below].Free(): // none is not
+		if records[above].Free() {
+			a.bins.Remove(above)
+			a.chunks.Absorb(i, above)
 		}
-		if a.bins.keepsPlace(below, records[below].bytes+records[i].bytes) {
-			a.chunks.absorb(below, i)
+		if a.bins.KeepsPlace(below, records[below].Bytes+records[i].Bytes) {
+			a.chunks.Absorb(below, i)
 			return
 		}
-		a.bins.remove(below)
-		a.chunks.absorb(below, i)
-		a.bins.insert(below)
-	case !records[above].free():
-		a.bins.insert(i)
-	case a.bins.keepsPlace(above, records[i].bytes+records[above].bytes):
-		a.bins.replace(above, i, records[i].bytes+records[above].bytes)
-		a.chunks.absorb(i, above)
+		a.bins.Remove(below)
+		a.chunks.Absorb(below, i)
+		a.bins.Insert(below)
+	case !records[above].Free():
+		a.bins.Insert(i)
+	case a.bins.KeepsPlace(above, records[i].Bytes+records[above].Bytes):
+		a.bins.Replace(above, i, records[i].Bytes+records[above].Bytes)
+		a.chunks.Absorb(i, above)
 	default:
-		a.bins.remove(above)
-		a.chunks.absorb(i, above)
-		a.bins.insert(i)
+		a.bins.Remove(above)
+		a.chunks.Absorb(i, above)
+		a.bins.Insert(i)
 	}
 }
 
@@ -313,12 +313,12 @@ func (a *Allocator) joinLocked(i, below, above uint32) {
 func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, ok := a.index.find(addr)
+	at, ok := a.index.Find(addr)
 	if !ok {
 		return 0, 0, false
 	}
-	c := &a.chunks.records[a.index.slots[at].chunk]
-	return c.bytes, c.requested, true
+	c := &a.chunks.Records[a.index.At(at)]
+	return c.Bytes, c.Requested, true
 }
 
 // Close gives all regions back, live blocks or not, and the tables too. Of a Mapper's memory it waits for the queued work that may touch what is free. Later calls fail with FailedPrecondition;

@@ -1,8 +1,7 @@
 package bfc
 
 import (
-	"errors"
-
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
 )
 
@@ -14,7 +13,7 @@ func (a *Allocator) Check() error {
 	if a.closed {
 		return a.errClosed()
 	}
-	c := checker{a: a, records: a.chunks.records, state: make([]recordState, a.chunks.fresh), ids: make(map[uint64]bool)}
+	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()), ids: make(map[uint64]bool)}
 	for _, check := range []func() error{
 		c.regions, c.chunks, c.homes, c.index, c.recycled, c.books, c.streams,
 	} {
@@ -42,12 +41,9 @@ const (
 // checker is one run of Check. Later checks rely on what earlier ones found.
 type checker struct {
 	a       *Allocator
-	records []chunk
+	records []chunks.Chunk
 	state   []recordState
 	ids     map[uint64]bool
-
-	home Stream // whose bins are looked at
-	b    *bins
 
 	live, free     uint64 // chunks
 	listed         uint64 // free chunks found in classes
@@ -64,7 +60,7 @@ func broken(invariant int, format string, args ...any) error {
 func (c *checker) regions() error {
 	var sum, end uint64
 	for _, r := range c.a.regions {
-		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%granularity != 0 || r.bytes%granularity != 0 || r.end() < r.addr {
+		if r.addr == 0 || r.addr < end || r.bytes == 0 || r.addr%chunks.Granularity != 0 || r.bytes%chunks.Granularity != 0 || r.end() < r.addr {
 			return broken(1, "region of %d bytes at %#x after one that ends at %#x", r.bytes, r.addr, end)
 		}
 		if c.a.space.holds(r.addr) && (r.addr == end || r.addr%c.a.space.granule != 0 || r.bytes%c.a.space.granule != 0 || !c.a.space.holds(r.end()-1)) {
@@ -85,21 +81,21 @@ func (c *checker) regions() error {
 // chunks checks invariants 2, 3, 4 and 10, and adds up for the others.
 func (c *checker) chunks() error {
 	for _, r := range c.a.regions {
-		end, before := r.addr, none
-		for i := r.first; i != r.fence; i = c.records[i].next {
-			if i == none || i >= c.a.chunks.fresh || c.state[i] != unseen {
+		end, before := r.addr, chunks.None
+		for i := r.first; i != r.fence; i = c.records[i].Next {
+			if i == chunks.None || i >= c.a.chunks.Used() || c.state[i] != unseen {
 				return broken(2, "chunk %d of the region at %#x is no chunk or was seen before", i, r.addr)
 			}
 			if err := c.chunk(i, before, end); err != nil {
 				return err
 			}
-			end, before = c.records[i].addr+c.records[i].bytes, i
+			end, before = c.records[i].Addr+c.records[i].Bytes, i
 		}
 		if end != r.end() {
 			return broken(2, "the chunks of the region at %#x end at %#x, not at %#x", r.addr, end, r.end())
 		}
-		if f := &c.records[r.fence]; !f.fence() || f.addr != end || f.bytes != 0 || f.prev != before || f.next != none {
-			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.addr, f.prev, f.bytes)
+		if f := &c.records[r.fence]; !f.Fence() || f.Addr != end || f.Bytes != 0 || f.Prev != before || f.Next != chunks.None {
+			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.Addr, f.Prev, f.Bytes)
 		}
 		c.state[r.fence] = fence
 	}
@@ -108,63 +104,62 @@ func (c *checker) chunks() error {
 
 func (c *checker) chunk(i, before uint32, end uint64) error {
 	x := &c.records[i]
-	if x.addr != end || x.prev != before || x.bytes == 0 || x.bytes%granularity != 0 || x.fence() {
-		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.addr, x.bytes, x.prev, end, before)
+	if x.Addr != end || x.Prev != before || x.Bytes == 0 || x.Bytes%chunks.Granularity != 0 || x.Fence() {
+		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.Addr, x.Bytes, x.Prev, end, before)
 	}
-	if x.free() {
-		if before != none && c.records[before].free() && c.a.homeOf(before) == c.a.homeOf(i) {
-			return broken(4, "chunk %d at %#x and the one below are both free", i, x.addr)
+	if x.Free() {
+		if before != chunks.None && c.records[before].Free() && c.a.homeOf(before) == c.a.homeOf(i) {
+			return broken(4, "chunk %d at %#x and the one below are both free", i, x.Addr)
 		}
 		c.state[i] = inRegionFree
 		c.free++
-		c.largestFree = max(c.largestFree, x.bytes)
+		c.largestFree = max(c.largestFree, x.Bytes)
 		return nil
 	}
-	if x.held() {
+	if x.Held() {
 		c.state[i] = inRegionHeld
 		return nil
 	}
 	c.state[i] = inRegionLive
 	c.live++
-	c.inUse += x.bytes
-	c.request += x.requested
+	c.inUse += x.Bytes
+	c.request += x.Requested
 	return c.block(i)
 }
 
 func (c *checker) block(i uint32) error {
 	x := &c.records[i]
-	if x.requested > x.bytes {
-		return broken(3, "block of %d bytes at %#x serves %d", x.bytes, x.addr, x.requested)
+	if x.Requested > x.Bytes {
+		return broken(3, "block of %d bytes at %#x serves %d", x.Bytes, x.Addr, x.Requested)
 	}
-	if id := x.id(); id == 0 || id > c.a.lastID || c.ids[id] {
-		return broken(3, "block at %#x has id %d, the last one given is %d, seen before: %v", x.addr, id, c.a.lastID, c.ids[id])
+	if id := x.ID(); id == 0 || id > c.a.lastID || c.ids[id] {
+		return broken(3, "block at %#x has id %d, the last one given is %d, seen before: %v", x.Addr, id, c.a.lastID, c.ids[id])
 	}
-	c.ids[x.id()] = true
-	if rounded, ok := roundUp(x.requested); !ok || c.a.split.splits(x.bytes, rounded) {
-		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.bytes, x.addr, x.requested)
+	c.ids[x.ID()] = true
+	if rounded, ok := chunks.RoundUp(x.Requested); !ok || c.a.split.splits(x.Bytes, rounded) {
+		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.Bytes, x.Addr, x.Requested)
 	}
 	return nil
 }
 
 // homes checks invariant 5 for all bins.
 func (c *checker) homes() error {
-	homes := map[Stream]*bins{clean: &c.a.bins} // in single mode; see homeOf
+	homes := map[Stream]*chunks.Bins{clean: &c.a.bins} // in single mode; see homeOf
 	if c.a.shared {
-		homes = map[Stream]*bins{clean: c.a.cleanBins}
+		homes = map[Stream]*chunks.Bins{clean: c.a.cleanBins}
 		for s := range c.a.streams {
 			if b := c.a.streams[s].bins; b != nil {
 				homes[Stream(s)] = b
 			}
 		}
 	}
-	for s, b := range homes {
-		c.home, c.b = s, b
-		if err := errors.Join(c.summaries(), c.classes()); err != nil {
+	for home, b := range homes {
+		if err := b.Check(func(i uint32) error { return c.inBins(home, i) }); err != nil {
 			return err
 		}
 	}
 	if c.listed != c.free {
-		return broken(5, "%d chunks are free, %d are in classes", c.free, c.listed)
+		return broken(5, "%d chunks are free, %d are in bins", c.free, c.listed)
 	}
 	return nil
 }
@@ -177,139 +172,49 @@ func (a *Allocator) homeOf(i uint32) Stream {
 	return clean
 }
 
-// summaries checks the second half of invariant 6.
-func (c *checker) summaries() error {
-	b := &c.b.t.nonEmpty
-	for i, w := range b.low {
-		leaves := b.leaf[i<<6 : i<<6+64]
-		var any uint64
-		for _, leaf := range leaves {
-			any |= leaf
-		}
-		for j, leaf := range leaves {
-			if any|w == 0 {
-				break // as most of them
-			}
-			if (leaf != 0) != (w>>j&1 != 0) {
-				return broken(6, "leaf word %d is %#x, its bit says otherwise", i<<6+j, leaf)
-			}
-		}
-		if (w != 0) != (b.top>>i&1 != 0) {
-			return broken(6, "low word %d is %#x, its bit says otherwise", i, w)
-		}
+// inBins checks one chunk that is in the bins of home: invariant 5.
+func (c *checker) inBins(home Stream, i uint32) error {
+	if i >= c.a.chunks.Used() || c.state[i] != inRegionFree {
+		return broken(5, "chunk %d in the bins of stream %d is not free, or in bins twice", i, home)
 	}
-	return nil
-}
-
-// classes checks the first halves of invariants 5 and 6: a set bit with chunks in its class for each, each of them free and of this home.
-func (c *checker) classes() error {
-	b := c.b
-	for k := uint32(0); k < classCount; k++ {
-		if k = b.t.nonEmpty.next(k); k == noClass {
-			break
-		}
-		head := b.t.heads[k]
-		if head == none {
-			return broken(6, "class %d is marked but empty", k)
-		}
-		walk := c.list
-		if b.heaps && exact(k) {
-			walk = c.heap
-		}
-		if err := walk(k, head); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *checker) list(k, head uint32) error {
-	before := none
-	for i := head; i != none; i = c.records[i].binNext {
-		if err := c.member(k, i, before); err != nil {
-			return err
-		}
-		if before != none && !exact(k) && c.b.less(i, before) {
-			return broken(5, "chunks %d and %d in the list of class %d are out of order", before, i, k)
-		}
-		before = i
-	}
-	return nil
-}
-
-// heap walks a heap; todo holds the chunks whose children are still to be seen.
-func (c *checker) heap(k, root uint32) error {
-	if err := c.member(k, root, none); err != nil {
-		return err
-	}
-	for todo := []uint32{root}; len(todo) > 0; {
-		parent := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		before := parent
-		for i := c.b.heap.children[parent]; i != none; i = c.records[i].binNext {
-			if err := c.member(k, i, before); err != nil {
-				return err
-			}
-			if c.b.less(i, parent) {
-				return broken(5, "chunk %d in the heap of class %d lies below its parent %d", i, k, parent)
-			}
-			before = i
-			todo = append(todo, i)
-		}
-	}
-	return nil
-}
-
-// member checks one chunk of class k that is linked behind before.
-func (c *checker) member(k, i, before uint32) error {
-	if i >= c.a.chunks.fresh || c.state[i] != inRegionFree {
-		return broken(5, "chunk %d in class %d is not free, or in a class twice", i, k)
-	}
-	if home := c.a.homeOf(i); home != c.home {
-		return broken(5, "chunk %d is in the bins of stream %d and says %d", i, c.home, home)
+	if owner := c.a.homeOf(i); owner != home {
+		return broken(5, "chunk %d of stream %d is in the bins of stream %d", i, owner, home)
 	}
 	c.state[i] = inClass
 	c.listed++
-	if x := &c.records[i]; x.binPrev != before || class(x.bytes) != k {
-		return broken(5, "chunk %d of %d bytes in class %d comes after %d, not %d", i, x.bytes, k, x.binPrev, before)
-	}
 	return nil
 }
 
-// index checks invariant 7. As many slots as live chunks, each found where it is, means: every live chunk, once.
+// index checks invariant 7. The index finds each of its chunks at one place, so if all of them are live and there are as many as
+// live chunks, they are the live ones.
 func (c *checker) index() error {
-	x := &c.a.index
-	var held uint64
-	for at, s := range x.slots {
-		if s.chunk == none {
-			continue
+	err := c.a.index.Check(func(i uint32) error {
+		if i >= c.a.chunks.Used() || c.state[i] != inRegionLive {
+			return broken(7, "the index holds %d, which is not a live chunk", i)
 		}
-		held++
-		if s.chunk >= c.a.chunks.fresh || c.state[s.chunk] != inRegionLive {
-			return broken(7, "the index holds %d, which is no live chunk", s.chunk)
-		}
-		addr := c.records[s.chunk].addr
-		if found, ok := x.find(addr); !ok || found != at {
-			return broken(7, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
-		}
+		return nil
+	})
+	if err == nil && uint64(c.a.index.Count()) != c.live {
+		return broken(7, "%d chunks are live, the index holds %d", c.live, c.a.index.Count())
 	}
-	if held != c.live || uint64(x.live) != c.live || 2*held > uint64(len(x.slots)) {
-		return broken(7, "%d chunks are live; %d of %d slots are held, %d counted", c.live, held, len(x.slots), x.live)
-	}
-	return nil
+	return err
 }
 
 // recycled checks invariant 8.
 func (c *checker) recycled() error {
-	for i := c.a.chunks.recycled; i != none; i = c.records[i].next {
-		if i >= c.a.chunks.fresh || c.state[i] != unseen {
+	err := c.a.chunks.EachRecycled(func(i uint32) error {
+		if i >= c.a.chunks.Used() || c.state[i] != unseen {
 			return broken(8, "unused record %d is in use, or unused twice", i)
 		}
 		c.state[i] = unused
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	for i, s := range c.state[none+1:] {
+	for i, s := range c.state[chunks.None+1:] {
 		if s == unseen {
-			return broken(8, "record %d is nowhere", i+1)
+			return broken(8, "record %d is neither in a region nor on the list of unused records", i+1)
 		}
 	}
 	return nil

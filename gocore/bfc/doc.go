@@ -4,36 +4,31 @@
 // # Nouns
 //
 // A region is what the sub-allocator gave in one call, or, in a Mapper's range, what it gave side by side. A chunk is a piece of a
-// region; chunks cover each region without a gap, and behind the last one stands a fence (chunk.go). A chunk is live (a caller
+// region; chunks cover each region without a gap, and behind the last one stands a fence (chunks.Chunk). A chunk is live (a caller
 // has it; then it is also called a block) or free. Every size and address is a multiple of 256.
 //
 //	none -> free   a region arrives as one free chunk (addRegionLocked), and joins those beside it (joinRegionsLocked)
 //	free -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
 //	live -> free   Free; the chunk joins its free neighbours within the region
 //	free -> none   a region of one free chunk goes back, or a part of a Mapper's range (trim.go); or every region (Close)
-//	free -> spare  a part of a Mapper's range that is to be moved, or all of an empty pool: mapped, and in no region (spare.go)
+//	free -> spare  a part of a Mapper's range that is to be moved, or all of an empty pool: mapped, and in no region (mapper_spare.go)
 //	spare -> free  new memory is mapped over it, or it is moved to where some is missing
 //
-// # How an allocation is found in constant time
+// # Files
 //
-// Free chunks hang in lists by size class (bin.go). Below 63 MiB a class is exactly one size, so the first class at
-// or above the request that is not empty holds the best fit; three levels of 64-bit words find it with at most five
-// loads (bitmap.go). Above, a class holds several sizes, and its list, which is short there, is sorted. So no step
-// grows with the number of chunks. Under the TensorFlow rule a class of one size is a heap (heap.go): O(log n) in the mean.
-//
-// A block is found by its address in a hash table (index.go). Chunks are 40-byte records that name each other by number
-// (chunk.go). All tables are outside the Go heap (table_unsafe.go): the collector has nothing to scan, and an operation
-// allocates nothing.
+// Chunks are stored and found by package chunks, in constant time; here they are split, joined and handed out. The files are of three
+// groups. Those named mapper are about memory that grows in place and is moved. Those named streams are about several streams, and
+// about captures. The rest is the allocator itself.
 //
 // # Memory that grows in place
 //
-// A Mapper is a sub-allocator with a range of addresses of its own (grow.go). New memory then goes to the hole where least of
+// A Mapper is a sub-allocator with a range of addresses of its own (mapper_grow.go). New memory then goes to the hole where least of
 // it is needed beside what is free at its ends, so a pool grows at its end, and what Trim gave back is filled in first. Regions
 // that meet are joined.
 //
 // # Stitching
 //
-// A Mapper can move whole granules that no block touches (stitch.go). So a request fails only if too few of them are left, not because they lie
+// A Mapper can move whole granules that no block touches (mapper_stitch.go). So a request fails only if too few of them are left, not because they lie
 // apart. A gap is a run of addresses without a block: free chunks, and holes between regions. Of all places in all gaps the request goes to the one where
 // the least is missing, the lowest of several; what is missing there is taken from what the limit leaves, and else from free chunks elsewhere,
 // the highest granules first. What comes out is an ordinary region: freeing it and asking again takes no call of the device. In order, an allocation tries:
@@ -54,7 +49,7 @@
 //
 // # A pool that goes empty
 //
-// While there is one stream, a pool whose last block is freed makes all its memory spare, but for the first granule (spare.go): the books are those of a new
+// While there is one stream, a pool whose last block is freed makes all its memory spare, but for the first granule (mapper_spare.go): the books are those of a new
 // pool, and the memory stays mapped where it is. What happens from then on depends on the calls alone: which chunk is taken, what is mapped
 // and what is moved follow from the books, and whether the mapper can do it follows from the books and the limit (suballoc's invariant 11). So a sequence of
 // requests that was served once, from empty to empty, is served each time, whatever was served in between, in no more memory
@@ -94,15 +89,9 @@
 //
 // # Captures
 //
-// What is captured of a stream as a graph has an owner of its own, until nothing of the graph is left (capture.go). It is a stream of
+// What is captured of a stream as a graph has an owner of its own, until nothing of the graph is left (streams_capture.go). It is a stream of
 // the books that the timeline never hears of: its next mark is never queued, so what is its own is nobody else's, and no wait is queued in
 // the captured stream: where a capture needs others' memory, the host waits.
-//
-// # Ties
-//
-// Among chunks of one size below 63 MiB the exact rule takes the first of its list, and a chunk that comes is put in front of the first
-// one if it is lower, else behind it. So what is taken is the lowest of all that came since it did, at the price of one comparison:
-// with many chunks the walk along a list costs more than all the rest. Larger chunks of one size are taken by address. The TensorFlow rule takes the lowest address of all, so that it gives TensorFlow's addresses on any trace.
 //
 // # Invariants
 //
@@ -113,11 +102,9 @@
 //     the region.
 //  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
 //  4. No two neighbours are both free, unless in shared mode they are different streams'.
-//  5. Every free chunk is in its class exactly once, in shared mode in the bins of the stream that its tag names; nothing else is in
-//     a class. Classes that hold several sizes are lists sorted by size and then by address; under the TensorFlow rule the others are
-//     heaps with the lowest address on top.
-//  6. A class's bit is set if and only if the class is not empty; a bit of a summary if and only if the word below is not 0.
-//  7. The index finds every live chunk under its address, and holds nothing else.
+//  5. Every free chunk is in bins exactly once, in shared mode in those of the stream that its tag names; nothing else is in bins.
+//  6. Bins and index keep the invariants of package chunks.
+//  7. The index holds every live chunk, and nothing else.
 //  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.
 //  9. The books are the sums over the chunks; no peak is below what it is the peak of.
 //  10. The slack of a live chunk is one that the split rule lets stand.

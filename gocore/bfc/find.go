@@ -4,10 +4,10 @@ package bfc
 func (a *Allocator) Find(addr uint64) (block Block, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at, ok := a.index.find(addr)
+	at, ok := a.index.Find(addr)
 	if !ok {
 		return Block{}, 0, false
 	}
-	c := &a.chunks.records[a.index.slots[at].chunk]
-	return Block{Addr: addr, Bytes: c.bytes, ID: c.id()}, c.requested, true
+	c := &a.chunks.Records[a.index.At(at)]
+	return Block{Addr: addr, Bytes: c.Bytes, ID: c.ID()}, c.Requested, true
 }

@@ -72,14 +72,14 @@ func (a *Allocator) memoryMapLocked() MemoryMap {
 
 func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 	var maps []ChunkMap
-	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
-		c := &a.chunks.records[i]
-		m := ChunkMap{Addr: c.addr, Bytes: c.bytes, Free: c.free() || c.held()}
+	for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
+		c := &a.chunks.Records[i]
+		m := ChunkMap{Addr: c.Addr, Bytes: c.Bytes, Free: c.Free() || c.Held()}
 		if m.Free {
-			m.Pending = a.shared && (c.held() || a.tags[i].stream != clean)
+			m.Pending = a.shared && (c.Held() || a.tags[i].stream != clean)
 			m.Captured = a.capturedLocked(i)
 		} else {
-			m.Requested, m.ID = c.requested, c.id()
+			m.Requested, m.ID = c.Requested, c.ID()
 		}
 		maps = append(maps, m)
 	}

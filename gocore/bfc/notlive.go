@@ -1,6 +1,9 @@
 package bfc
 
-import "gpuconf/gocore/status"
+import (
+	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/status"
+)
 
 // errNotLiveLocked says what an address is that is not in the index. It walks the chunks of a region: only mistakes pay for it.
 func (a *Allocator) errNotLiveLocked(addr uint64) error {
@@ -11,24 +14,24 @@ func (a *Allocator) errNotLiveLocked(addr uint64) error {
 	switch {
 	case c == nil:
 		return status.Errorf(status.InvalidArgument, "allocator %s: nothing was freed: it has no memory at %#x", a.name, addr)
-	case c.free() || c.held():
+	case c.Free() || c.Held():
 		return status.Errorf(status.InvalidArgument,
 			"allocator %s: nothing was freed: the memory at %#x is free; was it freed before?", a.name, addr)
 	default:
 		return status.Errorf(status.InvalidArgument,
-			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.bytes, c.addr)
+			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.Bytes, c.Addr)
 	}
 }
 
 // chunkAroundLocked gives the chunk that addr lies in, or nil.
-func (a *Allocator) chunkAroundLocked(addr uint64) *chunk {
+func (a *Allocator) chunkAroundLocked(addr uint64) *chunks.Chunk {
 	for _, r := range a.regions {
 		if addr < r.addr || addr-r.addr >= r.bytes {
 			continue
 		}
-		c := &a.chunks.records[r.first]
-		for addr-c.addr >= c.bytes {
-			c = &a.chunks.records[c.next]
+		c := &a.chunks.Records[r.first]
+		for addr-c.Addr >= c.Bytes {
+			c = &a.chunks.Records[c.Next]
 		}
 		return c
 	}

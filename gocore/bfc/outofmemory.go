@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
@@ -129,7 +130,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 	}
 	var unmoved errStitch
 	switch {
-	case rounded > e.Limit-e.Limit%granularity:
+	case rounded > e.Limit-e.Limit%chunks.Granularity:
 		e.Cause = TooLarge
 	case a.shared && a.pendingLocked(s, rounded):
 		e.Cause, e.Err = PendingStreams, refusal
@@ -150,7 +151,7 @@ func (a *Allocator) pendingLocked(s Stream, bytes uint64) bool {
 	for other := range a.streams {
 		a.streams[other].refuses = false
 	}
-	return a.windowLocked(s, bytes, true).first != none
+	return a.windowLocked(s, bytes, true).first != chunks.None
 }
 
 // inFull writes a size exactly and for people: 1536 (1.5KiB).

@@ -30,7 +30,7 @@ func (a *Allocator) StopRecording() MemoryMap {
 
 // recordFreeLocked tells of a block that is about to end. Of one that is freed on no stream in particular the stream is its own.
 func (a *Allocator) recordFreeLocked(at int, s Stream) {
-	i := a.index.slots[at].chunk
+	i := a.index.At(at)
 	switch {
 	case s != noStream:
 	case a.shared:
@@ -38,8 +38,8 @@ func (a *Allocator) recordFreeLocked(at int, s Stream) {
 	default:
 		s = a.only
 	}
-	c := &a.chunks.records[i]
-	a.ring.Append(trace.Free, c.addr, c.requested, a.streams[s].handle)
+	c := &a.chunks.Records[i]
+	a.ring.Append(trace.Free, c.Addr, c.Requested, a.streams[s].handle)
 }
 
 // failedLocked tells of an allocation that failed, and gives its error back.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
 )
 
@@ -60,7 +61,7 @@ func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 
 // fitsLocked reports whether memory can be a region: invariants 1, 2 and 11.
 func (a *Allocator) fitsLocked(addr, bytes, atLeast uint64) bool {
-	fit := addr != 0 && addr%granularity == 0 && bytes%granularity == 0 && bytes >= atLeast && addr+bytes > addr
+	fit := addr != 0 && addr%chunks.Granularity == 0 && bytes%chunks.Granularity == 0 && bytes >= atLeast && addr+bytes > addr
 	if !fit || bytes > a.limitBytes-a.stats.BytesReserved {
 		return false
 	}
@@ -80,9 +81,9 @@ func (a *Allocator) regionAfterLocked(addr uint64) (at int, found bool) {
 
 // addRegionLocked puts memory into the books: none -> free. It gives the position of the region.
 func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
-	first, fence := a.chunks.take(), a.chunks.take()
-	a.chunks.records[first] = chunk{addr: addr, bytes: bytes, next: fence}
-	a.chunks.records[fence] = chunk{addr: addr + bytes, requested: fenceMark, prev: first}
+	first, fence := a.chunks.Take(), a.chunks.Take()
+	a.chunks.Records[first] = chunks.Chunk{Addr: addr, Bytes: bytes, Next: fence}
+	a.chunks.Records[fence] = chunks.Chunk{Addr: addr + bytes, Requested: chunks.FenceMark, Prev: first}
 	at, _ = a.regionAfterLocked(addr)
 	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
 	a.listLocked(first)
@@ -101,10 +102,10 @@ func (a *Allocator) joinRegionsLocked(at int, s Stream) {
 	if l.end() != r.addr || !a.space.holds(l.addr) || !a.space.holds(r.addr) {
 		return
 	}
-	records := a.chunks.records
-	last := records[l.fence].prev
-	records[last].next, records[r.first].prev = r.first, last
-	a.chunks.recycle(l.fence)
+	records := a.chunks.Records
+	last := records[l.fence].Prev
+	records[last].Next, records[r.first].Prev = r.first, last
+	a.chunks.Recycle(l.fence)
 	l.bytes, l.fence = l.bytes+r.bytes, r.fence
 	a.regions = slices.Delete(a.regions, at+1, at+2)
 	if a.freeBytesLocked(last, s) > 0 && a.freeBytesLocked(r.first, s) > 0 {
@@ -122,7 +123,7 @@ func (a *Allocator) meldLocked(i, above uint32, s Stream) {
 	}
 	a.unlistLocked(i)
 	a.unlistLocked(above)
-	a.chunks.absorb(i, above)
+	a.chunks.Absorb(i, above)
 	if owned {
 		a.ownLocked(i, s, mark)
 	} else {
@@ -132,7 +133,7 @@ func (a *Allocator) meldLocked(i, above uint32, s Stream) {
 
 // whollyIdleLocked reports whether the region is one free chunk that no queued work touches.
 func (a *Allocator) whollyIdleLocked(r region) bool {
-	return a.idleLocked(r.first) && a.chunks.records[r.first].next == r.fence
+	return a.idleLocked(r.first) && a.chunks.Records[r.first].Next == r.fence
 }
 
 // releaseLocked gives back regions that the books no longer hold. One refusal does not keep the others.

@@ -12,7 +12,7 @@ func (a *Allocator) Seal() (liveBlocks uint64) {
 	defer a.mu.Unlock()
 	a.sealed = true
 	a.serveLocked()
-	return uint64(a.index.live)
+	return uint64(a.index.Count())
 }
 
 // Unseal lets allocations in again.

@@ -27,7 +27,7 @@ func (a *Allocator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stats := a.stats
-	stats.NumAllocs, stats.LiveBlocks = a.lastID-a.cleared, uint64(a.index.live)
+	stats.NumAllocs, stats.LiveBlocks = a.lastID-a.cleared, uint64(a.index.Count())
 	if !a.closed {
 		stats.BytesReserved += a.spareBytesLocked()
 		stats.CapturedBytes = a.capturedBytesLocked()
@@ -40,7 +40,7 @@ func (a *Allocator) Stats() Stats {
 func (a *Allocator) Frees() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	frees := a.lastID - uint64(a.index.live)
+	frees := a.lastID - uint64(a.index.Count())
 	if a.closed {
 		frees++
 	}
@@ -57,14 +57,14 @@ func (a *Allocator) BytesInUse() (current, peak uint64) {
 // largestFreeLocked is the size of the largest free chunk, whichever stream may have it.
 func (a *Allocator) largestFreeLocked() (bytes uint64) {
 	if !a.shared {
-		return a.bins.largestBytes()
+		return a.bins.LargestBytes()
 	}
 	for s := range a.streams {
 		if b := a.streams[s].bins; b != nil {
-			bytes = max(bytes, b.largestBytes())
+			bytes = max(bytes, b.LargestBytes())
 		}
 	}
-	return max(bytes, a.cleanBins.largestBytes())
+	return max(bytes, a.cleanBins.LargestBytes())
 }
 
 // largestWithSpareLocked is the same with spare memory taken for free, which what lies beside it may complete.
@@ -76,9 +76,9 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	var runs []part
 	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
 	for _, r := range a.regions {
-		for _, i := range []uint32{r.first, a.chunks.records[r.fence].prev} { // whatever may touch something spare
-			if c := &a.chunks.records[i]; a.idleLocked(i) {
-				runs = append(runs, part{addr: c.addr, end: c.addr + c.bytes})
+		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} { // whatever may touch something spare
+			if c := &a.chunks.Records[i]; a.idleLocked(i) {
+				runs = append(runs, part{addr: c.Addr, end: c.Addr + c.Bytes})
 			}
 		}
 	}

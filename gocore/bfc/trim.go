@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
 )
 
@@ -36,7 +37,7 @@ func (a *Allocator) syncLocked() (err error) {
 	}
 	for range 2 { // what a stream no longer holds may then wait for one that was passed already
 		for s := range a.streams {
-			if st := &a.streams[s]; st.state != private && (st.owned.oldest != none || st.awaited.oldest != none) {
+			if st := &a.streams[s]; st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) {
 				err = errors.Join(err, a.syncStreamLocked(Stream(s)))
 			}
 		}
@@ -83,8 +84,8 @@ func (a *Allocator) takeIdleLocked() (idle []region) {
 		}
 		idle = append(idle, r)
 		a.unlistLocked(r.first)
-		a.chunks.recycle(r.first)
-		a.chunks.recycle(r.fence)
+		a.chunks.Recycle(r.first)
+		a.chunks.Recycle(r.fence)
 		a.stats.BytesReserved -= r.bytes
 		a.recordSegmentLocked(false, r.addr, r.bytes)
 		return true
@@ -98,15 +99,15 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 	if !a.space.holds(r.addr) {
 		return at + 1, nil
 	}
-	for i := r.first; i != r.fence; i = a.chunks.records[i].next {
-		c := &a.chunks.records[i]
-		if !a.idleLocked(i) || c.bytes < a.space.granule || a.chunks.roomFor(2) != nil {
+	for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
+		c := &a.chunks.Records[i]
+		if !a.idleLocked(i) || c.Bytes < a.space.granule || a.chunks.RoomFor(2) != nil {
 			continue
 		}
-		from, to, err := a.mapper.Unmap(c.addr, c.bytes)
+		from, to, err := a.mapper.Unmap(c.Addr, c.Bytes)
 		switch {
-		case from < to && (from < c.addr || to > c.addr+c.bytes):
-			return at + 1, errors.Join(err, errUnusable(from, to-from, c.bytes))
+		case from < to && (from < c.Addr || to > c.Addr+c.Bytes):
+			return at + 1, errors.Join(err, errUnusable(from, to-from, c.Bytes))
 		case from < to:
 			return a.cutLocked(at, i, from, to), err
 		case err != nil:
@@ -119,33 +120,33 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 // cutLocked takes a part of free chunk i out of the books: free -> none. Its region becomes two, one or none. next is the
 // position of what lies above the part.
 func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
-	r, c := a.regions[at], a.chunks.records[i]
+	r, c := a.regions[at], a.chunks.Records[i]
 	a.unlistLocked(i)
-	below, above := c.prev, c.next
-	if to < c.addr+c.bytes {
-		above = a.chunks.splitOff(i, to-c.addr)
+	below, above := c.Prev, c.Next
+	if to < c.Addr+c.Bytes {
+		above = a.chunks.SplitOff(i, to-c.Addr)
 		a.listLocked(above)
 	}
-	a.chunks.records[above].prev = none
-	if from > c.addr {
+	a.chunks.Records[above].Prev = chunks.None
+	if from > c.Addr {
 		below = i
-		a.chunks.records[i].bytes = from - c.addr
+		a.chunks.Records[i].Bytes = from - c.Addr
 		a.listLocked(i)
 	} else {
-		a.chunks.recycle(i)
+		a.chunks.Recycle(i)
 	}
 	var parts []region
-	if below != none {
-		fence := a.chunks.take()
-		a.chunks.records[fence] = chunk{addr: from, requested: fenceMark, prev: below}
-		a.chunks.records[below].next = fence
+	if below != chunks.None {
+		fence := a.chunks.Take()
+		a.chunks.Records[fence] = chunks.Chunk{Addr: from, Requested: chunks.FenceMark, Prev: below}
+		a.chunks.Records[below].Next = fence
 		parts = append(parts, region{addr: r.addr, bytes: from - r.addr, first: r.first, fence: fence})
 	}
 	next = at + len(parts)
 	if above != r.fence {
 		parts = append(parts, region{addr: to, bytes: r.end() - to, first: above, fence: r.fence})
 	} else {
-		a.chunks.recycle(r.fence)
+		a.chunks.Recycle(r.fence)
 	}
 	a.regions = slices.Replace(a.regions, at, at+1, parts...)
 	a.stats.BytesReserved -= to - from
@@ -178,7 +179,7 @@ func (a *Allocator) idleBytesLocked() (bytes uint64) {
 		case a.whollyIdleLocked(r):
 			bytes += r.bytes
 		case a.space.holds(r.addr):
-			for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+			for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 				bytes += a.freeBytesLocked(i, noStream) / a.space.granule * a.space.granule
 			}
 		}

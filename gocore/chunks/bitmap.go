@@ -1,4 +1,4 @@
-package bfc
+package chunks
 
 import (
 	"math/bits"
@@ -26,10 +26,10 @@ type bitmap struct {
 	looked int // words that the search under way has looked at; counted in builds with invariants
 }
 
-// mostLooks is how many words a search looks at: two on the way up, the top one, two on the way down.
+// mostLooks is how many words a search reads at most: two on the way up, the top one, two on the way down.
 const mostLooks = 5
 
-// noClass is what a search that finds nothing gives.
+// noClass is the result of a search that finds nothing.
 const noClass uint32 = classCount
 
 func (b *bitmap) has(class uint32) bool { return b.leaf[class>>6]>>(class&63)&1 != 0 }
@@ -55,7 +55,7 @@ func (b *bitmap) clear(class uint32) {
 	b.top &^= 1 << (class >> 12)
 }
 
-// next gives the lowest member at or above class, or noClass.
+// next returns the lowest member at or above class, or noClass.
 func (b *bitmap) next(class uint32) uint32 {
 	if invariants.Enabled {
 		b.looked = 0
@@ -94,7 +94,7 @@ func (b *bitmap) checkLooks() {
 	invariants.Check(b.looked <= mostLooks, "a search for a free chunk has looked at %d words; %d are the most", b.looked, mostLooks)
 }
 
-// last gives the highest member, or noClass.
+// last returns the highest member, or noClass.
 func (b *bitmap) last() uint32 {
 	if b.top == 0 {
 		return noClass

@@ -1,4 +1,4 @@
-package bfc
+package chunks
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ const (
 	exactBytes    = exactUnits << granularityBits
 )
 
-// class gives the class of a size. Sizes below 256 do not occur.
+// class returns the class of a size. Sizes below 256 do not occur.
 func class(bytes uint64) uint32 {
 	units := bytes >> granularityBits
 	if units < exactUnits {
@@ -34,31 +34,32 @@ func coarse(units uint64) uint32 {
 
 func exact(class uint32) bool { return class < exactUnits }
 
-// variedRanges of sizes, of a MiB each, make it likely that the others come too. Then all heads get memory at once: 1 MiB.
+// variedRanges is in how many ranges of a MiB sizes must have been seen to expect all others too. Then all heads are committed at once: 1 MiB.
 const variedRanges = 5
 
-// binTables is one mapping, of which a page exists once it is touched.
+// binTables is one mapping. A page of it exists once it is touched.
 type binTables struct {
 	heads    [classCount]uint32 // first chunk of the class; means something only while the class is in nonEmpty
 	nonEmpty bitmap
 }
 
-// bins holds the free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
+// Bins holds free chunks by size class: a list for each, or, for one size under the TensorFlow rule, a heap.
 //
-// A list of one size begins with the lowest of those that were inserted since its first one was (doc.go, Ties). Links of record none may
-// be written to: nobody reads them.
-type bins struct {
+// A list of one size begins with the lowest of those that were inserted since its first one was (doc.go, Ties). The links of record
+// None may be written: they are never read.
+type Bins struct {
 	tables  []binTables // one
 	t       *binTables  // &tables[0]
-	records []chunk     // the chunk table's
+	records []Chunk     // the Table's
 	heaps   bool        // exact classes are heaps
 	heap    addressHeap // theirs
 	ranges  uint64      // of sizes, of which there was a chunk: a bit for each low word of the bitmap
 }
 
-func newBins(records []chunk, heaps bool) (b bins, err error) {
-	b = bins{records: records, heaps: heaps}
-	if b.tables, err = offheap.Map[binTables](tableName, 1); err != nil {
+// NewBins makes empty bins over the records of a Table. With heaps, chunks of one size are ordered by address.
+func NewBins(records []Chunk, heaps bool) (b Bins, err error) {
+	b = Bins{records: records, heaps: heaps}
+	if b.tables, err = offheap.Map[binTables](TableName, 1); err != nil {
 		return b, err
 	}
 	b.t = &b.tables[0]
@@ -68,52 +69,54 @@ func newBins(records []chunk, heaps bool) (b bins, err error) {
 	return b, err
 }
 
-// beside gives empty bins for other chunks of the same table. A chunk is in one of them at most.
-func (b *bins) beside() (*bins, error) {
-	other := &bins{records: b.records, heaps: b.heaps, heap: b.heap}
+// Beside returns empty bins for other chunks of the same table. A chunk is in at most one of them.
+func (b *Bins) Beside() (*Bins, error) {
+	other := &Bins{records: b.records, heaps: b.heaps, heap: b.heap}
 	var err error
-	if other.tables, err = offheap.Map[binTables](tableName, 1); err != nil {
+	if other.tables, err = offheap.Map[binTables](TableName, 1); err != nil {
 		return nil, err
 	}
 	other.t = &other.tables[0]
 	return other, nil
 }
 
-func (b *bins) unmapBeside() error { return offheap.Unmap(b.tables) }
+// UnmapBeside ends bins that Beside returned.
+func (b *Bins) UnmapBeside() error { return offheap.Unmap(b.tables) }
 
-func (b *bins) unmap() error {
+// Unmap ends bins that NewBins returned, after those beside them.
+func (b *Bins) Unmap() error {
 	return errors.Join(offheap.Unmap(b.tables), offheap.Unmap(b.heap.children))
 }
 
-// insert puts free chunk i into its class.
-func (b *bins) insert(i uint32) {
+// Insert puts free chunk i into its class.
+func (b *Bins) Insert(i uint32) {
 	r := &b.records[i]
-	if b.heaps || r.bytes >= exactBytes {
+	if b.heaps || r.Bytes >= exactBytes {
 		b.insertOrdered(i)
 		return
 	}
-	c := uint32(r.bytes>>granularityBits) & (classCount - 1)
+	c := uint32(r.Bytes>>granularityBits) & (classCount - 1)
 	if !b.t.nonEmpty.has(c) {
 		b.begin(c)
 		b.t.heads[c] = i
-		r.binPrev, r.binNext = none, none
+		r.binPrev, r.binNext = None, None
 		return
 	}
 	head := b.t.heads[c]
 	h := &b.records[head]
-	if h.addr < r.addr {
+	if h.Addr < r.Addr {
 		r.binPrev, r.binNext = head, h.binNext
 		b.records[h.binNext].binPrev = i
 		h.binNext = i
 		return
 	}
-	r.binPrev, r.binNext = none, head
+	r.binPrev, r.binNext = None, head
 	h.binPrev = i
 	b.t.heads[c] = i
 }
 
 // begin notes that a class is no longer empty.
-func (b *bins) begin(c uint32) {
+func (b *Bins) begin(c uint32) {
 	b.t.nonEmpty.set(c)
 	if r := uint64(1) << (c / classesOfLow); b.ranges&r == 0 {
 		b.ranges |= r
@@ -124,9 +127,9 @@ func (b *bins) begin(c uint32) {
 }
 
 // insertOrdered puts i into a class that has an order.
-func (b *bins) insertOrdered(i uint32) {
-	c := class(b.records[i].bytes)
-	head := none
+func (b *Bins) insertOrdered(i uint32) {
+	c := class(b.records[i].Bytes)
+	head := None
 	if b.t.nonEmpty.has(c) {
 		head = b.t.heads[c]
 	} else {
@@ -136,106 +139,106 @@ func (b *bins) insertOrdered(i uint32) {
 		b.t.heads[c] = b.heap.insert(head, i)
 		return
 	}
-	before, after := none, head
-	for after != none && b.less(after, i) {
+	before, after := None, head
+	for after != None && b.less(after, i) {
 		before, after = after, b.records[after].binNext
 	}
 	b.link(c, before, i, after)
 }
 
 // less is the order of sorted lists: by size, and equal sizes by address.
-func (b *bins) less(i, j uint32) bool {
+func (b *Bins) less(i, j uint32) bool {
 	x, y := &b.records[i], &b.records[j]
-	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
+	return x.Bytes < y.Bytes || x.Bytes == y.Bytes && x.Addr < y.Addr
 }
 
-func (b *bins) link(c, before, i, after uint32) {
+func (b *Bins) link(c, before, i, after uint32) {
 	b.records[i].binPrev, b.records[i].binNext = before, after
 	b.records[after].binPrev = i
-	if before == none {
+	if before == None {
 		b.t.heads[c] = i
 	} else {
 		b.records[before].binNext = i
 	}
 }
 
-// remove takes chunk i out of its class.
-func (b *bins) remove(i uint32) {
+// Remove takes chunk i out of its class.
+func (b *Bins) Remove(i uint32) {
 	r := &b.records[i]
-	if b.heaps && r.bytes < exactBytes {
-		c := class(r.bytes)
+	if b.heaps && r.Bytes < exactBytes {
+		c := class(r.Bytes)
 		b.setHead(c, b.heap.remove(b.t.heads[c], i))
 		return
 	}
 	b.records[r.binNext].binPrev = r.binPrev
-	if r.binPrev != none {
+	if r.binPrev != None {
 		b.records[r.binPrev].binNext = r.binNext
 		return
 	}
-	b.setHead(class(r.bytes), r.binNext)
+	b.setHead(class(r.Bytes), r.binNext)
 }
 
-func (b *bins) setHead(c, head uint32) {
-	if head == none {
+func (b *Bins) setHead(c, head uint32) {
+	if head == None {
 		b.t.nonEmpty.clear(c)
 		return
 	}
 	b.t.heads[c&(classCount-1)] = head
 }
 
-// keepsPlace reports whether chunk i could have another size without leaving its place. So can only large ones, such as the rest of a
-// pool, which is cut and joined again and again.
-func (b *bins) keepsPlace(i uint32, bytes uint64) bool {
+// KeepsPlace reports whether chunk i could have another size without leaving its place. Only large chunks can, such as the rest of a
+// pool, which is split and joined again and again.
+func (b *Bins) KeepsPlace(i uint32, bytes uint64) bool {
 	r := &b.records[i]
-	return r.bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.bytes, bytes) &&
-		(r.binPrev == none || b.records[r.binPrev].bytes < bytes) && (r.binNext == none || bytes < b.records[r.binNext].bytes)
+	return r.Bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.Bytes, bytes) &&
+		(r.binPrev == None || b.records[r.binPrev].Bytes < bytes) && (r.binNext == None || bytes < b.records[r.binNext].Bytes)
 }
 
 // sameCoarse reports whether two large sizes are of one class: no bit of the leading seven differs.
 func sameCoarse(x, y uint64) bool { return (x^y)>>(bits.Len64(x)-7) == 0 }
 
-// replace gives the place that chunk i keeps with so many bytes to another one, which has them or will.
-func (b *bins) replace(i, other uint32, bytes uint64) {
+// Replace puts another chunk, which has or will have so many bytes, in the place of chunk i. KeepsPlace(i, bytes) held.
+func (b *Bins) Replace(i, other uint32, bytes uint64) {
 	b.link(class(bytes), b.records[i].binPrev, other, b.records[i].binNext)
 }
 
-// bestFit gives the smallest free chunk of at least bytes, or none.
-func (b *bins) bestFit(bytes uint64) uint32 {
+// BestFit returns the smallest chunk of at least bytes, or None.
+func (b *Bins) BestFit(bytes uint64) uint32 {
 	c := class(bytes)
 	if !exact(c) {
-		if i := b.firstAtLeast(c, bytes); i != none {
+		if i := b.firstAtLeast(c, bytes); i != None {
 			return i
 		}
 		c++
 	}
 	c = b.t.nonEmpty.next(c)
 	if c == noClass {
-		return none
+		return None
 	}
 	return b.t.heads[c&(classCount-1)]
 }
 
 // firstAtLeast looks through the sorted list of a class that holds several sizes.
-func (b *bins) firstAtLeast(c uint32, bytes uint64) uint32 {
+func (b *Bins) firstAtLeast(c uint32, bytes uint64) uint32 {
 	if !b.t.nonEmpty.has(c) {
-		return none
+		return None
 	}
 	i := b.t.heads[c]
-	for i != none && b.records[i].bytes < bytes {
+	for i != None && b.records[i].Bytes < bytes {
 		i = b.records[i].binNext
 	}
 	return i
 }
 
-// largestBytes is the size of the largest free chunk, or 0.
-func (b *bins) largestBytes() uint64 {
+// LargestBytes returns the size of the largest chunk, or 0.
+func (b *Bins) LargestBytes() uint64 {
 	c := b.t.nonEmpty.last()
 	if c == noClass {
 		return 0
 	}
 	i := b.t.heads[c]
-	for b.records[i].binNext != none && !exact(c) {
+	for b.records[i].binNext != None && !exact(c) {
 		i = b.records[i].binNext
 	}
-	return b.records[i].bytes
+	return b.records[i].Bytes
 }

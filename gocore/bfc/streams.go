@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 )
@@ -22,7 +23,7 @@ type streamState uint8
 const (
 	open    streamState = iota
 	ended               // no more work is queued in it; what is queued may still run
-	private             // of a capture: nobody else gets its memory, and no mark is queued for it (capture.go)
+	private             // of a capture: nobody else gets its memory, and no mark is queued for it (streams_capture.go)
 )
 
 // stream is what the allocator knows of one. But for state, marks and queued it means something in shared mode only.
@@ -33,14 +34,14 @@ type stream struct {
 	queued uint64 // number of the last one that was queued
 	passed uint64 // number of the last one that the device is known to have come to
 
-	bins      *bins    // its free chunks; nil before its first allocation
-	freeBytes uint64   // theirs
-	owned     queue    // the same chunks, by mark
-	awaited   queue    // uses of held chunks, by mark
-	refs      uint64   // live and held chunks allocated on it, and uses of it
-	follows   []uint64 // by other stream: the mark that this stream's later work waits for, or beyond
-	refuses   bool     // within one search: waiting for it has failed
-	of        Stream   // private: the stream that is captured
+	bins      *chunks.Bins // its free chunks; nil before its first allocation
+	freeBytes uint64       // theirs
+	owned     queue        // the same chunks, by mark
+	awaited   queue        // uses of held chunks, by mark
+	refs      uint64       // live and held chunks allocated on it, and uses of it
+	follows   []uint64     // by other stream: the mark that this stream's later work waits for, or beyond
+	refuses   bool         // within one search: waiting for it has failed
+	of        Stream       // private: the stream that is captured
 
 	sinceMark uint64 // bytes freed since the last mark was tried
 }
@@ -92,7 +93,7 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 	}
 	a.reapLocked(s)
 	st := &a.streams[s]
-	return st.refs == 0 && st.owned.oldest == none && st.awaited.oldest == none && a.timeline.Passed(s) >= st.queued
+	return st.refs == 0 && st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None && a.timeline.Passed(s) >= st.queued
 }
 
 // EndStream says that no more work comes to a stream, before the stream itself is destroyed. Blocks that were allocated on it stay;
@@ -132,11 +133,11 @@ func (a *Allocator) checkStreamLocked(s Stream) error {
 func (a *Allocator) unmapShared() (err error) {
 	err = offheap.Unmap(a.tags)
 	if a.cleanBins != nil {
-		err = errors.Join(err, a.cleanBins.unmapBeside())
+		err = errors.Join(err, a.cleanBins.UnmapBeside())
 	}
 	for _, st := range a.streams {
 		if st.bins != nil && st.bins != &a.bins {
-			err = errors.Join(err, st.bins.unmapBeside())
+			err = errors.Join(err, st.bins.UnmapBeside())
 		}
 	}
 	a.tags, a.cleanBins, a.uses, a.streams, a.shared, a.only = nil, nil, nil, nil, false, noStream
@@ -163,7 +164,7 @@ func (a *Allocator) admitLocked(s Stream) (err error) {
 
 func (a *Allocator) haveBinsLocked(s Stream) (err error) {
 	if st := &a.streams[s]; st.bins == nil {
-		st.bins, err = a.bins.beside()
+		st.bins, err = a.bins.Beside()
 	}
 	return err
 }
@@ -173,12 +174,12 @@ func (a *Allocator) shareLocked() (err error) {
 	if err := a.takeSpareLocked(); err != nil {
 		return err
 	}
-	cleanBins, err := a.bins.beside()
+	cleanBins, err := a.bins.Beside()
 	if err != nil {
 		return err
 	}
-	if a.tags, err = offheap.Map[tag](tableName, len(a.chunks.records)); err != nil {
-		_ = cleanBins.unmapBeside() // of a mapping just made: it cannot fail
+	if a.tags, err = offheap.Map[tag](chunks.TableName, len(a.chunks.Records)); err != nil {
+		_ = cleanBins.UnmapBeside() // of a mapping just made: it cannot fail
 		return err
 	}
 	s, st := a.only, &a.streams[a.only]
@@ -187,12 +188,12 @@ func (a *Allocator) shareLocked() (err error) {
 	a.uses = append(a.uses, use{}) // none
 	st.bins = &a.bins
 	for _, r := range a.regions {
-		for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 			a.tags[i] = tag{stream: s}
-			if c := &a.chunks.records[i]; c.free() {
+			if c := &a.chunks.Records[i]; c.Free() {
 				a.tags[i].mark = st.nextMark()
 				a.appendOwnedLocked(st, i)
-				st.freeBytes += c.bytes
+				st.freeBytes += c.Bytes
 			} else {
 				st.refs++
 			}
@@ -215,8 +216,8 @@ func (a *Allocator) markLocked(s Stream) error {
 
 // needsMarkLocked reports whether some memory waits for a mark of the stream that is not queued yet.
 func (a *Allocator) needsMarkLocked(st *stream) bool {
-	return st.owned.newest != none && a.tags[st.owned.newest].mark > st.queued ||
-		st.awaited.newest != none && a.uses[st.awaited.newest].mark > st.queued
+	return st.owned.newest != chunks.None && a.tags[st.owned.newest].mark > st.queued ||
+		st.awaited.newest != chunks.None && a.uses[st.awaited.newest].mark > st.queued
 }
 
 // followLocked makes stream s wait for a mark of another stream, unless it does so already.

@@ -1,4 +1,4 @@
-package bfc
+package chunks
 
 import "gpuconf/gocore/offheap"
 
@@ -8,23 +8,23 @@ import "gpuconf/gocore/offheap"
 // In a heap, binNext is the next sibling, and binPrev the sibling before or, for the first child, the parent.
 // insert is O(1); remove is O(log n) in the mean over many calls.
 type addressHeap struct {
-	records  []chunk  // the chunk table's
+	records  []Chunk  // the chunk table's
 	children []uint32 // by chunk: its first child; nil but for the TensorFlow rule
 }
 
-func newAddressHeap(records []chunk) (addressHeap, error) {
-	children, err := offheap.Map[uint32](tableName, len(records))
+func newAddressHeap(records []Chunk) (addressHeap, error) {
+	children, err := offheap.Map[uint32](TableName, len(records))
 	return addressHeap{records: records, children: children}, err
 }
 
-// insert puts i into the heap under root (none: empty) and gives the new root.
+// insert puts i into the heap under root (None: empty) and returns the new root.
 func (h *addressHeap) insert(root, i uint32) uint32 {
-	h.children[i] = none
-	h.records[i].binPrev, h.records[i].binNext = none, none
+	h.children[i] = None
+	h.records[i].binPrev, h.records[i].binNext = None, None
 	return h.meld(root, i)
 }
 
-// remove takes i out of the heap under root and gives the new root.
+// remove takes i out of the heap under root and returns the new root.
 func (h *addressHeap) remove(root, i uint32) uint32 {
 	below := h.combine(h.children[i])
 	if i == root {
@@ -36,43 +36,43 @@ func (h *addressHeap) remove(root, i uint32) uint32 {
 	} else {
 		h.records[before].binNext = after
 	}
-	if after != none {
+	if after != None {
 		h.records[after].binPrev = before
 	}
 	return h.meld(root, below)
 }
 
-// meld makes one heap of two and gives its root; either may be empty.
+// meld joins two heaps and returns the root; either may be empty.
 func (h *addressHeap) meld(x, y uint32) uint32 {
-	if x == none || y == none {
-		return x | y // the one that is there
+	if x == None || y == None {
+		return x | y // the one that is not empty
 	}
-	if h.records[y].addr < h.records[x].addr {
+	if h.records[y].Addr < h.records[x].Addr {
 		x, y = y, x
 	}
 	first := h.children[x]
 	h.records[y].binPrev, h.records[y].binNext = x, first
-	if first != none {
+	if first != None {
 		h.records[first].binPrev = y
 	}
 	h.children[x] = y
 	return x
 }
 
-// combine makes one heap of a chain of siblings: it melds them by twos, and then the results from the last to the first.
+// combine joins a chain of siblings into one heap: it melds them in pairs, and then the pairs from the last to the first.
 func (h *addressHeap) combine(first uint32) (root uint32) {
-	pairs := none // linked by binNext, last one first
-	for first != none {
+	pairs := None // linked by binNext, last one first
+	for first != None {
 		x, y := first, h.records[first].binNext
-		first = none
-		if y != none {
+		first = None
+		if y != None {
 			first = h.records[y].binNext
 		}
 		pair := h.meld(h.alone(x), h.alone(y))
 		h.records[pair].binNext = pairs
 		pairs = pair
 	}
-	for pairs != none {
+	for pairs != None {
 		pair := pairs
 		pairs = h.records[pair].binNext
 		root = h.meld(root, h.alone(pair))
@@ -82,8 +82,8 @@ func (h *addressHeap) combine(first uint32) (root uint32) {
 
 // alone cuts i's links to parent and siblings.
 func (h *addressHeap) alone(i uint32) uint32 {
-	if i != none {
-		h.records[i].binPrev, h.records[i].binNext = none, none
+	if i != None {
+		h.records[i].binPrev, h.records[i].binNext = None, None
 	}
 	return i
 }

@@ -1,5 +1,7 @@
 package bfc
 
+import "gpuconf/gocore/chunks"
+
 // streams checks invariants 13 to 16.
 func (c *checker) streams() error {
 	a := c.a
@@ -50,7 +52,7 @@ func (c *checker) streams() error {
 func (c *checker) uses(refs []uint64) (awaited int, err error) {
 	a := c.a
 	seen := make([]bool, len(a.uses))
-	seen[none] = true
+	seen[chunks.None] = true
 	note := func(u uint32) bool {
 		fresh := int(u) < len(seen) && !seen[u]
 		if fresh {
@@ -65,7 +67,7 @@ func (c *checker) uses(refs []uint64) (awaited int, err error) {
 		t := &a.tags[i]
 		refs[t.stream]++
 		users := map[Stream]bool{t.stream: true}
-		for u := t.uses; u != none; u = a.uses[u].next {
+		for u := t.uses; u != chunks.None; u = a.uses[u].next {
 			if !note(u) || a.uses[u].chunk != uint32(i) || users[a.uses[u].stream] {
 				return 0, broken(14, "use %d (%+v) of chunk %d of stream %d", u, a.uses[u], i, t.stream)
 			}
@@ -79,7 +81,7 @@ func (c *checker) uses(refs []uint64) (awaited int, err error) {
 			return 0, broken(14, "chunk %d is held for nobody", i)
 		}
 	}
-	for u := a.uses[none].next; u != none; u = a.uses[u].next {
+	for u := a.uses[chunks.None].next; u != chunks.None; u = a.uses[u].next {
 		if !note(u) {
 			return 0, broken(14, "unused use %d is in use, or unused twice", u)
 		}
@@ -96,14 +98,14 @@ func (c *checker) uses(refs []uint64) (awaited int, err error) {
 func (c *checker) owned(s Stream) error {
 	a, st := c.a, &c.a.streams[s]
 	var bytes, mark uint64
-	before := none
-	for i := st.owned.oldest; i != none; i = a.tags[i].after {
+	before := chunks.None
+	for i := st.owned.oldest; i != chunks.None; i = a.tags[i].after {
 		t := &a.tags[i]
 		if c.state[i] != inClass || t.stream != s || t.before != before || t.mark < mark || t.mark > st.nextMark() {
 			return broken(13, "chunk %d (%+v, state %d) in the queue of stream %d after %d, which waits for mark %d", i, *t, c.state[i], s, before, mark)
 		}
 		c.state[i] = inQueue
-		bytes, mark, before = bytes+c.records[i].bytes, t.mark, i
+		bytes, mark, before = bytes+c.records[i].Bytes, t.mark, i
 	}
 	if st.owned.newest != before || bytes != st.freeBytes {
 		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the books say %d and %d", s, before, bytes, st.owned.newest, st.freeBytes)
@@ -115,8 +117,8 @@ func (c *checker) owned(s Stream) error {
 func (c *checker) awaited(s Stream) (length int, err error) {
 	a, st := c.a, &c.a.streams[s]
 	var mark uint64
-	before := none
-	for u := st.awaited.oldest; u != none; u = a.uses[u].after {
+	before := chunks.None
+	for u := st.awaited.oldest; u != chunks.None; u = a.uses[u].after {
 		n := &a.uses[u]
 		if c.state[n.chunk] != inRegionHeld || n.stream != s || n.before != before || n.mark < mark || n.mark > st.nextMark() {
 			return 0, broken(14, "use %d (%+v) in the queue of stream %d after %d, which waits for mark %d", u, *n, s, before, mark)
@@ -139,7 +141,7 @@ func (c *checker) ownedByNobody() error {
 		if c.a.tags[i].stream != clean {
 			return broken(13, "free chunk %d of stream %d is in no queue", i, c.a.tags[i].stream)
 		}
-		bytes += c.records[i].bytes
+		bytes += c.records[i].Bytes
 	}
 	if bytes != c.a.cleanBytes {
 		return broken(13, "%d bytes are anybody's, the books say %d", bytes, c.a.cleanBytes)

@@ -1,19 +1,23 @@
 package bfc
 
-import "errors"
+import (
+	"errors"
+
+	"gpuconf/gocore/chunks"
+)
 
 // allocateSharedLocked serves a request on stream s when there are several streams. The order: the stream's own free memory, what is
 // anybody's, what has become so, what follows for other reasons; new memory; another stream's, with a wait.
 func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block, error) {
 	i := a.atOnceLocked(s, rounded)
-	if i == none {
+	if i == chunks.None {
 		i = a.withoutWaitLocked(s, rounded)
 	}
-	if i == none {
+	if i == chunks.None {
 		refusal := a.growLocked(rounded, s)
 		if refusal == nil {
 			i = a.atOnceLocked(s, rounded)
-		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == none {
+		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == chunks.None {
 			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 	}
@@ -22,10 +26,10 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block
 
 // atOnceLocked gives a free chunk that stream s may have and that needs no more than a look.
 func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
-	if i := a.streams[s].bins.bestFit(bytes); i != none {
+	if i := a.streams[s].bins.BestFit(bytes); i != chunks.None {
 		return i
 	}
-	return a.cleanBins.bestFit(bytes)
+	return a.cleanBins.BestFit(bytes)
 }
 
 // withoutWaitLocked looks for memory that stream s need not wait for.
@@ -33,19 +37,19 @@ func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 	for other := range a.streams {
 		a.reapLocked(Stream(other))
 	}
-	if i := a.atOnceLocked(s, bytes); i != none {
+	if i := a.atOnceLocked(s, bytes); i != chunks.None {
 		return i
 	}
 	if a.markOthersLocked(s) {
-		if i := a.atOnceLocked(s, bytes); i != none {
+		if i := a.atOnceLocked(s, bytes); i != chunks.None {
 			return i
 		}
 	}
-	if i, _ := a.anothersLocked(s, bytes, false); i != none {
+	if i, _ := a.anothersLocked(s, bytes, false); i != chunks.None {
 		return i
 	}
 	if a.streams[s].freeBytes+a.cleanBytes < bytes || !a.mayWalkLocked() {
-		return none
+		return chunks.None
 	}
 	i, _ := a.claimLocked(s, bytes, false)
 	return i
@@ -79,19 +83,19 @@ func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
 // reapLocked makes the memory of a stream that the device has passed anybody's.
 func (a *Allocator) reapLocked(s Stream) {
 	st := &a.streams[s]
-	if st.state == private || st.owned.oldest == none && st.awaited.oldest == none {
+	if st.state == private || st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None {
 		return
 	}
 	st.passed = max(st.passed, min(a.timeline.Passed(s), st.marks))
-	for st.owned.oldest != none && a.tags[st.owned.oldest].mark <= st.passed {
+	for st.owned.oldest != chunks.None && a.tags[st.owned.oldest].mark <= st.passed {
 		i := st.owned.oldest
 		a.unlistLocked(i)
 		a.cleanLocked(i)
 	}
-	for st.awaited.oldest != none && a.uses[st.awaited.oldest].mark <= st.passed {
+	for st.awaited.oldest != chunks.None && a.uses[st.awaited.oldest].mark <= st.passed {
 		i := a.uses[st.awaited.oldest].chunk
 		a.dropUseLocked(st.awaited.oldest)
-		if a.tags[i].uses == none {
+		if a.tags[i].uses == chunks.None {
 			a.letGoLocked(i)
 		}
 	}
@@ -101,7 +105,7 @@ func (a *Allocator) reapLocked(s Stream) {
 func (a *Allocator) letGoLocked(i uint32) uint32 {
 	t := a.tags[i]
 	st := &a.streams[t.stream]
-	a.chunks.records[i].requested = 0
+	a.chunks.Records[i].Requested = 0
 	st.refs--
 	if t.mark <= st.passed {
 		return a.cleanLocked(i)
@@ -120,18 +124,18 @@ func (a *Allocator) orderedLocked(s, other Stream, mark uint64, waits bool) bool
 // be had.
 func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uint32, err error) {
 	for {
-		best = none
+		best = chunks.None
 		for other := range a.streams {
 			st := &a.streams[other]
 			if Stream(other) == s || st.bins == nil || st.freeBytes < bytes {
 				continue
 			}
-			i := st.bins.bestFit(bytes)
-			if i != none && a.orderedLocked(s, Stream(other), a.tags[i].mark, waits) && (best == none || a.smallerLocked(i, best)) {
+			i := st.bins.BestFit(bytes)
+			if i != chunks.None && a.orderedLocked(s, Stream(other), a.tags[i].mark, waits) && (best == chunks.None || a.smallerLocked(i, best)) {
 				best = i
 			}
 		}
-		if best == none || !waits {
+		if best == chunks.None || !waits {
 			return best, err
 		}
 		refusal := a.orderAfterLocked(s, a.tags[best].stream, a.tags[best].mark)
@@ -143,8 +147,8 @@ func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uin
 }
 
 func (a *Allocator) smallerLocked(i, j uint32) bool {
-	x, y := &a.chunks.records[i], &a.chunks.records[j]
-	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
+	x, y := &a.chunks.Records[i], &a.chunks.Records[j]
+	return x.Bytes < y.Bytes || x.Bytes == y.Bytes && x.Addr < y.Addr
 }
 
 // orderAfterLocked makes stream s wait for a mark of another stream, if it has to. One that fails is left out of the rest of the search.
@@ -164,11 +168,11 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 		a.streams[other].refuses = false
 	}
 	i, err := a.anothersLocked(s, bytes, true)
-	if i != none {
+	if i != chunks.None {
 		return i, nil
 	}
 	i, more := a.claimLocked(s, bytes, true)
-	if i != none {
+	if i != chunks.None {
 		return i, nil
 	}
 	stitched, refusal := a.stitchOrGrowLocked(bytes, s, errors.Join(refusal, err, more))
@@ -176,15 +180,15 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 		return a.atOnceLocked(s, bytes), nil
 	}
 	if !a.collect {
-		return none, refusal
+		return chunks.None, refusal
 	}
 	collected, err := a.collectLocked(bytes)
 	refusal = errors.Join(refusal, err)
-	if i := a.atOnceLocked(s, bytes); i != none || !collected {
+	if i := a.atOnceLocked(s, bytes); i != chunks.None || !collected {
 		return i, refusal
 	}
 	if err := a.growAnywayLocked(bytes, s); err != nil {
-		return none, errors.Join(refusal, err)
+		return chunks.None, errors.Join(refusal, err)
 	}
 	return a.atOnceLocked(s, bytes), nil
 }
@@ -199,8 +203,8 @@ type window struct {
 func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, err error) {
 	for {
 		w := a.windowLocked(s, bytes, waits)
-		if w.first == none {
-			return none, err
+		if w.first == chunks.None {
+			return chunks.None, err
 		}
 		if refusal := a.orderWindowLocked(s, w); refusal != nil {
 			err = errors.Join(err, refusal)
@@ -212,23 +216,23 @@ func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, e
 
 // windowLocked finds the smallest run that is large enough and that s may have, the lowest of several. It walks all chunks.
 func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best window) {
-	records := a.chunks.records
+	records := a.chunks.Records
 	a.walked, a.walkedID = 0, a.lastID
 	for _, r := range a.regions {
 		w := window{first: r.first}
-		for i := r.first; i != r.fence; i = records[i].next {
+		for i := r.first; i != r.fence; i = records[i].Next {
 			a.walked++
 			if !a.haveableLocked(i, s, waits) {
-				w = window{first: records[i].next}
+				w = window{first: records[i].Next}
 				continue
 			}
 			w.last = i
-			w.bytes += records[i].bytes
-			for w.bytes-records[w.first].bytes >= bytes {
-				w.bytes -= records[w.first].bytes
-				w.first = records[w.first].next
+			w.bytes += records[i].Bytes
+			for w.bytes-records[w.first].Bytes >= bytes {
+				w.bytes -= records[w.first].Bytes
+				w.first = records[w.first].Next
 			}
-			if w.bytes >= bytes && (best.first == none || w.bytes < best.bytes) {
+			if w.bytes >= bytes && (best.first == chunks.None || w.bytes < best.bytes) {
 				best = w
 			}
 		}
@@ -238,11 +242,11 @@ func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best windo
 
 // haveableLocked reports whether stream s may have chunk i; with waits, once it waits for others.
 func (a *Allocator) haveableLocked(i uint32, s Stream, waits bool) bool {
-	if c := &a.chunks.records[i]; !c.free() && !c.held() {
+	if c := &a.chunks.Records[i]; !c.Free() && !c.Held() {
 		return false
 	}
 	t := &a.tags[i]
-	for u := a.heldUsesLocked(i); u != none; u = a.uses[u].next {
+	for u := a.heldUsesLocked(i); u != chunks.None; u = a.uses[u].next {
 		if !a.orderedLocked(s, a.uses[u].stream, a.uses[u].mark, waits) {
 			return false
 		}
@@ -252,19 +256,19 @@ func (a *Allocator) haveableLocked(i uint32, s Stream, waits bool) bool {
 
 // heldUsesLocked is the list of uses that a chunk, free or held, waits for.
 func (a *Allocator) heldUsesLocked(i uint32) uint32 {
-	if a.chunks.records[i].held() {
+	if a.chunks.Records[i].Held() {
 		return a.tags[i].uses
 	}
-	return none
+	return chunks.None
 }
 
 // orderWindowLocked makes stream s wait for all whose work may still touch the window.
 func (a *Allocator) orderWindowLocked(s Stream, w window) error {
-	for i := w.first; ; i = a.chunks.records[i].next {
+	for i := w.first; ; i = a.chunks.Records[i].Next {
 		if err := a.orderAfterLocked(s, a.tags[i].stream, a.tags[i].mark); err != nil {
 			return err
 		}
-		for u := a.heldUsesLocked(i); u != none; u = a.uses[u].next {
+		for u := a.heldUsesLocked(i); u != chunks.None; u = a.uses[u].next {
 			if err := a.orderAfterLocked(s, a.uses[u].stream, a.uses[u].mark); err != nil {
 				return err
 			}
@@ -277,14 +281,14 @@ func (a *Allocator) orderWindowLocked(s Stream, w window) error {
 
 // mergeLocked makes the window one free chunk of stream s. Its next mark comes after all that s waits for.
 func (a *Allocator) mergeLocked(s Stream, w window) uint32 {
-	records := a.chunks.records
-	for i := w.first; ; i = records[i].next {
-		if records[i].held() {
-			for a.tags[i].uses != none {
+	records := a.chunks.Records
+	for i := w.first; ; i = records[i].Next {
+		if records[i].Held() {
+			for a.tags[i].uses != chunks.None {
 				a.dropUseLocked(a.tags[i].uses)
 			}
 			a.streams[a.tags[i].stream].refs--
-			records[i].requested = 0
+			records[i].Requested = 0
 		} else {
 			a.unlistLocked(i)
 		}
@@ -293,8 +297,8 @@ func (a *Allocator) mergeLocked(s Stream, w window) uint32 {
 		}
 	}
 	for absorbed := w.first; absorbed != w.last; {
-		absorbed = records[w.first].next
-		a.chunks.absorb(w.first, absorbed)
+		absorbed = records[w.first].Next
+		a.chunks.Absorb(w.first, absorbed)
 	}
 	return a.ownLocked(w.first, s, a.streams[s].nextMark())
 }

@@ -1,6 +1,9 @@
 package bfc
 
-import "gpuconf/gocore/status"
+import (
+	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/status"
+)
 
 // A capture's memory. Work that is captured as a graph is done by each launch of it, at any time and in any stream, until nothing of the graph
 // is left. So what its blocks had goes to nobody else meanwhile, freed or not. It has an owner of its own, a number like a stream's
@@ -26,20 +29,20 @@ func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 	if err := a.beSharedLocked(of); err != nil {
 		return 0, err
 	}
-	bins, err := a.bins.beside()
+	bins, err := a.bins.Beside()
 	if err != nil {
 		return 0, err
 	}
 	p, err := a.takeNumberLocked(a.streams[of].handle)
 	if err != nil {
-		_ = bins.unmapBeside() // of a mapping just made: it cannot fail
+		_ = bins.UnmapBeside() // of a mapping just made: it cannot fail
 		return 0, err
 	}
 	st := &a.streams[p]
 	if st.bins == nil {
 		st.bins = bins
 	} else {
-		_ = bins.unmapBeside()
+		_ = bins.UnmapBeside()
 	}
 	st.state, st.of = private, of
 	a.streams[of].refs++
@@ -70,7 +73,7 @@ func (a *Allocator) EndCapture(p Stream) error {
 		return err
 	}
 	a.passOnLocked(p, of)
-	for a.streams[p].owned.oldest != none {
+	for a.streams[p].owned.oldest != chunks.None {
 		i := a.streams[p].owned.oldest
 		a.unlistLocked(i)
 		a.ownLocked(i, of, a.streams[of].nextMark())
@@ -84,9 +87,9 @@ func (a *Allocator) EndCapture(p Stream) error {
 func (a *Allocator) passOnLocked(p, of Stream) {
 	for at := range a.regions {
 		r := a.regions[at]
-		for i := r.first; i != r.fence; i = a.chunks.records[i].next {
-			c := &a.chunks.records[i]
-			if c.free() {
+		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
+			c := &a.chunks.Records[i]
+			if c.Free() {
 				continue
 			}
 			if t := &a.tags[i]; t.stream == p {
@@ -94,11 +97,11 @@ func (a *Allocator) passOnLocked(p, of Stream) {
 				a.streams[p].refs--
 				a.streams[of].refs++
 			}
-			if u := a.useOfLocked(i, p); u == none {
+			if u := a.useOfLocked(i, p); u == chunks.None {
 				continue
-			} else if !c.held() {
+			} else if !c.Held() {
 				a.forgetUseLocked(u)
-			} else if a.dropUseLocked(u); a.tags[i].uses == none {
+			} else if a.dropUseLocked(u); a.tags[i].uses == chunks.None {
 				i = a.letGoLocked(i)
 			}
 		}
@@ -108,7 +111,7 @@ func (a *Allocator) passOnLocked(p, of Stream) {
 // useOfLocked finds the use of a live or held chunk by a stream.
 func (a *Allocator) useOfLocked(i uint32, s Stream) uint32 {
 	u := a.tags[i].uses
-	for u != none && a.uses[u].stream != s {
+	for u != chunks.None && a.uses[u].stream != s {
 		u = a.uses[u].next
 	}
 	return u
@@ -122,7 +125,7 @@ func (a *Allocator) capturedLocked(i uint32) bool {
 	if a.streams[a.tags[i].stream].state == private {
 		return true
 	}
-	for u := a.heldUsesLocked(i); u != none; u = a.uses[u].next {
+	for u := a.heldUsesLocked(i); u != chunks.None; u = a.uses[u].next {
 		if a.streams[a.uses[u].stream].state == private {
 			return true
 		}
@@ -135,8 +138,8 @@ func (a *Allocator) capturedBytesLocked() (bytes uint64) {
 	for s := range a.streams {
 		if st := &a.streams[s]; st.state == private {
 			bytes += st.freeBytes
-			for u := st.awaited.oldest; u != none; u = a.uses[u].after {
-				bytes += a.chunks.records[a.uses[u].chunk].bytes
+			for u := st.awaited.oldest; u != chunks.None; u = a.uses[u].after {
+				bytes += a.chunks.Records[a.uses[u].chunk].Bytes
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package bfc
 import (
 	"errors"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
 )
 
@@ -46,10 +47,10 @@ type space struct {
 func mapperOf(sub SubAllocator) (Mapper, space, error) {
 	m, ok := sub.(Mapper)
 	if !ok {
-		return nil, space{granule: granularity}, nil
+		return nil, space{granule: chunks.Granularity}, nil
 	}
 	addr, bytes, granule := m.Range()
-	if granule == 0 || granule%granularity != 0 || addr%granule != 0 || bytes%granule != 0 || addr+bytes < addr || addr == 0 && bytes > 0 {
+	if granule == 0 || granule%chunks.Granularity != 0 || addr%granule != 0 || bytes%granule != 0 || addr+bytes < addr || addr == 0 && bytes > 0 {
 		return nil, space{}, status.Errorf(status.InvalidArgument,
 			"an allocator cannot use a range of %d bytes at %#x in granules of %d", bytes, addr, granule)
 	}
@@ -77,7 +78,7 @@ func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
 	if stitched {
 		return nil
 	}
-	if a.index.live == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
+	if a.index.Count() == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
 		a.spareAllLocked(a.space.addr)
 		if a.growAnywayLocked(bytes, a.only) == nil {
 			return nil
@@ -175,7 +176,7 @@ func (a *Allocator) placeLocked(bytes uint64, s Stream) (best place, ok bool) {
 	for _, r := range a.regions {
 		if a.space.holds(r.addr) {
 			best = better(best, below, r.addr-below, bytes, tail, a.freeBytesLocked(r.first, s))
-			below, tail = r.end(), a.freeBytesLocked(a.chunks.records[r.fence].prev, s)
+			below, tail = r.end(), a.freeBytesLocked(a.chunks.Records[r.fence].Prev, s)
 		}
 	}
 	best = better(best, below, a.space.end-below, bytes, tail, 0)
@@ -205,9 +206,9 @@ func better(best place, addr, room, bytes, tail, head uint64) place {
 
 // freeBytesLocked is the size of a chunk that is free and that stream s may have at once, else 0.
 func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
-	c := &a.chunks.records[i]
-	if c.free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {
-		return c.bytes
+	c := &a.chunks.Records[i]
+	if c.Free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {
+		return c.Bytes
 	}
 	return 0
 }

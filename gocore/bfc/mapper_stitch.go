@@ -3,6 +3,7 @@ package bfc
 import (
 	"errors"
 
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
 )
 
@@ -81,7 +82,7 @@ func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (d
 	if err := a.takeSpareLocked(); err != nil {
 		return false, errors.Join(refusal, err)
 	}
-	return a.homeLocked(clean).bestFit(bytes) != none, refusal
+	return a.homeLocked(clean).BestFit(bytes) != chunks.None, refusal
 }
 
 // waitForOneLocked waits for the stream that holds most of the memory that nobody else may have, so that few are waited for.
@@ -90,7 +91,7 @@ func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 		most := -1
 		for s := range a.streams {
 			st := &a.streams[s]
-			if st.state != private && (st.owned.oldest != none || st.awaited.oldest != none) && !st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
+			if st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) && !st.refuses && (most < 0 || st.freeBytes > a.streams[most].freeBytes) {
 				most = s
 			}
 		}
@@ -215,8 +216,8 @@ func (a *Allocator) movableLocked() uint64 {
 
 // freedLocked reports whether a chunk is no block, though work may still touch it, and not kept for a capture.
 func (a *Allocator) freedLocked(i uint32) bool {
-	c := &a.chunks.records[i]
-	return (c.free() || c.held()) && !a.capturedLocked(i)
+	c := &a.chunks.Records[i]
+	return (c.Free() || c.Held()) && !a.capturedLocked(i)
 }
 
 // supplyLocked is how much there is in whole granules that are available, or in which all chunks are usable.
@@ -250,14 +251,14 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, tell func(gap)) {
 			continue
 		}
 		grow(r.addr, false)
-		for i := r.first; i != r.fence; i = a.chunks.records[i].next {
-			c := &a.chunks.records[i]
+		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
+			c := &a.chunks.Records[i]
 			if usable(i) {
-				grow(c.addr+c.bytes, true)
+				grow(c.Addr+c.Bytes, true)
 				continue
 			}
 			tell(g)
-			g = gap{addr: c.addr + c.bytes, end: c.addr + c.bytes, parts: g.parts[:0]}
+			g = gap{addr: c.Addr + c.Bytes, end: c.Addr + c.Bytes, parts: g.parts[:0]}
 		}
 	}
 	grow(a.space.end, false)
@@ -274,7 +275,7 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 			return nil
 		}
 		i, from, to := a.highestLocked(at, t)
-		if i == none {
+		if i == chunks.None {
 			at--
 			continue
 		}
@@ -291,14 +292,14 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) {
 	r := a.regions[at]
 	if !a.space.holds(r.addr) {
-		return none, 0, 0
+		return chunks.None, 0, 0
 	}
-	for i := a.chunks.records[r.fence].prev; i != none; i = a.chunks.records[i].prev {
+	for i := a.chunks.Records[r.fence].Prev; i != chunks.None; i = a.chunks.Records[i].Prev {
 		if !a.idleLocked(i) {
 			continue
 		}
-		c := &a.chunks.records[i]
-		from, to := whole(c.addr, c.addr+c.bytes, a.space.granule)
+		c := &a.chunks.Records[i]
+		from, to := whole(c.Addr, c.Addr+c.Bytes, a.space.granule)
 		if above := max(from, min(t.end, to)); t.addr < to && above < to {
 			return i, above, to
 		}
@@ -309,13 +310,13 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 			return i, from, to
 		}
 	}
-	return none, 0, 0
+	return chunks.None, 0, 0
 }
 
 // fillLocked maps what is missing in the target and joins it to what is free there.
 func (a *Allocator) fillLocked(t target, s Stream) error {
 	holes := a.holesLocked(t)
-	if err := a.chunks.roomFor(2*len(holes) + 3); err != nil {
+	if err := a.chunks.RoomFor(2*len(holes) + 3); err != nil {
 		return err
 	}
 	moved, err := a.mapper.Stitch(t.addr, t.end-t.addr)

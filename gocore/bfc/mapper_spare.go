@@ -5,7 +5,7 @@ package bfc
 
 // spareLocked makes a part of free chunk i, whole granules, spare.
 func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
-	if err := a.chunks.roomFor(2); err != nil {
+	if err := a.chunks.RoomFor(2); err != nil {
 		return err
 	}
 	if err := a.mapper.Spare(from, to-from); err != nil {
@@ -59,7 +59,7 @@ func (a *Allocator) spareRestLocked() bool {
 func (a *Allocator) restFreedLocked() bool {
 	for _, r := range a.regions {
 		if !a.space.holds(r.addr) && r.bytes >= a.space.granule {
-			for i := r.first; i != r.fence; i = a.chunks.records[i].next {
+			for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 				if !a.freedLocked(i) {
 					return false
 				}
@@ -83,7 +83,7 @@ func (a *Allocator) takeSpareLocked() error {
 	var runs []part
 	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
 	for _, r := range runs {
-		if err := a.chunks.roomFor(2); err != nil {
+		if err := a.chunks.RoomFor(2); err != nil {
 			return err
 		}
 		if err := a.mapper.Unspare(r.addr, r.end-r.addr); err != nil {
@@ -119,8 +119,8 @@ func (a *Allocator) notePeakLocked() {
 func (a *Allocator) forgetLocked(at int) {
 	r := a.regions[at]
 	a.unlistLocked(r.first)
-	a.chunks.recycle(r.first)
-	a.chunks.recycle(r.fence)
+	a.chunks.Recycle(r.first)
+	a.chunks.Recycle(r.fence)
 	a.stats.BytesReserved -= r.bytes
 	a.recordSegmentLocked(false, r.addr, r.bytes)
 	a.regions = append(a.regions[:at], a.regions[at+1:]...)

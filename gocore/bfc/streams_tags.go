@@ -1,5 +1,7 @@
 package bfc
 
+import "gpuconf/gocore/chunks"
+
 // markEveryBytes is how much is freed on a stream before it is marked though nobody asked for its memory.
 const markEveryBytes = 64 << 20
 
@@ -24,7 +26,7 @@ type use struct {
 }
 
 // homeLocked gives the bins that a free chunk hangs in.
-func (a *Allocator) homeLocked(s Stream) *bins {
+func (a *Allocator) homeLocked(s Stream) *chunks.Bins {
 	switch {
 	case !a.shared:
 		return &a.bins
@@ -38,49 +40,49 @@ func (a *Allocator) homeLocked(s Stream) *bins {
 // listLocked puts a chunk that is free and nobody's into its bins. Where it lies beside others, they are not joined.
 func (a *Allocator) listLocked(i uint32) {
 	if !a.shared {
-		a.bins.insert(i)
+		a.bins.Insert(i)
 		return
 	}
 	a.tags[i] = tag{stream: clean}
-	a.cleanBins.insert(i)
-	a.cleanBytes += a.chunks.records[i].bytes
+	a.cleanBins.Insert(i)
+	a.cleanBytes += a.chunks.Records[i].Bytes
 }
 
 // unlistLocked takes a free chunk out of its bins and its queue.
 func (a *Allocator) unlistLocked(i uint32) {
 	if !a.shared {
-		a.bins.remove(i)
+		a.bins.Remove(i)
 		return
 	}
-	bytes, s := a.chunks.records[i].bytes, a.tags[i].stream
+	bytes, s := a.chunks.Records[i].Bytes, a.tags[i].stream
 	if s == clean {
-		a.cleanBins.remove(i)
+		a.cleanBins.Remove(i)
 		a.cleanBytes -= bytes
 		return
 	}
 	st := &a.streams[s]
-	st.bins.remove(i)
+	st.bins.Remove(i)
 	st.freeBytes -= bytes
 	a.removeOwnedLocked(st, i)
 }
 
 // idleLocked reports whether a chunk is free and no queued work touches it. In single mode that is the caller's to know.
 func (a *Allocator) idleLocked(i uint32) bool {
-	return a.chunks.records[i].free() && (!a.shared || a.tags[i].stream == clean)
+	return a.chunks.Records[i].Free() && (!a.shared || a.tags[i].stream == clean)
 }
 
 // ownLocked makes a chunk the free memory of a stream, for the others once it has passed mark. The chunk is free and in no bins. Queues are in
 // the order of marks, so a chunk that comes late may get a later mark than it needs. It gives what has become of the chunk.
 func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	st := &a.streams[s]
-	if st.owned.newest != none {
+	if st.owned.newest != chunks.None {
 		mark = max(mark, a.tags[st.owned.newest].mark)
 	}
 	i = a.absorbLocked(i, s)
 	a.tags[i] = tag{stream: s, mark: mark}
 	a.appendOwnedLocked(st, i)
-	st.bins.insert(i)
-	st.freeBytes += a.chunks.records[i].bytes
+	st.bins.Insert(i)
+	st.freeBytes += a.chunks.Records[i].Bytes
 	return i
 }
 
@@ -93,14 +95,14 @@ func (a *Allocator) cleanLocked(i uint32) uint32 {
 
 // absorbLocked joins free neighbours that belong to the same stream, and gives what has become of chunk i.
 func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
-	records := a.chunks.records
-	if above := records[i].next; records[above].free() && a.tags[above].stream == s {
+	records := a.chunks.Records
+	if above := records[i].Next; records[above].Free() && a.tags[above].stream == s {
 		a.unlistLocked(above)
-		a.chunks.absorb(i, above)
+		a.chunks.Absorb(i, above)
 	}
-	if below := records[i].prev; below != none && records[below].free() && a.tags[below].stream == s {
+	if below := records[i].Prev; below != chunks.None && records[below].Free() && a.tags[below].stream == s {
 		a.unlistLocked(below)
-		a.chunks.absorb(below, i)
+		a.chunks.Absorb(below, i)
 		i = below
 	}
 	return i
@@ -108,9 +110,9 @@ func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
 
 func (a *Allocator) appendOwnedLocked(st *stream, i uint32) {
 	before := st.owned.newest
-	a.tags[i].before, a.tags[i].after = before, none
+	a.tags[i].before, a.tags[i].after = before, chunks.None
 	st.owned.newest = i
-	if before == none {
+	if before == chunks.None {
 		st.owned.oldest = i
 	} else {
 		a.tags[before].after = i
@@ -124,12 +126,12 @@ func (a *Allocator) removeOwnedLocked(st *stream, i uint32) {
 
 // linkOwnedLocked makes two members of a queue neighbours; none stands for an end of it.
 func (a *Allocator) linkOwnedLocked(st *stream, before, after uint32) {
-	if before == none {
+	if before == chunks.None {
 		st.owned.oldest = after
 	} else {
 		a.tags[before].after = after
 	}
-	if after == none {
+	if after == chunks.None {
 		st.owned.newest = before
 	} else {
 		a.tags[after].before = before
@@ -140,8 +142,8 @@ func (a *Allocator) linkOwnedLocked(st *stream, before, after uint32) {
 func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) Block {
 	was := a.tags[i]
 	home := a.homeLocked(was.stream)
-	home.remove(i)
-	have := a.chunks.records[i].bytes
+	home.Remove(i)
+	have := a.chunks.Records[i].Bytes
 	if !a.split.splits(have, rounded) {
 		rounded = have
 	}
@@ -152,8 +154,8 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 		a.removeOwnedLocked(&a.streams[was.stream], i)
 	}
 	if have > rounded {
-		rest := a.chunks.splitOff(i, rounded)
-		home.insert(rest)
+		rest := a.chunks.SplitOff(i, rounded)
+		home.Insert(rest)
 		a.tags[rest] = was
 		if was.stream != clean {
 			a.linkOwnedLocked(&a.streams[was.stream], was.before, rest)
@@ -167,22 +169,22 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 
 // freeSharedLocked ends the block at a position of the index: live -> free, or held if other streams use it.
 func (a *Allocator) freeSharedLocked(at int) {
-	i := a.index.remove(at)
-	c, t := &a.chunks.records[i], &a.tags[i]
-	a.stats.freed(c.bytes, c.requested)
-	bytes, s, first := c.bytes, t.stream, t.uses
+	i := a.index.Remove(at)
+	c, t := &a.chunks.Records[i], &a.tags[i]
+	a.stats.freed(c.Bytes, c.Requested)
+	bytes, s, first := c.Bytes, t.stream, t.uses
 	st := &a.streams[s]
-	if first == none {
-		c.requested = 0
+	if first == chunks.None {
+		c.Requested = 0
 		st.refs--
 		a.ownLocked(i, s, st.nextMark())
 	} else {
-		c.requested = heldMark
+		c.Requested = chunks.HeldMark
 		t.mark = st.nextMark()
-		for u := first; u != none; u = a.uses[u].next {
+		for u := first; u != chunks.None; u = a.uses[u].next {
 			a.awaitLocked(u)
 		}
-		for u := first; u != none; u = a.uses[u].next {
+		for u := first; u != chunks.None; u = a.uses[u].next {
 			a.countFreedLocked(a.uses[u].stream, bytes)
 		}
 	}
@@ -202,9 +204,9 @@ func (a *Allocator) awaitLocked(u uint32) {
 	n := &a.uses[u]
 	st := &a.streams[n.stream]
 	n.mark = st.nextMark()
-	n.before, n.after = st.awaited.newest, none
+	n.before, n.after = st.awaited.newest, chunks.None
 	st.awaited.newest = u
-	if n.before == none {
+	if n.before == chunks.None {
 		st.awaited.oldest = u
 	} else {
 		a.uses[n.before].after = u
@@ -215,12 +217,12 @@ func (a *Allocator) awaitLocked(u uint32) {
 func (a *Allocator) dropUseLocked(u uint32) {
 	n := a.uses[u]
 	st := &a.streams[n.stream]
-	if n.before == none {
+	if n.before == chunks.None {
 		st.awaited.oldest = n.after
 	} else {
 		a.uses[n.before].after = n.after
 	}
-	if n.after == none {
+	if n.after == chunks.None {
 		st.awaited.newest = n.before
 	} else {
 		a.uses[n.after].before = n.before
@@ -238,8 +240,8 @@ func (a *Allocator) forgetUseLocked(u uint32) {
 		}
 	}
 	a.streams[n.stream].refs--
-	a.uses[u] = use{next: a.uses[none].next}
-	a.uses[none].next = u
+	a.uses[u] = use{next: a.uses[chunks.None].next}
+	a.uses[chunks.None].next = u
 }
 
 // addUseLocked notes that a stream uses live chunk i, unless it is known.
@@ -248,17 +250,17 @@ func (a *Allocator) addUseLocked(i uint32, s Stream) {
 	if owner := &a.streams[t.stream]; t.stream == s || owner.state == private && owner.of == s {
 		return
 	}
-	for u := t.uses; u != none; u = a.uses[u].next {
+	for u := t.uses; u != chunks.None; u = a.uses[u].next {
 		if a.uses[u].stream == s {
 			return
 		}
 	}
-	u := a.uses[none].next // the list of unused records
-	if u == none {
+	u := a.uses[chunks.None].next // the list of unused records
+	if u == chunks.None {
 		u = uint32(len(a.uses))
 		a.uses = append(a.uses, use{})
 	} else {
-		a.uses[none].next = a.uses[u].next
+		a.uses[chunks.None].next = a.uses[u].next
 	}
 	a.uses[u] = use{chunk: i, stream: s, next: t.uses}
 	t.uses = u
@@ -300,6 +302,6 @@ func (a *Allocator) recordLocked(addr uint64, s Stream) (at int, err error) {
 	if err := a.admitLocked(s); err != nil {
 		return 0, err
 	}
-	a.addUseLocked(a.index.slots[at].chunk, s)
+	a.addUseLocked(a.index.At(at), s)
 	return at, nil
 }

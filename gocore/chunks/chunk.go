@@ -1,0 +1,42 @@
+package chunks
+
+import "math"
+
+// None is the number of no chunk, so that zeroed tables are empty. Its record may be read where a link leads nowhere: it is never free.
+const None uint32 = 0
+
+// A Chunk is one piece of a region. It is free if and only if Requested is 0. The links of the free list share their place
+// with the id, since a chunk has either: 40 bytes instead of 48.
+//
+// Behind the last chunk of a region stands its fence: a record of 0 bytes that is never free. Through it a region finds its
+// last chunk, whatever was split or joined there, at no cost to splits and joins.
+type Chunk struct {
+	Addr      uint64
+	Bytes     uint64
+	Requested uint64 // the bytes that the caller requested; 0: free; or FenceMark or HeldMark
+	Prev      uint32 // neighbour below in the region, or None
+	Next      uint32 // neighbour above, at last the fence, which has none; in an unused record the next unused one
+	binPrev   uint32 // free: list of the class; live: upper half of the id
+	binNext   uint32 // free: list of the class; live: lower half of the id
+}
+
+// Values of Requested that are larger than any request.
+const (
+	FenceMark = math.MaxUint64
+	HeldMark  = math.MaxUint64 - 1
+)
+
+// Free reports whether the chunk is free.
+func (c *Chunk) Free() bool { return c.Requested == 0 }
+
+// Fence reports whether the record is a fence.
+func (c *Chunk) Fence() bool { return c.Requested == FenceMark }
+
+// Held reports whether the chunk was freed, but work of several streams may still touch it.
+func (c *Chunk) Held() bool { return c.Requested == HeldMark }
+
+// ID returns the id of a live chunk.
+func (c *Chunk) ID() uint64 { return uint64(c.binPrev)<<32 | uint64(c.binNext) }
+
+// SetID sets the id of a live chunk.
+func (c *Chunk) SetID(id uint64) { c.binPrev, c.binNext = uint32(id>>32), uint32(id) }
