@@ -18,6 +18,9 @@ UnknownError             RuntimeError             a failure that nobody classifi
 InternalError            RuntimeError             gpuconf broke a promise of its own: please report it
 ForkedProcessError       RuntimeError             gpuconf was loaded before ``fork()``, and this is the child
 ======================== ======================== =======================================================
+
+Errors can be pickled and copied, with their attributes and notes, so they arrive whole from the workers of ``concurrent.futures``,
+Dask and Ray. An out-of-memory error that is also PyTorch's or CuPy's is a plain one in a process that has not imported the library.
 """
 
 from __future__ import annotations
@@ -52,10 +55,24 @@ class GpuconfError(Exception):
 
     code: str = "UNKNOWN"
 
+    _library = ""  # "torch" or "cupy": the class is that library's out-of-memory class too
+
     @property
     def message(self) -> str:
         """The text alone, as ``tf.errors.OpError.message``."""
-        return str(self)
+        return str(self.args[0]) if len(self.args) == 1 else str(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Support pickle and copy, and what builds on them: class, arguments, attributes and notes survive.
+
+        tblib, which Dask uses, rebuilds an exception without a ``__reduce__`` of its own by ``cls.__new__(cls)``. CPython refuses
+        that for a class whose ``__new__`` is another base's (MemoryError's here). The default ``__reduce__`` calls ``cls(*args)``,
+        which fails for a subclass with another ``__init__``. As with any exception, cause and context stay behind.
+        """
+        cls = type(self)
+        parts: tuple[object, ...] = _built_in(cls).__reduce__(self)  # type: ignore[assignment]
+        library = vars(cls).get("_library")
+        return _rebuild, (ResourceExhaustedError if library else cls, parts[1], library), *parts[2:]
 
 
 class InvalidArgumentError(GpuconfError, ValueError):
@@ -125,6 +142,30 @@ class ForkedProcessError(FailedPreconditionError):
     """gpuconf was loaded before ``fork()``, and this is the child: the Go runtime doesn't survive a fork."""
 
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+
+
+def _built_in(cls: type[BaseException]) -> type[BaseException]:
+    """The built-in exception whose memory layout a class has. Its ``__new__`` is the one that is safe."""
+    while cls.__flags__ & _HEAP_TYPE:
+        cls = cls.__base__  # type: ignore[assignment]
+    return cls
+
+
+def _rebuild(cls: type[BaseException], args: tuple[object, ...], library: str | None = None) -> BaseException:
+    """Unpickle an error. One that is a library's out-of-memory class too is a plain one where the library is not loaded."""
+    if library == "torch":
+        cls = _joined_with_torch()
+    elif library == "cupy" and "cupy" in sys.modules:
+        from .allocators import cupy
+
+        cls = cupy.OutOfMemoryError
+    built_in = _built_in(cls)
+    error = built_in.__new__(cls, *args)
+    built_in.__init__(error, *args)  # OSError takes its fields here; what a subclass's own does is in its attributes
+    return error
+
+
 _BY_CODE: dict[str, type[GpuconfError]] = {
     cls.code: cls
     for cls in (
@@ -146,10 +187,14 @@ def from_code(code: str, message: str) -> GpuconfError:
     """The error for a canonical code, as the Go core names it. Out of memory is an error of torch too, where torch is loaded."""
     cls = _BY_CODE.get(code, UnknownError)
     if cls is ResourceExhaustedError:
-        theirs = _torch_out_of_memory()
-        if theirs is not None:
-            cls = _also(theirs)
+        cls = _joined_with_torch()
     return cls(message)
+
+
+def _joined_with_torch() -> type[ResourceExhaustedError]:
+    """ResourceExhaustedError, as a subclass of torch's class too where torch is loaded."""
+    theirs = _torch_out_of_memory()
+    return ResourceExhaustedError if theirs is None else _also(theirs)
 
 
 def _torch_out_of_memory() -> type[Exception] | None:
@@ -167,12 +212,7 @@ _with_torch: dict[type[Exception], type[ResourceExhaustedError]] = {}
 def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
     """ResourceExhaustedError as a subclass of another library's class as well."""
     if theirs not in _with_torch:
-        members = {
-            "__doc__": ResourceExhaustedError.__doc__,
-            "__module__": __name__,
-            # Pickled as a plain error: whoever reads it may have no torch.
-            "__reduce__": lambda self: (from_code, (self.code, str(self))),
-        }
+        members = {"__doc__": ResourceExhaustedError.__doc__, "__module__": __name__, "_library": "torch"}
         try:
             _with_torch[theirs] = type("ResourceExhaustedError", (ResourceExhaustedError, theirs), members)
         except TypeError:  # no class can be both

@@ -90,7 +90,7 @@ allocate(1000)
 """,
         ),
     )
-    assert out.splitlines() == ["True True", "True True", "ResourceExhaustedError True"]
+    assert out.splitlines() == ["True True", "True True", "OutOfMemoryError True"]
 
 
 def test_the_real_one_is_called_without_python_in_between(driver: Path) -> None:

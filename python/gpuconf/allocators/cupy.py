@@ -28,14 +28,16 @@ __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
 
 
 class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError):  # type: ignore[misc]
-    """CuPy's out-of-memory error with gpuconf's text, which says why."""
+    """CuPy's out-of-memory error with gpuconf's text, which says why.
+
+    In a process that has not imported CuPy it is unpickled as a plain ResourceExhaustedError.
+    """
+
+    _library = "cupy"
 
     def __init__(self, text: str, size: int, total: int, limit: int) -> None:
         memory.OutOfMemoryError.__init__(self, size, total, limit)
         self.args = (text,)
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        return errors.from_code, (self.code, str(self))  # whoever reads it may have no CuPy
 
 
 def allocate(nbytes: int) -> Any:

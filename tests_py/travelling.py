@@ -1,0 +1,80 @@
+"""Errors to send from one process to another, and what is seen of them there. Worker processes import this module."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpuconf import config, errors  # noqa: F401 - config has error classes of its own
+
+STANDINS = str(Path(__file__).parent / "frameworks" / "standins")
+OF_LIBRARIES = ("torch", "cupy")  # an out-of-memory error that is the library's class too
+TEXT = "OOM when allocating 286.10MiB\n  limit 512.00MiB · in use 286.10MiB"
+
+
+class UsersError(errors.InvalidArgumentError):
+    """A user's own class, whose constructor takes something else than the text."""
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(f"{name} of {size} bytes")
+        self.size = size
+
+
+class UsersFileError(errors.GpuconfError, FileNotFoundError):
+    """A user's own class with the memory layout of OSError."""
+
+
+def _below(cls: type) -> list[type]:
+    return [cls, *(deeper for each in cls.__subclasses__() for deeper in _below(each))]
+
+
+# By name: those of gpuconf.errors, the private ones that are a built-in more, and the user's.
+CLASSES: dict[str, type] = {cls.__name__: cls for cls in _below(errors.GpuconfError) if "_library" not in vars(cls)}
+CLASSES["GpuconfError"] = errors.GpuconfError
+ALL = [*CLASSES, *OF_LIBRARIES]
+
+
+def install_standins() -> None:
+    """Put stand-ins for PyTorch and CuPy where ``import`` finds them."""
+    sys.path.insert(0, STANDINS)
+    for name in OF_LIBRARIES:
+        __import__(f"{name}_standin").install()
+
+
+def made(name: str) -> errors.GpuconfError:
+    """An error with a text, an attribute and, where Python has them, a note."""
+    error: Any
+    if name == "torch":
+        error = errors.from_code("RESOURCE_EXHAUSTED", TEXT)
+    elif name == "cupy":
+        from gpuconf.allocators.cupy import OutOfMemoryError
+
+        error = OutOfMemoryError(TEXT, 1, 2, 3)
+    elif name == "UsersError":
+        error = UsersError("weights", 7)
+    elif name == "UsersFileError":
+        error = UsersFileError(2, TEXT, "weights.bin")
+    else:
+        error = CLASSES[name](TEXT)
+    error.device = "GPU:0"
+    error.__notes__ = ["while loading weights"]
+    return error  # type: ignore[no-any-return]
+
+
+def fail(name: str) -> None:
+    """Raise it, in a worker, with a cause."""
+    if name in OF_LIBRARIES:
+        install_standins()
+    try:
+        raise KeyError("the cause")
+    except KeyError as cause:
+        raise made(name) from cause
+
+
+def seen(error: BaseException) -> tuple[Any, ...]:
+    """All that must survive: the classes that ``except`` can name, text, arguments, attributes and notes."""
+    built_in = {name: getattr(error, name) for name in ("errno", "filename") if isinstance(error, OSError)}
+    own = {k: v for k, v in vars(error).items() if not k.startswith("_") or k == "__notes__"}
+    names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]
+    return names, str(error), error.args, error.message, error.code, own, built_in  # type: ignore[attr-defined]
