@@ -154,7 +154,11 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 	}
 	i := a.bins.BestFit(rounded)
 	if i == chunks.None {
-		if refusal := a.getMemoryLocked(rounded); refusal != nil {
+		refusal := a.growLocked(rounded, s)
+		if refusal != nil {
+			refusal = a.makeRoomLocked(rounded, s, refusal)
+		}
+		if refusal != nil {
 			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 		i = a.bins.BestFit(rounded)

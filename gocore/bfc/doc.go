@@ -56,7 +56,7 @@
 // than the limit: unless the device itself refuses. Under a pool that keeps its pieces the same sequence can pass twice and then fail,
 // since the pieces that one round leaves are not those that it found.
 //
-// The first granule may stay in the books because any sequence begins by mapping it; if a request needs it gone, it goes (getMemoryLocked).
+// The first granule may stay in the books because any sequence begins by mapping it; if a request needs it gone, it goes (growWithoutFirstGranuleLocked).
 //
 // If the first round moved nothing, the others make no call of the device: what they map is there. With memory that was moved a round may
 // move it again each time. A pool that never goes empty keeps its pieces as they are, and its iterations end at none.

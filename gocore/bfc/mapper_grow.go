@@ -68,33 +68,39 @@ type place struct {
 	room uint64 // bytes that could be mapped
 }
 
-// getMemoryLocked gets memory so that some free chunk holds bytes, if need be by moving free memory together, or by giving idle memory back
-// first. It is for the only stream.
-func (a *Allocator) getMemoryLocked(bytes uint64) (refusal error) {
-	if refusal = a.growLocked(bytes, a.only); refusal == nil {
+// makeRoomLocked is the end of both ladders (doc.go, Stitching), once growth was refused: it moves free memory together for stream s, or gives
+// idle memory back and grows again. Afterwards there is a chunk that s may have at once, or all says why not.
+func (a *Allocator) makeRoomLocked(bytes uint64, s Stream, refusal error) (all error) {
+	done, refusal := a.stitchOrGrowLocked(bytes, s, refusal)
+	if done || a.growWithoutFirstGranuleLocked(bytes) {
 		return nil
-	}
-	stitched, refusal := a.stitchOrGrowLocked(bytes, a.only, refusal)
-	if stitched {
-		return nil
-	}
-	if a.index.Count() == 0 && a.mapper != nil && len(a.regions) > 0 { // the rest may be larger without the first granule
-		a.spareAllLocked(a.space.addr)
-		if a.growAnywayLocked(bytes, a.only) == nil {
-			return nil
-		}
 	}
 	if !a.collect {
 		return refusal
 	}
 	collected, err := a.collectLocked(bytes)
-	if !collected {
-		return refusal
-	}
-	if refusal = a.growAnywayLocked(bytes, a.only); refusal == nil {
+	if a.atOnceLocked(s, bytes) != chunks.None { // what was waited for is enough
 		return nil
 	}
-	return errors.Join(refusal, err)
+	if collected {
+		if refusal = a.growAnywayLocked(bytes, s); refusal == nil {
+			return nil
+		}
+	}
+	if err != nil { // alone, a refusal stays the value that it is
+		refusal = errors.Join(refusal, err)
+	}
+	return refusal
+}
+
+// growWithoutFirstGranuleLocked grows an empty pool that is left with its first granule: what is left of the limit may serve as one
+// region, but not as whole granules beside that one.
+func (a *Allocator) growWithoutFirstGranuleLocked(bytes uint64) (grown bool) {
+	if a.shared || a.index.Count() > 0 || a.mapper == nil || len(a.regions) == 0 {
+		return false
+	}
+	a.spareAllLocked(a.space.addr)
+	return a.growAnywayLocked(bytes, a.only) == nil
 }
 
 // growLocked gets new memory so that stream s then finds a free chunk that holds bytes.

@@ -46,9 +46,6 @@ type stream struct {
 	sinceMark uint64 // bytes freed since the last mark was tried
 }
 
-// queue is a list, first in first out, that names its members by number.
-type queue struct{ oldest, newest uint32 }
-
 // nextMark is the mark that covers what is freed now. A capture's is never queued.
 func (st *stream) nextMark() uint64 {
 	if st.state == ended {
@@ -192,7 +189,7 @@ func (a *Allocator) shareLocked() (err error) {
 			a.tags[i] = tag{stream: s}
 			if c := &a.chunks.Records[i]; c.Free() {
 				a.tags[i].mark = st.nextMark()
-				a.appendOwnedLocked(st, i)
+				push(&st.owned, a.tags, i)
 				st.freeBytes += c.Bytes
 			} else {
 				st.refs++

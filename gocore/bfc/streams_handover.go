@@ -24,8 +24,11 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block
 	return a.takeSharedLocked(i, s, bytes, rounded), nil
 }
 
-// atOnceLocked gives a free chunk that stream s may have and that needs no more than a look.
+// atOnceLocked returns a free chunk that stream s may have at once, whatever the mode.
 func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
+	if !a.shared {
+		return a.bins.BestFit(bytes)
+	}
 	if i := a.streams[s].bins.BestFit(bytes); i != chunks.None {
 		return i
 	}
@@ -175,20 +178,8 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 	if i != chunks.None {
 		return i, nil
 	}
-	stitched, refusal := a.stitchOrGrowLocked(bytes, s, errors.Join(refusal, err, more))
-	if stitched {
-		return a.atOnceLocked(s, bytes), nil
-	}
-	if !a.collect {
+	if refusal = a.makeRoomLocked(bytes, s, errors.Join(refusal, err, more)); refusal != nil {
 		return chunks.None, refusal
-	}
-	collected, err := a.collectLocked(bytes)
-	refusal = errors.Join(refusal, err)
-	if i := a.atOnceLocked(s, bytes); i != chunks.None || !collected {
-		return i, refusal
-	}
-	if err := a.growAnywayLocked(bytes, s); err != nil {
-		return chunks.None, errors.Join(refusal, err)
 	}
 	return a.atOnceLocked(s, bytes), nil
 }

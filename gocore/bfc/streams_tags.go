@@ -10,8 +10,7 @@ const markEveryBytes = 64 << 20
 type tag struct {
 	mark   uint64 // free or held: the memory is anybody's once the stream has passed it
 	stream Stream // live or held: that of the allocation; free: the one that may have it at once; clean: any may
-	before uint32 // free and not clean: neighbours in the stream's queue
-	after  uint32
+	links         // free and not clean: in the stream's queue
 	uses   uint32 // live or held: other streams that use it; first of a list in Allocator.uses, or none
 }
 
@@ -21,8 +20,7 @@ type use struct {
 	chunk  uint32
 	stream Stream
 	next   uint32 // of the same chunk; in an unused record the next unused one
-	before uint32 // held: neighbours in the stream's queue
-	after  uint32
+	links         // held: in the stream's queue
 }
 
 // homeLocked gives the bins that a free chunk hangs in.
@@ -63,7 +61,7 @@ func (a *Allocator) unlistLocked(i uint32) {
 	st := &a.streams[s]
 	st.bins.Remove(i)
 	st.freeBytes -= bytes
-	a.removeOwnedLocked(st, i)
+	drop(&st.owned, a.tags, i)
 }
 
 // idleLocked reports whether a chunk is free and no queued work touches it. In single mode that is the caller's to know.
@@ -80,7 +78,7 @@ func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	}
 	i = a.absorbLocked(i, s)
 	a.tags[i] = tag{stream: s, mark: mark}
-	a.appendOwnedLocked(st, i)
+	push(&st.owned, a.tags, i)
 	st.bins.Insert(i)
 	st.freeBytes += a.chunks.Records[i].Bytes
 	return i
@@ -108,36 +106,6 @@ func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
 	return i
 }
 
-func (a *Allocator) appendOwnedLocked(st *stream, i uint32) {
-	before := st.owned.newest
-	a.tags[i].before, a.tags[i].after = before, chunks.None
-	st.owned.newest = i
-	if before == chunks.None {
-		st.owned.oldest = i
-	} else {
-		a.tags[before].after = i
-	}
-}
-
-func (a *Allocator) removeOwnedLocked(st *stream, i uint32) {
-	t := &a.tags[i]
-	a.linkOwnedLocked(st, t.before, t.after)
-}
-
-// linkOwnedLocked makes two members of a queue neighbours; none stands for an end of it.
-func (a *Allocator) linkOwnedLocked(st *stream, before, after uint32) {
-	if before == chunks.None {
-		st.owned.oldest = after
-	} else {
-		a.tags[before].after = after
-	}
-	if after == chunks.None {
-		st.owned.newest = before
-	} else {
-		a.tags[after].before = before
-	}
-}
-
 // takeSharedLocked makes free chunk i a block of stream s: free -> live. What is split off stays what the chunk was, queue included.
 func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) Block {
 	was := a.tags[i]
@@ -151,16 +119,16 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 		a.cleanBytes -= rounded
 	} else {
 		a.streams[was.stream].freeBytes -= rounded
-		a.removeOwnedLocked(&a.streams[was.stream], i)
 	}
 	if have > rounded {
 		rest := a.chunks.SplitOff(i, rounded)
 		home.Insert(rest)
 		a.tags[rest] = was
 		if was.stream != clean {
-			a.linkOwnedLocked(&a.streams[was.stream], was.before, rest)
-			a.linkOwnedLocked(&a.streams[was.stream], rest, was.after)
+			replace(&a.streams[was.stream].owned, a.tags, i, rest)
 		}
+	} else if was.stream != clean {
+		drop(&a.streams[was.stream].owned, a.tags, i)
 	}
 	a.tags[i] = tag{stream: s}
 	a.streams[s].refs++
@@ -204,29 +172,12 @@ func (a *Allocator) awaitLocked(u uint32) {
 	n := &a.uses[u]
 	st := &a.streams[n.stream]
 	n.mark = st.nextMark()
-	n.before, n.after = st.awaited.newest, chunks.None
-	st.awaited.newest = u
-	if n.before == chunks.None {
-		st.awaited.oldest = u
-	} else {
-		a.uses[n.before].after = u
-	}
+	push(&st.awaited, a.uses, u)
 }
 
 // dropUseLocked ends the wait for a use.
 func (a *Allocator) dropUseLocked(u uint32) {
-	n := a.uses[u]
-	st := &a.streams[n.stream]
-	if n.before == chunks.None {
-		st.awaited.oldest = n.after
-	} else {
-		a.uses[n.before].after = n.after
-	}
-	if n.after == chunks.None {
-		st.awaited.newest = n.before
-	} else {
-		a.uses[n.after].before = n.before
-	}
+	drop(&a.streams[a.uses[u].stream].awaited, a.uses, u)
 	a.forgetUseLocked(u)
 }
 
