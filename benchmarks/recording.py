@@ -85,7 +85,7 @@ def plans() -> list[dict[str, str]]:
                     "events": f"{len(trace):,}",
                     "reading the file": f"{read:.1f} s",
                     "the plan, least limit included": f"{time.perf_counter() - begin - read:.1f} s",
-                    "least limit": f"{found.results[0].least_limit / found.usages[0].peak_live:.3f}x the live peak",
+                    "least limit": f"{found.results[0].least_limit / found.usages[0].peak_bytes_in_use:.3f}x the live peak",
                 }
             )
     return rows

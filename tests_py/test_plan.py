@@ -51,15 +51,15 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert found.fitting == ("virtual",)
     (usage,) = found.usages
     assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1)
-    assert usage.peak_live == 6 * MIB
+    assert usage.peak_bytes_in_use == 6 * MIB
     tensorflow, regions, virtual = found.results
     assert virtual == (0, "virtual", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
-    assert (regions.fits, regions.least_limit, regions.measured_limit) == (False, 8 * MIB, 8 * MIB)
+    assert (regions.fits, regions.least_limit, regions.bytes_limit) == (False, 8 * MIB, 8 * MIB)
     assert regions.failure == gpuconf_failure(6, 4 * MIB, "fragmented", 2 * MIB, 7 * MIB, 3 * MIB)
     assert tensorflow.failure is not None
     assert tensorflow.failure.cause == "fragmented"
     points = found.timeline(0, "virtual")
-    assert [(p.time, p.in_use) for p in points] == [
+    assert [(p.time, p.bytes_in_use) for p in points] == [
         (0, 2 * MIB),
         (1, 4 * MIB),
         (2, 6 * MIB),
@@ -67,7 +67,7 @@ def test_what_a_plan_tells(holes: Path) -> None:
         (4, 2 * MIB),
         (5, 6 * MIB),
     ]
-    assert max(p.reserved for p in points) == virtual.peak_reserved
+    assert max(p.bytes_reserved for p in points) == virtual.peak_bytes_reserved
     with pytest.raises(LookupError, match="GPU:1 under policy 'virtual' is not in this plan"):
         found.timeline(1, "virtual")
     assert repr(found) == "<gpuconf.Plan of 6 events, fits: True>"
@@ -121,9 +121,9 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
     ("arguments", "kind", "message"),
     [
         ({"limit": 5}, ValueError, "limit must be at least 1 MiB"),
-        ({"limit": "much"}, ValueError, "limit 'much' can't be read"),
-        ({"limit": "50%"}, ValueError, "a part of no GPU here"),
-        ({"limit": 1.5}, TypeError, "limit must be bytes"),
+        ({"limit": "much"}, ValueError, "limit 'much' is not a size"),
+        ({"limit": "50%"}, ValueError, "limit '50%' is a percentage, which needs a GPU"),
+        ({"limit": 1.5}, TypeError, "limit must be a number of bytes or text"),
         ({"gpu": "Z80"}, ValueError, "unknown GPU model"),
         ({"gpu": "2xT4"}, ValueError, "names 2 GPUs; a plan is for one"),
         ({"gpu": " "}, ValueError, "names no GPU"),
@@ -198,8 +198,8 @@ def test_a_plan_is_what_the_session_was(growth: bool) -> None:
     found = gpuconf.plan(recording, limit=limit, policy=policy)
     (result,) = found.results
     assert found.fits
-    assert result.peak_in_use == stats.peak_bytes_in_use == found.usages[0].peak_live
-    assert result.peak_reserved == stats.peak_bytes_reserved
+    assert result.peak_bytes_in_use == stats.peak_bytes_in_use == found.usages[0].peak_bytes_in_use
+    assert result.peak_bytes_reserved == stats.peak_bytes_reserved
     job(result.least_limit)
     with pytest.raises(MemoryError):
         job(result.least_limit - MIB)
@@ -294,10 +294,10 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
         "usages": [
             {
                 "gpu": 0,
-                "allocations": 4,
-                "peak_live": 6 * MIB,
-                "live_before": 0,
-                "live_after": 2,
+                "num_allocs": 4,
+                "peak_bytes_in_use": 6 * MIB,
+                "live_blocks_before": 0,
+                "live_blocks_after": 2,
                 "failures": 0,
                 "unfreed": 0,
                 "streams": 1,
@@ -309,17 +309,17 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
                 "policy": "regions",
                 "fits": False,
                 "least_limit": 8 * MIB,
-                "measured_limit": 8 * MIB,
-                "peak_in_use": 6 * MIB,
-                "peak_reserved": 8 * MIB,
+                "bytes_limit": 8 * MIB,
+                "peak_bytes_in_use": 6 * MIB,
+                "peak_bytes_reserved": 8 * MIB,
                 "fragmentation": 0.0,
                 "failure": {
                     "event": 6,
                     "requested": 4 * MIB,
                     "cause": "fragmented",
-                    "in_use": 2 * MIB,
-                    "reserved": 7 * MIB,
-                    "largest_free": 3 * MIB,
+                    "bytes_in_use": 2 * MIB,
+                    "bytes_reserved": 7 * MIB,
+                    "largest_free_block_bytes": 3 * MIB,
                 },
             }
         ],

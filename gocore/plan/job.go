@@ -36,10 +36,10 @@ type Result struct {
 // Usage tells what a trace does to one logical GPU. Sizes are bytes.
 type Usage struct {
 	GPU      int    `json:"gpu"`
-	Allocs   int    `json:"allocations"`
-	PeakLive uint64 `json:"peak_live"` // blocks rounded up to 256
-	Before   int    `json:"live_before"`
-	Live     int    `json:"live_after"`
+	Allocs   int    `json:"num_allocs"`
+	PeakLive uint64 `json:"peak_bytes_in_use"` // blocks rounded up to 256
+	Before   int    `json:"live_blocks_before"`
+	Live     int    `json:"live_blocks_after"`
 	Failures int    `json:"failures"`
 	Unfreed  int    `json:"unfreed"`
 	Streams  int    `json:"streams"`

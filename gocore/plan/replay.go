@@ -12,16 +12,16 @@ type Failure struct {
 	Micros      int64  `json:"-"`
 	Requested   uint64 `json:"requested"`
 	Cause       string `json:"cause"`
-	InUse       uint64 `json:"in_use"`
-	Reserved    uint64 `json:"reserved"`
-	LargestFree uint64 `json:"largest_free"`
+	InUse       uint64 `json:"bytes_in_use"`
+	Reserved    uint64 `json:"bytes_reserved"`
+	LargestFree uint64 `json:"largest_free_block_bytes"`
 }
 
 // Measure is what is told of a replay that ran to its end. Sizes are bytes.
 type Measure struct {
-	Limit         uint64  `json:"limit"`
-	PeakInUse     uint64  `json:"peak_in_use"`   // blocks as the pool sizes them
-	PeakReserved  uint64  `json:"peak_reserved"` // taken from the device
+	Limit         uint64  `json:"bytes_limit"`
+	PeakInUse     uint64  `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
+	PeakReserved  uint64  `json:"peak_bytes_reserved"` // taken from the device
 	Fragmentation float64 `json:"fragmentation"` // when most was in use: the part of the pool's free memory that is not in its largest piece
 
 	Timeline []Point `json:"timeline"`
@@ -30,8 +30,8 @@ type Measure struct {
 // Point is a stretch of a replay. Sizes are the most in it.
 type Point struct {
 	Micros   int64  `json:"micros"` // at its end
-	InUse    uint64 `json:"in_use"`
-	Reserved uint64 `json:"reserved"`
+	InUse    uint64 `json:"bytes_in_use"`
+	Reserved uint64 `json:"bytes_reserved"`
 }
 
 // mostPoints is how fine a timeline is.

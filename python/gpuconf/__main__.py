@@ -11,7 +11,8 @@ import os
 import sys
 
 from . import __version__, errors
-from ._plan import POLICIES, columns, limit_bytes, plan
+from ._configure import limit_bytes
+from ._plan import POLICIES, columns, plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _limit(text: str) -> int:
     try:
-        return limit_bytes(int(text) if text.isdecimal() else text)
+        return limit_bytes(text)
     except errors.GpuconfError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -131,8 +132,7 @@ def _devices(options: argparse.Namespace) -> int:
 
     devices, machine = visible_devices(), simulated()
     if options.json:
-        listed = [{**d._asdict(), "compute_capability": list(d.compute_capability)} for d in devices]
-        print(json.dumps({"schema": 1, "simulated": machine or None, "devices": listed}, indent=2))
+        print(json.dumps({"schema": 1, "simulated": machine or None, "devices": [d.to_dict() for d in devices]}, indent=2))
         return 0
     if machine:
         print(f"simulated: {machine}")

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 
-from . import _runtime, errors
+from . import _runtime, _sizes, errors
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import check_scope, gpu_number
 from ._types import LogicalDevice
@@ -254,7 +254,7 @@ class Buffer:
             raise errors.InvalidTypeError(text) from None
         if start < 0 or start + nbytes > self.nbytes:
             raise errors.InvalidArgumentError(
-                f"{nbytes} bytes at offset {_shown(start)} do not fit in a buffer of {self.nbytes} bytes"
+                f"{nbytes} bytes at offset {_sizes.shown(start)} do not fit in a buffer of {self.nbytes} bytes"
             )
         return start
 
@@ -348,19 +348,11 @@ def live() -> tuple[list[str], str]:
     return lines, "free them: for b in gpuconf.memory.live_buffers(): b.free()" if free else ""
 
 
-def _size(nbytes: int) -> int:
-    try:
-        size = operator.index(nbytes)
-    except TypeError:
-        raise errors.InvalidTypeError(f"nbytes must be an int, but got {type(nbytes).__name__}: {_runtime.shown(nbytes)}") from None
+def _size(nbytes: int | str) -> int:
+    size = _sizes.size("nbytes", nbytes)
     if not 0 <= size < 2**63:
-        raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {_shown(size)}")
+        raise errors.InvalidArgumentError(f"nbytes must be at least 0 and less than 2**63, but got {_sizes.shown(size)}")
     return size
-
-
-def _shown(number: int) -> str:
-    """A number for a message; Python doesn't print the very long ones."""
-    return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"
 
 
 def _deadline(wait: float) -> float | None:
@@ -377,20 +369,21 @@ def _deadline(wait: float) -> float | None:
     return time.monotonic() + seconds if seconds else None
 
 
-def allocate(nbytes: int, device: Device | None = None, wait: float = 0.0) -> Buffer:
-    """Take ``nbytes`` bytes of memory on a logical GPU, aligned to 256 bytes. Initialises the runtime.
+def allocate(nbytes: int | str, device: Device | None = None, wait: float = 0.0) -> Buffer:
+    """Allocate memory on a logical GPU, aligned to 256 bytes. Initializes the runtime.
 
+    ``nbytes`` is a number of bytes, or text such as ``"1GiB"`` or ``"500MB"``, a fraction rounded down to whole bytes.
     ``device`` is a string as for ``get_memory_info``, a LogicalDevice, or a PhysicalDevice or VisibleDevice that is exactly one
     logical GPU. Without it memory comes from the GPU that the thread's scope names (``with gpuconf.device("GPU:1"):``), else
     from GPU:0. With ``wait``, an allocation that doesn't fit waits up to that many
     seconds for another thread to free memory; Ctrl-C ends the wait.
 
-    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the numbers and the cause where the memory is not to be
-    had, ValueError for a device that isn't there or a size that can't be, and TypeError for a size that is no int.
+    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the numbers and the cause if there is not enough memory,
+    ValueError for an unknown device or an invalid size, and TypeError for a size that is neither an int nor text.
 
-    >>> buffer = allocate(1)
-    >>> buffer.device.name
-    '/device:GPU:0'
+    >>> buffer = allocate("1.5KiB")
+    >>> buffer.device.name, buffer.nbytes
+    ('/device:GPU:0', 1536)
     >>> buffer.free()
     """
     size = _size(nbytes)

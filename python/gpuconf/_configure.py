@@ -7,6 +7,7 @@ import sys
 from collections import namedtuple
 
 from . import errors
+from ._table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,21 +24,8 @@ _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}
 _SETTINGS_ONLY = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
 
-
-class Configuration(namedtuple("Configuration", ["limits", "growth", "libraries"])):
+class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries"])):
     """What :func:`configure` has done: ``limits`` in bytes by device name, ``growth``, and a sentence for each library."""
 
     __slots__ = ()
@@ -54,8 +42,8 @@ def configure(
 ) -> Configuration:
     """Set memory limits and growth for this process, and make PyTorch, CuPy and Numba keep them.
 
-    ``limit`` is the most that each visible GPU may give: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory; a list has one
-    for each visible GPU, with None for no limit. Whole MiB count, rounded down. ``growth`` lets pools take memory as it is
+    ``limit`` is the most that may be taken of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory; a list
+    has one for each visible GPU, with None for no limit. Whole MiB count, rounded down. ``growth`` lets pools take memory as it is
     needed; without it a pool takes its whole limit at once. None leaves each as it is.
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
@@ -66,7 +54,7 @@ def configure(
     The call can be repeated. It uses no GPU. Returns what it did, with a sentence for each library.
 
     Raises FailedPreconditionError, before anything changes, where a library that should be routed has used the GPU already (it is
-    named) or the devices are initialised with another configuration; ValueError for a limit or a library that can't be.
+    named) or the devices are initialised with another configuration; ValueError for an invalid limit or library.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -111,8 +99,8 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     if len(each) != len(gpus):
         raise errors.InvalidArgumentError(f"limit has {len(each)} entries, but {len(gpus)} GPUs are visible")
     if limit is not None and not isinstance(limit, (list, tuple)):
-        _bytes(limit, 1 << 40)  # without a GPU, a mistake is one all the same
-    return [_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+        limit_bytes(limit, 1 << 40)  # a mistake is an error without a GPU too
+    return [limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
 
 
 def _total(gpu: PhysicalDevice) -> int:
@@ -124,32 +112,17 @@ def _total(gpu: PhysicalDevice) -> int:
     return int(json.loads(core.pybind_DeviceDetails(_runtime.position(gpu)[0]))["total_bytes"])
 
 
-def _bytes(limit: Any, total: int) -> int:
-    if isinstance(limit, int) and not isinstance(limit, bool):
-        wanted = float(limit)
-    elif isinstance(limit, str):
-        wanted = _parse(limit, total)
-    else:
-        raise errors.InvalidTypeError(
-            f"limit must be bytes, or a text such as '6GiB' or '50%', but got {type(limit).__name__}: {limit!r}"
-        )
-    if wanted < 1 << 20:
-        raise errors.InvalidArgumentError(f"limit must be at least 1 MiB, but got {limit!r}")
-    return int(wanted) >> 20 << 20
+def limit_bytes(limit: Any, total: int | None = None) -> int:
+    """Bytes of a limit, rounded down to whole MiB; a percentage is of ``total``."""
+    from . import _sizes
 
-
-def _parse(text: str, total: int) -> float:
-    number = text.strip().rstrip("%BbKkMmGgTtIi ")
-    unit = text.strip()[len(number) :].strip().upper()
-    try:
-        value = float(number)
-        if unit == "%" and 0 < value <= 100:
-            return value / 100 * total
-        if value < 1 << 60:
-            return value * _UNITS[unit]
-    except (ValueError, KeyError, OverflowError):
-        pass
-    raise errors.InvalidArgumentError(f"limit {text!r} can't be read: write bytes, '500MB', '6GiB', or '50%' of each GPU's memory")
+    if isinstance(limit, bool):
+        raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
+    wanted = _sizes.size("limit", limit, total)
+    if not 1 << 20 <= wanted < 2**63:
+        given = repr(limit) if isinstance(limit, str) else _sizes.shown(wanted)
+        raise errors.InvalidArgumentError(f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}")
+    return wanted >> 20 << 20
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:

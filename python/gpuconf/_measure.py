@@ -38,6 +38,12 @@ class Measurement:
         """What was in use in addition at the peak: ``peak - before``."""
         return self.peak - self.before
 
+    def to_dict(self) -> dict[str, int]:
+        """All numbers by name, in bytes. Raises RuntimeError before the block has ended."""
+        if not hasattr(self, "peak"):
+            raise errors.FailedPreconditionError("this measurement has not finished: leave its with block first")
+        return {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
+
     def __enter__(self) -> Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")

@@ -7,6 +7,7 @@ from collections import namedtuple
 from ._humanbytes import human_bytes
 from ._native import core
 from ._scope import gpu_text
+from ._table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ._device_argument import Device
 
 
-class Chunk(namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
+class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
     """A piece of a region: a block that is in use, or free memory."""
 
     __slots__ = ()
@@ -26,7 +27,7 @@ class Chunk(namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
     in_use: bool
 
 
-class Region(namedtuple("Region", ["address", "nbytes", "chunks"])):
+class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
     """Memory that the pool has taken from the GPU in one piece. Its chunks cover it, in the order of their addresses."""
 
     __slots__ = ()
@@ -36,22 +37,21 @@ class Region(namedtuple("Region", ["address", "nbytes", "chunks"])):
     chunks: tuple[Chunk, ...]
 
 
-class MemoryMap(namedtuple("MemoryMap", ["device", "limit", "regions"])):
+class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "regions"])):
     """Everything that a pool holds, in the order of addresses. ``print`` draws it."""
 
     __slots__ = ()
 
     device: str
-    limit: int
+    bytes_limit: int
     regions: tuple[Region, ...]
 
     def draw(self, width: int = 64) -> str:
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free."""
         in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
         reserved = sum(r.nbytes for r in self.regions)
-        lines = [
-            f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {human_bytes(self.limit)}"
-        ]
+        limit = human_bytes(self.bytes_limit)
+        lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"]
         for region in self.regions:
             blocks = sum(c.in_use for c in region.chunks)
             lines.append(f"  {region.address:#014x} ▕{_bar(region, width)}▏ {human_bytes(region.nbytes)}, {blocks} in use")

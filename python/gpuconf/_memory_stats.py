@@ -6,6 +6,7 @@ from collections import namedtuple
 
 from ._native import core
 from ._scope import gpu_text
+from ._table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 
 class MemoryStats(
+    Table,
     namedtuple(
         "MemoryStats",
         [
@@ -30,7 +32,7 @@ class MemoryStats(
             "stitched_bytes",
             "captured_bytes",
         ],
-    )
+    ),
 ):
     """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats`` where that has them."""
 

@@ -9,6 +9,7 @@ from . import errors
 from ._humanbytes import human_bytes
 from ._native import core
 from ._record import Recording
+from ._table import Table
 from ._trace import Trace, load_trace
 
 TYPE_CHECKING = False
@@ -22,26 +23,40 @@ SCHEMA = 1
 _STEP_MS = 50  # of work in Go; between two, Python looks for signals, so Ctrl-C works
 
 
-class PlanFailure(namedtuple("PlanFailure", ["event", "requested", "cause", "in_use", "reserved", "largest_free"])):
-    """The first allocation that would fail. Sizes are bytes."""
+class PlanFailure(
+    Table,
+    namedtuple("PlanFailure", ["event", "requested", "cause", "bytes_in_use", "bytes_reserved", "largest_free_block_bytes"]),
+):
+    """The first allocation that would fail. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
 
     __slots__ = ()
 
     event: int  # its number in the trace, from 1; 0: the block was live before the trace began
     requested: int
     cause: str  # "limit reached", "fragmented", "too large", "device full"
-    in_use: int
-    reserved: int
-    largest_free: int
+    bytes_in_use: int
+    bytes_reserved: int
+    largest_free_block_bytes: int
 
 
 class PlanResult(
+    Table,
     namedtuple(
         "PlanResult",
-        ["gpu", "policy", "fits", "least_limit", "measured_limit", "peak_in_use", "peak_reserved", "fragmentation", "failure"],
-    )
+        [
+            "gpu",
+            "policy",
+            "fits",
+            "least_limit",
+            "bytes_limit",
+            "peak_bytes_in_use",
+            "peak_bytes_reserved",
+            "fragmentation",
+            "failure",
+        ],
+    ),
 ):
-    """One logical GPU under one policy. Sizes are bytes."""
+    """One logical GPU under one policy. Sizes are in bytes, and named as in :class:`gpuconf.memory.MemoryStats`."""
 
     __slots__ = ()
 
@@ -49,38 +64,42 @@ class PlanResult(
     policy: str
     fits: bool | None  # None: no limit was asked for
     least_limit: int  # whole MiB; a MiB less does not do
-    measured_limit: int  # what the next three are of: the limit that was asked for, or the least one where that does not do
-    peak_in_use: int  # of the pool's blocks
-    peak_reserved: int  # taken from the GPU
+    bytes_limit: int  # that of the replay which the next three describe: the given limit, or the least one if the job does not fit
+    peak_bytes_in_use: int  # of the pool's blocks
+    peak_bytes_reserved: int  # taken from the GPU
     fragmentation: float  # when most was in use: the part of the pool's free memory that is not in its largest piece
     failure: PlanFailure | None  # under the limit that was asked for
 
 
 class PlanUsage(
-    namedtuple("PlanUsage", ["gpu", "allocations", "peak_live", "live_before", "live_after", "failures", "unfreed", "streams"])
+    Table,
+    namedtuple(
+        "PlanUsage",
+        ["gpu", "num_allocs", "peak_bytes_in_use", "live_blocks_before", "live_blocks_after", "failures", "unfreed", "streams"],
+    ),
 ):
     """What a trace does to one logical GPU, whatever the policy."""
 
     __slots__ = ()
 
     gpu: int
-    allocations: int
-    peak_live: int  # the most bytes that were live at one time, each block rounded up to 256
-    live_before: int  # blocks that were live when the trace began
-    live_after: int  # and when it ended
+    num_allocs: int
+    peak_bytes_in_use: int  # the most bytes that were live at one time, each block rounded up to 256
+    live_blocks_before: int  # blocks that were live when the trace began
+    live_blocks_after: int  # and when it ended
     failures: int  # allocations that failed when it was made
     unfreed: int  # blocks whose free is missing
     streams: int
 
 
-class PlanPoint(namedtuple("PlanPoint", ["time", "in_use", "reserved"])):
+class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
     """A stretch of a replay: its end, in seconds since the trace's beginning, and the most bytes in it."""
 
     __slots__ = ()
 
     time: float
-    in_use: int
-    reserved: int
+    bytes_in_use: int
+    bytes_reserved: int
 
 
 class Plan:
@@ -128,7 +147,7 @@ class Plan:
         except KeyError:
             raise errors.NotFoundError(f"GPU:{gpu} under policy {policy!r} is not in this plan") from None
         began = points[0]["micros"] if points else 0
-        return tuple(PlanPoint((p["micros"] - began) / 1e6, p["in_use"], p["reserved"]) for p in points)
+        return tuple(PlanPoint((p["micros"] - began) / 1e6, p["bytes_in_use"], p["bytes_reserved"]) for p in points)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the timelines, as ``gpuconf plan --json`` prints it. Sizes are bytes."""
@@ -140,8 +159,8 @@ class Plan:
             "gpu": None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory},
             "fits": self.fits,
             "fitting": list(self.fitting),
-            "usages": [usage._asdict() for usage in self.usages],
-            "results": [{**r._asdict(), "failure": r.failure and r.failure._asdict()} for r in self.results],
+            "usages": [usage.to_dict() for usage in self.usages],
+            "results": [result.to_dict() for result in self.results],
         }
 
     def plot(self, path: str | os.PathLike[str]) -> None:
@@ -160,8 +179,8 @@ class Plan:
         return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
 
     def _lines(self) -> list[str]:
-        lines = [f"{_plural(self.events, 'event')}, {_plural(sum(u.allocations for u in self.usages), 'allocation')}"]
-        lines += [f"GPU:{u.gpu}: {human_bytes(u.peak_live)} live at the peak" for u in self.usages]
+        lines = [f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"]
+        lines += [f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak" for u in self.usages]
         on = f" on {self.gpu}" if self.gpu else ""
         if self.limit is not None:
             lines.append(f"limit: {human_bytes(self.limit)}{on}")
@@ -172,8 +191,8 @@ class Plan:
                 f = r.failure
                 what = f"event {f.event} asks for" if f.event else "what was live before needs"
                 lines.append(
-                    f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.in_use)}, "
-                    f"reserved {human_bytes(f.reserved)}, largest free piece {human_bytes(f.largest_free)})"
+                    f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.bytes_in_use)}, "
+                    f"reserved {human_bytes(f.bytes_reserved)}, largest free piece {human_bytes(f.largest_free_block_bytes)})"
                 )
         lines += [f"note: {note}" for note in self._notes()]
         return [*lines, self._verdict()]
@@ -210,9 +229,9 @@ def _result(told: dict[str, Any]) -> PlanResult:
         told["policy"],
         told["fits"],
         told["least_limit"],
-        measure["limit"],
-        measure["peak_in_use"],
-        measure["peak_reserved"],
+        measure["bytes_limit"],
+        measure["peak_bytes_in_use"],
+        measure["peak_bytes_reserved"],
         measure["fragmentation"],
         told["failure"] and PlanFailure(**told["failure"]),
     )
@@ -226,8 +245,8 @@ def _table(results: Iterable[PlanResult]) -> list[str]:
             r.policy,
             {True: "yes", False: "no", None: "-"}[r.fits],
             human_bytes(r.least_limit),
-            human_bytes(r.peak_in_use),
-            human_bytes(r.peak_reserved),
+            human_bytes(r.peak_bytes_in_use),
+            human_bytes(r.peak_bytes_reserved),
             f"{100 * r.fragmentation:.1f}%",
         )
         for r in results
@@ -280,6 +299,7 @@ def plan(
     import json
 
     from . import _runtime
+    from ._configure import limit_bytes
     from ._notices import log
 
     taken = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
@@ -307,12 +327,3 @@ def _policy(policy: object) -> str:
     if policy not in POLICIES:
         raise errors.InvalidArgumentError(f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {policy!r}")
     return str(policy)
-
-
-def limit_bytes(limit: int | str) -> int:
-    """Bytes of a limit, rounded down to whole MiB."""
-    from ._configure import _bytes
-
-    if isinstance(limit, str) and "%" in limit:
-        raise errors.InvalidArgumentError(f"limit {limit!r} is a part of no GPU here: write bytes, '500MB' or '6GiB'")
-    return _bytes(limit, 0)

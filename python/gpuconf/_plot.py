@@ -20,18 +20,23 @@ def draw(plan: Plan, path: str) -> None:
     figure = Figure(figsize=(10, 1 + 3.5 * max(len(gpus), 1)), layout="constrained")
     panels = figure.subplots(max(len(gpus), 1), squeeze=False)[:, 0]
     for gpu, panel in zip(gpus, panels, strict=False):
-        most = max((p.reserved for policy in plan.policies for p in plan.timeline(gpu, policy)), default=0)
+        most = max((p.bytes_reserved for policy in plan.policies for p in plan.timeline(gpu, policy)), default=0)
         unit, name = next((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")) if most >= u or u == 1 << 10)
         for i, policy in enumerate(plan.policies):
             points = plan.timeline(gpu, policy)
             times, label = _times(points)
             if policy == plan.policies[-1]:
                 panel.fill_between(
-                    times, [p.in_use / unit for p in points], step="pre", color="#4e79a7", alpha=0.35, label=f"in use ({policy})"
+                    times,
+                    [p.bytes_in_use / unit for p in points],
+                    step="pre",
+                    color="#4e79a7",
+                    alpha=0.35,
+                    label=f"in use ({policy})",
                 )
                 panel.set_xlabel(label)
             style = ("solid", "dashed", "dotted")[i % 3]
-            panel.step(times, [p.reserved / unit for p in points], where="pre", linestyle=style, label=f"reserved ({policy})")
+            panel.step(times, [p.bytes_reserved / unit for p in points], where="pre", linestyle=style, label=f"reserved ({policy})")
         if plan.limit is not None and plan.limit <= 4 * most:
             panel.axhline(plan.limit / unit, color="#e15759", linewidth=1, label=f"limit {human_bytes(plan.limit)}")
         panel.set_ylim(bottom=0)
@@ -57,13 +62,13 @@ def bars(plan: Plan, rows: int = 20, width: int = 50) -> list[str]:
         points = plan.timeline(usage.gpu, policy)
         if not points:  # nothing but failures
             continue
-        full = max([plan.limit or 0, *(p.reserved for p in points)])
+        full = max([plan.limit or 0, *(p.bytes_reserved for p in points)])
         lines.append(f"GPU:{usage.gpu} {policy}: █ in use, ▒ reserved, the whole width is {human_bytes(full)}")
         count = min(rows, len(points))
         scale, unit = (1, "s ") if points[-1].time >= 1 else (1000, "ms")
         for row in range(count):
             part = points[row * len(points) // count : (row + 1) * len(points) // count]
-            in_use, reserved = max(p.in_use for p in part), max(p.reserved for p in part)
+            in_use, reserved = max(p.bytes_in_use for p in part), max(p.bytes_reserved for p in part)
             used, held = -(-in_use * width // full), -(-reserved * width // full)
             bar = "█" * used + "▒" * (held - used) + "·" * (width - held)
             lines.append(f"{part[-1].time * scale:>10.3f} {unit} ▕{bar}▏ {human_bytes(in_use)}")

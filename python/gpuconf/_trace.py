@@ -7,6 +7,7 @@ from collections import namedtuple
 
 from . import errors
 from ._native import core
+from ._table import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     Pools = dict[int, list[Any]]
 
 
-class TraceEvent(namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
+class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
     """One thing that was done to one logical GPU's memory."""
 
     __slots__ = ()

@@ -7,13 +7,15 @@ from collections import namedtuple
 from . import _runtime
 from ._native import core
 from ._notices import publish
+from ._table import Table
 
 
 class VisibleDevice(
+    Table,
     namedtuple(
         "VisibleDevice",
         ["cuda_ordinal", "physical_device", "name", "uuid", "pci_bus_id", "nvml_index", "compute_capability", "total_memory"],
-    )
+    ),
 ):
     """One GPU, by every name it has."""
 

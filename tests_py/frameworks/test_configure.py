@@ -59,7 +59,7 @@ def test_a_limit_that_can_not_be_is_refused_and_changes_nothing(limit: Any) -> N
 @pytest.mark.parametrize("limit", [1.5, True, b"6GiB", {"GPU:0": 1}])
 @pytest.mark.usefixtures("one_gpu")
 def test_a_limit_of_another_type_is_refused(limit: Any) -> None:
-    with pytest.raises(TypeError, match="limit must be bytes, or a text"):
+    with pytest.raises(TypeError, match="limit must be a number of bytes or text"):
         gpuconf.configure(limit=limit, libraries=[])
 
 
@@ -118,7 +118,7 @@ def test_a_machine_without_gpus_is_no_error() -> None:
     told = gpuconf.configure(limit="50%", growth=True)
     assert told.limits == {}
     assert {told.libraries[name] for name in ("torch", "cupy", "numba")} == {"not routed: there is no GPU"}
-    with pytest.raises(ValueError, match="can't be read"):
+    with pytest.raises(ValueError, match="limit 'half' is not a size"):
         gpuconf.configure(limit="half")
 
 

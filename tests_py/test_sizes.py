@@ -1,0 +1,101 @@
+"""Sizes as numbers and as text: the same rule for ``allocate``, for limits, and on the command line.
+
+``--limit`` took the digits of every script, and one of 5,000 digits was answered with the name of a private function;
+``configure(limit=10**5000)`` was an OverflowError; ``allocate("1GiB")`` a TypeError.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gpuconf
+import pytest
+from gpuconf.errors import InvalidArgumentError, InvalidTypeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MIB, GIB = 1 << 20, 1 << 30
+
+SIZES = {
+    "2000000": 2_000_000,
+    " 0002000000 ": 2_000_000,
+    "2000000B": 2_000_000,
+    "1GiB": GIB,
+    "1 gib": GIB,
+    "1.5GiB": GIB + GIB // 2,
+    ".5GiB": GIB // 2,
+    "2.GiB": 2 * GIB,
+    "500MB": 500_000_000,
+    "0.001TB": 1_000_000_000,
+    "3.3333333333333333333333333333333333333333MB": 3_333_333,
+}
+
+NOT_SIZES = [
+    "", " ", "much", "GiB", "-1GiB", "+1GiB", "1e9", "1_000_000", "0x100000", "inf", "nan", "1.2.3MiB", "1GiBB", "6XB", "1 000 000",
+    "1,5GiB", "\u0661\u0662\u0663\u0664\u0665\u0666\u0667", "\uff11GiB", "\u00b2GiB", "1G\u0131B", "1\u00a0GiB", "9" * 5000,
+    "1" + "0" * 5000 + "MiB", "\ud800",
+]  # fmt: skip
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.csv"
+    path.write_text("Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00.0,allocate,0x1000000,1048576,0\n")
+    return str(path)
+
+
+@pytest.mark.parametrize("text", SIZES)
+@pytest.mark.usefixtures("one_gpu")
+def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
+    with gpuconf.memory.allocate(text) as buffer:
+        assert buffer.nbytes == SIZES[text]
+    assert gpuconf.plan(trace, limit=text).limit == SIZES[text] // MIB * MIB
+    gpuconf.reset()
+    told = gpuconf.configure(limit=text, libraries=[])
+    assert told.limits == {"/physical_device:GPU:0": SIZES[text] // MIB * MIB}
+
+
+@pytest.mark.parametrize("text", NOT_SIZES, ids=lambda text: ascii(text)[:20])
+@pytest.mark.usefixtures("one_gpu")
+def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None:
+    shown = gpuconf._runtime.shown(text)
+    for what, call in (
+        ("nbytes", lambda: gpuconf.memory.allocate(text)),
+        ("limit", lambda: gpuconf.plan(trace, limit=text)),
+        ("limit", lambda: gpuconf.configure(limit=text, libraries=[])),
+        ("limit", lambda: gpuconf.configure(limit=[text], libraries=[])),
+    ):
+        with pytest.raises(InvalidArgumentError) as caught:
+            call()
+        assert str(caught.value).startswith((f"{what} {shown} is not a size: ", f"{what} {shown} is too large: "))
+        assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize("text", [text for text in NOT_SIZES if text != "\ud800"], ids=lambda text: ascii(text)[:20])
+def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from gpuconf.__main__ import main
+
+    with pytest.raises(SystemExit) as caught:
+        main(["plan", trace, f"--limit={text}"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith("gpuconf plan: error: argument --limit: limit ")
+    assert "_limit" not in said
+
+
+@pytest.mark.parametrize("limit", [10**5000, -(10**5000), 1 << 63, True, 1.5, b"1GiB", object()], ids=lambda v: type(v).__name__)
+@pytest.mark.usefixtures("one_gpu")
+def test_a_limit_that_is_no_size_is_refused(limit: Any, trace: str) -> None:
+    kind = InvalidArgumentError if type(limit) is int else InvalidTypeError
+    with pytest.raises(kind, match=r"^limit must be "):
+        gpuconf.configure(limit=limit, libraries=[])
+    with pytest.raises(kind, match=r"^limit must be "):
+        gpuconf.plan(trace, limit=limit)
+
+
+def test_other_libraries_numbers_are_sizes(one_gpu: None, trace: str) -> None:
+    np = pytest.importorskip("numpy")
+    assert gpuconf.plan(trace, limit=np.int64(5 * MIB)).limit == 5 * MIB
+    with gpuconf.memory.allocate(np.uint8(200)) as buffer:
+        assert buffer.nbytes == 200
