@@ -65,8 +65,10 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: soak
-soak: ## run SOAK random operations (10000000) from SEED on (1), while the driver fails at random
+soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED on (1) while the driver fails at random, and FORKS forks (200) of each kind
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
+	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
+	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 
 .PHONY: fuzz
 fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)

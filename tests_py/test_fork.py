@@ -294,26 +294,78 @@ for i in range(40):
     )
 
 
-def test_a_lock_held_by_another_thread_at_the_fork_is_free_in_the_child() -> None:
-    """The child is told about the fork, also if the Python side was in the middle of listing devices."""
-    run_well(
+def test_no_lock_that_another_thread_holds_at_the_fork_is_held_in_the_child() -> None:
+    """The lock around loans was not replaced: a child that freed a buffer, or only dropped a capsule, hung."""
+    out = run_well(
         HARNESS
         + """
-from gpuconf import _native, _runtime
+from gpuconf import _import_hook
+import gpuconf.compat.v1 as v1
 gpuconf.simulate("T4")
+buffer = gpuconf.memory.allocate(1000)
+capsule = buffer.__dlpack__()
+graph = v1.Graph()
+modules = [module for name, module in sys.modules.items() if name.startswith("gpuconf")]
+names = sorted({(m.__name__, name) for m in modules for name, it in vars(m).items() if isinstance(it, type(threading.RLock()))})
 held, release = threading.Event(), threading.Event()
 def hold():
-    with _runtime._lock, _native._lock:
+    with contextlib.ExitStack() as stack:
+        for module, name in names:
+            stack.enter_context(vars(sys.modules[module])[name])
+        stack.enter_context(graph._lock)
         held.set()
         release.wait()
 thread = threading.Thread(target=hold)
 thread.start()
 held.wait()
-assert fork(lambda: refused(gpuconf.config.list_physical_devices)) == (0, "")
+def child():
+    global capsule
+    for module, name in names:
+        assert vars(sys.modules[module])[name].acquire(blocking=False), (module, name)
+    refused(gpuconf.config.list_physical_devices)
+    refused(buffer.free)
+    del capsule
+    with graph.as_default():
+        refused(lambda: v1.constant(1.0))
+assert fork(child) == (0, "")
 release.set()
 thread.join()
+del capsule
+buffer.free()
+print(*(".".join(name) for name in names))
 """
     )
+    assert set(out.split()) >= {
+        "gpuconf._buffer._lending",
+        "gpuconf._import_hook._lock",
+        "gpuconf._native._lock",
+        "gpuconf._runtime._lock",
+        "gpuconf.compat.v1._graph._global_lock",
+    }
+
+
+def test_a_child_that_leaves_its_parents_blocks_keeps_its_own_exit_code() -> None:
+    """Leaving a simulation, a measurement or a recording raised ForkedProcessError, in the place of SystemExit."""
+    done = run(
+        """
+        import os, sys, warnings
+        import gpuconf, gpuconf.compat.v1 as v1
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+        before = os.getpid()
+        try:
+            with gpuconf.simulate("2xT4"), gpuconf.memory.record(1000), gpuconf.memory.measure() as measurement:
+                with v1.Session(), gpuconf.device("GPU:1"), gpuconf.memory.allocate(1000):
+                    pid = os.fork()
+                    if pid == 0:
+                        sys.exit(7)
+                    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            print(measurement.increase, gpuconf.simulated() == "")
+        except SystemExit as error:
+            assert os.getpid() != before
+            raise
+        """
+    )
+    assert (done.code, done.stdout, done.stderr) == (0, "7\n0 True\n", "")
 
 
 POOL = """

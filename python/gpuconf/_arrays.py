@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 
 from . import errors
+from ._native import refuse_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def array_of(value: Any, dtype: Any = None) -> Any:
 
     Without ``dtype`` an array keeps its type; Python's floats are float32 and its ints are int32, as in TensorFlow.
     """
+    refuse_in_child()  # what follows may be the first import of NumPy
     np = numpy()
     if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
         return value  # it is only read

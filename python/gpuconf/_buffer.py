@@ -6,11 +6,11 @@ import functools
 import math
 import operator
 import sys
-import threading
 import time
 import weakref
 
 from . import _runtime, _sizes, errors
+from ._fork import module_lock
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import check_scope, gpu_number
 from ._types import LogicalDevice
@@ -34,7 +34,7 @@ _WAIT_MS = 50
 # there before its memory and goes after it: the exception of a signal handler, which can come between any two steps, loses none.
 _live: dict[weakref.ref[Buffer], tuple[list[str], int]] = {}
 _lost: dict[weakref.ref[Buffer], Any] = {}  # whose buffer has gone before its entry; filled by the interpreter in one step
-_lending = threading.RLock()  # a collection may end a loan of one buffer while another's begins
+_lending = module_lock(globals(), "_lending")  # a collection may end a loan of one buffer while another's begins
 _views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
 
@@ -111,6 +111,7 @@ class Buffer:
             with _lending:
                 if self._freed:
                     return  # of two threads that free a buffer one gets here first
+                refuse_in_child()
                 self._freed = True
                 if self._loans:
                     return
@@ -158,9 +159,9 @@ class Buffer:
 
         Raises ValueError where they don't fit or the buffer was freed, and TypeError for an object without bytes.
         """
+        self._check_live()
         from . import _hostmemory
 
-        self._check_live()
         with _hostmemory.readable(data) as (address, nbytes):
             start = self._offset(offset, nbytes)
             if nbytes:
@@ -179,9 +180,9 @@ class Buffer:
         Without ``out`` returns the rest of the buffer as ``bytearray``; with it fills that writable object and returns it.
         Raises as :meth:`copy_from_host` does.
         """
+        self._check_live()
         from . import _hostmemory
 
-        self._check_live()
         if out is None:
             start = self._offset(offset, 0)
             out = bytearray(self.nbytes - start)
@@ -206,6 +207,7 @@ class Buffer:
 
         A view that outlives its buffer reads something harmless, but no longer this memory.
         """
+        refuse_in_child()
         from . import _hostmemory
 
         with _runtime.unchanged():  # a reset comes before, and there is no view, or after, and sees it
@@ -222,6 +224,7 @@ class Buffer:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The memory for CuPy, Numba and others. Missing on simulated GPUs, whose memory is host memory."""
+        refuse_in_child()
         from . import _interchange
 
         return _interchange.cuda_array_interface(self)
@@ -231,12 +234,14 @@ class Buffer:
 
         Raises BufferError for another device or a copy, ValueError for a stream that can't be or a buffer that was freed.
         """
+        refuse_in_child()
         from . import _interchange
 
         return _interchange.capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA; ``(1, 0)``, the CPU, on a simulated GPU."""
+        refuse_in_child()
         from . import _interchange
 
         return _interchange.device(self)

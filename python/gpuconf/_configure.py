@@ -7,6 +7,7 @@ import sys
 from collections import namedtuple
 
 from . import errors
+from ._native import refuse_in_child
 from ._table import Table
 
 TYPE_CHECKING = False
@@ -59,6 +60,7 @@ def configure(
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
     """
+    refuse_in_child()  # before the imports
     from .config import get_visible_devices
 
     asked = _asked(libraries)

@@ -6,6 +6,8 @@ import importlib.util
 import sys
 import threading
 
+from ._fork import module_lock
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-_lock = threading.RLock()
+_lock = module_lock(globals(), "_lock")
 _waiting: dict[str, Callable[[], None]] = {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _runtime, errors
-from ._native import core
+from ._native import core, loaded
 from ._scope import check_scope, gpu_number
 
 TYPE_CHECKING = False
@@ -60,6 +60,8 @@ class Measurement:
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         token, self._token = self._token, None
+        if not loaded():  # in a forked child
+            return
         with _runtime.unchanged():  # the next pool counts its measurements anew
             if token is not None and token[2] == _runtime.generation:
                 self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())

@@ -89,8 +89,9 @@ def memory_map(device: Device | None = None) -> MemoryMap:
     GPU:0: 0B in use of 0B reserved, limit 78.24GiB
       nothing is taken from the GPU yet
     """
+    text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))
     import json
 
-    told = json.loads(core.pybind_MemoryMap(gpu_text(device, "memory.memory_map")))
+    told = json.loads(text)
     regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in told["regions"])
     return MemoryMap(told["device"], told["limit"], regions)

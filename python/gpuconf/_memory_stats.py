@@ -62,6 +62,7 @@ def stats(device: Device | None = None) -> MemoryStats:
     >>> stats("GPU:0").bytes_limit
     84011909120
     """
+    text = core.pybind_MemoryStats(gpu_text(device, "memory.stats"))
     import json
 
-    return MemoryStats(**json.loads(core.pybind_MemoryStats(gpu_text(device, "memory.stats"))))
+    return MemoryStats(**json.loads(text))

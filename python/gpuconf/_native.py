@@ -11,9 +11,9 @@ function raises ForkedProcessError; a child forked before may load the core for 
 from __future__ import annotations
 
 import os
-import threading
 
 from . import errors
+from ._fork import module_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ __all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
 # "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
 _MARK = "\x1e"
 
-_lock = threading.RLock()  # a buffer's __del__ or a signal handler may call the core while this thread loads it
+_lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handler may call the core while this thread loads it
 _loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
 _forked_from: int | None = None
 _module: Any = None  # the extension module, once it is loaded
@@ -92,6 +92,11 @@ class _Core:
 
 
 def _load() -> Any:
+    """Load the core, and with it what all of gpuconf imports when it is needed.
+
+    A module that another thread is importing at a fork is locked for good in the child, and an import of it there hangs. So
+    nothing is imported before the core is loaded, and in a child nothing before it is refused.
+    """
     global _loader_pid, _module
     if _module is not None:
         return _module  # not imported again: at the end of the process, where a __del__ may free a buffer, nothing can be
@@ -107,6 +112,8 @@ def _load() -> Any:
                     f"gpuconf's compiled core is missing ({_path()}): install gpuconf with pip, which builds it"
                 ) from error
             raise
+        import json  # noqa: F401
+
         _module = _gpuconf
         return _gpuconf
 
@@ -157,8 +164,7 @@ def _opened_without_us() -> bool:
 
 
 def _after_fork_in_child() -> None:
-    global _lock, _forked_from
-    _lock = threading.RLock()  # another thread may have held it
+    global _forked_from
     if _forked_from is None and (_loader_pid is not None or _opened_without_us()):
         _forked_from = _loader_pid or os.getppid()
         if not TYPE_CHECKING:

@@ -21,9 +21,10 @@ def write(lines: Iterable[str]) -> None:
 
 def tell() -> None:
     """Write what eager operations have left to tell, and log their warnings."""
+    text = core.pybind_DrainPlacementLog()
     import json
 
     from ._notices import publish
 
-    write(json.loads(core.pybind_DrainPlacementLog()))
+    write(json.loads(text))
     publish()

@@ -296,6 +296,7 @@ def plan(
     >>> found.fits, [(r.policy, r.least_limit >> 20) for r in found.results]
     (True, [('tensorflow', 3), ('regions', 3), ('virtual', 3)])
     """
+    open_plan = core.pybind_OpenPlan  # loads the core, which comes before all imports
     import json
 
     from . import _runtime
@@ -311,7 +312,7 @@ def plan(
     }
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu names no GPU: write a model, such as 'A10'")
-    opened = json.loads(core.pybind_OpenPlan(taken._text, json.dumps(request)))
+    opened = json.loads(open_plan(taken._text, json.dumps(request)))
     try:
         for level, text in opened["notices"]:
             log(level, text)

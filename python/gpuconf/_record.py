@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import errors
-from ._native import core
+from ._native import core, loaded
 from ._trace import Trace, TraceEvent
 
 TYPE_CHECKING = False
@@ -84,7 +84,8 @@ class Recording:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
+        if loaded():  # else this is a forked child, and the recording is its parent's
+            self.stop()
 
     def __repr__(self) -> str:
         if self._trace is not None:

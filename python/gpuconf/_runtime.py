@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 
 from . import errors
+from ._fork import module_lock
 from ._native import core
 from ._notices import publish
 from ._types import LogicalDevice, PhysicalDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
     from typing import Any, TypeVar
 
     T = TypeVar("T")
 
-_lock = threading.RLock()
+_lock = module_lock(globals(), "_lock")
 generation = 0
 
 _physical: list[PhysicalDevice] | None = None
@@ -92,12 +93,13 @@ def physical_devices() -> list[PhysicalDevice]:
 
 def _enumerate() -> None:
     global _physical, _simulated
-    import json
-
     with _lock:
         if _physical is not None:
             return
-        told = json.loads(core.pybind_Enumerate(_environment()))
+        list_devices = core.pybind_Enumerate  # loads the core, which comes before all imports: see _native._load
+        import json
+
+        told = json.loads(list_devices(_environment()))
         publish()
         devices = [PhysicalDevice(name, device_type) for name, device_type in told["physical"]]
         _positions.update({device: i for i, device in enumerate(devices)})
@@ -139,12 +141,12 @@ def initialize(function: str) -> None:
     global _logical, _host_visible
     if _logical is not None:
         return
-    import json
-
     with _lock:  # a reset must not come between the two steps
         if _logical is not None:
             return
         physical_devices()
+        import json
+
         try:
             told = json.loads(core.pybind_Initialize(_environment(), _caller(function)))
         finally:
@@ -232,8 +234,7 @@ def _forget() -> None:
 
 
 def _after_fork_in_child() -> None:
-    global _lock, _physical, _logical
-    _lock = threading.RLock()  # another thread may have held it
+    global _physical, _logical
     _physical = _logical = None  # to list them again is refused
 
 

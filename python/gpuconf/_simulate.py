@@ -85,6 +85,8 @@ class Simulation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if not loaded():  # in a forked child
+            return
         later = _leave(self)
         if later is not None:
             later._before = self._before

@@ -305,6 +305,7 @@ def name_of(name: Any) -> str:
 def _binary(op: str, left: Any, right: Any) -> Any:
     if hasattr(left, "graph") or hasattr(right, "graph"):
         return NotImplemented  # a tensor of a graph makes a node of it
+    refuse_in_child()  # before NumPy is imported
     x, y = converted(left, right), converted(right, left)
     try:
         return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")

@@ -6,7 +6,7 @@ import os
 from collections import namedtuple
 
 from . import errors
-from ._native import core
+from ._native import core, refuse_in_child
 from ._table import Table
 
 TYPE_CHECKING = False
@@ -123,6 +123,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     neither, with the line or the entry, and OSError as ``open`` does.
     """
     name = os.fspath(path)
+    refuse_in_child()  # before the imports
     with open(name, "rb") as file:
         data = file.read()
     try:

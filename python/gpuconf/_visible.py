@@ -39,9 +39,10 @@ def visible_devices() -> list[VisibleDevice]:
     >>> [(d.cuda_ordinal, d.physical_device, d.name) for d in visible_devices()]
     [(0, '/physical_device:GPU:0', 'NVIDIA H100 80GB HBM3'), (1, '/physical_device:GPU:1', 'NVIDIA H100 80GB HBM3')]
     """
+    _runtime.physical_devices()
+    text = core.pybind_Identities()
     import json
 
-    _runtime.physical_devices()
-    told = json.loads(core.pybind_Identities())
+    told = json.loads(text)
     publish()
     return [VisibleDevice(**{**one, "compute_capability": tuple(one["compute_capability"])}) for one in told]

@@ -21,11 +21,11 @@ that count for the card's first logical GPU.
 from __future__ import annotations
 
 import contextlib
-import threading
 
 import torch
 
 from .. import _abi, _runtime, _scope, errors
+from .._fork import module_lock
 from . import _share, _torch_books
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ __all__ = ["MODES", "install", "installed", "mem_pool", "segments"]
 
 MODES = ("whole", "segments")
 
-_lock = threading.RLock()
+_lock = module_lock(globals(), "_lock")
 _mode: str | None = None
 _allocator: Any = None  # PyTorch keeps a pointer to it for good
 _pools: dict[int, Any] = {}  # segments: a MemPool for each logical GPU that was used; they outlive their tensors

@@ -54,9 +54,9 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     initialised and the list would change.
     """
     asked: Sequence[Any] = devices if isinstance(devices, list) else [devices]
+    _runtime.physical_devices()
     import json
 
-    _runtime.physical_devices()
     references = [_runtime.position(device) for device in asked]
     if device_type is not None:
         _look_at_types(asked, references, device_type)

@@ -15,15 +15,17 @@ _QUIET = ("device_policy", "synchronous_execution")
 
 def get(name: str) -> Any:
     """The value of a setting. Some getters evaluate the whole configuration and raise what is wrong with it."""
-    import json
-
     if name not in _QUIET:
         _runtime.physical_devices()
-    return json.loads(core.pybind_Setting(name))
+    text = core.pybind_Setting(name)
+    import json
+
+    return json.loads(text)
 
 
 def put(name: str, value: Any) -> None:
     """Change a setting; None puts it back to its default. Lists no devices: the environment may still choose them."""
+    set_setting = core.pybind_SetSetting
     import json
 
-    core.pybind_SetSetting(name, json.dumps(value))
+    set_setting(name, json.dumps(value))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 
 from ... import _arrays, errors
-from ..._native import core, loaded
+from ..._fork import module_lock
+from ..._native import core, loaded, refuse_in_child
 from ..._types import LogicalDevice
 from ._scopes import Scopes
 
@@ -118,7 +118,7 @@ class Graph:
     """Operations and what they make. It only grows, may be built and run by several threads, and outlives sessions and resets."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # never taken in a forked child
         self._operations: list[Operation] = []  # by the core's number
         self._named: dict[str, Operation] = {}
         self._scopes = Scopes()
@@ -192,6 +192,7 @@ class Graph:
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
         """Add a constant; for the operations of this package."""
+        refuse_in_child()  # before the lock, which another thread may have held
         device = self._scopes.request("Const", name, self, ())
         with self._lock:
             told = core.pybind_AddConstant(
@@ -207,6 +208,7 @@ class Graph:
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Tensor:
         """Add an operation on tensors of this graph; for the operations of this package."""
+        refuse_in_child()
         device = self._scopes.request(kind, name, self, inputs)
         numbers = " ".join(str(each.op._number) for each in inputs)
         with self._lock:
@@ -249,7 +251,7 @@ class _Stack(threading.local):
 _graphs = _Stack()
 sessions = _Stack()
 _global: Graph | None = None
-_global_lock = threading.Lock()
+_global_lock = module_lock(globals(), "_global_lock")
 
 
 class _Default:
@@ -319,11 +321,3 @@ def _binary(kind: str, left: Any, right: Any) -> Tensor:
     from ._ops import node
 
     return node(kind, (left, right), 0, "")
-
-
-def _after_fork_in_child() -> None:
-    global _global_lock
-    _global_lock = threading.Lock()  # another thread may have held it
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

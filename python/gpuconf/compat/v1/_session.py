@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ... import _arrays, _placement_log, _runtime, errors
-from ..._native import core, loaded
+from ..._native import core, loaded, refuse_in_child
 from . import _graph
 from ._config_proto import ConfigProto, options_of
 from ._graph import Graph, Operation, Tensor
@@ -126,6 +126,7 @@ class Session:
         return bool(lines)
 
     def _check_open(self) -> None:
+        refuse_in_child()
         if self._closed:
             raise errors.FailedPreconditionError("Attempted to use a closed Session.")
 
