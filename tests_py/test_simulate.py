@@ -64,13 +64,38 @@ def test_memory_is_what_the_spec_says() -> None:
     assert limit == 8 * GIB - (1050 << 20)  # what a GPU of this kind keeps for itself
 
 
+@pytest.mark.parametrize(
+    ("spec", "machine", "name", "gib"),
+    [
+        ("2xV100", "2xV100-16GB", "Tesla V100-SXM2-16GB", 16),
+        ("A100", "A100-40GB", "NVIDIA A100-SXM4-40GB", 40),
+        ("P100", "P100-16GB", "Tesla P100-SXM2-16GB", 16),
+        ("K80", "K80", "Tesla K80", 12),
+        ("L4", "L4", "NVIDIA L4", 24),
+        ("L40S", "L40S", "NVIDIA L40S", 48),
+        ("2x RTX 4090", "2xRTX4090", "NVIDIA GeForce RTX 4090", 24),
+        ("RTX-5090", "RTX5090", "NVIDIA GeForce RTX 5090", 32),
+        ("GH200", "GH200-96GB", "NVIDIA GH200 480GB", 96),
+        ("GB200", "GB200-186GB", "NVIDIA GB200", 186),
+        ("GB10", "GB10", "NVIDIA GB10", 128),
+    ],
+)
+def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, machine: str, name: str, gib: int) -> None:
+    """``simulate("A100")`` was an error that listed two sizes."""
+    assert gpuconf.simulate(spec).spec == machine
+    assert gpuconf.simulated() == machine
+    assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, gib * GIB)}
+    gpuconf.simulate(name)  # what a driver reports names the model too
+    assert gpuconf.simulated() == machine.removeprefix("2x")
+
+
 BAD_SPECS = {
     "": "spec names no GPU",
     "   ": "spec names no GPU",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; known models: B200-180GB, H200-141GB, H100-80GB',
-    "A100": "A100 comes in several sizes; say A100-80GB or A100-40GB",
+    "3xFoo": 'unknown GPU model "Foo"; known models: GB200-186GB, B200-180GB, GB10, RTX5090, H200-141GB',
+    "A100-64GB": 'unknown GPU model "A100-64GB"; known models: ',
     "0xT4": "is not 1 to 64",
     "65xT4": "is not 1 to 64",
     "33xT4,32xH100": "more than 64 GPUs",

@@ -3,13 +3,14 @@ package sim
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Model is a GPU model of the catalogue. It is a value, and never changes.
 type Model struct {
-	Name            string   // as it is written in a spec
-	Aliases         []string // other ways to write it
-	Product         string   // what the driver calls the card
+	Name            string   // as Spec.String writes it
+	Aliases         []string // other names in a spec
+	Product         string   // what the driver reports, and another name in a spec
 	MemoryBytes     uint64   // GB in a model's name is GiB: the whole of it, as if no ECC or firmware took a share
 	ComputeMajor    int
 	ComputeMinor    int
@@ -26,25 +27,41 @@ type Model struct {
 
 const mib, gib = 1 << 20, 1 << 30
 
-// models is the catalogue, newest first within a family. Multiprocessors, clocks and compute capabilities are
-// NVIDIA's published ones, of the SXM board where there are several.
+// models is the catalogue, newest first. Multiprocessors, boost clocks and memory are those of NVIDIA's data sheets, of the SXM
+// board where there are several; compute capabilities those of developer.nvidia.com/cuda-gpus; products what nvidia-smi prints.
+// For K80, P100-12GB, GH200, GB10 and RTX5090 that was compared with what deviceQuery prints on such cards, and agrees.
+//
+// A name without a size is an alias of the most common one: 40 GB for an A100 and 16 GB for a V100, which is what the clouds' usual
+// instances have (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), 96 GB for a GH200.
 var models = []Model{
+	// The memory is the data sheet's 13.4 TB of an NVL72, by 72; the clock what its 80 TFLOPS of FP32 a GPU come to, since it lists
+	// none; the multiprocessors are those that CUDA reports.
+	{"GB200-186GB", []string{"GB200"}, "NVIDIA GB200", 186 * gib, 10, 0, 152, 2056, -5, 2 * mib},
 	{"B200-180GB", []string{"B200"}, "NVIDIA B200", 180 * gib, 10, 0, 148, 1965, -5, 2 * mib},
+	// 6144 CUDA cores. Its memory is the CPU's too. The clock is deviceQuery's; the data sheet lists none.
+	{"GB10", []string{"GB10-128GB"}, "NVIDIA GB10", 128 * gib, 12, 1, 48, 2418, -5, 2 * mib},
+	{"RTX5090", []string{"RTX5090-32GB"}, "NVIDIA GeForce RTX 5090", 32 * gib, 12, 0, 170, 2407, -5, 2 * mib},
 	{"H200-141GB", []string{"H200"}, "NVIDIA H200", 141 * gib, 9, 0, 132, 1980, -5, 2 * mib},
+	// The 480 GB in the product's name are the CPU's.
+	{"GH200-96GB", []string{"GH200"}, "NVIDIA GH200 480GB", 96 * gib, 9, 0, 132, 1980, -5, 2 * mib},
+	{"GH200-144GB", nil, "NVIDIA GH200 144G HBM3e", 144 * gib, 9, 0, 132, 1980, -5, 2 * mib},
 	{"H100-80GB", []string{"H100"}, "NVIDIA H100 80GB HBM3", 80 * gib, 9, 0, 132, 1980, -5, 2 * mib},
 	{"L40S", []string{"L40S-48GB"}, "NVIDIA L40S", 48 * gib, 8, 9, 142, 2520, -5, 2 * mib},
 	{"L4", []string{"L4-24GB"}, "NVIDIA L4", 24 * gib, 8, 9, 58, 2040, -5, 2 * mib},
 	{"RTX4090", []string{"RTX4090-24GB"}, "NVIDIA GeForce RTX 4090", 24 * gib, 8, 9, 128, 2520, -5, 2 * mib},
 	{"A100-80GB", nil, "NVIDIA A100-SXM4-80GB", 80 * gib, 8, 0, 108, 1410, -5, 2 * mib},
-	{"A100-40GB", nil, "NVIDIA A100-SXM4-40GB", 40 * gib, 8, 0, 108, 1410, -5, 2 * mib},
+	{"A100-40GB", []string{"A100"}, "NVIDIA A100-SXM4-40GB", 40 * gib, 8, 0, 108, 1410, -5, 2 * mib},
 	{"A30", []string{"A30-24GB"}, "NVIDIA A30", 24 * gib, 8, 0, 56, 1440, -5, 2 * mib},
 	{"A10-24GB", []string{"A10"}, "NVIDIA A10", 24 * gib, 8, 6, 72, 1695, -5, 2 * mib},
 	{"RTX3090", []string{"RTX3090-24GB"}, "NVIDIA GeForce RTX 3090", 24 * gib, 8, 6, 82, 1695, -5, 2 * mib},
 	{"T4", []string{"T4-16GB"}, "Tesla T4", 16 * gib, 7, 5, 40, 1590, -5, 2 * mib},
 	{"V100-32GB", nil, "Tesla V100-SXM2-32GB", 32 * gib, 7, 0, 80, 1530, -5, 2 * mib},
-	{"V100-16GB", nil, "Tesla V100-SXM2-16GB", 16 * gib, 7, 0, 80, 1530, -5, 2 * mib},
+	{"V100-16GB", []string{"V100"}, "Tesla V100-SXM2-16GB", 16 * gib, 7, 0, 80, 1530, -5, 2 * mib},
 	{"GTX1080Ti", []string{"GTX1080Ti-11GB"}, "NVIDIA GeForce GTX 1080 Ti", 11 * gib, 6, 1, 28, 1582, -2, 2 * mib},
 	{"P100-16GB", []string{"P100"}, "Tesla P100-SXM2-16GB", 16 * gib, 6, 0, 56, 1480, -2, 2 * mib},
+	{"P100-12GB", nil, "Tesla P100-PCIE-12GB", 12 * gib, 6, 0, 56, 1303, -2, 2 * mib},
+	// One of the two GPUs of a board: CUDA lists them as two devices.
+	{"K80", []string{"K80-12GB"}, "Tesla K80", 12 * gib, 3, 7, 13, 875, -1, 0},
 	{"K40", []string{"K40-12GB"}, "Tesla K40c", 12 * gib, 3, 5, 15, 875, -1, 0},
 	{"K20", []string{"K20-5GB"}, "Tesla K20m", 5 * gib, 3, 5, 13, 706, -1, 0},
 }
@@ -58,19 +75,25 @@ func Models() []Model {
 	return list
 }
 
-// findModel looks a name up, whatever its case.
+// findModel looks a name, an alias or a product up. Case, white space, hyphens and the brand do not matter: "GeForce RTX 4090" is RTX4090.
 func findModel(name string) (Model, bool) {
+	wanted := plain(name)
 	for _, m := range models {
-		if strings.EqualFold(m.Name, name) {
+		if plain(m.Name) == wanted || plain(m.Product) == wanted ||
+			slices.ContainsFunc(m.Aliases, func(alias string) bool { return plain(alias) == wanted }) {
 			return m, true
-		}
-		for _, alias := range m.Aliases {
-			if strings.EqualFold(alias, name) {
-				return m, true
-			}
 		}
 	}
 	return Model{}, false
+}
+
+// plain is what of a name counts.
+func plain(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || unicode.IsSpace(r) })
+	for len(words) > 1 && slices.Contains([]string{"nvidia", "tesla", "geforce"}, words[0]) {
+		words = words[1:]
+	}
+	return strings.Join(words, "")
 }
 
 // modelNames lists the names that a spec may use, for error messages.
@@ -80,17 +103,6 @@ func modelNames() string {
 		names[i] = m.Name
 	}
 	return strings.Join(names, ", ")
-}
-
-// sizesOf lists the models that differ from family in memory only, such as A100-40GB for A100.
-func sizesOf(family string) []string {
-	var names []string
-	for _, m := range models {
-		if stem, _, found := strings.Cut(m.Name, "-"); found && strings.EqualFold(stem, family) {
-			names = append(names, m.Name)
-		}
-	}
-	return names
 }
 
 // speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single

@@ -30,7 +30,8 @@ type Spec struct {
 
 // ParseSpec reads a comma list of `[N x]MODEL[:MEMORY]`, such as "2xH100-80GB", "A100-40GB,T4" or "4xT4:8GiB".
 //
-// Case and white space do not matter. N is 1 to 64, and so is the sum of all N. MEMORY is a whole number with a unit:
+// Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to 64, and so is the sum
+// of all N. MEMORY is a whole number with a unit:
 // B, KiB, MiB, GiB or TiB; KB, MB, GB and TB mean the same as these, as GB does in a model's name, so that
 // H100-80GB and H100:80GB are one thing. It must be a positive multiple of 256 bytes.
 func ParseSpec(text string) (Spec, error) {
@@ -96,9 +97,6 @@ func cutCount(entry string) (count, rest string) {
 func unknownModel(entry, name string) error {
 	if name == "" {
 		return fmt.Errorf("%q names no model; known models: %s", entry, modelNames())
-	}
-	if sizes := sizesOf(name); len(sizes) > 0 {
-		return fmt.Errorf("%s comes in several sizes; say %s", name, strings.Join(sizes, " or "))
 	}
 	return fmt.Errorf("unknown GPU model %q; known models: %s", name, modelNames())
 }

@@ -124,12 +124,13 @@ def simulate(spec: str | None) -> Simulation:
 
     ``None`` ends the simulation: the machine is the real one again, or that of ``GPUCONF_SIMULATE``.
 
-    ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100-40GB,T4"`` or
-    ``"4xT4:8GiB"``. Simulated memory is host memory, taken only as it is written. Everything that was configured is
+    ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or ``"4xT4:8GiB"``. A model
+    without a size takes its most common one, which :func:`simulated` then shows; names that a driver reports, such as
+    ``"NVIDIA A100-SXM4-80GB"``, are models too. Simulated memory is host memory, taken only as it is written. Everything that was configured is
     forgotten. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
     does the same without a call.
 
-    Raises ValueError for a spec that can't be (an unknown model lists the known ones), and RuntimeError while memory is in use.
+    Raises ValueError for an invalid spec (for an unknown model it lists the known ones), and RuntimeError while memory is in use.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]

@@ -12,8 +12,8 @@ import (
 func TestCatalogueNamesAreUnique(t *testing.T) {
 	owner := map[string]string{}
 	for _, model := range sim.Models() {
-		for _, name := range append([]string{model.Name}, model.Aliases...) {
-			key := strings.ToLower(name)
+		for _, name := range append([]string{model.Name, model.Product}, model.Aliases...) {
+			key := strings.ToLower(strings.NewReplacer("-", "", " ", "").Replace(name))
 			require.NotContains(t, owner, key, "%s and %s share a name", model.Name, owner[key])
 			owner[key] = model.Name
 			spec, err := sim.ParseSpec(name)
@@ -77,7 +77,7 @@ func TestIdentitiesAreThoseOfTheDevices(t *testing.T) {
 
 // TestFasterCardsAreKnownAsFaster holds the few comparisons that everybody agrees on.
 func TestFasterCardsAreKnownAsFaster(t *testing.T) {
-	spec, err := sim.ParseSpec("B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20")
+	spec, err := sim.ParseSpec("GB200,B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20")
 	require.NoError(t, err)
 	identities := spec.Identities()
 	for i := 2; i < len(identities); i++ {
