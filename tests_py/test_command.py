@@ -65,7 +65,7 @@ limit: 5.00MiB
 GPU    policy   fits  least limit  peak in use  peak reserved  fragmentation
 GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB           0.0%
 
-GPU:0 virtual: event 3 asks for 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free piece 0B)
+GPU:0 virtual: event 3 asks for 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free block 0B)
 does not fit
 GPU:0 virtual: █ in use, ▒ reserved, the whole width is 6.00MiB
      0.000 s  ▕█████████████████·································▏ 2.00MiB

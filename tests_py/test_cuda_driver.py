@@ -159,7 +159,7 @@ except MemoryError as error:
 print(info(), live())
 """,
     )
-    assert "the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2))" in out
+    assert "the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2))" in out
     assert out.endswith("{'current': 0, 'peak': 0} {}\n")
 
 
@@ -320,7 +320,7 @@ print(captured(), take(8 * MIB, side) == a)
     assert out.splitlines() == [
         "True 2",
         "9 2",
-        "the limit is reached, and 2.00MiB (2097152 bytes) that are free are kept for captured graphs",
+        "the limit is reached, and 2.00MiB (2097152 bytes) of free memory are kept for captured graphs",
         "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
         "memory is still in use: 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
         "0 True",

@@ -88,8 +88,8 @@ def test_the_table(holes: Path) -> None:
         "GPU:0  regions     no        8.00MiB      6.00MiB        8.00MiB           0.0%\n"
         "GPU:0  virtual     yes       6.00MiB      6.00MiB        6.00MiB           0.0%\n"
         "\n"
-        "GPU:0 tensorflow: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 6.00MiB, largest free piece 2.00MiB)\n"
-        "GPU:0 regions: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 7.00MiB, largest free piece 3.00MiB)\n"
+        "GPU:0 tensorflow: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 6.00MiB, largest free block 2.00MiB)\n"
+        "GPU:0 regions: event 6 asks for 4.00MiB: fragmented (in use 2.00MiB, reserved 7.00MiB, largest free block 3.00MiB)\n"
         "fits with virtual; does not fit with tensorflow, regions"
     )
 

@@ -3,6 +3,7 @@ package bfc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpuconf/gocore/chunks"
@@ -42,6 +43,7 @@ type OutOfMemory struct {
 	Reserved    uint64 // sizes of regions
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
+	LiveBlocks  uint64
 	Available   uint64 // of the limit, not taken from the device yet
 	Captured    uint64 // of FreeInPool, kept for captures
 	Movable     uint64 // whole granules, free or not yet reserved, that can be brought together; 0: the pool has none
@@ -49,66 +51,88 @@ type OutOfMemory struct {
 	Err         error // the sub-allocator's reason, or nil
 }
 
-// Error tells what happened, the numbers, and one next step.
+// Error says what happened and the numbers.
 func (e *OutOfMemory) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Allocator (%s) ran out of memory trying to allocate %s", e.Name, inFull(e.Requested))
+	text := fmt.Sprintf("allocator %s is out of memory for %s", e.Name, human.Exact(e.Requested))
 	if e.Rounded > e.Requested {
-		fmt.Fprintf(&b, " rounded to %d", e.Rounded)
+		text += fmt.Sprintf(", rounded to %d", e.Rounded)
 	}
-	fmt.Fprintf(&b, ": %s. Limit %s, in use %s, reserved %s, free in the pool %s, largest free piece %s, not yet reserved %s. %s",
-		e.reason(), inFull(e.Limit), inFull(e.InUse), inFull(e.Reserved), inFull(e.FreeInPool), inFull(e.LargestFree),
-		inFull(e.Available), e.nextStep())
-	return b.String()
+	return fmt.Sprintf("%s: %s (%s, not yet reserved %s)", text, e.Reason(), e.Figures(), human.Exact(e.Available))
 }
 
-// Unwrap gives the sub-allocator's reason.
+// Unwrap returns the sub-allocator's reason.
 func (e *OutOfMemory) Unwrap() error { return e.Err }
 
-func (e *OutOfMemory) reason() string {
+// Figures writes the numbers.
+func (e *OutOfMemory) Figures() string {
+	return fmt.Sprintf("limit %s, in use %s in %s, reserved %s, largest free block %s",
+		human.Exact(e.Limit), human.Exact(e.InUse), human.Count(e.LiveBlocks, "block"), human.Exact(e.Reserved), human.Exact(e.LargestFree))
+}
+
+// Reason says why there is no memory, as a clause. It is the only place that words the causes: whoever reports an OutOfMemory quotes it.
+func (e *OutOfMemory) Reason() string {
 	switch e.Cause {
 	case TooLarge:
-		return "the request is larger than the whole limit"
+		return "the request is larger than the limit"
 	case DeviceFull:
-		return fmt.Sprintf("the limit allows it, but the device has no more to give (%v)", e.Err)
+		return fmt.Sprintf("the limit allows it, but the device refused (%s)", roots(e.Err))
 	case Fragmented:
-		return "enough is free in all, but in pieces that are too small" + e.whyNotMoved()
+		return "enough memory is free, but it is fragmented" + e.whyNotMoved()
 	case PendingStreams:
-		return fmt.Sprintf("enough is free, but other streams may still work on it and could not be waited for (%v)", e.Err)
+		return fmt.Sprintf("enough memory is free, but work queued in other streams may still use it, and waiting for them failed (%s)", roots(e.Err))
 	default:
 		if e.Captured > 0 {
-			return fmt.Sprintf("the limit is reached, and of what is free %s are kept for captured graphs", human.Bytes(e.Captured))
+			return fmt.Sprintf("the limit is reached, and %s of free memory are kept for captured graphs", human.Exact(e.Captured))
 		}
 		return "the limit is reached"
 	}
 }
 
-// whyNotMoved tells why free memory was not moved together, if it can be moved at all.
+// whyNotMoved says why free memory was not moved together, if it can be moved at all.
 func (e *OutOfMemory) whyNotMoved() string {
 	switch {
 	case e.Err != nil:
-		return fmt.Sprintf(", and they could not be moved together (%v)", e.Err)
+		return fmt.Sprintf(", and moving it together failed (%s)", roots(e.Err))
 	case e.Movable > 0 && e.Movable >= e.Rounded:
-		return ", and no place is left in the range of addresses to move them to"
+		return ", and the range of addresses has no place left to move it to"
 	case e.Movable > 0:
-		return fmt.Sprintf("; only %s are whole granules, which can be moved together", human.Bytes(e.Movable))
+		return fmt.Sprintf("; only %s are in whole granules, which can be moved together", human.Exact(e.Movable))
 	default:
 		return ""
 	}
 }
 
-func (e *OutOfMemory) nextStep() string {
-	switch e.Cause {
-	case TooLarge:
-		return "Ask for less, or raise the memory limit."
-	case DeviceFull:
-		return "Free blocks, or end other users of the device."
-	case PendingStreams:
-		return "Synchronize the other streams, then try again."
-	case Fragmented:
-		return "Free blocks that lie between free pieces, or allocate the largest blocks first."
+// roots are the innermost errors, what the driver itself said, each once. That the limit is reached is not one of them where there are others.
+func roots(err error) string {
+	var texts []string
+	eachRoot(err, func(root error) {
+		if text := root.Error(); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	})
+	if len(texts) == 0 {
+		return fmt.Sprint(err)
+	}
+	return strings.Join(texts, "; ")
+}
+
+func eachRoot(err error, visit func(error)) {
+	if err == errLimit || err == errNoPlace {
+		return
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			eachRoot(inner, visit)
+		}
+	case interface{ Unwrap() error }:
+		if inner := e.Unwrap(); inner != nil {
+			eachRoot(inner, visit)
+			return
+		}
+		visit(err)
 	default:
-		return "Free blocks, or raise the memory limit."
+		visit(err)
 	}
 }
 
@@ -124,6 +148,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		Reserved:    a.stats.BytesReserved + spareBytes,
 		FreeInPool:  a.stats.BytesReserved + spareBytes - a.stats.BytesInUse,
 		LargestFree: a.largestWithSpareLocked(),
+		LiveBlocks:  uint64(a.index.Count()),
 		Available:   a.sub.AvailableBytes() - spareBytes,
 		Captured:    a.capturedBytesLocked(),
 		Movable:     a.movableLocked(),
@@ -153,6 +178,3 @@ func (a *Allocator) pendingLocked(s Stream, bytes uint64) bool {
 	}
 	return a.windowLocked(s, bytes, true).first != chunks.None
 }
-
-// inFull writes a size exactly and for people: 1536 (1.5KiB).
-func inFull(bytes uint64) string { return fmt.Sprintf("%d (%s)", bytes, human.Bytes(bytes)) }

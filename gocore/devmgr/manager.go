@@ -137,10 +137,10 @@ func (m *Manager) sealLocked() (live string) {
 		p.captures.reclaim(p.bfc)
 		s := p.bfc.Stats()
 		if s.LiveBlocks > 0 {
-			told = append(told, fmt.Sprintf("%s on %s (%s)", plural(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
+			told = append(told, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
 		}
 		if n := p.captures.alive.Load(); n > 0 {
-			told = append(told, fmt.Sprintf("%s with memory of %s (%s freed)", plural(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
+			told = append(told, fmt.Sprintf("%s with memory of %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
 		}
 	}
 	return strings.Join(told, ", ")
@@ -222,13 +222,6 @@ func (m *Manager) readyLocked() error {
 
 func errClosed() error {
 	return status.Errorf(status.FailedPrecondition, "this runtime was reset; list the devices again")
-}
-
-func plural(n uint64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func shortName(number int) string { return fmt.Sprintf("GPU:%d", number) }

@@ -3,6 +3,7 @@ package devmgr
 import (
 	"fmt"
 
+	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
 
@@ -19,10 +20,10 @@ func (m *Manager) noGPULocked() string {
 	why, remedy := m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	switch listed := uint64(len(m.listed)); {
 	case listed > 0:
-		why, remedy = plural(listed, "GPU")+" of the physical list, but none was left visible (set_visible_devices)",
+		why, remedy = human.Count(listed, "GPU")+" of the physical list, but none was left visible (set_visible_devices)",
 			"Call gpuconf.reset(), and leave some"
 	case len(m.found) > 0:
-		why = plural(uint64(len(m.found)), "GPU") + " of the machine, but none that is strong enough (the logger gpuconf says more)"
+		why = human.Count(uint64(len(m.found)), "GPU") + " of the machine, but none that is strong enough (the logger gpuconf says more)"
 	}
 	if why != "" {
 		why = ": " + why
@@ -35,5 +36,5 @@ func (m *Manager) errNoGPULocked(asked string) error {
 	if have == 0 {
 		return status.Errorf(status.InvalidArgument, "%s is not there: %s", asked, m.noGPULocked())
 	}
-	return status.Errorf(status.InvalidArgument, "%s is not there: this process has %s (GPU:0 to GPU:%d)", asked, plural(uint64(have), "logical GPU"), have-1)
+	return status.Errorf(status.InvalidArgument, "%s is not there: this process has %s (GPU:0 to GPU:%d)", asked, human.Count(uint64(have), "logical GPU"), have-1)
 }

@@ -37,7 +37,7 @@ func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 		bytes += min(p.limitBytes, math.MaxUint64-bytes)
 	}
 	if count > 1 {
-		limits = fmt.Sprintf("the memory_limits of %s add up to", plural(count, "logical GPU"))
+		limits = fmt.Sprintf("the memory_limits of %s add up to", human.Count(count, "logical GPU"))
 	}
 	return limits, bytes
 }

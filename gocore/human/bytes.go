@@ -1,6 +1,9 @@
 package human
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Bytes writes a number of bytes: 1023B, 1.0KiB, 1.50MiB, 80.00GiB. What is over is cut off, not rounded, at each step
 // to the next unit, as TensorFlow does it.
@@ -18,4 +21,12 @@ func Bytes(n uint64) string {
 		digits = 1
 	}
 	return fmt.Sprintf("%.*f%ciB", digits, float64(n)/1024, units[unit])
+}
+
+// Exact writes a number of bytes with every byte of it: "9.00MiB (9437184 bytes)", "512 bytes".
+func Exact(n uint64) string {
+	if n < 1024 || n > math.MaxInt64 {
+		return Count(n, "byte")
+	}
+	return fmt.Sprintf("%s (%d bytes)", Bytes(n), n)
 }

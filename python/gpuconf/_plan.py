@@ -192,7 +192,7 @@ class Plan:
                 what = f"event {f.event} asks for" if f.event else "what was live before needs"
                 lines.append(
                     f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.bytes_in_use)}, "
-                    f"reserved {human_bytes(f.bytes_reserved)}, largest free piece {human_bytes(f.largest_free_block_bytes)})"
+                    f"reserved {human_bytes(f.bytes_reserved)}, largest free block {human_bytes(f.largest_free_block_bytes)})"
                 )
         lines += [f"note: {note}" for note in self._notes()]
         return [*lines, self._verdict()]

@@ -483,17 +483,17 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 		text            []string
 	}{
 		"larger than the limit": {limit: 8 * mib, capacity: 64 * mib, ask: 9 * mib, cause: bfc.TooLarge,
-			text: []string{"9437184 (9.00MiB)", "larger than the whole limit", "8388608 (8.00MiB)"}},
+			text: []string{"9.00MiB (9437184 bytes)", "larger than the limit", "limit 8.00MiB (8388608 bytes)"}},
 		"larger than the usable part of the limit": {limit: 1000, capacity: 64 * mib, ask: 769, cause: bfc.TooLarge},
 		"the limit is in use": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{7 * mib}, ask: 2 * mib, cause: bfc.LimitReached,
-			text: []string{"the limit is reached", "in use 7340032 (7.00MiB)", "largest free piece 1048576 (1.00MiB)", "raise the memory limit"}},
+			text: []string{"the limit is reached", "in use 7.00MiB (7340032 bytes) in 1 block", "largest free block 1.00MiB (1048576 bytes)"}},
 		"pieces too small": {limit: 8 * mib, capacity: 64 * mib, layout: []uint64{3 * mib, mib, 4 * mib}, free: []int{0, 2}, ask: 5 * mib, cause: bfc.Fragmented,
-			text: []string{"pieces that are too small", "free in the pool 7340032", "largest free piece 4194304"}},
+			text: []string{"enough memory is free, but it is fragmented", "largest free block 4.00MiB (4194304 bytes)"}},
 		"pieces and the rest of the limit too small": {limit: 8 * mib, capacity: 64 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, free: []int{0}, ask: 3 * mib, cause: bfc.Fragmented,
-			text: []string{"not yet reserved 2097152"}},
+			text: []string{"not yet reserved 2.00MiB (2097152 bytes)"}},
 		"the device refuses exactly what is left": {limit: 8 * mib, capacity: 2 * mib, growth: true, layout: []uint64{2 * mib}, ask: 6 * mib, cause: bfc.DeviceFull},
 		"the device is full": {limit: 64 * mib, capacity: 8 * mib, growth: true, layout: []uint64{2 * mib, 4 * mib}, ask: 3 * mib, cause: bfc.DeviceFull,
-			text: []string{"the device is full", "limit allows it", "other users of the device"}},
+			text: []string{"the limit allows it, but the device refused (the device is full"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -512,7 +512,7 @@ func TestOutOfMemorySaysWhy(t *testing.T) {
 			require.Equal(t, tt.cause, oom.Cause, "%v", err)
 			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 			require.Equal(t, tt.cause == bfc.DeviceFull, errors.Is(err, fakedevice.ErrFull))
-			for _, text := range append(tt.text, "Allocator (GPU_0_bfc) ran out of memory trying to allocate ") {
+			for _, text := range append(tt.text, "allocator GPU_0_bfc is out of memory for ") {
 				require.ErrorContains(t, err, text)
 			}
 			require.Equal(t, before, a.Stats())

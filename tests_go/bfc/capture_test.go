@@ -46,7 +46,7 @@ func TestCapturedMemoryIsNobodyElses(t *testing.T) {
 		var oom *bfc.OutOfMemory
 		require.ErrorAs(t, err, &oom)
 		require.Equal(t, bfc.LimitReached, oom.Cause)
-		require.ErrorContains(t, err, "256B are kept for captured graphs")
+		require.ErrorContains(t, err, "256 bytes of free memory are kept for captured graphs")
 		mustAllocate(t, w, s, 1)
 		w.free(0)
 	}

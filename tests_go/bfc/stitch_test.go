@@ -561,7 +561,7 @@ func TestARangeMayBeTooShort(t *testing.T) {
 	require.NoError(t, a.Free(blocks[1].Addr))
 	require.NoError(t, a.Free(blocks[3].Addr))
 	_, err = a.Allocate(2 * granule)
-	require.ErrorContains(t, err, "in pieces that are too small, and no place is left in the range of addresses to move them to")
+	require.ErrorContains(t, err, "it is fragmented, and the range of addresses has no place left to move it to")
 	require.NoError(t, a.Free(blocks[2].Addr))
 	allocate(t, a, 3*granule)
 	require.NoError(t, a.Check())
@@ -585,6 +585,6 @@ func TestPinnedGranulesAreTold(t *testing.T) {
 	require.ErrorAs(t, err, &oom)
 	require.Equal(t, bfc.Fragmented, oom.Cause)
 	require.Equal(t, uint64(granule), oom.Movable)
-	require.ErrorContains(t, err, "only 2.00MiB are whole granules, which can be moved together")
+	require.ErrorContains(t, err, "only 2.00MiB (2097152 bytes) are in whole granules, which can be moved together")
 	p.end()
 }

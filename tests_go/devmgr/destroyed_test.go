@@ -173,7 +173,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	})
 	_, err = m.AllocateOn(0, -1, heir, 8*mib)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "work that is queued in other streams may still use it")
+	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed (CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
 	again, err := m.AllocateOn(0, -1, heir, 8*mib)
 	require.NoError(t, err)

@@ -35,24 +35,24 @@ func TestOutOfMemory(t *testing.T) {
 			ask: 4 * mib, cause: bfc.LimitReached,
 			want: "OOM when allocating 4.00MiB (4194304 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
 				"out of memory, the limit is reached.\n" +
-				"  limit 10.00MiB (10485760 bytes) · in use 7.00MiB (7340032 bytes) in 2 blocks · reserved 10.00MiB (10485760 bytes) " +
-				"· largest free piece 3.00MiB (3145728 bytes)\n" +
-				"  on Tesla T4. Free memory, ask with wait= for another thread to do so, or give this logical GPU a larger memory_limit.",
+				"  limit 10.00MiB (10485760 bytes), in use 7.00MiB (7340032 bytes) in 2 blocks, reserved 10.00MiB (10485760 bytes), " +
+				"largest free block 3.00MiB (3145728 bytes)\n" +
+				"  on Tesla T4. Free memory, pass wait= to wait until another thread frees memory, or raise this logical GPU's memory_limit.",
 		},
 		{
 			name: "too large", spec: "T4", limits: []float64{10},
 			ask: 10*mib + 1, cause: bfc.TooLarge,
 			want: "OOM when allocating 10.00MiB (10485761 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, the request is larger than the whole limit.\n" +
-				"  limit 10.00MiB (10485760 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4. Ask for less, or give this logical GPU a larger memory_limit.",
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Request less memory, or raise this logical GPU's memory_limit.",
 		},
 		{
 			name: "huge", spec: "T4", limits: []float64{10}, ask: 1<<64 - 1, cause: bfc.TooLarge,
 			want: "OOM when allocating 18446744073709551615 bytes on /job:localhost/replica:0/task:0/device:GPU:0 by allocator " +
-				"GPU_0_bfc: out of memory, the request is larger than the whole limit.\n" +
-				"  limit 10.00MiB (10485760 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4, which has 16.00GiB (17179869184 bytes) in all. Ask for less, or give this logical GPU a larger memory_limit.",
+				"GPU_0_bfc: out of memory, the request is larger than the limit.\n" +
+				"  limit 10.00MiB (10485760 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4, which has 16.00GiB (17179869184 bytes) in total. Request less memory, or raise this logical GPU's memory_limit.",
 		},
 		{
 			name: "fragmented", spec: "T4", limits: []float64{8},
@@ -67,19 +67,19 @@ func TestOutOfMemory(t *testing.T) {
 			},
 			ask: 2 * mib, cause: bfc.Fragmented,
 			want: "OOM when allocating 2.00MiB (2097152 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, enough memory is free, but in pieces that are too small.\n" +
-				"  limit 8.00MiB (8388608 bytes) · in use 4.00MiB (4194304 bytes) in 4 blocks · reserved 8.00MiB (8388608 bytes) " +
-				"· largest free piece 1.00MiB (1048576 bytes)\n" +
-				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\") for the pieces; allocate the largest buffers first, or raise the limit. " +
-				"With memory growth, free pieces are moved together.",
+				"out of memory, enough memory is free, but it is fragmented.\n" +
+				"  limit 8.00MiB (8388608 bytes), in use 4.00MiB (4194304 bytes) in 4 blocks, reserved 8.00MiB (8388608 bytes), " +
+				"largest free block 1.00MiB (1048576 bytes)\n" +
+				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\"). Allocate the largest buffers first, or raise the limit. " +
+				"With memory growth, free memory is moved together.",
 		},
 		{
 			name: "another program has the GPU", spec: "T4:1GiB", opts: sim.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},
 			ask: 4 * mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 4.00MiB (4194304 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
-				"  limit 100.00MiB (104857600 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4. Free memory, or end the other programs on this GPU.",
+				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 100.00MiB (104857600 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Free memory, or end other programs on this GPU.",
 		},
 		{
 			name: "two logical GPUs want more than there is", spec: "T4:100MiB", limits: []float64{60, 60},
@@ -89,18 +89,18 @@ func TestOutOfMemory(t *testing.T) {
 			},
 			ask: 41 * mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 41.00MiB (42991616 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
-				"  limit 60.00MiB (62914560 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4. Free memory, or end the other programs on this GPU. " +
+				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 60.00MiB (62914560 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Free memory, or end other programs on this GPU. " +
 				"GPU:1 has reserved 60.00MiB (62914560 bytes) of it and uses 1.00MiB (1048576 bytes).",
 		},
 		{
 			name: "a limit that is more than there is", spec: "T4:100MiB", limits: []float64{150},
 			ask: 120 * mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 120.00MiB (125829120 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, the GPU has no more to give, though the limit would allow it (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
-				"  limit 150.00MiB (157286400 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4, which has 100.00MiB (104857600 bytes) in all. Free memory, or end the other programs on this GPU.",
+				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
+				"  limit 150.00MiB (157286400 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4, which has 100.00MiB (104857600 bytes) in total. Free memory, or end other programs on this GPU.",
 		},
 		{
 			name: "a GPU that is broken", spec: "T4", limits: []float64{100},
@@ -109,9 +109,9 @@ func TestOutOfMemory(t *testing.T) {
 			},
 			ask: mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 1.00MiB (1048576 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
-				"out of memory, the GPU's driver failed to give memory that the limit allows (CUDA_ERROR_ILLEGAL_ADDRESS (700)).\n" +
-				"  limit 100.00MiB (104857600 bytes) · in use 0 bytes in 0 blocks · reserved 0 bytes · largest free piece 0 bytes\n" +
-				"  on Tesla T4. The GPU may have memory left: this is a fault of it or of its driver, which ends with the process at best.",
+				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_ILLEGAL_ADDRESS (700)).\n" +
+				"  limit 100.00MiB (104857600 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. The GPU may have memory left: this is a GPU or driver fault; restarting the process may help.",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {

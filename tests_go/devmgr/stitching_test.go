@@ -41,8 +41,8 @@ func TestReportOfGranulesThatCannotMove(t *testing.T) {
 	}
 	_, err := m.Allocate(0, 4*mib)
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "out of memory, enough memory is free, but in pieces that are too small.")
+	require.ErrorContains(t, err, "out of memory, enough memory is free, but it is fragmented.")
 	require.NoError(t, m.Free(large[0].Addr+2*mib-256))
 	_, err = m.Allocate(0, 4*mib)
-	require.ErrorContains(t, err, "but in pieces that are too small; only 2.00MiB (2097152 bytes) of it can be moved together, as no block touches those granules.")
+	require.ErrorContains(t, err, "but it is fragmented; only 2.00MiB (2097152 bytes) are in whole granules, which can be moved together.")
 }

@@ -18,3 +18,16 @@ func TestBytes(t *testing.T) {
 		require.Equal(t, want, human.Bytes(bytes), bytes)
 	}
 }
+
+func TestExact(t *testing.T) {
+	for bytes, want := range map[uint64]string{
+		0: "0 bytes", 1: "1 byte", 1023: "1023 bytes", 1024: "1.0KiB (1024 bytes)", 9437185: "9.00MiB (9437185 bytes)",
+		math.MaxUint64: "18446744073709551615 bytes",
+	} {
+		require.Equal(t, want, human.Exact(bytes), bytes)
+	}
+}
+
+func TestCount(t *testing.T) {
+	require.Equal(t, "0 blocks, 1 block, 2 blocks", human.Count(0, "block")+", "+human.Count(1, "block")+", "+human.Count(2, "block"))
+}

@@ -84,7 +84,7 @@ try:
     allocate(65 * MIB)
 except cupy.cuda.memory.OutOfMemoryError as error:
     print(isinstance(error, gpuconf.errors.ResourceExhaustedError), isinstance(error, MemoryError))
-    print(" out of memory" in str(error), "larger than the whole limit" in str(error))
+    print(" out of memory" in str(error), "larger than the limit" in str(error))
     print(type(pickle.loads(pickle.dumps(error))).__name__, pickle.loads(pickle.dumps(error)).args == error.args)
 allocate(1000)
 """,

@@ -61,7 +61,7 @@ def test_out_of_memory_says_why(driver: Path) -> None:
         try:
             cuda.device_array(1 << 30)
         except MemoryError as error:
-            print(type(error).__name__, "larger than the whole limit" in str(error))
+            print(type(error).__name__, "larger than the limit" in str(error))
         cuda.device_array(1000)
         """,
         **QUIET,

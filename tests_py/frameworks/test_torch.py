@@ -61,7 +61,7 @@ def test_out_of_memory_is_torchs_own_error_with_our_text(driver: Path) -> None:
     assert out.splitlines() == [
         "81 ('OutOfMemoryError', True, 1, 'CUDA out of memory. OOM when allocating 128.00MiB (134217728 bytes) on "
         "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: out of memory, "
-        "the request is larger than the whole limit.')",
+        "the request is larger than the limit.')",
         "[1]",
     ]
 
