@@ -146,11 +146,12 @@ func (c Call) nodeName() string {
 // the scope's job, replica and task.
 func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	pattern, readable := devname.ParseFullName(c.Device)
+	if c.Op == Const && strings.Contains(c.Device, "/device:CPU:0") && !(readable && d.anyMatches(pattern)) {
+		// A value is first made into a tensor on CPU:0, which only looks the name up.
+		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
+	}
 	if !readable {
 		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s", c.Device, c.Op.today())
-	}
-	if c.Op == Const && strings.Contains(c.Device, "/device:CPU:0") && !d.anyMatches(pattern) { // values come to be on CPU:0
-		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
 	}
 	types := supportedTypes(o.op, o.dtype)
 	device := d.find(pattern, types)

@@ -49,6 +49,8 @@ def test_options_that_nobody_knows_are_taken_whatever_their_names(two_gpus: None
     assert tf.config.optimizer.get_experimental_options()["remapping"] is True
     with refused(ValueError, "dictionary update sequence element #0"):
         tf.config.optimizer.set_experimental_options("x")  # type: ignore[arg-type]
+    with refused(TypeError, "'int' object is not iterable"):
+        tf.config.optimizer.set_experimental_options(3)  # type: ignore[arg-type]
 
 
 def test_settings_list_no_devices(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:

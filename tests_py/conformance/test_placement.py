@@ -136,9 +136,19 @@ def test_case_148_without_a_constraint_the_gpu_is_taken(two_gpus: None) -> None:
         assert one().device == GPU0
 
 
-@pytest.mark.parametrize("name", ["/job:123", "GPU:-1"])
+@pytest.mark.parametrize("name", ["/job:123", "/replica:-1", "GPU:-1"])
 def test_a_name_that_no_device_can_have_fails_when_an_operation_runs(one_gpu: None, name: str) -> None:
+    x = one()
     with tf.device(name), refused(ValueError, "Malformed device specification '"):
+        tf.identity(x)
+
+
+def test_a_constant_on_a_cpu_that_no_process_can_have_is_on_an_unknown_device(one_gpu: None) -> None:
+    """Once the name was called malformed. TensorFlow first makes the tensor, in the memory of CPU:0, and looks its device up."""
+    for name, full in (("/job:123", "/job:123/replica:0/task:0"), ("/replica:-1", "/job:localhost/replica:-1/task:0")):
+        with tf.device(name), refused(ValueError, f"{full}/device:CPU:0 unknown device."):
+            tf.constant(1.0)
+    with tf.device("GPU:-1"), refused(ValueError, "Malformed device specification '"):
         tf.constant(1.0)
 
 

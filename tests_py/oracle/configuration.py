@@ -39,7 +39,7 @@ def play(theirs: Side, ours: Side, gpus: int, calls: list[str]) -> Checked:
         a, b = outcome(theirs, call), outcome(ours, call)
         if not agree(a, b):
             done = calls[: i + 1]
-            return Checked(i, Difference(gpus, done, a, b, excuses.find(excuses.Found(done, a, b, theirs, gpus))))
+            return Checked(i, Difference(gpus, done, a, b, excuses.find(excuses.Found(done, a, b, excuses.asking(theirs), gpus))))
     return Checked(len(calls), None)
 
 

@@ -1,16 +1,41 @@
-"""Which listed difference explains one that was found. The list itself is differences.json."""
+"""Which listed difference explains one that was found. The list itself is differences.json.
+
+An excuse must not hide a defect, so each one checks the call and what both sides made of it, as its row describes them. Where the
+row's effect shows in later calls, the excuse asks TensorFlow again with the cause taken away: then it must answer as gpuconf does.
+tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
+"""
 
 from __future__ import annotations
 
+import ast
+import math
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .outcomes import Outcome, outcome
+from .outcomes import Outcome, agree, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .machine import Side
+
+
+class Ask(Protocol):
+    """Asks TensorFlow more, after the sequence."""
+
+    def __call__(self, calls: list[str], gpus: int | None = None) -> list[Outcome]:
+        """What becomes of calls on a fresh machine with so many GPUs, or (None) on the machine as it is."""
+
+
+def asking(side: Side) -> Ask:
+    """Ask a side itself."""
+
+    def ask(calls: list[str], gpus: int | None = None) -> list[Outcome]:
+        if gpus is not None:
+            side.fresh(gpus)
+        return [outcome(side, call) for call in calls]
+
+    return ask
 
 
 class Found(NamedTuple):
@@ -19,18 +44,18 @@ class Found(NamedTuple):
     calls: list[str]
     theirs: Outcome
     ours: Outcome
-    side: Side  # TensorFlow, to ask it more; the sequence is over
+    ask: Ask
     gpus: int = 0
 
 
-_EXCUSES: dict[str, Callable[[Found], bool]] = {}
+_EXCUSES: dict[str, list[Callable[[Found], bool]]] = {}
 
 
 def excuse(name: str) -> Callable[[Callable[[Found], bool]], Callable[[Found], bool]]:
     """Register the test whether a listed difference explains one that was found."""
 
     def register(test: Callable[[Found], bool]) -> Callable[[Found], bool]:
-        _EXCUSES[name] = test
+        _EXCUSES.setdefault(name, []).append(test)
         return test
 
     return register
@@ -38,7 +63,7 @@ def excuse(name: str) -> Callable[[Callable[[Found], bool]], Callable[[Found], b
 
 def find(found: Found) -> str | None:
     """The name of the listed difference that explains this one, if there is one."""
-    return next((name for name, test in _EXCUSES.items() if test(found)), None)
+    return next((name for name, tests in _EXCUSES.items() if any(test(found) for test in tests)), None) or _together(found)
 
 
 def names() -> list[str]:
@@ -46,87 +71,224 @@ def names() -> list[str]:
     return list(_EXCUSES)
 
 
-@excuse("list-changed-later")
+# What takes the cause of a difference out of the calls. Such a difference may show in any later call.
+_CAUSES: dict[str, Callable[[Found, list[str]], list[str]]] = {}
+
+
+def cause(name: str) -> Callable[[Callable[[Found, list[str]], list[str]]], Callable[[Found, list[str]], list[str]]]:
+    """Register an excuse: without the cause, TensorFlow answers as gpuconf does."""
+
+    def register(without: Callable[[Found, list[str]], list[str]]) -> Callable[[Found, list[str]], list[str]]:
+        _CAUSES[name] = without
+        excuse(name)(lambda found: _explained(found, without(found, found.calls)))
+        return without
+
+    return register
+
+
+def _explained(found: Found, calls: list[str]) -> bool:
+    return calls != found.calls and bool(calls) and agree(found.ask(calls, found.gpus)[-1], found.ours)
+
+
+def _together(found: Found) -> str | None:
+    """The first of several causes that explain a difference together."""
+    calls, at_work = found.calls, []
+    for name, without in _CAUSES.items():
+        before, calls = calls, without(found, calls)
+        if calls != before:
+            at_work.append(name)
+    return at_work[0] if len(at_work) > 1 and _explained(found, calls) else None
+
+
+@cause("list-changed-later")
+def _(_found: Found, calls: list[str]) -> list[str]:
+    """TensorFlow stores the caller's list; here it gets a copy, which nothing changes."""
+    if not any(call.startswith("kept(") for call in calls):
+        return calls
+    return [re.sub(r", (keep\(.*\))\)$", r", list(\1))", call) for call in calls]
+
+
+# A tuple or a LogicalDevice that equals a PhysicalDevice.
+_LOOK_ALIKE = re.compile(r"(?<!PD)(?:LD)?\(('/physical_device:\w+:\d+', '\w+')\)")
+
+
+@cause("look-alike")
+def _(_found: Found, calls: list[str]) -> list[str]:
+    """TensorFlow keeps the look-alike; here it gets the device that it equals."""
+    return [_LOOK_ALIKE.sub(r"PD(\1)", call) if "set_visible_devices(" in call else call for call in calls]
+
+
+_BAD_LIST = re.compile(r"Invalid visible device index: |invalid literal for int\(\)|list index out of range")
+
+
+@cause("bad-imported-list")
+def _(found: Found, calls: list[str]) -> list[str]:
+    """A program starts with a bad list of GPUs. TensorFlow keeps the rest of its ConfigProto; here it gets none of it.
+
+    The call that raises is left out too.
+    """
+    raised = _raised(found, calls)
+    return calls if raised is None else calls[1:raised] + calls[raised + 1 :]
+
+
+def _raised(found: Found, calls: list[str]) -> int | None:
+    """Which call raises on TensorFlow what is wrong with the list of GPUs that the program starts with."""
+    if not calls[0].startswith("start("):
+        return None
+    answers = enumerate(found.ask(calls, found.gpus))
+    return next((i for i, one in answers if one.value is None and _BAD_LIST.match(one.message)), None)
+
+
+@excuse("bad-imported-list")
 def _(found: Found) -> bool:
-    return any(call.startswith("kept(") for call in found.calls)
+    """The call that raises: for an index too far below 0, TensorFlow's error is an IndexError."""
+    if "IndexError" not in found.theirs.error or _raised(found, found.calls) != len(found.calls) - 1:
+        return False
+    return "ValueError" in found.ours.error and found.ours.message.startswith("Invalid visible device index: -")
 
 
-# What equals a PhysicalDevice and is none.
-_LOOK_ALIKE = re.compile(r"LD\('/physical_device|\(\('/physical_device|[\[ ]\('/physical_device")
+def _taken(theirs: Outcome) -> bool:
+    """Whether TensorFlow's setter has nothing to say against a value, except perhaps that it comes too late."""
+    return theirs.value == "None" or ("RuntimeError" in theirs.error and "cannot be modified after" in theirs.message)
 
 
-@excuse("look-alike")
-def _(found: Found) -> bool:
-    return any("set_visible_devices" in call and _LOOK_ALIKE.search(call) for call in found.calls)
+def _started(found: Found, setting: str) -> Outcome:
+    """What TensorFlow makes of a setting when it starts with it alone, on a machine with one GPU."""
+    return found.ask([re.sub(r"\bg\d\b", "g0", setting), "facts()"], 1)[-1]
+
+
+def _cannot_start(found: Found, setting: str) -> bool:
+    """Whether protobuf refuses the setting's value."""
+    started = _started(found, setting)
+    return started.message.startswith("Value out of range") or bool({"TypeError", "OverflowError"} & set(started.error))
+
+
+_ENTRY = re.compile(r"\bL\([^()]*\)")
+_SET_LOGICAL = re.compile(r"\.set_(logical|virtual)_device_configuration\(")
 
 
 @excuse("limit-range")
 def _(found: Found) -> bool:
-    return "_device_configuration(" in found.calls[-1] and found.ours.message.startswith("memory_limit is")
+    """A limit that is out of range, which TensorFlow makes another one of."""
+    call = found.calls[-1]
+    refused = "ValueError" in found.ours.error and found.ours.message.startswith("memory_limit is")
+    if not (refused and _taken(found.theirs) and _SET_LOGICAL.search(call)):
+        return False
+    return any(_out_of_range(found, entry) for entry in _ENTRY.findall(call))
 
 
-_SETTERS = re.compile(r"\.set_(memory_growth|\w+_device_configuration|int\w+_threads|\w+_placement|experimental_options)\(")
+def _out_of_range(found: Found, entry: str) -> bool:
+    text = re.split(r"[(,)]", entry)[1]
+    limit = eval(text, {"nan": math.nan, "inf": math.inf}) if text else None
+    if not isinstance(limit, (int, float)) or 0 <= limit < 2**43:
+        return False
+    started = _started(found, f"config.set_logical_device_configuration(g0, [L({text})])")
+    return "OverflowError" in started.error or re.fullmatch(r"\[\((0|-\d+), False,\)\]", started.value or "") is not None
 
 
 @excuse("growth-type")
 def _(found: Found) -> bool:
-    return ".set_memory_growth(" in found.calls[-1] and found.ours.message.startswith("Memory growth must be True or False")
+    setter = re.fullmatch(r"(experimental\.set_memory_growth)\(.*, ([^,]+)\)", found.calls[-1])
+    refused = "TypeError" in found.ours.error and found.ours.message.startswith("Memory growth must be True or False")
+    if setter is None or not refused or not _taken(found.theirs):
+        return False
+    return setter[2] == "None" or _cannot_start(found, f"{setter[1]}(g0, {setter[2]})")
 
 
 @excuse("memory-info-argument")
 def _(found: Found) -> bool:
-    function = re.search(r"\.(get_memory_info|get_memory_usage|reset_memory_stats)\((None|b'.*')\)", found.calls[-1])
-    return function is not None and found.ours.message.startswith("device must be a string")
+    """TensorFlow answers as for the text that the binding makes of the argument."""
+    *before, call = found.calls
+    query = re.fullmatch(r"(experimental\.(?:get_memory_info|get_memory_usage|reset_memory_stats))\((?:None|b('.*'))\)", call)
+    if query is None or "TypeError" not in found.ours.error or not found.ours.message.startswith("device must be a string"):
+        return False
+    return found.ask([*before, f"{query[1]}({query[2] or repr('')})"], found.gpus)[-1] == found.theirs
+
+
+_SETTERS = re.compile(r"\.set_(\w+_device_configuration|int\w+_threads|\w+_placement|experimental_options)\(")
+
+
+_WRONG_TYPE = re.compile(r" must (be (True or False|an integer|a number of MiB|a list)|fit in 32 bits), but got ")
 
 
 @excuse("wrong-type")
 def _(found: Found) -> bool:
     """Gpuconf refuses at once what TensorFlow stores and then can't start with. That it can't is tried."""
-    call = found.calls[-1]
-    refused = "TypeError" in found.ours.error or "must fit in 32 bits" in found.ours.message
-    taken = found.theirs.value == "None" or "cannot be modified after" in found.theirs.message
-    if not (refused and taken and _SETTERS.search(call)):
+    call, ours = found.calls[-1], found.ours
+    refused = _WRONG_TYPE.search(ours.message) is not None and bool({"TypeError", "ValueError"} & set(ours.error))
+    if not (refused and _taken(found.theirs) and _SETTERS.search(call)):
         return False
-    found.side.fresh(1)
-    outcome(found.side, re.sub(r"\bg\d\b", "g0", call))
-    started = outcome(found.side, "config.list_logical_devices()")
-    broken = "out of range" in started.message or "must be specified for all virtual devices" in started.message
-    return broken or bool({"TypeError", "OverflowError"} & set(started.error))
+    if _cannot_start(found, call):
+        return True
+    # Of a list whose entries don't fit together TensorFlow says so before it looks at their values.
+    entries = _ENTRY.findall(call) if _SET_LOGICAL.search(call) else []
+    return any(_cannot_start(found, f"config.set_logical_device_configuration(g0, [{entry}])") for entry in entries)
+
+
+# A NUL or a lone surrogate, as repr shows them.
+_NO_TEXT = re.compile(r"\\x00|\\ud[89a-f]")
 
 
 @excuse("text-that-is-none")
 def _(found: Found) -> bool:
-    return any(
-        words in found.ours.message for words in ("must not contain a NUL character", "is not valid text (it has a lone surrogate)")
-    )
+    words = ("must not contain a NUL character", "is not valid text (it has a lone surrogate)")
+    refused = "ValueError" in found.ours.error and any(each in found.ours.message for each in words)
+    taken = found.theirs.value is not None or bool({"ValueError", "TypeError"} & set(found.theirs.error))
+    return refused and taken and _NO_TEXT.search(found.calls[-1]) is not None
+
+
+_NODE_NAMES = {"constant": "Const", "matmul": "MatMul", "add": "Add", "add_n": "AddN", "identity": "Identity"}
+
+
+def _without_other_scopes(call: str, node: str) -> str:
+    """The call that makes a graph, with the device scopes of one node only."""
+    tree = ast.parse(call, mode="eval")
+    assert isinstance(tree.body, ast.Call)
+    assert isinstance(tree.body.args[0], ast.List)
+    made: dict[str, int] = {}
+    for line in tree.body.args[0].elts:
+        assert isinstance(line, ast.Tuple)
+        scopes, make = line.elts
+        assert isinstance(scopes, ast.List)
+        assert isinstance(make, ast.Lambda)
+        assert isinstance(make.body, ast.Call)
+        assert isinstance(make.body.func, ast.Name)
+        name = _NODE_NAMES[make.body.func.id]
+        count = made[name] = made.get(name, -1) + 1
+        if node != (f"{name}_{count}" if count else name):
+            scopes.elts = []
+    return ast.unparse(tree)
 
 
 @excuse("graph-messages")
 def _(found: Found) -> bool:
     """Both say that a node can't be placed, TensorFlow in today's words, and each of the node that it comes to first."""
-    ours = "InvalidArgumentError" in found.ours.error and "Cannot assign a device " in found.ours.message
-    return "graph(" in found.calls[-1] and "Cannot assign a device for operation " in found.theirs.message and ours
+    call, today = found.calls[-1], "Cannot assign a device for operation "
+    theirs = re.match(rf"{today}(\w+): ", found.theirs.message)
+    ours = re.match(rf"(?:Invalid argument: Cannot assign a device to node '|{today})(\w+)'?: ", found.ours.message)
+    if not call.startswith("graph(") or theirs is None or ours is None or not _both_invalid(found):
+        return False
+    alone = found.theirs if theirs[1] == ours[1] else found.ask([_without_other_scopes(call, ours[1])])[-1]
+    if found.ours.message.startswith(today):  # not TensorFlow 1's words
+        return alone.message.splitlines()[0] == found.ours.message.splitlines()[0]
+    return alone.message.startswith(f"{today}{ours[1]}: ")
+
+
+def _both_invalid(found: Found) -> bool:
+    return "InvalidArgumentError" in found.theirs.error and "InvalidArgumentError" in found.ours.error
 
 
 @excuse("dumps-in-messages")
 def _(found: Found) -> bool:
     """TensorFlow shows its own data structures behind these words."""
-    words = re.match(r"(?s)(Malformed device specification '.*?' in (eager op: Name: \w+|node: ))", found.theirs.message)
-    return words is not None and found.ours.message.startswith(words[1])
+    words = re.match(r"(?s)Malformed device specification '.*?' in (eager op: Name: \w+|node: )", found.theirs.message)
+    return words is not None and _both_invalid(found) and found.ours.message.startswith(words[0])
 
 
 @excuse("int32-constants")
 def _(found: Found) -> bool:
     """Only the memory that an int32 constant is kept in differs: the first CPU's, or that of the CPU it is on."""
-    return "constant([[1, 2]" in found.calls[-1] and found.theirs.value == (found.ours.value or "").replace(
-        ":1',)", ":0',)"
-    ).replace(":2',)", ":0',)")
-
-
-@excuse("bad-imported-list")
-def _(found: Found) -> bool:
-    """A program starts with a list of GPUs that are none. TensorFlow keeps the rest of its ConfigProto, gpuconf nothing of it."""
-    listed = re.search(r"visible_device_list='([^']+)'", found.calls[0]) if found.calls[0].startswith("start(") else None
-    if listed is None or not found.gpus:
+    on = re.fullmatch(r"\('([\w/:]+/device:CPU:)([1-9])', '\1\2',\)", found.ours.value or "")
+    if on is None or "constant([[1, 2]" not in found.calls[-1]:
         return False
-    return not all(re.fullmatch(r"\s*-?\d+\s*", one) and -found.gpus <= int(one) < found.gpus for one in listed[1].split(","))
+    return found.theirs.value == f"('{on[1]}{on[2]}', '{on[1]}0',)"

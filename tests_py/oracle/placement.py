@@ -27,7 +27,7 @@ _DEVICES = (
     "None", "''", "'GPU:0'", "'/gpu:0'", "'/gpu:1'", "'/gpu:2'", "'/gpu:10'", "'/gpu:77'", "'gpu'", "'/device:GPU:*'", "'CPU'",
     "'/cpu:0'", "'/cpu:1'", "'/cpu:9'", "'/job:localhost'", "'/task:0/gpu:1'", "'/job:localhost/replica:0/task:0/device:GPU:0'",
     "'/device:XPU:0'", "'/job:worker'", "'/device:gpu:0'", "'/device:GPU:0'", "'/device:Gpu:0'", "'TPU:0'", "'/replica:1'",
-    "'GPU:-1'", "'/device:*:0'",
+    "'GPU:-1'", "'/device:*:0'", "'/job:123'", "'/replica:-1'",
 )  # fmt: skip
 _COMMON = (
     "None",
@@ -139,7 +139,7 @@ def _graph(theirs: Side, ours: Side, draw: random.Random, story: list[str], tall
 
 
 def _count(tally: Tally, story: list[str], calls: list[str], a: Any, b: Any, theirs: Side) -> None:
-    excuse = excuses.find(excuses.Found(calls, a, b, theirs))
+    excuse = excuses.find(excuses.Found(calls, a, b, excuses.asking(theirs)))
     if excuse is not None:
         tally.excused(excuse)
         return

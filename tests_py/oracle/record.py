@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import placement, strings
 from .calls import Calls
-from .outcomes import WORDLESS, Outcome, agree, outcome
+from .outcomes import Outcome, agree, expected_start, outcome
 
 if TYPE_CHECKING:
     from .machine import Side
@@ -65,7 +65,7 @@ def _short(told: Outcome) -> list[object]:
     """An outcome as JSON: its value, or class and message."""
     if told.value is not None:
         return [told.value]
-    return [list(told.error), "" if told.error[0] in WORDLESS else told.message]
+    return [list(told.error), expected_start(told)]
 
 
 def outcome_of(recorded: list[object]) -> Outcome:

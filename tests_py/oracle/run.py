@@ -7,6 +7,7 @@ where anything differs that is not on the list of differences. Then it writes do
     make oracle ORACLE_ARGS="--quick"           a twentieth of it, and writes nothing
     make oracle ORACLE_ARGS="--seed 7"          other random calls; the seed of a run is printed
     make oracle ORACLE_ARGS="--only strings"    one part
+    make oracle ORACLE_ARGS="--record"          compares nothing, and records for make test only
 
 The seed alone decides what is compared, so a run can be had again.
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oracle import allocator, configuration, differences, placement, record, strings
+from oracle import allocator, configuration, differences, placement, planted, record, strings
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
 from oracle.tensorflow_side import TensorFlow, tf
@@ -38,7 +39,11 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--quick", action="store_true")
     arguments.add_argument("--only", choices=list(PARTS), action="append")
+    arguments.add_argument("--record", action="store_true")
     options = arguments.parse_args()
+    if options.record:
+        write_records()
+        return
     began = time.monotonic()
     tallies, exact = compare(options.seed, options.only or list(PARTS), 20 if options.quick else 1)
     lines = summary(tallies, exact)
@@ -48,9 +53,16 @@ def main() -> None:
     if exact.theirs_failed_first < AT_LEAST * exact.ours_failed_first and exact.traces > 1000:
         sys.exit(f"exact splitting serves less than {AT_LEAST} times as often where TensorFlow's rule cannot: {exact}")
     if not options.quick and not options.only:
-        calls = record.write(TensorFlow(), Gpuconf(), tf.__version__)
-        print(f"recorded {calls} calls in {record.FILE.name}")
+        write_records()
         write_page(lines, options.seed)
+
+
+def write_records() -> None:
+    """Record what TensorFlow answers, for ``make test``."""
+    theirs, ours = TensorFlow(), Gpuconf()
+    calls = record.write(theirs, ours, tf.__version__)
+    planted.write(theirs, ours)
+    print(f"recorded {calls} calls in {record.FILE.name}, and {len(planted.CASES)} cases in {planted.FILE.name}")
 
 
 def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], allocator.Exact]:
@@ -103,8 +115,9 @@ def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
 _PAGE = """# Conformance: gpuconf beside TensorFlow itself
 
 Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf in one process and compares
-each call: value, class of exception, start of its message. TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed
-{seed}.
+each call: its value, or the class of its exception and the start of its message.
+
+TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
 {table}
 
@@ -125,8 +138,17 @@ What stands behind the parts:
   are left out: of 2304 bytes or less on a full device, and whatever comes once the size of the next region may have passed
   2**64.
 
-What is excused, and why: [differences.md](differences.md). A part of the agreement is recorded in
-`tests_py/conformance/recorded.json` and replayed by `make test` without TensorFlow.
+Not compared:
+
+- The message of a TypeError that pybind11 raises because an argument does not fit a native function of TensorFlow
+  (`TFE_GetMemoryInfo(): incompatible function arguments. ...`): it shows C++ signatures and addresses. The class is compared.
+- What gpuconf's messages say after TensorFlow's text.
+
+What is excused, and why: [differences.md](differences.md). An excuse covers the call and the effect that its row describes;
+where the effect shows in later calls, TensorFlow is asked again without the cause and must answer as gpuconf does. `make test`
+tries every excuse with planted defects, which it must not cover (`tests_py/conformance/test_excuses.py`).
+
+A part of the agreement is recorded in `tests_py/conformance/recorded.json` and replayed by `make test` without TensorFlow.
 """
 
 

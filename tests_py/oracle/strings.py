@@ -121,12 +121,12 @@ def run(theirs: Side, ours: Side, seed: int, wanted: int, tally: Tally) -> None:
 
 
 def _compare(theirs: Side, ours: Side, gpus: int, configure: str, calls: list[str], tally: Tally) -> None:
-    for call in calls:
+    for number, call in enumerate(calls, 1):
         a, b = outcome(theirs, call), outcome(ours, call)
         if agree(a, b):
             tally.equal()
             continue
-        excuse = excuses.find(excuses.Found(calls, a, b, theirs))
+        excuse = excuses.find(excuses.Found(calls[:number], a, b, excuses.asking(theirs), gpus))
         if excuse is not None:
             tally.excused(excuse)
             break

@@ -34,7 +34,7 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     try:
         items = dict(options).items()
     except TypeError as error:
-        raise errors.InvalidTypeError(f"options must be a dict, but got {type(options).__name__}: {options!r}") from error
+        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {options!r}") from error
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {options!r}") from error
     _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
