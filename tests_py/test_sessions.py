@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
+import pickle
 import threading
 from collections import OrderedDict, namedtuple
 from typing import TYPE_CHECKING, Any
@@ -548,3 +550,15 @@ with tf.Graph().as_default() as graph:
 assert session.run(x) == 1
 """
     assert run_well(code) == ""
+
+
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_graphs_and_sessions_can_not_be_copied(way: Any) -> None:
+    """A shallow copy dropped the graph, or closed the session, of which it was a second handle."""
+    gpuconf.simulate("T4")
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        a = tf.constant(1.0)
+        for owner in (graph, session):
+            with pytest.raises(TypeError, match="can't be copied or pickled: create it in the process that uses it"):
+                way(owner)
+        assert session.run(a) == 1.0

@@ -14,7 +14,7 @@ Importing this loads neither the compiled core nor CUDA; the first call that nee
 
 from __future__ import annotations
 
-from . import allocators, config, debugging, errors, memory
+from . import _dask, allocators, config, debugging, errors, memory
 from ._configure import Configuration, configure
 from ._native import library_path
 from ._ops import add, add_n, constant, identity, matmul
@@ -61,6 +61,9 @@ __all__ = [
     "simulated",
     "visible_devices",
 ]
+
+
+_dask.prepare()
 
 
 def get_include() -> str:

@@ -275,7 +275,7 @@ class Buffer:
         return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        text = "a Buffer owns device memory and can't be copied or pickled; copy its bytes with copy_to_host()"
+        text = "a Buffer owns device memory and can't be copied or pickled: return or send its bytes, buffer.copy_to_host()"
         raise errors.InvalidTypeError(text)
 
     def __del__(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import threading
 
@@ -81,6 +80,8 @@ def forget(name: str) -> None:
 
 def installed(name: str) -> bool:
     """Whether a top-level module could be imported. Nothing is imported to find out."""
+    import importlib.util
+
     try:
         return importlib.util.find_spec(name) is not None
     except (ImportError, ValueError):

@@ -229,6 +229,9 @@ class Graph:
         self._named[operation.name] = operation
         return tensor
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise errors.InvalidTypeError("a Graph can't be copied or pickled: create it in the process that uses it")
+
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
 

@@ -154,6 +154,9 @@ class Session:
         if loaded():  # else this is a forked child, and the session is its parent's
             self.close()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise errors.InvalidTypeError("a Session can't be copied or pickled: create it in the process that uses it")
+
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Session of {self._graph!r}{', closed' if self._closed else ''}>"
 

@@ -1,0 +1,56 @@
+"""Buffers as results and arguments of Dask tasks.
+
+Dask asks a table of serialisers by type before it uses pickle. gpuconf registers there when both it and ``distributed`` have been
+imported. A buffer travels as its bytes and arrives as an :class:`ArrivedBuffer`, which takes device memory when a task first uses
+it. The receiving thread must not: an error there (no GPU, no memory left) leaves the task waiting forever, and in a client it
+would initialise a configuration that the program did not ask for.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from . import _import_hook
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ._buffer import Buffer
+
+_SERIALISERS = "distributed.protocol.serialize"
+
+
+def prepare() -> None:
+    """Register with Dask if it is loaded, and otherwise once it is."""
+    if hasattr(sys.modules.get(_SERIALISERS), "dask_deserialize"):
+        _register()
+    else:
+        _import_hook.when_imported(_SERIALISERS, _register)
+
+
+def _register() -> None:
+    from dask.sizeof import sizeof
+
+    from ._buffer import Buffer
+
+    serialisers: Any = sys.modules[_SERIALISERS]  # not by import: distributed.protocol has a function of this name
+    sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows what moving one costs
+    serialisers.dask_serialize.register(Buffer, _dump)
+    serialisers.dask_deserialize.register(Buffer, _load)
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.nbytes
+
+
+def _dump(buffer: Buffer) -> tuple[dict[str, Any], list[bytearray]]:
+    about = {"nbytes": buffer.nbytes, "freed": buffer.freed}
+    return about, [] if buffer.freed else [buffer.copy_to_host()]  # a memoryview would send distributed's pickler into a recursion
+
+
+def _load(about: dict[str, Any], frames: Sequence[bytearray | memoryview]) -> Buffer:
+    from ._arrived import ArrivedBuffer
+
+    return ArrivedBuffer(about["nbytes"], None if about["freed"] else bytearray().join(frames))
