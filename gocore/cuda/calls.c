@@ -131,6 +131,8 @@ CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
 	out->virtual_memory = supports(device, ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
 	out->stream_mem_ops = cuda.cuStreamWriteValue64 != NULL && cuda.cuStreamWaitValue64 != NULL &&
 	                      supports(device, ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+	out->managed = supports(device, ATTRIBUTE_MANAGED_MEMORY);
+	out->oversubscribes = out->managed && supports(device, ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
 	if (out->virtual_memory) {
 		struct cuda_answer granularity = cudacall_granularity(device);
 		out->granularity = granularity.value;
@@ -179,6 +181,12 @@ struct cuda_answer cudacall_mem_info(uint64_t context) {
 struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes) {
 	CUdeviceptr addr = 0;
 	CUresult result = IN_RELAXED(context, cuMemAlloc, &addr, bytes);
+	return (struct cuda_answer){result, addr, 0};
+}
+
+struct cuda_answer cudacall_mem_alloc_managed(uint64_t context, uint64_t bytes) {
+	CUdeviceptr addr = 0;
+	CUresult result = IN_RELAXED(context, cuMemAllocManaged, &addr, bytes, MEM_ATTACH_GLOBAL);
 	return (struct cuda_answer){result, addr, 0};
 }
 

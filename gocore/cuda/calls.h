@@ -35,7 +35,7 @@ struct cuda_description {
 	int has_instance;
 	size_t total_bytes;
 	int major, minor, multiprocessors;
-	int stream_priorities, virtual_memory, stream_mem_ops;
+	int stream_priorities, virtual_memory, stream_mem_ops, managed, oversubscribes;
 	uint64_t granularity; /* of virtual memory, the least; 0 without */
 };
 
@@ -59,6 +59,7 @@ void cudacall_leave(const struct cuda_visit *visit);
 /* With one. */
 struct cuda_answer cudacall_mem_info(uint64_t context);
 struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes);
+struct cuda_answer cudacall_mem_alloc_managed(uint64_t context, uint64_t bytes);
 CUresult cudacall_mem_free(uint64_t context, uint64_t addr);
 CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes);
 CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes);

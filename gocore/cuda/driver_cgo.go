@@ -114,6 +114,8 @@ func (d *driver) describe(ordinal int) (*device, error) {
 			GreatestPriority: greatest,
 			VMM:              c.virtual_memory != 0,
 			StreamMemOps:     c.stream_mem_ops != 0,
+			Managed:          c.managed != 0,
+			Oversubscribes:   c.oversubscribes != 0,
 		},
 		streams: map[gpu.Stream]struct{}{},
 		events:  map[gpu.Event]struct{}{},

@@ -28,16 +28,29 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 
 // MemAlloc takes memory.
 func (d *driver) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
+	return d.allocate(ordinal, bytes, "cuMemAlloc of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
+		return C.cudacall_mem_alloc(C.uint64_t(g.context), C.uint64_t(bytes))
+	})
+}
+
+// MemAllocManaged takes managed memory. No advice goes with it, as in TensorFlow: where pages lie is left to CUDA.
+func (d *driver) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
+	return d.allocate(ordinal, bytes, "cuMemAllocManaged of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
+		return C.cudacall_mem_alloc_managed(C.uint64_t(g.context), C.uint64_t(bytes))
+	})
+}
+
+func (d *driver) allocate(ordinal int, bytes uint64, what string, take func(*device) C.struct_cuda_answer) (addr uint64, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
 		return 0, err
 	}
 	defer d.leave(g)
 	if bytes >= tooManyBytes {
-		return 0, fmt.Errorf("cuMemAlloc of %d bytes on GPU %d: %w", bytes, ordinal, gpu.ErrorOutOfMemory)
+		return 0, fmt.Errorf(what+": %w", bytes, ordinal, gpu.ErrorOutOfMemory)
 	}
-	answer := C.cudacall_mem_alloc(C.uint64_t(g.context), C.uint64_t(bytes))
-	if err := d.failure(answer.result, "cuMemAlloc of %d bytes on GPU %d", bytes, uint64(ordinal)); err != nil {
+	answer := take(g)
+	if err := d.failure(answer.result, what, bytes, uint64(ordinal)); err != nil {
 		return 0, err
 	}
 	d.mu.Lock()

@@ -37,6 +37,7 @@
 	X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", "cuThreadExchangeStreamCaptureMode", 10010, (int *mode)) \
 	X(cuMemGetInfo, "cuMemGetInfo", "cuMemGetInfo_v2", 3020, (size_t *free, size_t *total)) \
 	X(cuMemAlloc, "cuMemAlloc", "cuMemAlloc_v2", 3020, (CUdeviceptr *addr, size_t bytes)) \
+	X(cuMemAllocManaged, "cuMemAllocManaged", "cuMemAllocManaged", 6000, (CUdeviceptr *addr, size_t bytes, unsigned int flags)) \
 	X(cuMemFree, "cuMemFree", "cuMemFree_v2", 3020, (CUdeviceptr addr)) \
 	X(cuMemcpyHtoD, "cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020, (CUdeviceptr dst, const void *src, size_t bytes)) \
 	X(cuMemcpyDtoH, "cuMemcpyDtoH", "cuMemcpyDtoH_v2", 3020, (void *dst, CUdeviceptr src, size_t bytes)) \

@@ -99,4 +99,17 @@
 //  34. Taking memory and giving it back, of whatever kind, disturbs no capture, nor do events and streams that have no part in it.
 //  35. GraphLife ends when the graph and all that was instantiated of it are destroyed and no launch of it is left, or when the capture
 //     comes to nothing.
+//
+// # Managed memory
+//
+//  36. MemAllocManaged follows facts 3 to 6 and 8 as MemAlloc does: MemFree takes its addresses, copies, fills and a stream's words
+//     reach its memory, and the memory ends with the device's context. A device without Device.Managed gives ErrorNotSupported.
+//  37. On a device with Device.Oversubscribes, managed memory may exceed what is free, and the device's total. All of it can be read
+//     and written; the driver moves pages between the device and the host.
+//  38. On a device without it, managed memory must fit on the device: fact 5 holds, and fact 7.
+//  39. Managed memory on a device with Device.Oversubscribes does not take the place of other memory: MemAlloc and MemCreate may
+//     use what is free without it, and the driver moves managed pages to the host to make room.
+//
+// Not relied on: what MemGetInfo reports as free while a device that oversubscribes has managed memory; where a page lies; that
+// host threads or other devices reach managed memory.
 package gpu

@@ -18,6 +18,9 @@ type Device struct {
 
 	VMM          bool // VirtualMemory works on it
 	StreamMemOps bool // StreamWriteValue64 and StreamWaitValue64 do
+
+	Managed        bool // MemAllocManaged works on it
+	Oversubscribes bool // managed memory may exceed the device's: host memory holds what does not fit
 }
 
 // Driver is the one seam to the outside: the CUDA driver, a simulated machine, and wrappers of either that log
@@ -36,7 +39,7 @@ type Driver interface {
 	// MemGetInfo tells the free and the total bytes of a device.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
 
-	// MemAlloc takes device memory; MemFree gives it back.
+	// MemAlloc takes device memory; MemFree gives back what MemAlloc or MemAllocManaged took.
 	MemAlloc(ordinal int, bytes uint64) (addr uint64, err error)
 	MemFree(ordinal int, addr uint64) error
 
@@ -50,6 +53,7 @@ type Driver interface {
 	// MemsetD8 fills device memory with one byte value and returns when it is done. It waits as copies do.
 	MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error
 
+	ManagedAllocator
 	VirtualMemory
 	Streams
 	Captures

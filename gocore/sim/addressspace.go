@@ -11,16 +11,20 @@ import (
 	"gpuconf/gocore/invariants"
 )
 
-// addressSpace is the ranges that MemAddressReserve has given. The machine's lock guards it.
+// addressSpace is the ranges that MemAddressReserve has given, and those of managed memory. The machine's lock guards it.
 //
-// A range once taken from the host stays the machine's until it closes: given back by MemAddressFree, it is spare, and serves
-// later reservations. So a stale view of it never meets memory of somebody else.
+// A range once taken from the host stays the machine's until it closes: given back, it is spare, and serves later
+// reservations. So a stale view of it never meets memory of somebody else.
 type addressSpace struct {
-	alignment    uint64         // of every reservation, at least; 0 if no card has virtual memory management
+	virtual      bool           // some card has virtual memory management
+	alignment    uint64         // of every range, at least
 	taken        []span         // from the host, in the order of taking
-	spare        []span         // parts of taken that nobody has reserved, in address order, never adjacent
+	spare        []span         // parts of taken that are not in use, in address order, never adjacent
 	reservations []*reservation // in address order
 }
+
+// mostRangeBytes is more than any zone has. Up to there no rounding wraps around.
+const mostRangeBytes = 1 << 62
 
 // span is a range of addresses.
 type span struct{ base, bytes uint64 }
@@ -43,20 +47,16 @@ type mapping struct {
 // reserve finds or takes a range.
 func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
 	switch {
-	case a.alignment == 0:
+	case !a.virtual:
 		return 0, spaceError(gpu.ErrorNotSupported, "no simulated GPU has virtual memory management")
 	case bytes == 0 || bytes%pageBytes() != 0:
 		return 0, spaceError(gpu.ErrorInvalidValue, "a reservation of %d bytes", bytes)
 	case alignment&(alignment-1) != 0:
 		return 0, spaceError(gpu.ErrorInvalidValue, "alignment %d is not a power of two", alignment)
 	}
-	alignment = max(alignment, a.alignment)
-	base, found := a.takeSpare(bytes, alignment)
-	if !found {
-		if err := a.take(bytes, alignment); err != nil {
-			return 0, spaceError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", bytes, err)
-		}
-		base, _ = a.takeSpare(bytes, alignment)
+	base, err := a.find(bytes, max(alignment, a.alignment))
+	if err != nil {
+		return 0, spaceError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", bytes, err)
 	}
 	at, _ := a.search(base)
 	a.reservations = slices.Insert(a.reservations, at, &reservation{span: span{base, bytes}})
@@ -64,13 +64,45 @@ func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
 	return base, nil
 }
 
+// find gives a spare range, one taken from the host if need be.
+func (a *addressSpace) find(bytes, alignment uint64) (base uint64, err error) {
+	if bytes > mostRangeBytes {
+		return 0, unix.ENOMEM
+	}
+	base, found := a.takeSpare(bytes, alignment)
+	if !found {
+		if err := a.take(bytes, alignment); err != nil {
+			return 0, err
+		}
+		base, _ = a.takeSpare(bytes, alignment)
+	}
+	return base, nil
+}
+
+// occupy finds a range and makes it readable and writable. vacate gives it back.
+func (a *addressSpace) occupy(bytes uint64) (base uint64, err error) {
+	base, err = a.find(bytes, a.alignment)
+	if err != nil {
+		return 0, err
+	}
+	if err := makeAccessible(base, roundUp(bytes, pageBytes())); err != nil {
+		a.vacate(base, bytes)
+		return 0, err
+	}
+	a.check()
+	return base, nil
+}
+
+func (a *addressSpace) vacate(addr, bytes uint64) {
+	a.addSpare(span{addr, roundUp(bytes, a.alignment)})
+	_ = decommit(addr, bytes) // a host that fails here only keeps pages longer
+	a.check()
+}
+
 // take gets a spare range from the host in which the given one fits. It takes whole steps of address space, so that many small
 // reservations are few ranges of the host.
 func (a *addressSpace) take(bytes, alignment uint64) error {
 	bytes = roundUp(bytes, alignedStepBytes)
-	if bytes == 0 { // it has wrapped around
-		return unix.ENOMEM
-	}
 	base, err := reserveAligned(bytes, alignment)
 	if err != nil {
 		return err
@@ -201,7 +233,7 @@ func (a *addressSpace) close() (first error) {
 			first = fmt.Errorf("reserved addresses: unmap: %w (%w)", err, gpu.ErrorUnknown)
 		}
 	}
-	*a = addressSpace{alignment: a.alignment}
+	*a = addressSpace{virtual: a.virtual, alignment: a.alignment}
 	return first
 }
 

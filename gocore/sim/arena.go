@@ -33,6 +33,12 @@ type block struct {
 
 func (b block) end() uint64 { return b.addr + b.charged }
 
+// holds tells whether bytes at addr, which is not below the block, lie within it.
+func (b block) holds(addr, bytes uint64) bool {
+	offset := addr - b.addr
+	return offset <= b.bytes && bytes <= b.bytes-offset
+}
+
 func roundUp(n, multiple uint64) uint64 { return (n + multiple - 1) / multiple * multiple }
 
 // allocate takes charged bytes, of which bytes are asked. found is false when no range is long enough; err is the
@@ -136,9 +142,7 @@ func (a *arena) holds(addr, bytes uint64) bool {
 	if at < 0 {
 		return false
 	}
-	b := a.live[at]
-	offset := addr - b.addr
-	return offset <= b.bytes && bytes <= b.bytes-offset
+	return a.live[at].holds(addr, bytes)
 }
 
 // check holds invariants 1, 2 and 4 of doc.go after a change.

@@ -18,6 +18,7 @@ type card struct {
 	retains  int // of the primary context
 	memory   arena
 	physical physical
+	managed  managed
 
 	legacy    *stream // guarded by queues.mu, as is all of a stream; nil without a context
 	perThread *stream
@@ -29,8 +30,22 @@ type card struct {
 // reservationBytes is how much address space a card of that memory gets.
 func reservationBytes(totalBytes uint64) uint64 { return roundUp(2*totalBytes, largeBytes) }
 
+// roomBytes is what is left for memory that has to lie on the card.
+func (c *card) roomBytes() uint64 {
+	room := c.description.TotalBytes - c.usedBytes - c.memory.charged - c.physical.charged
+	if !c.description.Oversubscribes {
+		room -= c.managed.charged
+	}
+	return room
+}
+
+// freeBytes is what nothing lies in: managed memory that could move to the host takes what there is room for.
 func (c *card) freeBytes() uint64 {
-	return c.description.TotalBytes - c.usedBytes - c.memory.charged - c.physical.charged
+	room := c.roomBytes()
+	if !c.description.Oversubscribes {
+		return room
+	}
+	return room - min(room, c.managed.charged)
 }
 
 // allocate takes memory, lowest address first.
@@ -46,7 +61,7 @@ func (c *card) allocate(bytes uint64) (addr uint64, err error) {
 	case err != nil:
 		return 0, c.errorf(gpu.ErrorOutOfMemory, "the host refuses %d bytes of memory (%v)", bytes, err)
 	case !found:
-		return 0, c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d free, but in no range of addresses", bytes, c.freeBytes())
+		return 0, c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d free, but in no range of addresses", bytes, c.roomBytes())
 	}
 	c.check()
 	return addr, nil
@@ -54,8 +69,8 @@ func (c *card) allocate(bytes uint64) (addr uint64, err error) {
 
 // affords fails if the card has not that much left. Rounding up may wrap around: hence two comparisons.
 func (c *card) affords(bytes uint64) error {
-	if free := c.freeBytes(); bytes > free || roundUp(bytes, unitBytes) > free {
-		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d of %d free", bytes, free, c.description.TotalBytes)
+	if room := c.roomBytes(); bytes > room || roundUp(bytes, unitBytes) > room {
+		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d of %d free", bytes, room, c.description.TotalBytes)
 	}
 	return nil
 }
@@ -78,6 +93,10 @@ func (c *card) check() {
 	if !invariants.Enabled {
 		return
 	}
-	invariants.Check(c.memory.charged+c.physical.charged <= c.description.TotalBytes-c.usedBytes, "sim 2: more charged than there is")
-	invariants.Check(len(c.memory.live) == 0 || c.retains > 0, "sim 3: live allocations without a context")
+	charged := c.memory.charged + c.physical.charged
+	if !c.description.Oversubscribes {
+		charged += c.managed.charged
+	}
+	invariants.Check(charged <= c.description.TotalBytes-c.usedBytes, "sim 2: more charged than there is")
+	invariants.Check(len(c.memory.live)+len(c.managed.live) == 0 || c.retains > 0, "sim 3: live allocations without a context")
 }

@@ -63,9 +63,9 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// checkDevice tells whether bytes at addr are within one live allocation of a card, or within accessible mappings. Machine.mu is held.
+// checkDevice tells whether bytes at addr are within one live allocation of a card, managed or not, or within accessible mappings. Machine.mu is held.
 func (m *Machine) checkDevice(c *card, addr, bytes uint64) error {
-	if c.memory.holds(addr, bytes) || m.space.accessible(c, addr, bytes) {
+	if c.memory.holds(addr, bytes) || c.managed.holds(addr, bytes) || m.space.accessible(c, addr, bytes) {
 		return nil
 	}
 	return c.errorf(gpu.ErrorInvalidValue, "%d bytes at %#x are not within one live allocation, nor within accessible mappings", bytes, addr)

@@ -37,6 +37,17 @@
 //     (ErrorInvalidValue).
 //   - Handles, mappings and reservations are the process's and outlive contexts. No card can reach another's.
 //
+// # Managed memory
+//
+// Managed memory is host memory as all memory here is; what lies where is a matter of the counts. Cards oversubscribe from compute
+// capability 6.0 on.
+//
+//   - On a card that oversubscribes, an allocation succeeds as long as the host gives address space. It counts as lying on the card as far
+//     as other memory leaves room: MemGetInfo's free bytes fall to 0, never below. Other memory takes its place at once.
+//   - On another card it is charged like MemAlloc's.
+//   - An allocation has a range of its own among the reservations. Given back, the range stays readable and writable.
+//   - Only copies and fills of the owning card reach it, though CUDA would let every device.
+//
 // # Streams
 //
 // A stream with work has a goroutine that does it, in order. Options.Stepped takes the goroutines away: then each Step does one
@@ -59,9 +70,9 @@
 // # Invariants
 //
 //  1. The live allocations of an arena (a card's memory, page-locked memory) are in address order, do not overlap, and lie inside its
-//     reservation.
+//     reservation. So are those of a card's managed memory, which lie in ranges that no reservation has.
 //  2. A card's charged bytes are the sum of its live allocations and of its physical memory that is held or mapped, and
-//     with the bytes in use elsewhere never exceed its memory.
+//     with the bytes in use elsewhere never exceed its memory. Managed memory on a card that oversubscribes is left out.
 //  3. A card without a retained context has no live allocation, no stream, no event and no page-locked memory.
 //  4. Everything below an arena's committed end is readable and writable; everything above was never handed out.
 //  5. Reservations, those of all open machines together, are disjoint, and so are spare ranges.

@@ -17,7 +17,7 @@ type Call struct {
 	Ordinal int    // the device, -1 for calls that name none
 	Bytes   uint64 // how much is allocated, reserved, mapped, copied or filled, else 0
 
-	// AllocatedBytes is the sum of all allocations of device memory that succeeded before, freed ones included.
+	// AllocatedBytes is the sum of all allocations of device memory, managed memory included, that succeeded before, freed ones too.
 	AllocatedBytes uint64
 }
 
@@ -42,10 +42,10 @@ func Seeded(rate float64, seed uint64, result gpu.Result) Fault {
 	return func(Call) error { return failIf(random.Float64() < rate, result) }
 }
 
-// AfterBytes fails every MemAlloc and MemCreate that would bring the sum of all allocations above limit.
+// AfterBytes fails every MemAlloc, MemAllocManaged and MemCreate that would bring the sum of all allocations above limit.
 func AfterBytes(limit uint64, result gpu.Result) Fault {
 	return func(c Call) error {
-		takes := c.Op == "MemAlloc" || c.Op == "MemCreate"
+		takes := c.Op == "MemAlloc" || c.Op == "MemAllocManaged" || c.Op == "MemCreate"
 		return failIf(takes && (c.Bytes > limit || c.AllocatedBytes > limit-c.Bytes), result)
 	}
 }
@@ -152,6 +152,18 @@ func (i *Injector) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) 
 		return 0, err
 	}
 	addr, err = i.upstream.MemAlloc(ordinal, bytes)
+	if err == nil {
+		i.allocated(bytes)
+	}
+	return addr, err
+}
+
+// MemAllocManaged passes the call on.
+func (i *Injector) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
+	if err := i.before("MemAllocManaged", ordinal, bytes); err != nil {
+		return 0, err
+	}
+	addr, err = i.upstream.MemAllocManaged(ordinal, bytes)
 	if err == nil {
 		i.allocated(bytes)
 	}

@@ -2,7 +2,7 @@ package sim
 
 // Inventory counts what has not been given back. After a clean end it is zero.
 type Inventory struct {
-	Allocations     int // of device memory
+	Allocations     int // of device memory, managed memory included
 	Retains         int // of contexts
 	Reservations    int
 	Handles         int
@@ -19,7 +19,7 @@ func (m *Machine) Inventory() Inventory {
 	defer m.mu.RUnlock()
 	n := Inventory{Handles: len(m.handles), Reservations: len(m.space.reservations), HostAllocations: len(m.host.owner)}
 	for _, c := range m.cards {
-		n.Allocations += len(c.memory.live)
+		n.Allocations += len(c.memory.live) + len(c.managed.live)
 		n.Retains += c.retains
 	}
 	for _, r := range m.space.reservations {
@@ -52,7 +52,7 @@ func (m *Machine) Live() (allocations, retains int) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, c := range m.cards {
-		allocations += len(c.memory.live)
+		allocations += len(c.memory.live) + len(c.managed.live)
 		retains += c.retains
 	}
 	return allocations, retains

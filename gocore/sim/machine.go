@@ -22,6 +22,10 @@ type Options struct {
 	NoVMM          bool
 	NoStreamMemOps bool
 
+	// NoManaged takes managed memory away from every card; NoOversubscription only what makes it exceed a card, as under WSL.
+	NoManaged          bool
+	NoOversubscription bool
+
 	// Stepped leaves the progress of streams to Step, so that a test can try every order. A call that waits does
 	// the work that it waits for, and no other.
 	Stepped bool
@@ -50,7 +54,7 @@ func New(spec Spec, opts Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{handles: map[gpu.Handle]*part{}, queues: newQueues(opts.Stepped)}
+	m := &Machine{handles: map[gpu.Handle]*part{}, queues: newQueues(opts.Stepped), space: addressSpace{alignment: largeBytes}}
 	for ordinal, slot := range slots {
 		c, err := openCard(spec.Cards[slot], slot, ordinal, opts)
 		if err != nil {
@@ -59,6 +63,7 @@ func New(spec Spec, opts Options) (*Machine, error) {
 		}
 		m.cards = append(m.cards, c)
 		m.space.alignment = max(m.space.alignment, c.granularity)
+		m.space.virtual = m.space.virtual || c.granularity > 0
 	}
 	return m, nil
 }
@@ -108,6 +113,8 @@ func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
 	}
 	c.description.VMM = c.granularity > 0
 	c.description.StreamMemOps = !opts.NoStreamMemOps
+	c.description.Managed = !opts.NoManaged
+	c.description.Oversubscribes = c.description.Managed && !opts.NoOversubscription && model.Model.oversubscribes()
 	return c, nil
 }
 
@@ -132,7 +139,7 @@ func (m *Machine) close() error {
 		if err := unmap(c.memory.base, c.memory.reserved); err != nil {
 			errs = append(errs, fmt.Errorf("simulated GPU %d: unmap: %w (%w)", c.description.Ordinal, err, gpu.ErrorUnknown))
 		}
-		c.memory, c.retains = arena{}, 0
+		c.memory, c.managed, c.retains = arena{}, managed{}, 0
 	}
 	return firstError(append(errs, m.closeVMM(), m.host.close())...)
 }
@@ -181,6 +188,7 @@ func (m *Machine) ContextRelease(ordinal int) error {
 	if c.retains == 1 {
 		m.queues.closeContext(c, gpu.ErrorInvalidContext)
 		c.memory.freeAll()
+		m.freeAllManaged(c)
 		m.host.freeAll(ordinal)
 	}
 	c.retains--
@@ -216,6 +224,9 @@ func (m *Machine) MemFree(ordinal int, addr uint64) error {
 	c, err := m.contextLocked(ordinal)
 	if err != nil {
 		return err
+	}
+	if m.freeManaged(c, addr) {
+		return nil
 	}
 	return c.free(addr)
 }

@@ -24,6 +24,8 @@ func TestConformance(t *testing.T) {
 		"two GPUs in other order":   {"FAKECUDA_GPUS": "4", "CUDA_VISIBLE_DEVICES": "3,1"},
 		"without virtual memory":    {"FAKECUDA_WITHOUT": "vmm"},
 		"without stream words":      {"FAKECUDA_GPUS": "2", "FAKECUDA_WITHOUT": "memops"},
+		"without managed memory":    {"FAKECUDA_WITHOUT": "managed"},
+		"managed memory must fit":   {"FAKECUDA_WITHOUT": "concurrent"},
 		"an old card":               {"FAKECUDA_CAPABILITY": "6.1"},
 		"a card without priorities": {"FAKECUDA_CAPABILITY": "3.0", "FAKECUDA_WITHOUT": "priorities,vmm,memops"},
 	} {

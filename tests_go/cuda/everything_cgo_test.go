@@ -31,7 +31,7 @@ func (s *session) end(err *error) {
 
 // useEverything opens a driver and makes every call of it that a program makes who makes no mistake. It stops at the first failure.
 func useEverything() error {
-	return use((*session).useMemory, (*session).useVirtualMemory, (*session).useStreams, (*session).useCapture)
+	return use((*session).useMemory, (*session).useManagedMemory, (*session).useVirtualMemory, (*session).useStreams, (*session).useCapture)
 }
 
 func use(parts ...func(*session) error) (err error) {
@@ -77,6 +77,27 @@ func (s *session) useMemory() (err error) {
 		return err
 	}
 	return expect(data, "gpuconf\x07\x07\x07\x07\x07\x07\x07\x07\x07")
+}
+
+// useManagedMemory reads and writes beyond what the card has.
+func (s *session) useManagedMemory() error {
+	_, total, err := s.MemGetInfo(0)
+	if err != nil {
+		return err
+	}
+	addr, err := s.MemAllocManaged(0, total+mib)
+	if err != nil {
+		return err
+	}
+	s.later(func() error { return s.MemFree(0, addr) })
+	data := make([]byte, 7)
+	if err := s.MemcpyHtoD(0, addr+total, []byte("managed")); err != nil {
+		return err
+	}
+	if err := s.MemcpyDtoH(0, data, addr+total); err != nil {
+		return err
+	}
+	return expect(data, "managed")
 }
 
 func expect(data []byte, want string) error {

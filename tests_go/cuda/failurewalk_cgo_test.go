@@ -128,7 +128,7 @@ func TestWaysBack(t *testing.T) {
 func TestTwoCallsFail(t *testing.T) {
 	configure(t, nil)
 	for _, pair := range [][2]string{
-		{"cuMemcpyHtoD", "cuMemFree"}, {"cuMemsetD8", "cuDevicePrimaryCtxRelease"}, {"cuMemSetAccess", "cuMemUnmap"},
+		{"cuMemcpyHtoD", "cuMemFree"}, {"cuMemAllocManaged", "cuMemFree"}, {"cuMemsetD8", "cuDevicePrimaryCtxRelease"}, {"cuMemSetAccess", "cuMemUnmap"},
 		{"cuMemSetAccess", "cuMemRelease"}, {"cuMemCreate", "cuMemAddressFree"}, {"cuEventRecord", "cuStreamDestroy"},
 		{"cuEventRecord", "cuEventDestroy"}, {"cuEventRecord", "cuMemFreeHost"},
 	} {

@@ -19,10 +19,12 @@ func TestIdentity(t *testing.T) {
 		{
 			Ordinal: 0, UUID: "GPU-f0ced00d-1234-4567-89ab-cdef01234500", PCIBusID: "0000:1a:00.0", Name: "NVIDIA Fake 2GB",
 			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true, StreamMemOps: true,
+			Managed: true, Oversubscribes: true,
 		},
 		{
 			Ordinal: 1, UUID: "GPU-edced00d-1234-4567-89ab-cdef01234501", PCIBusID: "0000:2a:00.0", Name: "NVIDIA Fake 2GB",
 			ComputeMajor: 9, Multiprocessors: 132, TotalBytes: 2 << 30, GreatestPriority: -5, VMM: true, StreamMemOps: true,
+			Managed: true, Oversubscribes: true,
 		},
 	}, devices)
 	require.Equal(t, before, fake.Count("cuDevicePrimaryCtxRetain"), "listing created a context")
@@ -60,15 +62,27 @@ func TestVisibleDevicesAreTheDriversOwn(t *testing.T) {
 }
 
 func TestWhatACardCannotDo(t *testing.T) {
+	can := func(greatest int, but ...func(*gpu.Device)) gpu.Device {
+		device := gpu.Device{GreatestPriority: greatest, VMM: true, StreamMemOps: true, Managed: true, Oversubscribes: true}
+		for _, change := range but {
+			change(&device)
+		}
+		return device
+	}
 	for name, row := range map[string]struct {
 		environ map[string]string
 		want    gpu.Device
 	}{
-		"new":           {nil, gpu.Device{GreatestPriority: -5, VMM: true, StreamMemOps: true}},
-		"old":           {map[string]string{"FAKECUDA_CAPABILITY": "6.1"}, gpu.Device{GreatestPriority: -2, VMM: true, StreamMemOps: true}},
-		"no priorities": {map[string]string{"FAKECUDA_WITHOUT": "priorities"}, gpu.Device{VMM: true, StreamMemOps: true}},
-		"no vmm":        {map[string]string{"FAKECUDA_WITHOUT": "vmm"}, gpu.Device{GreatestPriority: -5, StreamMemOps: true}},
-		"no memops":     {map[string]string{"FAKECUDA_WITHOUT": "memops"}, gpu.Device{GreatestPriority: -5, VMM: true}},
+		"new":           {nil, can(-5)},
+		"old":           {map[string]string{"FAKECUDA_CAPABILITY": "6.1"}, can(-2)},
+		"no priorities": {map[string]string{"FAKECUDA_WITHOUT": "priorities"}, can(0)},
+		"no vmm":        {map[string]string{"FAKECUDA_WITHOUT": "vmm"}, can(-5, func(d *gpu.Device) { d.VMM = false })},
+		"no memops":     {map[string]string{"FAKECUDA_WITHOUT": "memops"}, can(-5, func(d *gpu.Device) { d.StreamMemOps = false })},
+		"Maxwell":       {map[string]string{"FAKECUDA_CAPABILITY": "5.2"}, can(-2, func(d *gpu.Device) { d.Oversubscribes = false })},
+		"Linux in WSL":  {map[string]string{"FAKECUDA_WITHOUT": "concurrent"}, can(-5, func(d *gpu.Device) { d.Oversubscribes = false })},
+		"a vGPU": {map[string]string{"FAKECUDA_WITHOUT": "managed"}, can(-5, func(d *gpu.Device) {
+			d.Managed, d.Oversubscribes = false, false
+		})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			configure(t, row.environ)
@@ -78,6 +92,7 @@ func TestWhatACardCannotDo(t *testing.T) {
 			got := devices[0]
 			require.Equal(t, row.want, gpu.Device{
 				LeastPriority: got.LeastPriority, GreatestPriority: got.GreatestPriority, VMM: got.VMM, StreamMemOps: got.StreamMemOps,
+				Managed: got.Managed, Oversubscribes: got.Oversubscribes,
 			})
 			require.NoError(t, driver.ContextRetain(0))
 			if !got.VMM {
@@ -86,6 +101,10 @@ func TestWhatACardCannotDo(t *testing.T) {
 				_, err = driver.MemCreate(0, 2<<20)
 				require.ErrorIs(t, err, gpu.ErrorNotSupported)
 				require.ErrorIs(t, driver.MemSetAccess(0, 1<<40, 2<<20), gpu.ErrorNotSupported)
+			}
+			if !got.Managed {
+				_, err := driver.MemAllocManaged(0, 2<<20)
+				require.ErrorIs(t, err, gpu.ErrorNotSupported)
 			}
 			if !got.StreamMemOps {
 				require.ErrorIs(t, driver.StreamWriteValue64(0, gpu.StreamNull, 64, 1), gpu.ErrorNotSupported)

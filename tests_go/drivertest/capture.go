@@ -211,6 +211,11 @@ func memoryDisturbsNoCapture(t *testing.T, c capturing) {
 	if c.devices[c.ordinal].VMM {
 		memoryWithoutAddress(t, c)
 	}
+	if c.devices[c.ordinal].Managed {
+		managed, err := c.MemAllocManaged(c.ordinal, mib)
+		require.NoError(t, err)
+		require.NoError(t, c.MemFree(c.ordinal, managed))
+	}
 	require.NoError(t, c.MemFreeHost(c.ordinal, host.Addr))
 	require.NoError(t, c.MemFree(c.ordinal, addr))
 	c.free(t)

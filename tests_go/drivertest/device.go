@@ -68,6 +68,9 @@ func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error 
 		"MemcpyDtoDAsync":      func() error { return f.MemcpyDtoDAsync(ordinal, addr, addr+64, 16, gpu.StreamNull) },
 		"MemsetD8Async":        func() error { return f.MemsetD8Async(ordinal, addr, 1, 16, gpu.StreamNull) },
 	}
+	if f.devices[f.ordinal].Managed {
+		calls["MemAllocManaged"] = func() error { _, err := f.MemAllocManaged(ordinal, mib); return err }
+	}
 	if f.devices[f.ordinal].VMM {
 		calls["MemCreate"] = func() error { _, err := f.MemCreate(ordinal, 2*mib); return err }
 		calls["MemSetAccess"] = func() error { return f.MemSetAccess(ordinal, addr, 2*mib) }

@@ -67,6 +67,14 @@ func TestDriver(t *testing.T, open Open) {
 		{"fact 33 captures go from stream to stream", captured(capturesGoFromStreamToStream)},
 		{"fact 34 memory disturbs no capture", captured(memoryDisturbsNoCapture)},
 		{"fact 35 graphs live as long as their launches", captured(graphsLiveAsLongAsTheirLaunches)},
+		{"fact 36 managed memory is memory", managing(true, managedMemoryIsMemory)},
+		{"fact 36 managed memory that has to fit is memory", managing(false, managedMemoryIsMemory)},
+		{"fact 36 managed memory in streams", managing(true, managedMemoryInStreams)},
+		{"fact 36 managed memory ends with its context", managing(true, managedMemoryEndsWithItsContext)},
+		{"fact 36 devices without managed memory", devicesWithoutManagedMemory},
+		{"fact 37 managed memory exceeds the device", managing(true, managedMemoryExceedsTheDevice)},
+		{"fact 38 managed memory has to fit", managing(false, managedMemoryHasToFit)},
+		{"fact 39 managed memory makes room", managing(true, managedMemoryMakesRoom)},
 		{"fact 28 page-locked memory", streaming(hostMemoryRoundTrips)},
 	}
 	for _, fact := range facts {
@@ -107,12 +115,15 @@ func (f fixture) retain(t *testing.T) fixture {
 	t.Helper()
 	require.NoError(t, f.ContextRetain(f.ordinal))
 	t.Cleanup(func() {
-		if err := f.ContextRelease(f.ordinal); !errors.Is(err, gpu.ErrorDeinitialized) {
+		if err := f.ContextRelease(f.ordinal); !isOver(err) {
 			require.NoError(t, err)
 		}
 	})
 	return f
 }
+
+// isOver reports whether a call came after the driver's Close.
+func isOver(err error) bool { return errors.Is(err, gpu.ErrorDeinitialized) }
 
 // alloc takes memory until the test ends.
 func (f fixture) alloc(t *testing.T, bytes uint64) uint64 {
@@ -120,7 +131,7 @@ func (f fixture) alloc(t *testing.T, bytes uint64) uint64 {
 	addr, err := f.MemAlloc(f.ordinal, bytes)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := f.MemFree(f.ordinal, addr); !errors.Is(err, gpu.ErrorDeinitialized) {
+		if err := f.MemFree(f.ordinal, addr); !isOver(err) {
 			require.NoError(t, err)
 		}
 	})

@@ -32,6 +32,9 @@ func TestConformanceOfLesserMachines(t *testing.T) {
 		"no virtual memory management":             {"2xT4", sim.Options{NoVMM: true}},
 		"a card without virtual memory management": {"T4,K40", sim.Options{}},
 		"no stream memory operations":              {"2xT4", sim.Options{NoStreamMemOps: true}},
+		"no managed memory":                        {"2xT4", sim.Options{NoManaged: true}},
+		"managed memory that has to fit":           {"2xT4", sim.Options{NoOversubscription: true}},
+		"managed memory and nothing virtual":       {"T4:64MiB", sim.Options{NoVMM: true, UsedBytes: 8 << 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.TestDriver(t, func() (gpu.Driver, error) { return open(row.text, row.opts) })

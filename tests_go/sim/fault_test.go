@@ -260,6 +260,14 @@ func useTwoDevicesCalls(t *testing.T) map[string]int {
 	return injector.CallsOf()
 }
 
+func TestManagedMemoryCountsAsAllocated(t *testing.T) {
+	injector := sim.NewInjector(retained(t, "T4:1MiB", sim.Options{}), sim.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	_, err := injector.MemAllocManaged(0, 4*mib)
+	require.NoError(t, err)
+	_, err = injector.MemAllocManaged(0, 2*mib)
+	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
+}
+
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
 	injector := sim.NewInjector(retained(t, "T4", sim.Options{}), sim.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemCreate(0, 4*mib)

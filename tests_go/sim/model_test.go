@@ -17,14 +17,23 @@ import (
 type modelGPU struct {
 	retains int
 	live    map[uint64][]byte
+	managed map[uint64]bool // which of live is
 }
 
-func (g *modelGPU) charged() (sum uint64) {
-	for _, data := range g.live {
-		sum += (uint64(len(data)) + 255) / 256 * 256
+// charged is what lies on the GPU for good, and what is managed.
+func (g *modelGPU) charged() (plain, managed uint64) {
+	for addr, data := range g.live {
+		bytes := (uint64(len(data)) + 255) / 256 * 256
+		if g.managed[addr] {
+			managed += bytes
+		} else {
+			plain += bytes
+		}
 	}
-	return sum
+	return plain, managed
 }
+
+func newModelGPU() *modelGPU { return &modelGPU{live: map[uint64][]byte{}, managed: map[uint64]bool{}} }
 
 // TestMachineAgreesWithAPlainModel makes random calls, right and wrong ones, on a machine and on the model.
 func TestMachineAgreesWithAPlainModel(t *testing.T) {
@@ -35,7 +44,7 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 		m, err := sim.New(spec, sim.Options{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, m.Close()) }()
-		model := []*modelGPU{{live: map[uint64][]byte{}}, {live: map[uint64][]byte{}}}
+		model := []*modelGPU{newModelGPU(), newModelGPU()}
 
 		// pick draws a device and, if it has any, one of its live addresses.
 		pick := func(t *rapid.T) (ordinal int, g *modelGPU, addr uint64) {
@@ -63,24 +72,42 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 				require.NoError(t, err)
 				if g.retains--; g.retains == 0 {
 					clear(g.live)
+					clear(g.managed)
 				}
 			},
 			"alloc": func(t *rapid.T) {
 				ordinal, g, _ := pick(t)
 				size := rapid.Uint64Range(0, total/3).Draw(t, "bytes")
 				addr, err := m.MemAlloc(ordinal, size)
+				charged, _ := g.charged()
 				switch {
 				case g.retains == 0:
 					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
 				case size == 0:
 					require.ErrorIs(t, err, gpu.ErrorInvalidValue)
-				case g.charged()+(size+255)/256*256 > total:
+				case charged+(size+255)/256*256 > total:
 					require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
 				default:
 					require.NoError(t, err)
 					value := rapid.Byte().Draw(t, "value")
 					require.NoError(t, m.MemsetD8(ordinal, addr, value, size))
 					g.live[addr] = bytes.Repeat([]byte{value}, int(size))
+				}
+			},
+			"alloc managed": func(t *rapid.T) {
+				ordinal, g, _ := pick(t)
+				size := rapid.Uint64Range(0, total*3/2).Draw(t, "bytes")
+				addr, err := m.MemAllocManaged(ordinal, size)
+				switch {
+				case g.retains == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidContext)
+				case size == 0:
+					require.ErrorIs(t, err, gpu.ErrorInvalidValue)
+				default:
+					require.NoError(t, err, "host memory stands behind it")
+					value := rapid.Byte().Draw(t, "value")
+					require.NoError(t, m.MemsetD8(ordinal, addr, value, size))
+					g.live[addr], g.managed[addr] = bytes.Repeat([]byte{value}, int(size)), true
 				}
 			},
 			"free": func(t *rapid.T) {
@@ -95,6 +122,7 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 				default:
 					require.NoError(t, err)
 					delete(g.live, addr)
+					delete(g.managed, addr)
 				}
 			},
 			"write": func(t *rapid.T) {
@@ -120,7 +148,8 @@ func TestMachineAgreesWithAPlainModel(t *testing.T) {
 					}
 					free, _, err := m.MemGetInfo(ordinal)
 					require.NoError(t, err)
-					require.Equal(t, total-g.charged(), free)
+					plain, managed := g.charged()
+					require.Equal(t, total-plain-min(managed, total-plain), free)
 					for addr, want := range g.live {
 						got := make([]byte, len(want))
 						require.NoError(t, m.MemcpyDtoH(ordinal, got, addr))

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,27 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 	group.Wait()
 }
 
+// useManaged takes more managed memory than the card has, and writes at its end.
+func useManaged(driver gpu.Driver, ordinal int) (err error) {
+	const size = 96 * mib
+	addr, err := driver.MemAllocManaged(ordinal, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, twice(func() error { return driver.MemFree(ordinal, addr) })) }()
+	if err := driver.MemcpyHtoD(ordinal, addr+size-7, []byte("managed")); err != nil {
+		return err
+	}
+	data := make([]byte, 7)
+	if err := driver.MemcpyDtoH(ordinal, data, addr+size-7); err != nil {
+		return err
+	}
+	if string(data) != "managed" {
+		return fmt.Errorf("read %q", data)
+	}
+	return nil
+}
+
 // useStreams is a careful user of everything that is not memory with an address: like useDevice, it gives back what it takes.
 func useStreams(driver gpu.Driver, ordinal int) (err error) {
 	if err := driver.ContextRetain(ordinal); err != nil {
@@ -107,6 +129,9 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 		return err
 	}
 	if _, err := driver.StreamGetPriority(ordinal, stream); err != nil {
+		return err
+	}
+	if err := useManaged(driver, ordinal); err != nil {
 		return err
 	}
 	return useMappings(driver, ordinal, func(addr uint64) error { return useQueue(driver, ordinal, stream, event, host, addr) })

@@ -79,8 +79,8 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 }
 
 /* What a capture doesn't see, and its thread might believe it did. */
-static const char *const unseen[] = {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease", "cuMemMap",
-	"cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
+static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease",
+	"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
 	"cuStreamSynchronize", "cuCtxSynchronize"};
 
 CUresult forbidden(const char *name) {

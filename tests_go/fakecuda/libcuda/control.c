@@ -138,8 +138,8 @@ EXPORT void fakecuda_delay(unsigned us) {
 	UNLOCK;
 }
 
-/* fakecuda_live counts what nobody has given back: "allocations", "host", "handles", "mappings", "reservations", "streams", "events",
- * "retains", "graphs". */
+/* fakecuda_live counts what nobody has given back: "allocations" (managed ones too), "host", "handles", "mappings", "reservations",
+ * "streams", "events", "retains", "graphs". */
 EXPORT int fakecuda_live(const char *what) {
 	int handles, mappings, reservations, streams, events, retains = 0, graphs;
 	LOCK;
@@ -148,7 +148,7 @@ EXPORT int fakecuda_live(const char *what) {
 	graphs = count_graphs();
 	for (int i = 0; i < fake.gpus; i++)
 		retains += fake.gpu[i].retains;
-	int allocations = count_list(fake.allocations), hosts = count_list(fake.hosts);
+	int allocations = count_list(fake.allocations) + count_list(fake.managed_memory), hosts = count_list(fake.hosts);
 	UNLOCK;
 	const struct {
 		const char *name;

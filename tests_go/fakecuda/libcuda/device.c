@@ -104,6 +104,8 @@ CUresult start(void) {
 	fake.vmm = !lacks("vmm");
 	fake.memops = !lacks("memops");
 	fake.priorities = !lacks("priorities");
+	fake.managed = !lacks("managed");
+	fake.concurrent = fake.managed && fake.major >= 6 && !lacks("concurrent");
 	fake.gpus = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
 	for (int i = 0; i < fake.gpus; i++) {
 		struct gpu *gpu = &fake.gpu[i];
@@ -216,6 +218,12 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 		return SUCCESS;
 	case 78:
 		*value = fake.priorities;
+		return SUCCESS;
+	case 83:
+		*value = fake.managed;
+		return SUCCESS;
+	case 89:
+		*value = fake.concurrent;
 		return SUCCESS;
 	case 102:
 		*value = fake.vmm;

@@ -9,13 +9,14 @@
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
  *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
  *     FAKECUDA_MIG         not empty: each is a MIG instance
- *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities": what no GPU can do
+ *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": what no GPU can do
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, beginnings of UUIDs
  *
  * and when it is compiled: FAKECUDA_VERSION, the CUDA version that it pretends to (12040). Functions newer than that are left out.
  *
- * Device memory is one range of host addresses a GPU; physical memory of virtual memory management is a memfd a GPU. Work in
+ * Device memory is one range of host addresses a GPU; physical memory of virtual memory management is a memfd a GPU; managed memory is
+ * a mapping of its own, which counts as lying on the GPU as far as other memory leaves room, and beyond that on the host. Work in
  * streams is done by one thread a stream. One lock guards everything; work is done under it.
  */
 #ifndef FAKE_H
@@ -85,6 +86,7 @@ struct allocation {
 struct gpu {
 	int physical; /* its index before CUDA_VISIBLE_DEVICES */
 	uint64_t total, used;
+	uint64_t managed; /* where managed memory must fit on the GPU it is a part of used, too */
 	uint64_t arena;
 	int memory_file;
 	uint64_t file_end;
@@ -106,10 +108,10 @@ struct fake {
 	int started;
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
-	int major, minor, mig, vmm, memops, priorities;
+	int major, minor, mig, vmm, memops, priorities, managed, concurrent;
 	unsigned delay_us; /* before each copy and fill in a stream */
 	struct context *contexts;
-	struct allocation *allocations, *hosts;
+	struct allocation *allocations, *hosts, *managed_memory;
 };
 
 extern struct fake fake;
@@ -144,6 +146,10 @@ int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GP
 int within_host(uint64_t addr, uint64_t bytes);
 int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
+
+/* managed.c */
+uint64_t free_bytes(const struct gpu *gpu);
+void drop_managed(struct allocation **at);
 
 /* vmm.c */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);

@@ -29,7 +29,7 @@ int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes,
 
 /* One address space: a context reaches every device's allocations. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, fake.allocations) || within_host(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, fake.allocations) || inside_list(addr, bytes, fake.managed_memory) || within_host(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
 
 /* First fit: the lowest hole of the arena. The list is in the order of addresses. */
@@ -98,6 +98,11 @@ void end_memory(struct context *context) {
 			drop_device(at);
 		else
 			at = &(*at)->next;
+	for (struct allocation **at = &fake.managed_memory; *at != NULL;)
+		if ((*at)->context == context)
+			drop_managed(at);
+		else
+			at = &(*at)->next;
 	for (struct allocation **at = &fake.hosts; *at != NULL;)
 		if ((*at)->context == context)
 			drop_host(at);
@@ -125,7 +130,8 @@ static CUresult give_back(struct allocation **list, uint64_t addr, void (*drop_o
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 	CALLED(cuMemFree);
-	return give_back(&fake.allocations, addr, drop_device);
+	CUresult result = give_back(&fake.allocations, addr, drop_device);
+	return result == INVALID_VALUE ? give_back(&fake.managed_memory, addr, drop_managed) : result;
 }
 
 EXPORT CUresult cuMemFreeHost(void *memory) {
@@ -154,14 +160,14 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	return result;
 }
 
-EXPORT CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
+EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS) {
 		*total = fake.gpu[context->gpu].total;
-		*free_bytes = *total - fake.gpu[context->gpu].used;
+		*available = free_bytes(&fake.gpu[context->gpu]);
 	}
 	UNLOCK;
 	return result;
