@@ -112,6 +112,16 @@ func ResolveGPU(device string) (number int64, err error) {
 	return int64(n), err
 }
 
+// IsUnified reports whether a logical GPU's memory is unified memory.
+func IsUnified(number int64) (unified bool, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return false, err
+	}
+	return m.IsUnified(int(number))
+}
+
 // CopyFromHost copies host memory, which the caller keeps alive, into the live block that has this allocation id.
 func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int64) (done bool, err error) {
 	defer runtime.Gate(&err)
@@ -198,21 +208,25 @@ func MemoryStats(device string) (stats string, err error) {
 		"stitches":                 s.Stitches,
 		"stitched_bytes":           s.StitchedBytes,
 		"captured_bytes":           s.CapturedBytes,
+		"oversubscribed_bytes":     s.OversubscribedBytes,
 	})
 }
 
-// MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...]}.
+// MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
+// "oversubscribed_bytes": bytes}.
 func MemoryMap(device string) (picture string, err error) {
 	defer runtime.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
 	}
-	drawn, name, limit, err := m.MemoryMap(device)
+	drawn, err := m.MemoryMap(device)
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{"device": name, "limit": limit, "regions": regionsOf(drawn)})
+	return encode(map[string]any{
+		"device": drawn.Name, "limit": drawn.LimitBytes, "regions": regionsOf(drawn.MemoryMap), "oversubscribed_bytes": drawn.OversubscribedBytes,
+	})
 }
 
 // StartPeak begins a measurement on a logical GPU; -1 is the thread's. It gives "number id before".

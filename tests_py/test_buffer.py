@@ -741,6 +741,7 @@ def test_a_map_is_drawn_exactly() -> None:
                 ),
             ),
         ),
+        0,
     )
     with_ipython = RepresentationPrinter()
     with_ipython.pretty(picture)

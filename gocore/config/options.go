@@ -165,10 +165,16 @@ func (v VirtualDevices) read() (virtualDevices, error) {
 	return asked, nil
 }
 
-// checkSizing finds sizes that no GPU of the visible ones can have.
+// usesUnifiedMemory reports whether the pools get unified memory: where that was asked for, and wherever a fraction above 1 needs it. What the
+// limit is in the end does not matter.
+func (e evaluation) usesUnifiedMemory() bool { return e.unified || e.sizing.Fraction > 1 }
+
+// checkSizing finds sizes that no GPU of the visible ones can have. A GPU whose logical devices have limits of their own is not sized,
+// and so not checked for oversubscription, as in TensorFlow; nor is any for a session that wants no GPU.
 func (e evaluation) checkSizing(facts []GPUFacts) error {
-	for _, gpu := range facts {
-		if (e.unified || e.sizing.Fraction > 1) && gpu.ComputeMajor < 6 {
+	for i, gpu := range facts {
+		sized := e.gpus > 0 && (e.virtual == nil || len(e.virtual[i].items) == 0)
+		if sized && e.usesUnifiedMemory() && gpu.ComputeMajor < 6 {
 			return errNoOversubscription()
 		}
 	}

@@ -42,6 +42,7 @@ type PlannedDevice struct {
 
 	Priority  int    // of the device's stream; 0 unless set
 	Growth    bool   // before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
+	Unified   bool   // the pool's memory is unified memory, which may exceed the GPU's
 	Allocator string // the allocator that was asked for, "" or "BFC" for the one there is
 }
 
@@ -235,7 +236,7 @@ func (s *State) planGPUs(e evaluation) []PlannedDevice {
 	}
 	var all []ranked
 	for i, index := range e.visibleGPUs {
-		common := PlannedDevice{Physical: index, Growth: e.growth, Allocator: e.allocator}
+		common := PlannedDevice{Physical: index, Growth: e.growth, Unified: e.usesUnifiedMemory(), Allocator: e.allocator}
 		var items []LogicalConfig
 		if e.virtual != nil {
 			items = e.virtual[i].items

@@ -47,15 +47,21 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats tells all numbers of a device's pool.
-func (m *Manager) MemoryStats(text string) (bfc.Stats, error) {
+// MemoryStats is a pool's numbers, and by how much what is in use on its GPU exceeds that GPU's memory.
+type MemoryStats struct {
+	bfc.Stats
+	OversubscribedBytes uint64
+}
+
+// MemoryStats returns all numbers of a device's pool.
+func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.poolOfLocked(text)
 	if err != nil {
-		return bfc.Stats{}, err
+		return MemoryStats{}, err
 	}
-	return p.bfc.Stats(), nil
+	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p)}, nil
 }
 
 // poolOfLocked gives the pool whose numbers are asked for, with what ended graphs had.
@@ -87,19 +93,27 @@ func (m *Manager) ResetMemoryStats(text string) error {
 	return nil
 }
 
-// MemoryMap pictures a device's pool. Its name is the short one, "GPU:0".
-func (m *Manager) MemoryMap(text string) (picture bfc.MemoryMap, name string, limitBytes uint64, err error) {
+// MemoryMap is the picture of a device's pool.
+type MemoryMap struct {
+	bfc.MemoryMap
+	Name                string // the short one, "GPU:0"
+	LimitBytes          uint64
+	OversubscribedBytes uint64 // as in MemoryStats
+}
+
+// MemoryMap pictures a device's pool.
+func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
-		return bfc.MemoryMap{}, "", 0, err
+		return MemoryMap{}, err
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.poolLocked(number)
 	if err != nil {
-		return bfc.MemoryMap{}, "", 0, err
+		return MemoryMap{}, err
 	}
-	return p.bfc.MemoryMap(), shortName(number), p.limitBytes, nil
+	return MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}, nil
 }
 
 // StartPeak begins a measurement of a logical GPU's peak and tells what is in use now.

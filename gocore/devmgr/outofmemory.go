@@ -18,8 +18,12 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	}
 	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.\n  %s\n  on %s",
 		human.Exact(bytes), localTask, p.number, p.name, oom.Reason(), oom.Figures(), p.device.Name)
-	if total := p.device.TotalBytes; bytes > total || oom.Limit > total {
+	over := m.oversubscribedLocked(p)
+	if total := p.device.TotalBytes; bytes > total || oom.Limit > total || over > 0 {
 		text += ", which has " + human.Exact(total) + " in total"
+	}
+	if over > 0 {
+		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which host memory holds"
 	}
 	text += ". " + p.advice(oom)
 	if oom.Cause == bfc.DeviceFull {
@@ -57,12 +61,15 @@ func (p *pool) advice(oom *bfc.OutOfMemory) string {
 		if !isOutOfMemory(oom.Err) {
 			return "The GPU may have memory left: this is a GPU or driver fault; restarting the process may help."
 		}
+		if p.spills() {
+			return "Free memory, on this GPU or on the host, which holds what does not fit on the GPU."
+		}
 		return "Free memory, or end other programs on this GPU."
 	case bfc.PendingStreams:
 		return "Synchronize those streams, then try again."
 	case bfc.Fragmented:
 		text := fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\"). Allocate the largest buffers first, or raise the limit.", shortName(p.number))
-		if p.virtual == nil && p.device.VMM {
+		if p.virtual == nil && p.device.VMM && !p.unified {
 			text += " With memory growth, free memory is moved together."
 		}
 		return text

@@ -8,36 +8,46 @@ import (
 	"gpuconf/gocore/human"
 )
 
-// noticeOvercommitted warns of cards whose logical GPUs were promised more than there is. TensorFlow allows that, and so does gpuconf:
-// a limit is no reservation, and not all may be needed at once.
+// noticeOvercommitted reports cards whose logical GPUs were promised more than there is. TensorFlow allows that, and so does gpuconf:
+// a limit is no reservation, and not all may be needed at once. With unified memory the host holds the rest, which is slow but works.
 func (m *Manager) noticeOvercommitted(pools []*pool) {
 	for _, first := range pools {
 		if firstOf(pools, first.device.Ordinal) != first {
 			continue
 		}
 		limits, bytes := promised(pools, first.device.Ordinal)
-		if bytes > first.device.TotalBytes {
-			m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("%s %s, and %s has only %s: the rest can't be had",
-				limits, bytesText(bytes), first.device.Name, bytesText(first.device.TotalBytes))})
+		if bytes <= first.device.TotalBytes {
+			continue
 		}
+		level, rest := "warning", "the rest is not available"
+		if first.spills() {
+			level, rest = "info", "unified memory that does not fit on the GPU lies in host memory"
+		}
+		m.notice(config.Notice{Level: level, Text: fmt.Sprintf("%s %s, and %s has only %s: %s",
+			limits, bytesText(bytes), first.device.Name, bytesText(first.device.TotalBytes), rest)})
 	}
 }
 
-// promised adds up the limits that were asked for on an ordinal, and says whose they are.
+// promised adds up the limits on an ordinal that the card's memory does not bound, and says whose they are: those that were asked for, and
+// fractions of unified memory.
 func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 	var count uint64
+	what := "limit"
 	for _, p := range pools {
-		if !p.limited || p.device.Ordinal != ordinal {
+		if !p.limited && !p.unified || p.device.Ordinal != ordinal {
 			continue
+		}
+		if p.limited {
+			what = "memory_limit"
 		}
 		count++
 		if count == 1 {
-			limits = fmt.Sprintf("the memory_limit of %s is", shortName(p.number))
+			limits = fmt.Sprintf("the %s of %s is", what, shortName(p.number))
 		}
 		bytes += min(p.limitBytes, math.MaxUint64-bytes)
 	}
 	if count > 1 {
-		limits = fmt.Sprintf("the memory_limits of %s add up to", human.Count(count, "logical GPU"))
+		limits = fmt.Sprintf("the %ss of %s add up to", what, human.Count(count, "logical GPU"))
 	}
 	return limits, bytes
 }

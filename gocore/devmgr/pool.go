@@ -19,6 +19,7 @@ type pool struct {
 	device     gpu.Device // the physical GPU below
 	limitBytes uint64
 	limited    bool       // limitBytes was asked for
+	unified    bool       // its memory is unified memory
 	priority   int        // of stream
 	stream     gpu.Stream // its own, guarded by Manager.streams.mu; StreamNull for none
 
@@ -44,8 +45,10 @@ type upstream struct {
 }
 
 // MemAlloc takes a region from the GPU and records whose it is.
-func (u upstream) MemAlloc(bytes uint64) (uint64, error) {
-	addr, err := u.driver.MemAlloc(u.pool.device.Ordinal, bytes)
+func (u upstream) MemAlloc(bytes uint64) (uint64, error) { return u.owned(bytes, u.driver.MemAlloc) }
+
+func (u upstream) owned(bytes uint64, take func(ordinal int, bytes uint64) (uint64, error)) (uint64, error) {
+	addr, err := take(u.pool.device.Ordinal, bytes)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +68,8 @@ func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.E
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
 	}
-	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority, limited: planned.Limited}
+	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority,
+		limited: planned.Limited, unified: planned.Unified}
 	if err := m.fill(p, planned, env, collect); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
@@ -75,6 +79,9 @@ func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.E
 // fill decides the limit and the growth, and makes the allocator.
 func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, collect bool) (err error) {
 	if p.limitBytes, err = m.limit(p.device, planned, env); err != nil {
+		return err
+	}
+	if err := p.checkUnified(); err != nil {
 		return err
 	}
 	if planned.Allocator != "" {
@@ -101,8 +108,13 @@ func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, co
 //
 // A pool that takes its whole limit at once does so in one region, as TensorFlow's does, though the GPU could map granules: those take a
 // call for every 2 MiB, which a program would wait for at its first allocation, and the addresses would no longer be TensorFlow's.
+//
+// A pool of unified memory takes regions in any case.
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
+	if p.unified {
+		return suballoc.NewRegions(unifiedUpstream{up}, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
+	}
 	if !growth || !p.device.VMM {
 		return suballoc.NewRegions(up, suballoc.Options{LimitBytes: p.limitBytes, Growth: growth}), nil
 	}

@@ -267,6 +267,27 @@ PyObject * _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy)
 
 
 PyObject *
+_wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    retval = pybind_IsUnified(number);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1301,6 +1322,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
+    {(char *) "pybind_IsUnified", (PyCFunction) _wrap__gpuconf_pybind_IsUnified, METH_VARARGS|METH_KEYWORDS, "pybind_IsUnified(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_MakeTensor", (PyCFunction) _wrap__gpuconf_pybind_MakeTensor, METH_VARARGS|METH_KEYWORDS, "pybind_MakeTensor(host, nbytes, dtype, shape, name, device)\n\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: name: char *\ntype: device: char *" },

@@ -439,6 +439,21 @@ func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_IsUnified
+func pybind_IsUnified(number C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.IsUnified(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_LimitBytes
 func pybind_LimitBytes(number C.longlong) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()

@@ -240,7 +240,10 @@ class Buffer:
         return _interchange.capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA; ``(1, 0)``, the CPU, on a simulated GPU."""
+        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA, ``(13, ordinal)`` for CUDA's unified memory.
+
+        A simulated GPU's memory is the CPU's: ``(1, 0)``.
+        """
         refuse_in_child()
         from . import _interchange
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _runtime, errors
+from ._native import core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from ._buffer import Buffer
     from ._tensor import Tensor
 
-_CPU, _CUDA = 1, 2  # DLPack's kinds of devices
+_CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13  # DLPack's kinds of devices
 _NO_SYNCHRONISATION = -1
 _OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
 _BYTES = (1, 8)  # unsigned integers of 8 bits
@@ -54,15 +55,15 @@ def device(buffer: Buffer) -> tuple[int, int]:
 
 
 def gpu_of(name: str) -> tuple[int, int]:
-    """The real GPU below a logical one."""
-    return _CUDA, _runtime.ordinals()[int(name.rpartition(":")[2])]
+    """The real GPU below a logical one, and whether its memory there is CUDA's managed memory."""
+    number = int(name.rpartition(":")[2])
+    return _CUDA_MANAGED if core.pybind_IsUnified(number) else _CUDA, _runtime.ordinals()[number]
 
 
 def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """A DLPack capsule of the bytes, versioned where the consumer knows versions."""
     buffer._check_live()
-    where = device(buffer)
-    _check_wishes("buffer", where, dl_device, copy)
+    where = _place("buffer", device(buffer), dl_device, copy)
     if where[0] == _CPU:
         if stream is not None:
             raise errors.InvalidArgumentError("stream must be None for a buffer on a simulated GPU, whose memory is host memory")
@@ -74,18 +75,20 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """A DLPack capsule of a tensor in a real GPU's memory, not to be written to where the consumer knows versions."""
     told = tensor._about()
-    where = gpu_of(told["backing_device"])
-    _check_wishes("tensor", where, dl_device, copy)
+    where = _place("tensor", gpu_of(told["backing_device"]), dl_device, copy)
     _keep_until_used(told["address"], told["address"], stream)
     flags = _READ_ONLY if _knows_versions(max_version) else _OLDER
     return _made(tensor, told["address"], tensor.shape, _TYPES[told["dtype"]], where, flags)
 
 
-def _check_wishes(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> None:
-    if dl_device is not None and tuple(dl_device) != where:
-        raise BufferError(f"this {what} is on DLPack device {where} and can't be moved to {tuple(dl_device)}: copy it")
+def _place(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> tuple[int, int]:
+    """The device that the capsule names: managed memory is CUDA memory of its GPU as well, for consumers that ask for that."""
+    wanted = where if dl_device is None else tuple(dl_device)
+    if wanted != where and (where[0] != _CUDA_MANAGED or wanted != (_CUDA, where[1])):
+        raise BufferError(f"this {what} is on DLPack device {where} and can't be moved to {wanted}: copy it")
     if copy:
         raise BufferError(f"a {what} is lent without a copy only")
+    return wanted
 
 
 def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:

@@ -37,7 +37,7 @@ class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
     chunks: tuple[Chunk, ...]
 
 
-class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "regions"])):
+class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "regions", "oversubscribed_bytes"])):
     """Everything that a pool holds, in the order of addresses. ``print`` draws it."""
 
     __slots__ = ()
@@ -45,6 +45,7 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
     device: str
     bytes_limit: int
     regions: tuple[Region, ...]
+    oversubscribed_bytes: int  # as in ``MemoryStats``
 
     def draw(self, width: int = 64) -> str:
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free."""
@@ -52,6 +53,10 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
         reserved = sum(r.nbytes for r in self.regions)
         limit = human_bytes(self.bytes_limit)
         lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"]
+        if self.oversubscribed_bytes:
+            lines.append(
+                f"  the memory in use on this GPU exceeds it by {human_bytes(self.oversubscribed_bytes)}, which host memory holds"
+            )
         for region in self.regions:
             blocks = sum(c.in_use for c in region.chunks)
             lines.append(f"  {region.address:#014x} ▕{_bar(region, width)}▏ {human_bytes(region.nbytes)}, {blocks} in use")
@@ -94,4 +99,4 @@ def memory_map(device: Device | None = None) -> MemoryMap:
 
     told = json.loads(text)
     regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in told["regions"])
-    return MemoryMap(told["device"], told["limit"], regions)
+    return MemoryMap(told["device"], told["limit"], regions, told["oversubscribed_bytes"])

@@ -31,6 +31,7 @@ class MemoryStats(
             "stitches",
             "stitched_bytes",
             "captured_bytes",
+            "oversubscribed_bytes",
         ],
     ),
 ):
@@ -51,6 +52,7 @@ class MemoryStats(
     stitches: int  # times that free memory was moved together for a request that no free piece served
     stitched_bytes: int  # what was moved then
     captured_bytes: int  # what was freed of captured CUDA graphs, which keep it until they are gone
+    oversubscribed_bytes: int  # unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
 
 
 def stats(device: Device | None = None) -> MemoryStats:
@@ -58,6 +60,9 @@ def stats(device: Device | None = None) -> MemoryStats:
 
     ``device`` and its default are as for :func:`allocate`. Raises ValueError for a device that is not exactly one logical GPU,
     and TypeError for an object that names no device.
+
+    ``oversubscribed_bytes`` is about the physical GPU, so logical GPUs that share one show the same number. At least that many
+    bytes of the blocks in use are not on the GPU. It is 0 for pools without unified memory.
 
     >>> stats("GPU:0").bytes_limit
     84011909120

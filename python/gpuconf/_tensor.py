@@ -150,7 +150,10 @@ class Tensor:
         return _writable(array, np).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA; ``(1, 0)``, the CPU, where it can be read."""
+        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA, ``(13, ordinal)`` for CUDA's unified memory.
+
+        Memory that the host can read is the CPU's: ``(1, 0)``.
+        """
         told = self._about()
         if told["host_visible"]:
             return _CPU, 0

@@ -128,7 +128,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 		"MemoryInfo":       func() error { _, _, err := m.MemoryInfo("GPU:0"); return err },
 		"MemoryStats":      func() error { _, err := m.MemoryStats("GPU:0"); return err },
 		"ResetMemoryStats": func() error { return m.ResetMemoryStats("GPU:0") },
-		"MemoryMap":        func() error { _, _, _, err := m.MemoryMap("GPU:0"); return err },
+		"MemoryMap":        func() error { _, err := m.MemoryMap("GPU:0"); return err },
 		"StartPeak":        func() error { _, _, err := m.StartPeak(0); return err },
 		"StopPeak":         func() error { _, _, err := m.StopPeak(0, peak); return err },
 		"Check":            m.Check,

@@ -17,9 +17,10 @@ import (
 
 // walk is one session in which the driver call number n fails, once. Every step that fails is tried again.
 type walk struct {
-	t      *testing.T
-	driver *driver
-	failed string // the method that was failed, "" while none was
+	t       *testing.T
+	driver  *driver
+	options config.Options
+	failed  string // the method that was failed, "" while none was
 }
 
 func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Result) *walk {
@@ -56,6 +57,7 @@ func (w *walk) session(env config.Env) (calls int) {
 		m, err = devmgr.New(d, env)
 		return err
 	})
+	require.NoError(t, m.Configure(func(s *config.State) error { return s.Import(w.options) }))
 	require.NoError(t, splitGPU(m, 0, 8, 16))
 	w.step("initialize", func() error {
 		err := m.Initialize(env, "")
@@ -127,11 +129,14 @@ func TestWalkOfFailures(t *testing.T) {
 		for _, row := range []struct {
 			name, growth string
 			opts         sim.Options
+			options      config.Options
 			memory       []string // the calls by which memory comes and goes
 		}{
-			{"whole", "false", sim.Options{}, []string{"MemAlloc", "MemFree"}},
-			{"doubling", "true", sim.Options{NoVMM: true}, []string{"MemAlloc", "MemFree"}},
-			{"in place", "true", sim.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
+			{"whole", "false", sim.Options{}, config.Options{}, []string{"MemAlloc", "MemFree"}},
+			{"doubling", "true", sim.Options{NoVMM: true}, config.Options{}, []string{"MemAlloc", "MemFree"}},
+			{"whole, unified", "false", sim.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
+			{"doubling, unified", "true", sim.Options{}, unified, []string{"MemAllocManaged", "MemFree"}},
+			{"in place", "true", sim.Options{}, config.Options{}, []string{"MemGetAllocationGranularity", "MemAddressReserve", "MemCreate", "MemMap",
 				"MemSetAccess", "MemUnmap", "MemRelease", "MemAddressFree"}},
 		} {
 			t.Run(fmt.Sprint(result, " ", row.name), func(t *testing.T) {
@@ -139,6 +144,7 @@ func TestWalkOfFailures(t *testing.T) {
 				failed := map[string]bool{}
 				for n := 0; ; n++ {
 					w := newWalk(t, "2xT4:1GiB", row.opts, n, result)
+					w.options = row.options
 					calls := w.session(env)
 					failed[w.failed] = true
 					if w.failed == "" {

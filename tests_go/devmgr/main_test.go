@@ -144,7 +144,7 @@ func allocate(t require.TestingT, m *devmgr.Manager, number int, bytes uint64) b
 func stats(t require.TestingT, m *devmgr.Manager, device string) bfc.Stats {
 	s, err := m.MemoryStats(device)
 	require.NoError(t, err)
-	return s
+	return s.Stats
 }
 
 func requireCode(t require.TestingT, code status.Code, err error) {

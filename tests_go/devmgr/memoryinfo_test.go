@@ -87,10 +87,10 @@ func TestMeasurementsOverlap(t *testing.T) {
 func TestMemoryMap(t *testing.T) {
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
 	a := allocate(t, m, 1, 1000)
-	picture, name, limit, err := m.MemoryMap("/device:GPU:1")
+	picture, err := m.MemoryMap("/device:GPU:1")
 	require.NoError(t, err)
-	require.Equal(t, "GPU:1", name)
-	require.Equal(t, 20*mib, limit)
+	require.Equal(t, "GPU:1", picture.Name)
+	require.Equal(t, 20*mib, picture.LimitBytes)
 	require.Len(t, picture.Regions, 1)
 	chunks := picture.Regions[0].Chunks
 	require.Len(t, chunks, 2)
@@ -98,7 +98,7 @@ func TestMemoryMap(t *testing.T) {
 	require.EqualValues(t, 1000, chunks[0].Requested)
 	require.Equal(t, 20*mib-1024, chunks[1].Bytes)
 	for _, device := range []string{"CPU:0", "GPU:7", "nonsense"} {
-		_, _, _, err = m.MemoryMap(device)
+		_, err = m.MemoryMap(device)
 		requireCode(t, status.InvalidArgument, err)
 	}
 }

@@ -83,11 +83,11 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		{"none asked for", [][]float64{{}, {}}, nil},
 		{"just enough", [][]float64{{60, 40}, {100}}, nil},
 		{"a byte too many, as a MiB", [][]float64{{60, 41}, {100}}, []string{
-			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the rest is not available",
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
-			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
-			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the rest can't be had",
+			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the rest is not available",
+			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the rest is not available",
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

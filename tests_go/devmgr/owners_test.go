@@ -31,7 +31,7 @@ func TestFreesGoByPointer(t *testing.T) {
 	}
 	regions := 0
 	for _, name := range []string{"GPU:0", "GPU:1", "GPU:2", "GPU:3"} {
-		picture, _, _, err := m.MemoryMap(name)
+		picture, err := m.MemoryMap(name)
 		require.NoError(t, err)
 		regions += len(picture.Regions)
 	}
@@ -57,7 +57,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	block, other := allocate(t, m, 0, 1000), allocate(t, m, 1, 1000)
 	freed := allocate(t, m, 0, 1000)
 	require.NoError(t, m.Free(freed.Addr))
-	picture, _, _, err := m.MemoryMap("GPU:0")
+	picture, err := m.MemoryMap("GPU:0")
 	require.NoError(t, err)
 	region := picture.Regions[0]
 	before := []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")}

@@ -109,7 +109,7 @@ func look(m *devmgr.Manager) error {
 			if current, peak, err := m.MemoryInfo(name); err != nil || current > peak {
 				return fmt.Errorf("%d bytes in use, %d at the peak: %w", current, peak, err)
 			}
-			if _, _, _, err := m.MemoryMap(name); err != nil {
+			if _, err := m.MemoryMap(name); err != nil {
 				return err
 			}
 			if _, _, err := m.StopPeak(0, id); err != nil {
@@ -196,7 +196,7 @@ func TestResetBesideEverything(t *testing.T) {
 					_, _, err = m.StopPeak(1, id)
 					fine(err)
 				}
-				_, _, _, err = m.MemoryMap("GPU:1")
+				_, err = m.MemoryMap("GPU:1")
 				fine(err)
 				_, err = m.LogicalDevices()
 				fine(err)

@@ -199,7 +199,7 @@ func (s *stage) nothingOfOursIsCaptured() {
 
 // freeAll gives all live blocks back.
 func (s *stage) freeAll() {
-	picture, _, _, err := s.m.MemoryMap("GPU:0")
+	picture, err := s.m.MemoryMap("GPU:0")
 	require.NoError(s, err)
 	for _, r := range picture.Regions {
 		for _, c := range r.Chunks {

@@ -37,6 +37,7 @@ var functions = map[string]any{
 	"Identities":              pybind.Identities,
 	"ImportConfig":            pybind.ImportConfig,
 	"Initialize":              pybind.Initialize,
+	"IsUnified":               pybind.IsUnified,
 	"LimitBytes":              pybind.LimitBytes,
 	"LiveTensors":             pybind.LiveTensors,
 	"LogicalConfigured":       pybind.LogicalConfigured,

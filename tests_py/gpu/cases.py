@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import platform
 import sys
 import threading
 import time
@@ -148,6 +149,32 @@ def case_the_page_using_gpus_runs() -> None:
     cublas(page)
     stats = gpuconf.memory.stats()
     expect(0 < stats.bytes_reserved <= stats.bytes_limit, "the fraction does not hold")
+    expect(live() == 0, "blocks are left")
+
+
+def case_unified_memory_exceeds_the_gpu() -> None:
+    """A fraction above 1: one buffer that is larger than the GPU, written and read at places that cannot all be on it."""
+    import gpuconf.compat.v1 as tf1
+
+    if "microsoft" in platform.release().lower():
+        raise Missing("under WSL unified memory has to fit on the GPU")
+    options = tf1.GPUOptions(per_process_gpu_memory_fraction=1.5)
+    try:
+        tf1.Session(config=tf1.ConfigProto(gpu_options=options))
+    except (gpuconf.errors.InternalError, gpuconf.errors.UnimplementedError) as error:
+        raise Missing(str(error)) from error
+    size = gpuconf.memory.stats().bytes_limit // 256 * 256
+    total = size * 2 // 3
+    with gpuconf.memory.allocate(size) as buffer:
+        steps = range(0, size, size // 64)
+        for number, offset in enumerate(steps):
+            buffer.copy_from_host(bytes([number]) * 4096, offset)
+        for number, offset in enumerate(steps):
+            got = bytes(buffer.copy_to_host(bytearray(4096), offset))
+            expect(got == bytes([number]) * 4096, f"other bytes at offset {offset}")
+        stats = gpuconf.memory.stats()
+        expect(abs(stats.oversubscribed_bytes - (size - total)) < 512, f"{stats.oversubscribed_bytes} bytes exceed the GPU")
+        expect(buffer.__dlpack_device__()[0] == 13, "it is not managed memory for DLPack")
     expect(live() == 0, "blocks are left")
 
 

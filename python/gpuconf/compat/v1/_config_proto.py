@@ -61,8 +61,16 @@ class GPUOptions(Message):
 
     In force are ``allow_growth``, ``per_process_gpu_memory_fraction`` (a hard bound, of each visible GPU's total memory),
     ``visible_device_list``, ``allocator_type`` (there is one, ``"BFC"``), and of ``experimental`` ``virtual_devices``,
-    ``num_virtual_devices_per_gpu``, ``gpu_system_memory_size_in_mb`` and ``use_unified_memory`` (refused on old GPUs). The
-    others are kept.
+    ``num_virtual_devices_per_gpu``, ``gpu_system_memory_size_in_mb`` and ``use_unified_memory``. The others are kept.
+
+    With ``use_unified_memory``, or a fraction above 1, the pools of all visible GPUs take CUDA's unified (managed) memory. A
+    fraction of 1.5 then allows one and a half times each GPU's memory: host memory holds what does not fit, and the CUDA
+    driver moves pages between the two. ``gpuconf.memory.stats`` says as ``oversubscribed_bytes`` how many bytes are in use
+    beyond the GPU's memory. Such a pool takes regions, also with ``allow_growth``, and cannot move free memory together.
+    With ``virtual_devices`` use ``use_unified_memory``: they exclude a fraction, and their limits may then add up to more
+    than the GPU has. GPUs before compute capability 6.0 raise InternalError unless each logical device has a limit of its
+    own, and GPUs without managed memory UnimplementedError. Where the driver cannot oversubscribe, as under WSL, unified
+    memory has to fit on the GPU, and a warning says so.
 
     >>> GPUOptions(allow_growth=True)
     allow_growth: true

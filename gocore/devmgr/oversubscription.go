@@ -1,0 +1,47 @@
+package devmgr
+
+import "gpuconf/gocore/status"
+
+// unifiedUpstream is a pool's way to unified memory, in regions: CUDA does not map managed memory granule by granule.
+type unifiedUpstream struct{ upstream }
+
+// MemAlloc takes a region of managed memory, which may exceed the GPU's, and records whose it is. MemFree gives it back as any other.
+func (u unifiedUpstream) MemAlloc(bytes uint64) (uint64, error) {
+	return u.owned(bytes, u.driver.MemAllocManaged)
+}
+
+// checkUnified fails for a GPU without managed memory, such as a vGPU: every allocation would fail there.
+func (p *pool) checkUnified() error {
+	if p.unified && !p.device.Managed {
+		return status.Errorf(status.Unimplemented, "%s cannot use unified memory: %s (GPU %d) does not support managed memory. Leave "+
+			"use_unified_memory out, and per_process_gpu_memory_fraction at 1 or below", shortName(p.number), p.device.Name, p.device.Ordinal)
+	}
+	return nil
+}
+
+// spills reports whether the pool's memory may exceed the GPU's.
+func (p *pool) spills() bool { return p.unified && p.device.Oversubscribes }
+
+// oversubscribedLocked is by how much the blocks in use on the pool's GPU, in all of this process's pools, exceed that GPU's memory. At least
+// as many bytes of them are not on the GPU. It is 0 for a pool without unified memory.
+func (m *Manager) oversubscribedLocked(p *pool) uint64 {
+	if !p.spills() {
+		return 0
+	}
+	var inUse uint64
+	for _, other := range m.gpus {
+		if other.device.Ordinal == p.device.Ordinal {
+			bytes, _ := other.bfc.BytesInUse()
+			inUse += bytes
+		}
+	}
+	return inUse - min(inUse, p.device.TotalBytes)
+}
+
+// IsUnified reports whether a logical GPU's memory is unified memory.
+func (m *Manager) IsUnified(number int) (bool, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	return err == nil && p.unified, err
+}
