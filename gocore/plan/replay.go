@@ -22,7 +22,7 @@ type Measure struct {
 	Limit         uint64  `json:"bytes_limit"`
 	PeakInUse     uint64  `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
 	PeakReserved  uint64  `json:"peak_bytes_reserved"` // taken from the device
-	Fragmentation float64 `json:"fragmentation"` // when most was in use: the part of the pool's free memory that is not in its largest piece
+	Fragmentation float64 `json:"fragmentation"`       // when most was in use: the part of the pool's free memory that is not in its largest piece
 
 	Timeline []Point `json:"timeline"`
 }

@@ -1,8 +1,7 @@
 // Package sim is a machine of simulated GPUs: a gpu.Driver whose device memory is real host memory, so that
 // buffers can be read and written on a computer that has no GPU.
 //
-// A Spec ("2xH100-80GB") names the cards, a Machine is made of it, and an Injector makes any driver fail on
-// demand. What a card is comes from a catalogue (models.go): name, memory, compute capability, multiprocessors.
+// A Spec ("2xH100-80GB") names the cards, and a Machine is made of it. What a card is comes from a catalogue (models.go): name, memory, compute capability, multiprocessors.
 //
 // # What is simulated
 //
@@ -83,6 +82,5 @@
 //
 // One sync.RWMutex a Machine. Whatever changes the books takes it for writing; copies, fills and queueing take it for reading, so
 // that many run at once, and none meets a Close that unmaps the memory below it. Streams, events and work are guarded by
-// queues.mu, taken second and never held while work runs. Nobody waits for work with Machine.mu in hand: the work needs it. The
-// Injector has a mutex of its own, never held while it calls upstream.
+// queues.mu, taken second and never held while work runs. Nobody waits for work with Machine.mu in hand: the work needs it.
 package sim

@@ -8,6 +8,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 	"gpuconf/tests_go/handover"
 )
 
@@ -76,7 +77,7 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "when the graph ends, the driver can't tell"},
 		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "does not tell whether stream 0x100 is captured"},
 	} {
-		d.SetFaults(func(c sim.Call) error {
+		d.SetFaults(func(c faults.Call) error {
 			if c.Op == row.call {
 				return row.result
 			}

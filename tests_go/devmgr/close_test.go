@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 func TestCloseIsRefusedWhileBlocksAreLive(t *testing.T) {
@@ -60,7 +61,7 @@ func TestCloseGoesOnWhereTheDriverFails(t *testing.T) {
 	allocate(t, m, 0, 1)
 	allocate(t, m, 1, 1)
 	frees, releases := d.CallsOf()["MemFree"], d.CallsOf()["ContextRelease"]
-	d.SetFaults(sim.OnOp("MemFree", frees, gpu.ErrorIllegalAddress), sim.OnOp("ContextRelease", releases+1, gpu.ErrorNotPermitted))
+	d.SetFaults(faults.OnOp("MemFree", frees, gpu.ErrorIllegalAddress), faults.OnOp("ContextRelease", releases+1, gpu.ErrorNotPermitted))
 	d.closeErr = gpu.ErrorUnknown
 	err := m.Close(true)
 	requireCode(t, status.Internal, err)
@@ -87,7 +88,7 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 			m, err := devmgr.New(d, nil)
 			require.NoError(t, err)
 			require.NoError(t, m.Initialize(nil, ""))
-			d.SetFaults(sim.OnOp(row.op, 0, gpu.ErrorNotPermitted))
+			d.SetFaults(faults.OnOp(row.op, 0, gpu.ErrorNotPermitted))
 			if row.op == "Close" {
 				d.closeErr = gpu.ErrorNotPermitted
 			}

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 var bothTimelines = map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}}
@@ -165,7 +166,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(block.Addr, old))
 	require.NoError(t, d.StreamDestroy(0, old))
-	d.SetFaults(func(c sim.Call) error {
+	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "ContextSynchronize" {
 			return gpu.ErrorUnknown
 		}

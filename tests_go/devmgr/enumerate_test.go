@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 const (
@@ -75,7 +76,7 @@ func TestEnumerateFailures(t *testing.T) {
 	require.Equal(t, 1, d.closes, "the driver is the Manager's, also when New fails")
 
 	d = newDriver(t, "T4", sim.Options{})
-	d.SetFaults(sim.OnOp("Devices", 0, gpu.ErrorSystemNotReady))
+	d.SetFaults(faults.OnOp("Devices", 0, gpu.ErrorSystemNotReady))
 	d.closeErr = gpu.ErrorUnknown
 	_, err = devmgr.New(d, nil)
 	requireCode(t, status.Unknown, err)

@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 // walk is one session in which the driver call number n fails, once. Every step that fails is tried again.
@@ -25,7 +26,7 @@ type walk struct {
 
 func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Result) *walk {
 	w := &walk{t: t, driver: openDriver(t, spec, opts)}
-	w.driver.SetFaults(func(c sim.Call) error {
+	w.driver.SetFaults(func(c faults.Call) error {
 		if c.Index != n {
 			return nil
 		}
@@ -164,7 +165,7 @@ func TestWalkOfFailures(t *testing.T) {
 func TestDriverThatFailsForGood(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
 	block := allocate(t, m, 0, 1)
-	d.SetFaults(sim.Seeded(1, 0, gpu.ErrorIllegalAddress))
+	d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 	err := m.CopyFromHost(block.Addr, block.ID, 0, []byte{1})
 	requireCode(t, status.Unknown, err)
 	require.EqualError(t, err, "copying 1 bytes at offset 0 on GPU:0: injected into MemcpyHtoD, call 3: CUDA_ERROR_ILLEGAL_ADDRESS (700)")

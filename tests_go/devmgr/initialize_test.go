@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 func TestInitializeBuildsLogicalDevicesInOrder(t *testing.T) {
@@ -133,7 +134,7 @@ func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 func TestInitializeWithoutMemoryInfo(t *testing.T) {
 	d := newDriver(t, "2xT4", sim.Options{})
 	m := enumerated(t, d, nil)
-	d.SetFaults(sim.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
+	d.SetFaults(faults.OnOp("MemGetInfo", 1, gpu.ErrorIllegalAddress))
 	err := m.Initialize(nil, "")
 	requireCode(t, status.Unknown, err)
 	require.ErrorContains(t, err, "Failed to query available memory for GPU 1")
@@ -155,7 +156,7 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d := newDriver(t, "T4", sim.Options{})
 	m := enumerated(t, d, nil)
 	require.NoError(t, splitGPU(m, 0, 100, 100, 100))
-	d.SetFaults(sim.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory), sim.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
+	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory), faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "GPU:2: the context of Tesla T4 could not be created: the GPU is out of memory")

@@ -11,6 +11,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 var (
@@ -268,7 +269,7 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 	d := newDriver(t, "2xK40", sim.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
-	d.SetFaults(sim.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
+	d.SetFaults(faults.OnOp("ContextRetain", d.CallsOf()["ContextRetain"]+1, gpu.ErrorUnknown))
 	_, _, err := m.Join(two5ths, nil, "b.py:2", nil)
 	require.Error(t, err)
 	require.Equal(t, 2, m.LogicalGPUs())
@@ -282,7 +283,7 @@ func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 	d := newDriver(t, "2xK40", sim.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, grows, "a.py:1")
-	d.SetFaults(func(c sim.Call) error {
+	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "ContextRetain" {
 			return gpu.ErrorUnknown
 		}

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 const (
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // driver is a simulated machine behind an injector of faults. Its Close only counts: the machine stays open, so that Live
 // tells what a Manager has left behind.
 type driver struct {
-	*sim.Injector
+	*faults.Injector
 	machine  *sim.Machine
 	closes   int
 	closeErr error
@@ -59,7 +60,7 @@ func openDriver(t require.TestingT, spec string, opts sim.Options) *driver {
 	require.NoError(t, err)
 	machine, err := sim.New(parsed, opts)
 	require.NoError(t, err)
-	return &driver{Injector: sim.NewInjector(machine), machine: machine}
+	return &driver{Injector: faults.NewInjector(machine), machine: machine}
 }
 
 // requireNothingLeft holds a machine to its books: no memory, no context.

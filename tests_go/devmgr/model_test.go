@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/faults"
 )
 
 // model is what a user who writes everything down knows of a session: three logical GPUs whose limits add up to more than
@@ -158,9 +159,9 @@ func (s *model) fault(t *rapid.T) {
 	case 0, 1:
 		s.driver.SetFaults()
 	case 2:
-		s.failing(sim.Seeded(0.5, rapid.Uint64().Draw(t, "seed"), gpu.ErrorOutOfMemory))
+		s.failing(faults.Seeded(0.5, rapid.Uint64().Draw(t, "seed"), gpu.ErrorOutOfMemory))
 	case 3:
-		s.failing(func(c sim.Call) error {
+		s.failing(func(c faults.Call) error {
 			if c.Op == "MemFree" {
 				return gpu.ErrorIllegalAddress
 			}
@@ -170,8 +171,8 @@ func (s *model) fault(t *rapid.T) {
 }
 
 // failing makes the driver fail, and takes note where that loses memory.
-func (s *model) failing(fault sim.Fault) {
-	s.driver.SetFaults(func(c sim.Call) error {
+func (s *model) failing(fault faults.Fault) {
+	s.driver.SetFaults(func(c faults.Call) error {
 		err := fault(c)
 		s.lost = s.lost || (err != nil && slices.Contains(losing, c.Op))
 		return err

@@ -12,6 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 func TestOutOfMemory(t *testing.T) {
@@ -105,7 +106,7 @@ func TestOutOfMemory(t *testing.T) {
 		{
 			name: "a GPU that is broken", spec: "T4", limits: []float64{100},
 			prepare: func(t *testing.T, _ *devmgr.Manager, d *driver) {
-				d.SetFaults(sim.Seeded(1, 0, gpu.ErrorIllegalAddress))
+				d.SetFaults(faults.Seeded(1, 0, gpu.ErrorIllegalAddress))
 			},
 			ask: mib, cause: bfc.DeviceFull,
 			want: "OOM when allocating 1.00MiB (1048576 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +

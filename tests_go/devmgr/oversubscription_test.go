@@ -13,6 +13,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 // A fraction above 1 used to raise the limit only: the pool asked for device memory, and an allocation beyond the card failed.
@@ -227,7 +228,7 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", sim.Options{})
 	m := enumerated(t, d, nil)
 	join(t, m, oneAndAHalf, "")
-	d.SetFaults(sim.AfterBytes(0, gpu.ErrorOutOfMemory))
+	d.SetFaults(faults.AfterBytes(0, gpu.ErrorOutOfMemory))
 	_, err := m.Allocate(0, mib)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2))")

@@ -16,6 +16,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 // meter counts what a pool holds of a GPU, and holds it to its limit at every moment.
@@ -142,8 +143,8 @@ func (s *soaker) fault() {
 		s.meter.SetFaults()
 		return
 	}
-	fault := sim.Seeded([]float64{0.01, 0.1, 0.5}[s.random.IntN(3)], s.random.Uint64(), gpu.ErrorOutOfMemory)
-	s.meter.SetFaults(func(c sim.Call) error {
+	fault := faults.Seeded([]float64{0.01, 0.1, 0.5}[s.random.IntN(3)], s.random.Uint64(), gpu.ErrorOutOfMemory)
+	s.meter.SetFaults(func(c faults.Call) error {
 		if c.Op == "StreamGetID" { // where that fails, a stream goes by its handle, destroyed or not
 			return nil
 		}

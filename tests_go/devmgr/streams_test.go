@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/faults"
 )
 
 // gate is work that a stream cannot pass before open.
@@ -161,7 +162,7 @@ func TestStreamCallsMayFail(t *testing.T) {
 			one, other := newStream(t, d), newStream(t, d)
 			calls := d.Calls()
 			fired := false
-			d.SetFaults(func(c sim.Call) error {
+			d.SetFaults(func(c faults.Call) error {
 				if c.Index-calls != n {
 					return nil
 				}
@@ -204,7 +205,7 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	held := closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
-	d.SetFaults(func(c sim.Call) error {
+	d.SetFaults(func(c faults.Call) error {
 		if c.Op == "StreamWriteValue64" || c.Op == "StreamWaitValue64" {
 			return gpu.ErrorUnknown
 		}

@@ -8,6 +8,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/drivertest"
+	"gpuconf/tests_go/faults"
 )
 
 func TestConformance(t *testing.T) {
@@ -48,7 +49,7 @@ func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return sim.NewInjector(m), nil
+		return faults.NewInjector(m), nil
 	})
 }
 

@@ -12,11 +12,12 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/faults"
 )
 
 func TestGoroutinesShareAMachine(t *testing.T) {
 	m := newMachine(t, "4xT4:256MiB", sim.Options{})
-	injector := sim.NewInjector(m, sim.Seeded(0.05, 7, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(m, faults.Seeded(0.05, 7, gpu.ErrorOutOfMemory))
 	var group sync.WaitGroup
 	for worker := range 16 {
 		group.Go(func() {
@@ -218,7 +219,7 @@ func unless(good bool, what string) error {
 
 func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 	m := newMachine(t, "4xT4:256MiB", sim.Options{})
-	injector := sim.NewInjector(m, sim.Seeded(0.01, 7, gpu.ErrorUnknown))
+	injector := faults.NewInjector(m, faults.Seeded(0.01, 7, gpu.ErrorUnknown))
 	for ordinal := range 4 {
 		require.NoError(t, m.ContextRetain(ordinal)) // else what one leaves after a failure would hang on another's context
 	}

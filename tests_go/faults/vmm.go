@@ -1,4 +1,4 @@
-package sim
+package faults
 
 import "gpuconf/gocore/gpu"
 

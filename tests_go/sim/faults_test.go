@@ -9,12 +9,13 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/faults"
 )
 
 // failing runs calls of one kind and tells which failed.
-func failing(t *testing.T, faults ...sim.Fault) (failed []int, injector *sim.Injector) {
+func failing(t *testing.T, asked ...faults.Fault) (failed []int, injector *faults.Injector) {
 	t.Helper()
-	injector = sim.NewInjector(retained(t, "T4", sim.Options{}), faults...)
+	injector = faults.NewInjector(retained(t, "T4", sim.Options{}), asked...)
 	for i := range 8 {
 		addr, err := injector.MemAlloc(0, mib)
 		if err != nil {
@@ -32,20 +33,20 @@ func failing(t *testing.T, faults ...sim.Fault) (failed []int, injector *sim.Inj
 func TestFaults(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		fault sim.Fault
+		fault faults.Fault
 		want  []int // calls by number: MemAlloc is even, MemsetD8 odd
 	}{
-		{"the first call", sim.OnIndex(0, gpu.ErrorOutOfMemory), []int{0}},
-		{"a later call", sim.OnIndex(5, gpu.ErrorUnknown), []int{5}},
-		{"no call", sim.OnIndex(100, gpu.ErrorUnknown), nil},
-		{"the third fill", sim.OnOp("MemsetD8", 2, gpu.ErrorUnknown), []int{5}},
-		{"the first allocation", sim.OnOp("MemAlloc", 0, gpu.ErrorOutOfMemory), []int{0}},
-		{"another method", sim.OnOp("MemFree", 0, gpu.ErrorUnknown), nil},
-		{"after three allocations", sim.AfterBytes(3*mib, gpu.ErrorOutOfMemory), []int{6, 8, 10, 12, 14}},
-		{"in the middle of an allocation", sim.AfterBytes(3*mib-1, gpu.ErrorOutOfMemory), []int{4, 6, 8, 10, 12, 14}},
-		{"no byte at all", sim.AfterBytes(0, gpu.ErrorOutOfMemory), []int{0, 2, 4, 6, 8, 10, 12, 14}},
-		{"never", sim.Seeded(0, 1, gpu.ErrorUnknown), nil},
-		{"always", sim.Seeded(1, 1, gpu.ErrorUnknown), []int{0, 2, 4, 6, 8, 10, 12, 14}},
+		{"the first call", faults.OnIndex(0, gpu.ErrorOutOfMemory), []int{0}},
+		{"a later call", faults.OnIndex(5, gpu.ErrorUnknown), []int{5}},
+		{"no call", faults.OnIndex(100, gpu.ErrorUnknown), nil},
+		{"the third fill", faults.OnOp("MemsetD8", 2, gpu.ErrorUnknown), []int{5}},
+		{"the first allocation", faults.OnOp("MemAlloc", 0, gpu.ErrorOutOfMemory), []int{0}},
+		{"another method", faults.OnOp("MemFree", 0, gpu.ErrorUnknown), nil},
+		{"after three allocations", faults.AfterBytes(3*mib, gpu.ErrorOutOfMemory), []int{6, 8, 10, 12, 14}},
+		{"in the middle of an allocation", faults.AfterBytes(3*mib-1, gpu.ErrorOutOfMemory), []int{4, 6, 8, 10, 12, 14}},
+		{"no byte at all", faults.AfterBytes(0, gpu.ErrorOutOfMemory), []int{0, 2, 4, 6, 8, 10, 12, 14}},
+		{"never", faults.Seeded(0, 1, gpu.ErrorUnknown), nil},
+		{"always", faults.Seeded(1, 1, gpu.ErrorUnknown), []int{0, 2, 4, 6, 8, 10, 12, 14}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			failed, _ := failing(t, row.fault)
@@ -55,14 +56,14 @@ func TestFaults(t *testing.T) {
 }
 
 func TestSeededFaultsRepeat(t *testing.T) {
-	first, _ := failing(t, sim.Seeded(0.5, 42, gpu.ErrorUnknown))
-	second, _ := failing(t, sim.Seeded(0.5, 42, gpu.ErrorUnknown))
+	first, _ := failing(t, faults.Seeded(0.5, 42, gpu.ErrorUnknown))
+	second, _ := failing(t, faults.Seeded(0.5, 42, gpu.ErrorUnknown))
 	require.Equal(t, first, second)
 	require.NotEmpty(t, first)
 }
 
 func TestFaultsCarryTheirResult(t *testing.T) {
-	injector := sim.NewInjector(retained(t, "T4", sim.Options{}), sim.OnIndex(0, gpu.ErrorSystemNotReady))
+	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.OnIndex(0, gpu.ErrorSystemNotReady))
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorSystemNotReady)
 	require.EqualError(t, err, "injected into Devices, call 0: CUDA_ERROR_SYSTEM_NOT_READY (802)")
@@ -71,27 +72,27 @@ func TestFaultsCarryTheirResult(t *testing.T) {
 }
 
 func TestFaultsCanBeReplaced(t *testing.T) {
-	injector := sim.NewInjector(retained(t, "T4", sim.Options{}), sim.Seeded(1, 1, gpu.ErrorUnknown))
+	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.Seeded(1, 1, gpu.ErrorUnknown))
 	_, err := injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorUnknown)
 	injector.SetFaults()
 	_, err = injector.Devices()
 	require.NoError(t, err)
-	injector.SetFaults(sim.OnIndex(9, gpu.ErrorUnknown), sim.OnIndex(2, gpu.ErrorNotPermitted))
+	injector.SetFaults(faults.OnIndex(9, gpu.ErrorUnknown), faults.OnIndex(2, gpu.ErrorNotPermitted))
 	_, err = injector.Devices()
 	require.ErrorIs(t, err, gpu.ErrorNotPermitted, "the counts went on")
 }
 
 func TestFailedCallsDoNotReachTheDriver(t *testing.T) {
 	m := newMachine(t, "T4", sim.Options{})
-	injector := sim.NewInjector(m, sim.OnOp("ContextRetain", 0, gpu.ErrorUnknown))
+	injector := faults.NewInjector(m, faults.OnOp("ContextRetain", 0, gpu.ErrorUnknown))
 	require.Error(t, injector.ContextRetain(0))
 	_, _, err := m.MemGetInfo(0)
 	require.ErrorIs(t, err, gpu.ErrorInvalidContext)
 }
 
 func TestCallsAreCounted(t *testing.T) {
-	injector := sim.NewInjector(newMachine(t, "2xT4", sim.Options{}))
+	injector := faults.NewInjector(newMachine(t, "2xT4", sim.Options{}))
 	require.NoError(t, useTwoDevices(injector))
 	require.Equal(t, map[string]int{
 		"Devices": 1, "ContextRetain": 2, "MemGetInfo": 2, "MemAlloc": 4, "MemsetD8": 4, "MemcpyHtoD": 4, "MemcpyDtoH": 4, "MemFree": 4,
@@ -160,7 +161,7 @@ func twice(call func() error) error {
 func TestEveryCallCanFailAndNothingLeaks(t *testing.T) {
 	for n := 0; ; n++ {
 		m := newMachine(t, "2xT4:64MiB", sim.Options{})
-		injector := sim.NewInjector(m, sim.OnIndex(n, gpu.ErrorUnknown))
+		injector := faults.NewInjector(m, faults.OnIndex(n, gpu.ErrorUnknown))
 		err := useTwoDevices(injector)
 		allocations, retains := m.Live()
 		require.Equal(t, []int{0, 0}, []int{allocations, retains}, "after the failure of call %d", n)
@@ -177,7 +178,7 @@ func TestEveryCallCanFailAndNothingLeaks(t *testing.T) {
 func TestRandomFailuresLeakNothing(t *testing.T) {
 	m := newMachine(t, "2xT4:64MiB", sim.Options{})
 	for seed := range uint64(200) {
-		injector := sim.NewInjector(m, sim.Seeded(0.1, seed, gpu.ErrorOutOfMemory))
+		injector := faults.NewInjector(m, faults.Seeded(0.1, seed, gpu.ErrorOutOfMemory))
 		err := useTwoDevices(injector)
 		if err != nil {
 			require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
@@ -202,7 +203,7 @@ func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			injector := sim.NewInjector(newMachine(t, "T4", sim.Options{}), sim.OnOp(name, 0, gpu.ErrorNotPermitted))
+			injector := faults.NewInjector(newMachine(t, "T4", sim.Options{}), faults.OnOp(name, 0, gpu.ErrorNotPermitted))
 			method := reflect.ValueOf(gpu.Driver(injector)).MethodByName(name)
 			call := func() error {
 				arguments := make([]reflect.Value, method.Type().NumIn())
@@ -227,7 +228,7 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	called := map[string]int{}
 	for n := 0; ; n++ {
 		m := newMachine(t, "T4:64MiB", sim.Options{})
-		injector := sim.NewInjector(m, sim.OnIndex(n, gpu.ErrorUnknown))
+		injector := faults.NewInjector(m, faults.OnIndex(n, gpu.ErrorUnknown))
 		err := useStreams(injector, 0)
 		require.Zero(t, m.Inventory(), "after the failure of call %d", n)
 		injector.SetFaults()
@@ -255,13 +256,13 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 // useTwoDevicesCalls is what the other session covers.
 func useTwoDevicesCalls(t *testing.T) map[string]int {
 	t.Helper()
-	injector := sim.NewInjector(newMachine(t, "2xT4", sim.Options{}))
+	injector := faults.NewInjector(newMachine(t, "2xT4", sim.Options{}))
 	require.NoError(t, useTwoDevices(injector))
 	return injector.CallsOf()
 }
 
 func TestManagedMemoryCountsAsAllocated(t *testing.T) {
-	injector := sim.NewInjector(retained(t, "T4:1MiB", sim.Options{}), sim.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4:1MiB", sim.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemAllocManaged(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemAllocManaged(0, 2*mib)
@@ -269,7 +270,7 @@ func TestManagedMemoryCountsAsAllocated(t *testing.T) {
 }
 
 func TestPhysicalMemoryCountsAsAllocated(t *testing.T) {
-	injector := sim.NewInjector(retained(t, "T4", sim.Options{}), sim.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
+	injector := faults.NewInjector(retained(t, "T4", sim.Options{}), faults.AfterBytes(5*mib, gpu.ErrorOutOfMemory))
 	_, err := injector.MemCreate(0, 4*mib)
 	require.NoError(t, err)
 	_, err = injector.MemCreate(0, 2*mib)
