@@ -26,7 +26,19 @@ BUILT_IN = {
     "UnknownError": RuntimeError,
     "InternalError": RuntimeError,
     "ForkedProcessError": RuntimeError,
+    "MissingKeyError": KeyError,
+    "NestingError": AssertionError,
+    "OperatorNotAllowedInGraphError": TypeError,
+    "CancelledError": RuntimeError,
+    "DeadlineExceededError": RuntimeError,
+    "PermissionDeniedError": RuntimeError,
+    "UnauthenticatedError": RuntimeError,
+    "AbortedError": RuntimeError,
+    "OutOfRangeError": RuntimeError,
+    "DataLossError": RuntimeError,
 }
+# Classes that share their code with the class that they derive from.
+FINER = {"ForkedProcessError", "NestingError", "MissingKeyError", "OperatorNotAllowedInGraphError"}
 
 
 @pytest.mark.parametrize(("name", "built_in"), BUILT_IN.items(), ids=BUILT_IN.keys())
@@ -35,14 +47,15 @@ def test_a_class_is_also_the_built_in_that_programs_catch(name: str, built_in: t
     assert issubclass(cls, tf.errors.GpuconfError)
     assert issubclass(cls, built_in)
     error = cls("what happened")
-    assert str(error) == error.message == "what happened"
+    assert error.message == "what happened"
+    assert str(error) == ("'what happened'" if issubclass(cls, KeyError) else "what happened")
     with pytest.raises(built_in, match="what happened"):
         raise error
 
 
 def test_there_are_no_other_classes() -> None:
     classes = {name for name in tf.errors.__all__ if inspect.isclass(getattr(tf.errors, name))}
-    assert classes == {*BUILT_IN, "GpuconfError", "OutOfMemoryError"}
+    assert classes == {*BUILT_IN, "GpuconfError", "OpError", "OutOfMemoryError"}
     assert tf.errors.OutOfMemoryError is tf.errors.ResourceExhaustedError
     assert not issubclass(tf.errors.GpuconfError, (ValueError, RuntimeError, LookupError, TypeError))
 
@@ -52,7 +65,29 @@ def test_codes_are_tensorflows_names() -> None:
     assert codes["InvalidArgumentError"] == "INVALID_ARGUMENT"
     assert codes["ResourceExhaustedError"] == "RESOURCE_EXHAUSTED"
     assert codes["ForkedProcessError"] == codes["FailedPreconditionError"] == "FAILED_PRECONDITION"
-    assert len(set(codes.values())) == len(codes) - 1
+    assert len(set(codes.values())) == len(codes) - len(FINER)
+    for name, code in codes.items():
+        cls = getattr(tf.errors, name)
+        if issubclass(cls, tf.errors.OpError):
+            assert cls("x").error_code == getattr(tf.errors, code) == tf.errors.error_code_from_exception_type(cls)
+            assert issubclass(cls, tf.errors.exception_type_from_error_code(cls("x").error_code))
+
+
+def test_an_error_is_made_as_in_tensorflow_too() -> None:
+    """``raise tf.errors.OutOfRangeError(None, None, "end")`` is how programs written for TensorFlow end a loop."""
+    error = tf.errors.OutOfRangeError(None, None, "end")
+    assert (error.message, str(error), error.args, error.error_code) == ("end", "end", ("end",), tf.errors.OUT_OF_RANGE)
+    error = tf.errors.AbortedError(message="m", op="op", node_def="node")  # type: ignore[call-overload]
+    assert (error.message, error.op, error.node_def) == ("m", "op", "node")
+    for wrong in ((None, None), ("text", 1)):
+        with pytest.raises(TypeError):
+            tf.errors.AbortedError(*wrong)
+    with pytest.raises(TypeError):
+        tf.errors.OpError(None, None, "m")  # the base class is given its code
+    with pytest.raises(KeyError):
+        tf.errors.exception_type_from_error_code(0)
+    with pytest.warns(UserWarning, match="Unknown class exception"):
+        assert isinstance(tf.errors.error_code_from_exception_type(KeyError), tf.errors.UnknownError)
 
 
 def raise_invalid_argument() -> None:
