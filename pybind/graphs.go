@@ -18,8 +18,10 @@ func DropGraph(id int64) (done bool, err error) {
 }
 
 // AddConstant adds a constant to a graph: what lies in host memory, which is copied. device is what RequestDevice gives. It describes
-// the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}.
-func AddConstant(graphID int64, name string, host int64, nbytes int64, dtype string, shape string, device string) (node string, err error) {
+// the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}. after lists the nodes that run before it, "0 1".
+func AddConstant(
+	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
+) (node string, err error) {
 	defer runtime.Gate(&err)
 	g, err := runtime.Shared().Graph(graphID)
 	if err != nil {
@@ -29,27 +31,41 @@ func AddConstant(graphID int64, name string, host int64, nbytes int64, dtype str
 	if err != nil {
 		return "", err
 	}
-	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Device: device})
+	before, err := nodes(g, after)
+	if err != nil {
+		return "", err
+	}
+	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
 }
 
-// AddNode adds an operation on nodes of a graph, "0 1". It gives what AddConstant gives.
-func AddNode(graphID int64, op string, name string, inputs string, flags int64, device string) (node string, err error) {
+// AddNode adds an operation on nodes of a graph, "0 1". It takes and returns what AddConstant does.
+func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (node string, err error) {
 	defer runtime.Gate(&err)
 	g, err := runtime.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
 	}
-	ids, err := numbers(inputs)
+	read, err := nodes(g, inputs)
 	if err != nil {
 		return "", err
 	}
-	nodes, err := runtime.NodesOf(g, ids)
+	before, err := nodes(g, after)
 	if err != nil {
 		return "", err
 	}
 	return addNode(g, graph.NodeSpec{
-		Op: graph.Op(op), Name: name, Inputs: nodes, Device: device, TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
+		Op: graph.Op(op), Name: name, Inputs: read, Controls: before, Device: device,
+		TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
 	})
+}
+
+// nodes reads "0 1" as nodes of a graph.
+func nodes(g *graph.Graph, text string) ([]*graph.Node, error) {
+	ids, err := numbers(text)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.NodesOf(g, ids)
 }
 
 func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {

@@ -108,27 +108,61 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 	return id << 1, nil
 }
 
-// RunSession computes nodes into host memory, which the caller keeps alive: [[node, address, bytes], ...]. It tells "nodes copies bytes": how
-// many operations ran, and how many tensors of how many bytes went from one device's memory to another's.
-func RunSession(id int64, fetches string) (ran string, err error) {
+// RunSession computes a step: {"fetches": [[node, address, bytes], ...], "targets": [node, ...], "feeds": [[node, address, bytes], ...]}.
+// The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds read from it. It tells "nodes copies
+// bytes": how many operations ran, and how many tensors of how many bytes went from one device's memory to another's.
+func RunSession(id int64, step string) (ran string, err error) {
 	defer runtime.Gate(&err)
 	s, err := runtime.Shared().Session(id)
 	if err != nil {
 		return "", err
 	}
-	var sent [][3]int64
-	if err := decode(fetches, &sent); err != nil {
+	var sent struct {
+		Fetches, Feeds [][3]int64
+		Targets        []int64
+	}
+	if err := decode(step, &sent); err != nil {
 		return "", err
 	}
-	nodes, into := make([]int64, len(sent)), make([][]byte, len(sent))
-	for i, f := range sent {
-		nodes[i] = f[0]
-		if into[i], err = hostMemory(f[1], f[2]); err != nil {
-			return "", err
+	decoded := runtime.Step{Targets: sent.Targets}
+	if decoded.Fetches, decoded.Into, err = hostArrays(sent.Fetches); err != nil {
+		return "", err
+	}
+	if decoded.Feeds, decoded.From, err = hostArrays(sent.Feeds); err != nil {
+		return "", err
+	}
+	stats, err := s.Run(decoded)
+	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
+}
+
+// hostArrays splits [node, address, bytes] into the nodes and the host memory of each.
+func hostArrays(sent [][3]int64) (nodes []int64, memory [][]byte, err error) {
+	nodes, memory = make([]int64, len(sent)), make([][]byte, len(sent))
+	for i, each := range sent {
+		nodes[i] = each[0]
+		if memory[i], err = hostMemory(each[1], each[2]); err != nil {
+			return nil, nil, err
 		}
 	}
-	stats, err := s.Run(nodes, into)
-	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
+	return nodes, memory, nil
+}
+
+// SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].
+func SessionDevices(id int64) (list string, err error) {
+	defer runtime.Gate(&err)
+	s, err := runtime.Shared().Session(id)
+	if err != nil {
+		return "", err
+	}
+	devices, err := s.ListDevices()
+	if err != nil {
+		return "", err
+	}
+	rows := make([][4]any, len(devices))
+	for i, d := range devices {
+		rows[i] = [4]any{d.Name, d.Type, d.MemoryLimit, d.Incarnation}
+	}
+	return encode(rows)
 }
 
 // SessionLog hands out a session's placement log, once: [line, ...].

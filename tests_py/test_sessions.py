@@ -76,16 +76,15 @@ def test_fetches_of_every_structure(two_gpus: None) -> None:
 @pytest.mark.parametrize(
     ("fetch", "kind", "text"),
     [
-        (None, TypeError, "Fetch argument None has invalid type <class 'NoneType'>, must be a "
-         "string or Tensor. (Can not convert a NoneType into"),
-        (3, TypeError, "Fetch argument 3 has invalid type <class 'int'>, must be a string or Tensor."),
-        ([["a:0", 3.5]], TypeError, "Fetch argument 3.5 has invalid type"),
-        ("nothing:0", ValueError, "Fetch argument 'nothing:0' cannot be interpreted as a Tensor. (The name 'nothing:0' refers to "
-         "a Tensor which does not exist. The operation, 'nothing', does not exist in the graph.)"),
-        ("a:1", ValueError, "The operation, 'a', exists but only has 1 outputs.)"),
+        (None, TypeError, "Argument `fetch` = None has invalid type \"NoneType\". Cannot be None"),
+        (3, TypeError, "Argument `fetch` = 3 has invalid type \"int\" must be a string or Tensor. (Can not convert a int into"),
+        ([["a:0", 3.5]], TypeError, "Argument `fetch` = 3.5 has invalid type \"float\""),
+        ("nothing:0", ValueError, "Argument `fetch` = nothing:0 cannot be interpreted as a Tensor. (\"The name 'nothing:0' refers "
+         "to a Tensor which does not exist. The operation, 'nothing', does not exist in the graph.\")"),
+        ("a:1", ValueError, "The operation, 'a', exists but only has 1 outputs.\")"),
         ("a:x", ValueError, "looks a like a Tensor name, but is not a valid one."),
-        ("nothing", ValueError, "The name 'nothing' refers to an Operation not in the graph.)"),
-        ("", ValueError, "The name '' refers to an Operation not in the graph.)"),
+        ("nothing", ValueError, "The name 'nothing' refers to an Operation not in the graph.\")"),
+        ("", ValueError, "The name '' refers to an Operation not in the graph.\")"),
         (np.zeros(2), TypeError, "must be a string or Tensor."),
     ],
 )  # fmt: skip
@@ -115,17 +114,18 @@ def test_a_tensor_of_another_graph_cant_be_fetched(one_gpu: None) -> None:
 def test_what_a_session_has_not(one_gpu: None) -> None:
     x = tf.constant(1.0)
     with tf.Session() as session:
-        with pytest.raises(NotImplementedError, match="nothing can be fed"):
-            session.run(x, feed_dict={x: 2})
-        with pytest.raises(NotImplementedError, match="no run options"):
-            session.run(x, options=object())
-        assert session.run(x, feed_dict={}) == 1
+        for call in (session.run, session.make_callable(x, [x]), session.make_callable(x, accept_options=True)):
+            arguments = [x] if call == session.run else []
+            for name in ("options", "run_metadata"):
+                with pytest.raises(NotImplementedError, match="no run options"):
+                    call(*arguments, **{name: object()})
     with pytest.raises(NotImplementedError, match="no servers"):
         tf.Session("grpc://localhost:2222")
-    with pytest.raises(TypeError, match=r"^Argument `config` must be a tf\.ConfigProto, but got ..class 'dict'"):
-        tf.Session(config={})  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"graph must be a tf\.Graph"):
-        tf.Session(graph=3)  # type: ignore[arg-type]
+
+
+def test_a_session_that_was_not_entered_cant_be_left(one_gpu: None) -> None:
+    with pytest.raises(RuntimeError, match="this Session is not entered"):
+        tf.Session().__exit__(None, None, None)
 
 
 def test_an_empty_graph_has_nothing_to_run(one_gpu: None) -> None:
@@ -142,8 +142,10 @@ def test_a_closed_session(one_gpu: None) -> None:
     assert session.run(x) == 1
     session.close()
     session.close()
-    for call in (lambda: session.run(x), session.__enter__):
-        with pytest.raises(RuntimeError, match=r"^Attempted to use a closed Session\.$"):
+    with session, pytest.raises(RuntimeError, match=r"^Attempted to use a closed Session\.$"):
+        session.run(x)
+    for call in (session.list_devices, lambda: session.make_callable(x)):
+        with pytest.raises(gpuconf.errors.CancelledError, match=r"^Session has been closed\.$"):
             call()
 
 
@@ -210,8 +212,10 @@ def test_default_graphs_and_sessions(one_gpu: None) -> None:
     a, b = tf.Graph().as_default(), tf.Graph().as_default()
     a.__enter__()
     b.__enter__()
-    with pytest.raises(RuntimeError, match="Nesting violated"):
+    with pytest.raises(AssertionError, match=r"^Nesting violated for default stack of <class .*Graph.> objects$") as caught:
         a.__exit__(None, None, None)
+    assert isinstance(caught.value, gpuconf.errors.NestingError)
+    assert isinstance(caught.value, RuntimeError)
     b.__exit__(None, None, None)
     a.__exit__(None, None, None)
 
@@ -244,14 +248,19 @@ def test_names(one_gpu: None) -> None:
     for call in (lambda: graph.get_tensor_by_name("a"), lambda: graph.get_operation_by_name("a:0")):
         with pytest.raises(ValueError, match="'a"):
             call()
-    with pytest.raises(LookupError):
+    with pytest.raises(KeyError):
         graph.get_tensor_by_name("b:0")
+    assert tf.constant(1.0, name=b"of bytes".replace(b" ", b"_")).name == "of_bytes:0"
+    with pytest.raises(ValueError, match="can't decode byte"):
+        tf.constant(1.0, name=b"\xff")
+    with pytest.raises(ValueError, match="can't decode byte"):
+        graph.as_graph_element(b"\xff")
     for bad in ("_a", "a b", "é", "a:0"):
         with pytest.raises(ValueError, match="is not a valid node name"):
             tf.constant(1.0, name=bad)
     with pytest.raises(TypeError, match="name must be a string"):
         tf.constant(1.0, name=3)  # type: ignore[arg-type]
-    assert len(graph.get_operations()) == 9
+    assert len(graph.get_operations()) == 10
 
 
 def test_a_tensor_of_a_graph(one_gpu: None) -> None:
@@ -261,9 +270,12 @@ def test_a_tensor_of_a_graph(one_gpu: None) -> None:
     assert (x.dtype, x.shape, x.get_shape(), x.device, x.value_index) == (np.float32, (1, 2), (1, 2), "", 0)
     assert x.graph is x.op.graph is tf.get_default_graph()
     assert repr(x.op) == "<gpuconf.compat.v1.Operation 'x' type=Const>"
-    for call in (lambda: bool(x), lambda: np.asarray(x), lambda: list(x)):  # type: ignore[call-overload]
-        with pytest.raises(TypeError):
+    for call in (lambda: bool(x), lambda: list(x), lambda: iter(x)):
+        with pytest.raises(TypeError, match="it in a Session") as caught:
             call()
+        assert isinstance(caught.value, gpuconf.errors.OperatorNotAllowedInGraphError)
+    with pytest.raises(NotImplementedError, match=r"^Cannot convert a symbolic tf\.Tensor \(x:0\) to a numpy array"):
+        np.asarray(x)
     with tf.Session() as session:
         assert session.run([x + 1, 1 + x, x + x, np.float32([[5.0, 5.0]]) + x])[3].tolist() == [[6, 7]]
         assert session.run(x @ [[1.0], [1.0]]).tolist() == [[3]]

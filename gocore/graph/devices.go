@@ -16,6 +16,8 @@ type Device interface {
 	Name() devname.Name
 	// Description tells what stands behind a GPU, for the device mapping; DescribeGPU makes it. "" for a CPU.
 	Description() string
+	// MemoryLimit is the most bytes that the device hands out. It fails where the device is gone.
+	MemoryLimit() (uint64, error)
 
 	// Allocate takes memory for at least one byte, at an address that suits every element type; Free gives it back.
 	Allocate(bytes uint64) (Buffer, error)

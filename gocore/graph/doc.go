@@ -27,8 +27,9 @@
 //  3. Placement depends on the nodes, their order, the devices and the soft flag alone.
 //  4. A placed node's device has a kernel for it and satisfies its request; under soft placement it satisfies at least
 //     the request's job, replica and task.
-//  5. A run executes what the fetches need and nothing else, each node once, and copies a tensor to another device's
-//     memory at most once per memory.
+//  5. A run executes what its fetches and targets need, through inputs and control inputs, and nothing else, each node once and after
+//     all that it needs, and copies a tensor to another device's memory at most once per memory. A node that is fed is not executed,
+//     and nothing is executed for its sake.
 //  6. During a run a tensor is held from its making to its last reader. After a run, failed or not, the run holds nothing; the
 //     fetched tensors, in the first CPU's memory, are the caller's to release.
 //  7. A buffer is freed exactly once, and no kernel reads one that is freed.

@@ -15,11 +15,47 @@ type RunStats struct {
 	CopiedBytes uint64 // the bytes of those
 }
 
-// run executes what some fetches need, in the order in which the nodes were made.
+// RunRequest is what a run computes.
+type RunRequest struct {
+	Fetches []*Node // their tensors are wanted
+	Targets []*Node // they are executed, and their tensors dropped
+	Feeds   []Feed  // each node at most once
+}
+
+// Feed is a value that stands for a node's tensor in one run.
+type Feed struct {
+	Node  *Node
+	Value Value // of the node's type and shape, with all its elements; it is read until the run ends
+}
+
+// check finds what a run of a graph can't be asked for.
+func (r RunRequest) check(g *Graph) error {
+	for _, nodes := range [][]*Node{r.Fetches, r.Targets} {
+		for _, n := range nodes {
+			if n == nil || n.graph != g {
+				return errForeign(n)
+			}
+		}
+	}
+	for _, feed := range r.Feeds {
+		n, v := feed.Node, feed.Value
+		if n == nil || n.graph != g {
+			return errForeign(n)
+		}
+		if v.DType != n.dtype || !slices.Equal(v.Shape, n.shape) || uint64(len(v.Bytes)) != n.shape.bytes(n.dtype) {
+			return status.Errorf(status.InvalidArgument, "Cannot feed value of shape %s and type %s (%d bytes) for %s",
+				v.Shape, typeName(v.DType), len(v.Bytes), n.describe())
+		}
+	}
+	return nil
+}
+
+// run executes what a request needs, in the order in which the nodes were made: a node's inputs and control inputs come before it.
 type run struct {
 	devices *Devices
 	placed  []int32
 	fetches []*Node
+	fed     map[*Node]Value
 	steps   []step
 	at      map[*Node]int // into steps
 	results []*Tensor     // by fetch
@@ -43,34 +79,51 @@ type mirror struct {
 }
 
 // newRun finds what has to be executed, and how often each tensor will be read where.
-func newRun(devices *Devices, placed []int32, fetches []*Node) *run {
-	r := &run{devices: devices, placed: placed, fetches: fetches, at: map[*Node]int{}, results: make([]*Tensor, len(fetches))}
-	r.collect()
+func newRun(devices *Devices, placed []int32, request RunRequest) *run {
+	r := &run{devices: devices, placed: placed, fetches: request.Fetches, at: map[*Node]int{}, results: make([]*Tensor, len(request.Fetches))}
+	r.fed = make(map[*Node]Value, len(request.Feeds))
+	for _, feed := range request.Feeds {
+		r.fed[feed.Node] = feed.Value
+	}
+	r.collect(slices.Concat(request.Fetches, request.Targets))
 	for i := range r.steps {
 		s := &r.steps[i]
 		r.at[s.node] = i
+		if r.isFed(s.node) {
+			s.memory = devices.host
+			continue
+		}
 		s.memory = devices.memoryFor(s.node.op, s.node.dtype, int(placed[s.node.id]))
 		for _, input := range s.node.inputs {
 			r.steps[r.at[input]].expect(s.memory)
 		}
 	}
-	for _, n := range fetches {
+	for _, n := range r.fetches {
 		r.steps[r.at[n]].expect(devices.host)
 	}
 	return r
 }
 
-// collect makes a step of every node that a fetch needs.
-func (r *run) collect() {
+func (r *run) isFed(n *Node) bool {
+	_, fed := r.fed[n]
+	return fed
+}
+
+// collect makes a step of every node that the wanted ones need.
+func (r *run) collect(wanted []*Node) {
 	seen := map[*Node]bool{}
-	stack := slices.Clone(r.fetches)
+	stack := wanted
 	for len(stack) > 0 {
 		n := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if !seen[n] {
-			seen[n] = true
-			r.steps = append(r.steps, step{node: n})
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		r.steps = append(r.steps, step{node: n})
+		if !r.isFed(n) {
 			stack = append(stack, n.inputs...)
+			stack = append(stack, n.controls...)
 		}
 	}
 	slices.SortFunc(r.steps, func(a, b step) int { return cmp.Compare(a.node.id, b.node.id) })
@@ -110,6 +163,13 @@ func (r *run) execute() ([]*Tensor, RunStats, error) {
 }
 
 func (r *run) executeStep(s *step) error {
+	if value, fed := r.fed[s.node]; fed {
+		var err error
+		if s.tensor, err = r.devices.upload(value, s.memory, s.memory); err != nil {
+			return r.atNode(err, s.node)
+		}
+		return r.deliver(s)
+	}
 	in := make([]*Tensor, len(s.node.inputs))
 	for i, input := range s.node.inputs {
 		var err error
@@ -132,8 +192,16 @@ func (r *run) executeStep(s *step) error {
 	return r.deliver(s)
 }
 
-// deliver gives a tensor to the fetches that want it.
+// deliver hands a new tensor to the fetches that want it, and releases one that has no readers.
 func (r *run) deliver(s *step) error {
+	if s.reads == 0 {
+		unread := s.tensor
+		s.tensor = nil
+		if err := unread.Release(); err != nil {
+			return r.atNode(err, s.node)
+		}
+		return nil
+	}
 	for i, n := range r.fetches {
 		if n != s.node {
 			continue

@@ -35,6 +35,7 @@ func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 		op:        spec.Op,
 		inputs:    slices.Clone(spec.Inputs),
 		attrs:     attrs{spec.TransposeA, spec.TransposeB, spec.Value},
+		controls:  slices.Clone(spec.Controls),
 		colocated: spec.ColocateWith,
 	}
 	commit, err := g.fillLocked(node, spec)
@@ -91,9 +92,9 @@ func (g *Graph) requestLocked(text string) (r request, readable bool) {
 
 // checkOwn finds nodes that are not of this graph.
 func (g *Graph) checkOwn(spec NodeSpec) error {
-	others := spec.Inputs
+	others := slices.Concat(spec.Inputs, spec.Controls)
 	if spec.ColocateWith != nil {
-		others = append(slices.Clone(others), spec.ColocateWith)
+		others = append(others, spec.ColocateWith)
 	}
 	for _, node := range others {
 		if node == nil {

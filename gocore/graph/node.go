@@ -15,6 +15,8 @@ type NodeSpec struct {
 	Name   string // as asked for; "" is the operation's name
 	Inputs []*Node
 
+	Controls []*Node // nodes that run before this one, though it reads nothing of theirs; no node is listed twice
+
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
@@ -32,6 +34,8 @@ type Node struct {
 	attrs  attrs
 	dtype  gpu.DType
 	shape  Shape
+
+	controls []*Node
 
 	request   *devname.Name // shared by all nodes of the graph that ask for the same in the same words; never written through
 	device    string        // request as it was given
@@ -62,6 +66,9 @@ func (n *Node) Shape() Shape { return n.shape }
 // Inputs are the nodes whose tensors this one reads. The caller must not change the list.
 func (n *Node) Inputs() []*Node { return n.inputs }
 
+// Controls are the nodes that run before this one without being read. The caller must not change the list.
+func (n *Node) Controls() []*Node { return n.controls }
+
 // Device is the device that was asked for, "" for none.
 func (n *Node) Device() string { return n.device }
 
@@ -84,9 +91,12 @@ func (n *Node) summary(device string) string {
 	if device != "" {
 		attributes += fmt.Sprintf(", _device=%q", device)
 	}
-	inputs := make([]string, len(n.inputs))
-	for i, input := range n.inputs {
-		inputs[i] = input.name
+	inputs := make([]string, 0, len(n.inputs)+len(n.controls))
+	for _, input := range n.inputs {
+		inputs = append(inputs, input.name)
+	}
+	for _, control := range n.controls {
+		inputs = append(inputs, "^"+control.name)
 	}
 	return fmt.Sprintf("%s = %s[%s](%s)", n.name, n.op, attributes, strings.Join(inputs, ", "))
 }

@@ -7,15 +7,17 @@ type adjacency struct {
 
 func (a adjacency) of(i int) []int32 { return a.lists[a.start[i]:a.start[i+1]] }
 
-// newReaders lists, for each of some nodes, the nodes that read it, once for each time they do, in their order. The nodes are
-// numbered from first on.
+// newReaders lists, for each of some nodes, the nodes that read it, once for each time they do, and those that only wait for it, in
+// their order. The nodes are numbered from first on.
 func newReaders(nodes []*Node, first int) adjacency {
 	a := adjacency{start: make([]int32, len(nodes)+1)}
 	each := func(use func(input, reader int)) {
 		for _, n := range nodes {
-			for _, input := range n.inputs {
-				if input.id >= first {
-					use(input.id-first, n.id)
+			for _, before := range [][]*Node{n.inputs, n.controls} {
+				for _, input := range before {
+					if input.id >= first {
+						use(input.id-first, n.id)
+					}
 				}
 			}
 		}

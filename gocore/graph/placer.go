@@ -114,10 +114,10 @@ func (p *placer) preferred(n *Node) int32 {
 }
 
 // goesWithInput reports whether a node is an Identity that asks for no device between two nodes that ask for the same; nobody asks
-// for none. A node that reads it twice counts as two.
+// for none. A node that reads it twice counts as two, and one that waits for it as a reader.
 func (p *placer) goesWithInput(n *Node) bool {
 	readers := p.readers.of(n.id - p.first)
-	if n.op != Identity || *n.request != (devname.Name{}) || len(readers) > 1 {
+	if n.op != Identity || *n.request != (devname.Name{}) || len(readers) > 1 || len(n.controls) > 0 {
 		return false
 	}
 	wanted := devname.Name{}
@@ -127,7 +127,7 @@ func (p *placer) goesWithInput(n *Node) bool {
 	return *n.inputs[0].request == wanted
 }
 
-// nearReaders is the device for a constant: that of all its readers if it may go there.
+// nearReaders is the device for a constant: that of all its readers if it may go there. A constant that waits for it may not be placed yet.
 func (p *placer) nearReaders(n *Node) int32 {
 	g := p.groupOf(n)
 	readers := p.readers.of(n.id - p.first)
@@ -140,7 +140,7 @@ func (p *placer) nearReaders(n *Node) int32 {
 			return p.preferred(n)
 		}
 	}
-	if !p.devices.allows(g.pattern(), g.types, int(at)) {
+	if at < 0 || !p.devices.allows(g.pattern(), g.types, int(at)) {
 		return p.preferred(n)
 	}
 	return at

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"math/rand/v2"
 	"sync"
 
 	"gpuconf/gocore/status"
@@ -19,6 +20,8 @@ type Session struct {
 	devices *Devices
 	options SessionOptions
 
+	incarnations []int64 // by device
+
 	mu     sync.Mutex
 	placed []int32  // guarded by mu; the devices of the graph's first nodes
 	log    []string // guarded by mu
@@ -28,25 +31,26 @@ type Session struct {
 // NewSession opens a session. The device mapping is the first thing in its log.
 func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 	s := &Session{graph: g, devices: devices, options: options}
+	for range devices.list {
+		s.incarnations = append(s.incarnations, int64(rand.Uint64()))
+	}
 	if options.LogPlacement {
 		s.log = devices.MappingLines()
 	}
 	return s
 }
 
-// Run computes the tensors of some nodes and gives them in the same order, each a tensor of its own in the first CPU's memory that
-// the caller releases. The whole graph is placed first, what is not fetched too.
-func (s *Session) Run(fetches []*Node) ([]*Tensor, RunStats, error) {
-	for _, n := range fetches {
-		if n == nil || n.graph != s.graph {
-			return nil, RunStats{}, errForeign(n)
-		}
+// Run executes a request and returns the tensors of its fetches in the same order, each a tensor of its own in the first CPU's memory
+// that the caller releases. The whole graph is placed first, including what is not executed.
+func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
+	if err := request.check(s.graph); err != nil {
+		return nil, RunStats{}, err
 	}
 	placed, err := s.place()
 	if err != nil {
 		return nil, RunStats{}, err
 	}
-	return newRun(s.devices, placed, fetches).execute()
+	return newRun(s.devices, placed, request).execute()
 }
 
 // place puts the nodes that are new on devices and gives the devices of all.
@@ -71,6 +75,27 @@ func (s *Session) place() ([]int32, error) {
 		}
 	}
 	return placed, nil
+}
+
+// DeviceAttributes describes a device of a session.
+type DeviceAttributes struct {
+	Name        string // the full name
+	Type        string
+	MemoryLimit uint64 // in bytes
+	Incarnation int64  // a random number: another session's device of the same name has another one
+}
+
+// ListDevices describes the session's devices, in the order of the device list. It fails where a device is gone.
+func (s *Session) ListDevices() ([]DeviceAttributes, error) {
+	list := make([]DeviceAttributes, len(s.devices.list))
+	for i, device := range s.devices.list {
+		limit, err := device.MemoryLimit()
+		if err != nil {
+			return nil, err
+		}
+		list[i] = DeviceAttributes{s.devices.texts[i], s.devices.names[i].Type, limit, s.incarnations[i]}
+	}
+	return list, nil
 }
 
 // Placement gives the full name of the device that a node is on; ok is false for one that is not placed yet.

@@ -23,6 +23,12 @@ func (c *cpu) Name() devname.Name { return c.name }
 // Description is empty: there is nothing to tell of a CPU.
 func (c *cpu) Description() string { return "" }
 
+// cpuMemoryLimit is the limit that TensorFlow reports for each CPU. Neither TensorFlow nor gpuconf enforces it.
+const cpuMemoryLimit = 256 << 20
+
+// MemoryLimit is a constant: the CPU has no limit of its own.
+func (c *cpu) MemoryLimit() (uint64, error) { return cpuMemoryLimit, nil }
+
 // Allocate takes a block of the computer's memory; Free gives it back.
 func (c *cpu) Allocate(bytes uint64) (graph.Buffer, error) {
 	addr, id, err := c.memory.Allocate(bytes)

@@ -36,6 +36,9 @@ func (g *logicalGPU) Name() devname.Name { return g.name }
 // Description tells which card it is.
 func (g *logicalGPU) Description() string { return g.description }
 
+// MemoryLimit is the pool's hard limit.
+func (g *logicalGPU) MemoryLimit() (uint64, error) { return g.manager.LimitBytes(g.number) }
+
 // Allocate takes a block of the pool; Free gives it back.
 func (g *logicalGPU) Allocate(bytes uint64) (graph.Buffer, error) {
 	block, err := g.manager.Allocate(g.number, bytes)

@@ -669,13 +669,14 @@ _wrap__gpuconf_pybind_AddConstant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     int64_t nbytes;
     char *dtype;
     char *shape;
+    char *after;
     char *device;
-    const char *keywords[] = {"graphID", "name", "host", "nbytes", "dtype", "shape", "device", NULL};
+    const char *keywords[] = {"graphID", "name", "host", "nbytes", "dtype", "shape", "after", "device", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLLsss", (char **) keywords, &graphID, &name, &host, &nbytes, &dtype, &shape, &device)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLLssss", (char **) keywords, &graphID, &name, &host, &nbytes, &dtype, &shape, &after, &device)) {
         return NULL;
     }
-    retval = pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, device);
+    retval = pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -696,14 +697,15 @@ _wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     char *op;
     char *name;
     char *inputs;
+    char *after;
     int64_t flags;
     char *device;
-    const char *keywords[] = {"graphID", "op", "name", "inputs", "flags", "device", NULL};
+    const char *keywords[] = {"graphID", "op", "name", "inputs", "after", "flags", "device", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsssLs", (char **) keywords, &graphID, &op, &name, &inputs, &flags, &device)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LssssLs", (char **) keywords, &graphID, &op, &name, &inputs, &after, &flags, &device)) {
         return NULL;
     }
-    retval = pybind_AddNode(graphID, op, name, inputs, flags, device);
+    retval = pybind_AddNode(graphID, op, name, inputs, after, flags, device);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -1093,13 +1095,13 @@ _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     PyObject *py_retval;
     char *retval;
     int64_t id;
-    char *fetches;
-    const char *keywords[] = {"id", "fetches", NULL};
+    char *step;
+    const char *keywords[] = {"id", "step", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &fetches)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &step)) {
         return NULL;
     }
-    retval = pybind_RunSession(id, fetches);
+    retval = pybind_RunSession(id, step);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -1109,6 +1111,29 @@ _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SessionDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    retval = pybind_SessionDevices(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SessionDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1340,8 +1365,8 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events)\n\ntype: events: int64_t" },
     {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
-    {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: device: char *" },
-    {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: device: char *" },
+    {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: after: char *\ntype: device: char *" },
+    {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, after, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: after: char *\ntype: flags: int64_t\ntype: device: char *" },
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_ContinuePlan", (PyCFunction) _wrap__gpuconf_pybind_ContinuePlan, METH_VARARGS|METH_KEYWORDS, "pybind_ContinuePlan(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_NOARGS, "pybind_CountRecorded()\n\n" },
@@ -1359,7 +1384,8 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(text, request)\n\ntype: text: char *\ntype: request: char *" },
     {(char *) "pybind_ReadTrace", (PyCFunction) _wrap__gpuconf_pybind_ReadTrace, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTrace(text)\n\ntype: text: char *" },
     {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
-    {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, fetches)\n\ntype: id: int64_t\ntype: fetches: char *" },
+    {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
+    {(char *) "pybind_SessionDevices", (PyCFunction) _wrap__gpuconf_pybind_SessionDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SessionDevices(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_SessionLog", (PyCFunction) _wrap__gpuconf_pybind_SessionLog, METH_VARARGS|METH_KEYWORDS, "pybind_SessionLog(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_Setting", (PyCFunction) _wrap__gpuconf_pybind_Setting, METH_VARARGS|METH_KEYWORDS, "pybind_Setting(name)\n\ntype: name: char *" },
     {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },

@@ -125,9 +125,9 @@ func errorGoToPy(e error) *C.char {
 // ---- Functions ---
 
 //export pybind_AddConstant
-func pybind_AddConstant(graphID C.longlong, name *C.char, host C.longlong, nbytes C.longlong, dtype *C.char, shape *C.char, device *C.char) *C.char {
+func pybind_AddConstant(graphID C.longlong, name *C.char, host C.longlong, nbytes C.longlong, dtype *C.char, shape *C.char, after *C.char, device *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.AddConstant(int64(graphID), C.GoString(name), int64(host), int64(nbytes), C.GoString(dtype), C.GoString(shape), C.GoString(device))
+	cret, __err := pybind.AddConstant(int64(graphID), C.GoString(name), int64(host), int64(nbytes), C.GoString(dtype), C.GoString(shape), C.GoString(after), C.GoString(device))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -140,9 +140,9 @@ func pybind_AddConstant(graphID C.longlong, name *C.char, host C.longlong, nbyte
 }
 
 //export pybind_AddNode
-func pybind_AddNode(graphID C.longlong, op *C.char, name *C.char, inputs *C.char, flags C.longlong, device *C.char) *C.char {
+func pybind_AddNode(graphID C.longlong, op *C.char, name *C.char, inputs *C.char, after *C.char, flags C.longlong, device *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.AddNode(int64(graphID), C.GoString(op), C.GoString(name), C.GoString(inputs), int64(flags), C.GoString(device))
+	cret, __err := pybind.AddNode(int64(graphID), C.GoString(op), C.GoString(name), C.GoString(inputs), C.GoString(after), int64(flags), C.GoString(device))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -740,9 +740,24 @@ func pybind_ResolveGPU(device *C.char) C.longlong {
 }
 
 //export pybind_RunSession
-func pybind_RunSession(id C.longlong, fetches *C.char) *C.char {
+func pybind_RunSession(id C.longlong, step *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.RunSession(int64(id), C.GoString(fetches))
+	cret, __err := pybind.RunSession(int64(id), C.GoString(step))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_SessionDevices
+func pybind_SessionDevices(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SessionDevices(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

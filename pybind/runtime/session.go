@@ -93,9 +93,32 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 	return devices, renamed, err
 }
 
-// Run computes nodes and writes their elements to where they are wanted, into as many bytes as they have.
-func (s *Session) Run(ids []int64, into [][]byte) (stats graph.RunStats, err error) {
-	nodes, err := NodesOf(s.Graph, ids)
+// Step is what a run of a session computes, with nodes by their numbers.
+type Step struct {
+	Fetches, Targets, Feeds []int64
+
+	Into [][]byte // by fetch: where its elements are wanted, and as many bytes as they have
+	From [][]byte // by feed: the elements
+}
+
+// request finds the nodes of a step.
+func (s *Session) request(step Step) (r graph.RunRequest, err error) {
+	if r.Fetches, err = NodesOf(s.Graph, step.Fetches); err != nil {
+		return r, err
+	}
+	if r.Targets, err = NodesOf(s.Graph, step.Targets); err != nil {
+		return r, err
+	}
+	fed, err := NodesOf(s.Graph, step.Feeds)
+	for i, n := range fed {
+		r.Feeds = append(r.Feeds, graph.Feed{Node: n, Value: graph.Value{DType: n.DType(), Shape: n.Shape(), Bytes: step.From[i]}})
+	}
+	return r, err
+}
+
+// Run computes a step.
+func (s *Session) Run(step Step) (stats graph.RunStats, err error) {
+	request, err := s.request(step)
 	if err != nil {
 		return stats, err
 	}
@@ -103,19 +126,28 @@ func (s *Session) Run(ids []int64, into [][]byte) (stats graph.RunStats, err err
 		return stats, err
 	}
 	defer s.work.runs.Add(-1)
-	tensors, stats, err := s.Session.Run(nodes)
+	tensors, stats, err := s.Session.Run(request)
 	if err != nil {
 		return stats, err
 	}
 	for i, t := range tensors {
 		if err == nil {
-			err = t.Read(into[i])
+			err = t.Read(step.Into[i])
 		}
 		if refusal := t.Release(); err == nil {
 			err = refusal
 		}
 	}
 	return stats, err
+}
+
+// ListDevices describes the session's devices, unless they are gone.
+func (s *Session) ListDevices() ([]graph.DeviceAttributes, error) {
+	if err := s.work.begin(); err != nil {
+		return nil, err
+	}
+	defer s.work.runs.Add(-1)
+	return s.Session.ListDevices()
 }
 
 // begin counts a run, unless the devices are gone.

@@ -18,7 +18,7 @@ func BenchmarkPlacement(b *testing.B) {
 			var g graph.Graph
 			chain(b, &g, n, 4)
 			for b.Loop() {
-				_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(nil)
+				_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{})
 				require.NoError(b, err)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
@@ -35,7 +35,7 @@ func BenchmarkRun(b *testing.B) {
 			last := sums(b, &g, n)
 			s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
 			for b.Loop() {
-				out, _, err := s.Run([]*graph.Node{last})
+				out, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{last}})
 				require.NoError(b, err)
 				require.NoError(b, out[0].Release())
 			}

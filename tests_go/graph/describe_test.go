@@ -31,7 +31,7 @@ func TestValuesInErrors(t *testing.T) {
 			m := newMachine(t, 1)
 			var g graph.Graph
 			add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "x", Device: "/gpu:0", Value: row.value})
-			_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(nil)
+			_, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{})
 			require.ErrorContains(t, err, row.want+", _device=\"/gpu:0\"]()]]")
 			require.ErrorContains(t, err, "[[Node: x = Const[")
 		})
@@ -55,7 +55,7 @@ func TestNodesTellWhatTheyAre(t *testing.T) {
 		_, ok := g.Node(id)
 		require.False(t, ok)
 	}
-	out, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run([]*graph.Node{b})
+	out, _, err := graph.NewSession(&g, m.Devices, graph.SessionOptions{}).Run(graph.RunRequest{Fetches: []*graph.Node{b}})
 	require.NoError(t, err)
 	require.Equal(t, gpu.Float64, out[0].DType())
 	require.Equal(t, "[2,2]", out[0].Shape().String())
@@ -76,7 +76,7 @@ func TestDeviceOfAnotherType(t *testing.T) {
 	require.NoError(t, made.Tensor.Release())
 	var g graph.Graph
 	add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/device:XPU:0", Value: value(gpu.Float32, nil, 1)})
-	_, _, err = graph.NewSession(&g, devices, graph.SessionOptions{}).Run(nil)
+	_, _, err = graph.NewSession(&g, devices, graph.SessionOptions{}).Run(graph.RunRequest{})
 	require.ErrorContains(t, err, "because no supported kernel for XPU devices is available")
 }
 
@@ -91,7 +91,7 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 	var g graph.Graph
 	first, cpu := zeros(t, &g, gpu.Float32, 2), add(t, &g, graph.NodeSpec{Op: graph.Const, Device: "/cpu:*", Value: value(gpu.Float32, nil, 1)})
 	s := graph.NewSession(&g, devices, graph.SessionOptions{})
-	_, _, err = s.Run(nil)
+	_, _, err = s.Run(graph.RunRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "GPU:0", whereIs(t, s, first))
 	require.Equal(t, "CPU:0", whereIs(t, s, cpu))

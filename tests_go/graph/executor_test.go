@@ -23,7 +23,7 @@ func TestOnlyWhatIsFetchedRuns(t *testing.T) {
 		_, stats := fetch(t, s, n[name])
 		require.Equal(t, want, stats.Nodes, name)
 	}
-	out, stats, err := s.Run(nil)
+	out, stats, err := s.Run(graph.RunRequest{})
 	require.NoError(t, err)
 	require.Empty(t, out)
 	require.Zero(t, stats)
@@ -34,7 +34,7 @@ func TestSeveralFetchesAndTheSameTwice(t *testing.T) {
 	var g graph.Graph
 	n := script(t, &g, "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1\nc = Identity b @ /cpu:0")
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	out, stats, err := s.Run([]*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]})
+	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"], n["b"], n["b"], n["a"], n["b"]}})
 	require.NoError(t, err)
 	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 3, CopiedBytes: 48}, stats, "a to gpu:1 and to the host, b to the host once")
 	for i, want := range []float64{2, 2, 2, 1, 2} {
@@ -170,7 +170,7 @@ i = MatMul h h`
 		failed := 0
 		for nth := 1; ; nth++ {
 			m.faults.kind, m.faults.left = kind, nth
-			out, _, err := s.Run(fetches)
+			out, _, err := s.Run(graph.RunRequest{Fetches: fetches})
 			if m.faults.left > 0 { // there was no such call any more
 				m.faults.left = 0
 				require.NoError(t, err)
@@ -199,7 +199,7 @@ func TestOutOfMemory(t *testing.T) {
 	column := add(t, &g, graph.NodeSpec{Op: graph.Const, Value: value(gpu.Float32, graph.Shape{n, 1}, 1)})
 	square := add(t, &g, graph.NodeSpec{Op: graph.MatMul, Inputs: []*graph.Node{column, column}, TransposeB: true})
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	_, _, err := s.Run([]*graph.Node{square})
+	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{square}})
 	require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 	require.ErrorContains(t, err, "OOM when allocating tensor with shape[4096,4096] and type float on /job:localhost/replica:0/task:0/device:GPU:0: ")
 	require.ErrorContains(t, err, " out of memory")
@@ -221,15 +221,15 @@ func TestSessionsEnd(t *testing.T) {
 	a := zeros(t, &g, gpu.Float32, 2)
 	foreign := zeros(t, &other, gpu.Float32, 2)
 	s := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
-	_, _, err := s.Run([]*graph.Node{foreign})
+	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{foreign}})
 	require.EqualError(t, err, `Tensor Tensor("Const:0", shape=(2,), dtype=float32) is not an element of this graph.`)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	_, _, err = s.Run([]*graph.Node{nil})
+	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{nil}})
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	fetch(t, s, a)
 	s.Close()
 	s.Close()
-	_, _, err = s.Run([]*graph.Node{a})
+	_, _, err = s.Run(graph.RunRequest{Fetches: []*graph.Node{a}})
 	require.EqualError(t, err, "Attempted to use a closed Session.")
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	again := graph.NewSession(&g, m.Devices, graph.SessionOptions{})
@@ -267,7 +267,7 @@ func TestManyAtOnce(t *testing.T) {
 	for range 6 {
 		wait.Go(func() {
 			for range 50 {
-				out, _, err := s.Run([]*graph.Node{n["c"]})
+				out, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n["c"]}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -37,6 +37,7 @@ type faults struct {
 	calls map[string]int
 	live  int // buffers that are out
 	peak  int
+	sizes []uint64 // of all requests for memory
 }
 
 var errInjected = status.Errorf(status.Unavailable, "injected")
@@ -61,6 +62,13 @@ func (f *faults) buffers(change int) {
 	f.peak = max(f.peak, f.live)
 }
 
+// allocated notes a request.
+func (f *faults) allocated(bytes uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sizes = append(f.sizes, bytes)
+}
+
 func (f *faults) count(kind string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -71,6 +79,7 @@ func (f *faults) count(kind string) int {
 type device struct {
 	name        devname.Name
 	description string
+	limit       uint64
 	faults      *faults
 	allocate    func(uint64) (addr, id uint64, err error)
 	free        func(addr, id uint64) error
@@ -81,7 +90,12 @@ type device struct {
 func (d *device) Name() devname.Name  { return d.name }
 func (d *device) Description() string { return d.description }
 
+func (d *device) MemoryLimit() (uint64, error) {
+	return d.limit, d.faults.hit("limit")
+}
+
 func (d *device) Allocate(bytes uint64) (graph.Buffer, error) {
+	d.faults.allocated(bytes)
 	if err := d.faults.hit("allocate"); err != nil {
 		return graph.Buffer{}, err
 	}
@@ -153,7 +167,7 @@ func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 	var list []graph.Device
 	for i := range cpus {
 		list = append(list, &device{
-			name: devname.LocalDevice("CPU", i), faults: m.faults,
+			name: devname.LocalDevice("CPU", i), limit: 256 << 20, faults: m.faults,
 			allocate: m.cpu.Allocate, free: m.cpu.Free, write: m.cpu.Write, read: m.cpu.Read,
 		})
 	}
@@ -180,7 +194,7 @@ func (m *machine) addGPUs(t testing.TB, gpus []gpu.Device) (list []graph.Device)
 		require.NoError(t, err)
 		m.pools = append(m.pools, pool)
 		list = append(list, &device{
-			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), faults: m.faults,
+			name: devname.LocalDevice("GPU", i), description: graph.DescribeGPU(card), limit: poolBytes, faults: m.faults,
 			allocate: func(bytes uint64) (uint64, uint64, error) {
 				b, err := pool.Allocate(bytes)
 				return b.Addr, b.ID, err
@@ -290,7 +304,7 @@ func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) 
 // fetch runs a session for one node.
 func fetch(t tester, s *graph.Session, n *graph.Node) (graph.Value, graph.RunStats) {
 	t.Helper()
-	out, stats, err := s.Run([]*graph.Node{n})
+	out, stats, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{n}})
 	require.NoError(t, err)
 	require.Len(t, out, 1)
 	return content(t, out[0]), stats

@@ -13,7 +13,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" and "a = Const:int32 @ ... & b" (colocated with b).
+// script builds a graph from lines such as "c = MatMul a b @ /device:GPU:1" "a = Const:int32 @ ... & b" (colocated with b), and
+// "c = Identity a ^b" (which waits for b).
 func script(t tester, g *graph.Graph, text string) map[string]*graph.Node {
 	t.Helper()
 	nodes := map[string]*graph.Node{}
@@ -28,6 +29,11 @@ func script(t tester, g *graph.Graph, text string) map[string]*graph.Node {
 			spec.Value = value(types[dtype], graph.Shape{2, 2}, 1)
 		}
 		for _, input := range fields[3:] {
+			if control, waits := strings.CutPrefix(input, "^"); waits {
+				require.Contains(t, nodes, control)
+				spec.Controls = append(spec.Controls, nodes[control])
+				continue
+			}
 			require.Contains(t, nodes, input)
 			spec.Inputs = append(spec.Inputs, nodes[input])
 		}
@@ -63,6 +69,10 @@ func TestPlacement(t *testing.T) {
 		{name: "identity without its input, as it is read twice", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = Add c c", want: "a=CPU:0 b=CPU:0 c=GPU:0 d=GPU:0"},
 		{name: "identity without its input, as it asks for something", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b @ /job:localhost", want: "a=CPU:0 b=CPU:0 c=GPU:0"},
 		{name: "identity of its own mind", gpus: 2, graph: "a = Const @ /gpu:1\nb = Identity a @ /cpu:0", want: "a=GPU:1 b=CPU:0"},
+		{name: "identity without its input, as it waits for something", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b ^a", want: "a=GPU:0 b=CPU:0 c=GPU:0"},
+		{name: "identity without its input, as two wait for it", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = MatMul a a ^c\ne = MatMul a a ^c", want: "a=CPU:0 b=CPU:0 c=GPU:0 d=CPU:0 e=CPU:0"},
+		{name: "constants go to what waits for them", gpus: 2, graph: "a = Const\nb = Const @ /gpu:1\nc = MatMul b b ^a @ /gpu:1", want: "a=GPU:1 b=GPU:1 c=GPU:1"},
+		{name: "a constant that a constant waits for", gpus: 2, graph: "a = Const\nb = Const ^a @ /gpu:1", want: "a=GPU:0 b=GPU:1"},
 		{name: "no GPU multiplies int32", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = AddN b b", want: "a=CPU:0 b=CPU:0 c=GPU:0"},
 		{name: "doubles", gpus: 1, graph: "a = Const:double\nb = MatMul a a", want: "a=GPU:0 b=GPU:0"},
 		{name: "together", gpus: 2, graph: "a = Const @ /gpu:1\nb = Const & a\nc = AddN a b & b", want: "a=GPU:1 b=GPU:1 c=GPU:1"},
@@ -85,6 +95,7 @@ func TestPlacement(t *testing.T) {
 		{name: "the product is named when only it is wrong", gpus: 1, graph: "a = Const\nb = MatMul a a @ /gpu:2",
 			fails: `[[Node: b = MatMul[T=DT_FLOAT, transpose_a=false, transpose_b=false, _device="/gpu:2"](a, a)]]`},
 		{name: "a sum is described", graph: "a = Const:double\nb = AddN a a a @ /gpu:0", fails: `[[Node: b = AddN[N=3, T=DT_DOUBLE, _device="/gpu:0"](a, a, a)]]`},
+		{name: "a product that waits is described", graph: "a = Const\nb = Const\nc = MatMul a a ^b @ /gpu:0", fails: `(a, a, ^b)]]`},
 		{name: "no kernel there", gpus: 1, graph: "a = Const:int32\nb = MatMul a a @ /gpu:0",
 			fails: "Cannot assign a device for operation b: Could not satisfy explicit device specification '/device:GPU:0' because no supported kernel for GPU devices is available.\n" +
 				"Op: MatMul\nNode attrs: T=DT_INT32, transpose_a=false, transpose_b=false\nRegistered kernels:\n" +
@@ -103,7 +114,7 @@ func TestPlacement(t *testing.T) {
 			var g graph.Graph
 			nodes := script(t, &g, row.graph)
 			s := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: row.soft})
-			_, _, err := s.Run(nil)
+			_, _, err := s.Run(graph.RunRequest{})
 			if row.fails != "" {
 				require.ErrorContains(t, err, row.fails)
 				require.Equal(t, status.InvalidArgument, status.CodeOf(err))
@@ -174,7 +185,7 @@ func TestGrowingGraph(t *testing.T) {
 	require.Equal(t, "GPU:1", whereIs(t, s, near))
 
 	wrong := add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "wrong", Device: "/cpu:0", Value: value(gpu.Float32, nil, 1), ColocateWith: near})
-	_, _, err := s.Run([]*graph.Node{late})
+	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{late}})
 	require.ErrorContains(t, err, "Cannot colocate nodes {{colocation_node wrong}} and {{colocation_node near}}: the latter is on /job:localhost/replica:0/task:0/device:GPU:1 already")
 	_, placed = s.Placement(wrong)
 	require.False(t, placed)
@@ -190,7 +201,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 	var first []string
 	for range 5 {
 		s := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: true, LogPlacement: true})
-		_, _, err := s.Run(nil)
+		_, _, err := s.Run(graph.RunRequest{})
 		require.NoError(t, err)
 		log := s.DrainLog()
 		require.Len(t, log, 1+4+g.Len())

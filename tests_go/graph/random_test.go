@@ -108,7 +108,15 @@ func TestRandomGraphs(t *testing.T) {
 					needs[id] = true
 				}
 			}
-			out, stats, err := s.Run(fetches)
+			var targets []*graph.Node
+			for range rapid.IntRange(0, 2).Draw(r, "targets") {
+				pick := rapid.SampledFrom(nodes).Draw(r, "target")
+				targets = append(targets, pick.node)
+				for id := range pick.needs {
+					needs[id] = true
+				}
+			}
+			out, stats, err := s.Run(graph.RunRequest{Fetches: fetches, Targets: targets})
 			require.NoError(r, err)
 			require.Equal(r, len(needs), stats.Nodes)
 			require.LessOrEqual(r, stats.Copies, 4*len(needs))
@@ -119,7 +127,7 @@ func TestRandomGraphs(t *testing.T) {
 			require.Equal(r, before, m.inUse())
 		}
 		again := graph.NewSession(&g, m.Devices, graph.SessionOptions{SoftPlacement: soft, LogPlacement: true})
-		_, _, err := again.Run(nil)
+		_, _, err := again.Run(graph.RunRequest{})
 		require.NoError(r, err)
 		require.Equal(r, again.DrainLog(), s.DrainLog())
 		for _, n := range nodes {
@@ -160,12 +168,24 @@ func drawNode(r *rapid.T, g *graph.Graph, nodes []model, i int, soft bool) model
 			made.device = fmt.Sprintf("GPU:%d", rapid.IntRange(0, highest).Draw(r, "gpu"))
 		}
 	}
+	waits, before := map[int]bool{}, in
+	for range rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(r, fmt.Sprint("controls of ", i)) {
+		if len(nodes) == 0 {
+			break
+		}
+		control := rapid.SampledFrom(nodes).Draw(r, "control")
+		if id := control.node.ID(); !waits[id] {
+			waits[id] = true
+			spec.Controls = append(spec.Controls, control.node)
+			before = append(before, control)
+		}
+	}
 	if made.device != "" {
 		spec.Device = "/device:" + made.device
 	}
 	made.node = add(r, g, spec)
 	made.needs = map[int]bool{made.node.ID(): true}
-	for _, input := range in {
+	for _, input := range before {
 		for id := range input.needs {
 			made.needs[id] = true
 		}

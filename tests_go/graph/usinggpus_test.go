@@ -84,7 +84,7 @@ func TestMissingGPU(t *testing.T) {
 		c := apply(t, &g, graph.MatMul, scope(t, "/gpu:2"), a, b)
 		s := graph.NewSession(&g, m.Devices, logged)
 		s.DrainLog()
-		_, _, err := s.Run([]*graph.Node{c})
+		_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{c}})
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		want := `Invalid argument: Cannot assign a device to node 'b':
 Could not satisfy explicit device specification '/gpu:2'

@@ -58,6 +58,7 @@ var functions = map[string]any{
 	"ResetMemoryStats":        pybind.ResetMemoryStats,
 	"ResolveGPU":              pybind.ResolveGPU,
 	"RunSession":              pybind.RunSession,
+	"SessionDevices":          pybind.SessionDevices,
 	"SessionLog":              pybind.SessionLog,
 	"SetLogicalConfiguration": pybind.SetLogicalConfiguration,
 	"SetMemoryGrowth":         pybind.SetMemoryGrowth,
@@ -86,7 +87,7 @@ func TestEveryBoundFunctionIsTested(t *testing.T) {
 var hostile = map[reflect.Kind][]any{
 	reflect.Int64: {int64(0), int64(1), int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 32, int64(0x7f00_0000_0000)},
 	reflect.String: {
-		"", "null", "{", "[]", "7", `"x"`, "{}", "[[0]]", "[[null, null]]", `[[1e300, "x"]]`, `[["x", 1]]`, `{"items": [[1, 2]]}`,
+		"", "null", "{", "[]", "7", `"x"`, "{}", "[[0]]", "[[null, null]]", `[[1e300, "x"]]`, `[["x", 1]]`, `{"fetches": [[0, 1, -1]], "targets": [0], "feeds": [[0, 0, 1]]}`, `{"items": [[1, 2]]}`,
 		`{"items": [["x", null, null]]}`, `{"items": [[1e999, 1.5, {}]]}`, `{"A": 1}`, "GPU:0", "float32", "1 1", "2,2", "MatMul", "Const", "GPU:99999999999999999999", "jit", "a\x00b", "\xff\xfe",
 		"\x1eINTERNAL\x1e", strings.Repeat("[", 20_000),
 	},

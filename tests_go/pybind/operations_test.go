@@ -122,10 +122,10 @@ func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 		require.NoError(t, err)
 	})
 	address, bytes := host(numbers)
-	node, err := pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "")
+	node, err := pybind.AddConstant(id, "a", address, bytes, "float32", fmt.Sprint(len(numbers)), "", "")
 	require.NoError(t, err)
 	require.JSONEq(t, fmt.Sprintf(`{"id": 0, "name": "a", "dtype": "float32", "shape": [%d]}`, len(numbers)), node)
-	sum, err = pybind.AddNode(id, "Add", "", "0 0", 0, "/device:GPU:0")
+	sum, err = pybind.AddNode(id, "Add", "", "0 0", "0", 0, "/device:GPU:0")
 	require.NoError(t, err)
 	return id, sum
 }
@@ -142,23 +142,36 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	session := receipt >> 1
 	into := make([]float32, 2)
 	address, bytes := host(into)
-	ran, err := pybind.RunSession(session, fmt.Sprintf("[[1, %d, %d]]", address, bytes))
+	ran, err := pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes))
 	require.NoError(t, err)
 	require.Equal(t, []float32{2, 4}, into)
 	require.Equal(t, "2 1 8", ran, "two operations, and the result is copied")
+	from, size := host([]float32{5, 6})
+	ran, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d]], "targets": [1]}`, address, bytes, from, size))
+	require.NoError(t, err)
+	require.Equal(t, []float32{10, 12}, into)
+	require.Equal(t, "1 2 16", ran, "one operation; what is fed is copied to the GPU")
+	devices, err := pybind.SessionDevices(session)
+	require.NoError(t, err)
+	require.Regexp(t, `^\[\["/job:localhost/replica:0/task:0/device:CPU:0","CPU",268435456,-?\d+\],`+
+		`\["/job:localhost/replica:0/task:0/device:GPU:0","GPU",16078864384,-?\d+\]\]$`, devices)
 	lines, err := pybind.SessionLog(session)
 	require.NoError(t, err)
 	require.Contains(t, lines, "Device mapping:")
 	require.Contains(t, lines, "Add: /job:localhost/replica:0/task:0/gpu:0")
 	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
 
-	for name, fetches := range map[string]string{
-		"a node that is not there": fmt.Sprintf("[[2, %d, %d]]", address, bytes),
-		"too little room":          fmt.Sprintf("[[1, %d, %d]]", address, bytes-4),
-		"no room":                  "[[1, 0, 0]]",
-		"nowhere":                  "[[1, -8, 8]]",
+	for name, step := range map[string]string{
+		"a node that is not there": fmt.Sprintf(`{"fetches": [[2, %d, %d]]}`, address, bytes),
+		"a target that is not":     `{"targets": [-1]}`,
+		"a feed that is not":       fmt.Sprintf(`{"feeds": [[2, %d, %d]]}`, address, bytes),
+		"too little room":          fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes-4),
+		"no room":                  `{"fetches": [[1, 0, 0]]}`,
+		"nowhere":                  `{"fetches": [[1, -8, 8]]}`,
+		"a feed that is too short": fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d]]}`, address, bytes-4),
+		"a feed from nowhere":      `{"targets": [1], "feeds": [[0, -8, 8]]}`,
 	} {
-		_, err := pybind.RunSession(session, fetches)
+		_, err := pybind.RunSession(session, step)
 		require.NotEmpty(t, requireKind(t, status.InvalidArgument, err), name)
 		require.Equal(t, live{Tensors: []string{}}, liveTensors(t), name)
 	}
@@ -182,7 +195,9 @@ func TestASessionEndsWithItsRuntime(t *testing.T) {
 	require.NoError(t, err)
 	_, err = pybind.Reset()
 	require.NoError(t, err)
-	_, err = pybind.RunSession(receipt>>1, "[]")
+	_, err = pybind.RunSession(receipt>>1, "{}")
+	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
+	_, err = pybind.SessionDevices(receipt >> 1)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the runtime of this Session was reset")
 	_, err = pybind.CloseSession(receipt >> 1)
 	require.NoError(t, err)
@@ -247,8 +262,8 @@ func TestOperationsThatCantBe(t *testing.T) {
 		"an address":          {func() error { _, err := pybind.MakeTensor(-address, bytes, "float32", "2", "", ""); return err }, status.InvalidArgument, "can't be"},
 		"beyond all memory":   {func() error { _, err := pybind.MakeTensor(address, math.MaxInt64, "float32", "2", "", ""); return err }, status.InvalidArgument, "can't be"},
 		"little room":         {func() error { _, err := pybind.ReadTensor(id, address, 4); return err }, status.InvalidArgument, "not room"},
-		"a graph":             {func() error { _, err := pybind.AddNode(99, "Identity", "", "0", 0, ""); return err }, status.InvalidArgument, "there is no graph 99"},
-		"a session":           {func() error { _, err := pybind.RunSession(99, "[]"); return err }, status.InvalidArgument, "there is no session 99"},
+		"a graph":             {func() error { _, err := pybind.AddNode(99, "Identity", "", "0", "", 0, ""); return err }, status.InvalidArgument, "there is no graph 99"},
+		"a session":           {func() error { _, err := pybind.RunSession(99, "{}"); return err }, status.InvalidArgument, "there is no session 99"},
 		"a session's graph":   {func() error { _, err := pybind.OpenSession(99, "{}", "{}", ""); return err }, status.InvalidArgument, "there is no graph 99"},
 		"an infinite number":  {func() error { _, err := pybind.ImportConfig(`{"per_process_gpu_memory_fraction": "much"}`); return err }, status.Internal, "decoding a float"},
 		"a program under way": {func() error { _, err := pybind.ImportConfig(`{}`); return err }, status.FailedPrecondition, "must be called at program startup"},
@@ -318,7 +333,7 @@ func TestOperationsBesideResets(t *testing.T) {
 			}
 			into := make([]float32, 2)
 			to, size := host(into)
-			_, err = pybind.RunSession(receipt>>1, fmt.Sprintf("[[1, %d, %d]]", to, size))
+			_, err = pybind.RunSession(receipt>>1, fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, to, size))
 			if _, closeErr := pybind.CloseSession(receipt >> 1); closeErr != nil {
 				t.Error(closeErr)
 			}

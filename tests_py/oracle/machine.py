@@ -130,11 +130,12 @@ class Names(dict[str, Any]):
         self["n"].append(tensor)
         return tensor.device, tensor.backing_device
 
-    def build(self, lines: list[tuple[list[Any], Any]]) -> list[Any]:
-        """Make the nodes of a graph, in the default one."""
+    def build(self, lines: list[tuple[Any, ...]]) -> list[Any]:
+        """Make the nodes of a graph, in the default one: (scopes, how, the numbers of those to wait for)."""
         self.update({name: getattr(self._api.compat.v1, name) for name in OPERATIONS}, n=[])
-        for scopes, make in lines:
+        for scopes, make, *controls in lines:
             with contextlib.ExitStack() as stack:
+                stack.enter_context(self._api.compat.v1.control_dependencies([self["n"][i] for each in controls for i in each]))
                 for name in scopes:
                     stack.enter_context(self._api.compat.v1.device(name))
                 self["n"].append(make())
@@ -186,7 +187,7 @@ class Gpuconf:
             facts.append((limit, grows))
         return facts
 
-    def _graph(self, lines: list[tuple[list[Any], Any]], *, soft: bool) -> list[tuple[str, str]]:
+    def _graph(self, lines: list[tuple[Any, ...]], *, soft: bool) -> list[tuple[str, str]]:
         """What the placement log of a session tells."""
         config = gpuconf.compat.v1.ConfigProto(allow_soft_placement=soft, log_device_placement=True)
         told = io.StringIO()

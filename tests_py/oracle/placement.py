@@ -123,9 +123,10 @@ def draw_graph(draw: random.Random) -> str:
     """A call that makes and places a graph."""
     graphs = _Graphs(draw)
     lines = []
-    for _ in range(draw.randint(1, 10)):
+    for made in range(draw.randint(1, 10)):
         scopes = graphs.scopes()
-        lines.append(f"({scopes}, lambda: {graphs.operation()})")
+        controls = draw.choices(range(made), k=draw.choice([0, 0, 0, 1, 2])) if made else []
+        lines.append(f"({scopes}, lambda: {graphs.operation()}, {controls})")
     return f"graph([{', '.join(lines)}], soft={draw.choice(['True', 'True', 'False'])})"
 
 

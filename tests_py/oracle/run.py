@@ -23,12 +23,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oracle import allocator, configuration, differences, placement, planted, record, strings
+from oracle import allocator, configuration, differences, placement, planted, record, sessions, strings
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
 from oracle.tensorflow_side import TensorFlow, tf
 
-PARTS = {"configuration": 700_000, "strings": 300_000, "placement": 40_000, "allocator": 15_000_000}
+PARTS = {"sessions": 0, "configuration": 700_000, "strings": 300_000, "placement": 40_000, "allocator": 15_000_000}
 # Exact splitting has to serve so many times as often where TensorFlow's cannot as the other way round.
 AT_LEAST = 15
 
@@ -62,6 +62,7 @@ def write_records() -> None:
     theirs, ours = TensorFlow(), Gpuconf()
     calls = record.write(theirs, ours, tf.__version__)
     planted.write(theirs, ours)
+    sessions.record(theirs, tf.__version__)
     print(f"recorded {calls} calls in {record.FILE.name}, and {len(planted.CASES)} cases in {planted.FILE.name}")
 
 
@@ -75,8 +76,12 @@ def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], all
         tallies.append(Tally(part, unit, PARTS.get(part, 0) // divisor))
         return tallies[-1]
 
-    if set(parts) & {"configuration", "strings", "placement"}:
+    if set(parts) & {"sessions", "configuration", "strings", "placement"}:
         theirs, ours = TensorFlow(), Gpuconf()
+        if "sessions" in parts:
+            tally = begin("sessions", "calls")
+            sessions.run(theirs, ours, tally)
+            print(tally, flush=True)
         for part, run in (("configuration", configuration.run), ("strings", strings.run), ("placement", placement.run)):
             if part in parts:
                 tally = begin(part, "placements" if part == "placement" else "calls")
@@ -127,6 +132,8 @@ What stands behind the parts:
   factory. Random sequences of calls, good and bad, before and after initialization; every exception; the logical devices, their
   limits and growth. What only TensorFlow's GPU build checks natively (priorities, ordinals, too few GPUs, sizes) is restated in
   that factory, so there agreement is with the restatement.
+- **sessions**: the stories of `tests_py/oracle/sessions.txt`: sessions, default graphs, feeds, callables, control dependencies and
+  `tf.errors`, line by line. Where gpuconf's words are its own only the class of the error is compared; such lines begin with `~`.
 - **strings**: TensorFlow's three parsers, by scopes, scopes in scopes, `get_memory_info` and `reset_memory_stats`.
 - **placement**: eager operations and v1 graphs on TensorFlow's own placer, with soft placement and without: (node, device)
   pairs. GPU kernels for the few operations are stand-ins. Copies from one GPU to another can't be had that way; there only

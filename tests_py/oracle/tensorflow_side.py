@@ -81,7 +81,7 @@ class TensorFlow:
         limits = [self.gpus.oracle_made_limit(i) for i in range(self.gpus.oracle_made())]
         return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]
 
-    def _graph(self, lines: list[tuple[list[Any], Any]], *, soft: bool) -> list[tuple[str, str]]:
+    def _graph(self, lines: list[tuple[Any, ...]], *, soft: bool) -> list[tuple[str, str]]:
         """Where a session puts the nodes of a graph, by name. Nothing is optimized: all nodes stay."""
         config = context.context().config
         config.allow_soft_placement, config.log_device_placement = soft, True

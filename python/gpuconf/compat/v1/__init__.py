@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 
 from ... import config, debugging, errors
+from ...errors import OpError
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._eager import enable_eager_execution
 from ._graph import Graph, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
@@ -22,13 +23,17 @@ from ._session import Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
+
+    from ._control import Controller
 
 __all__ = [
     "ConfigProto",
     "GPUOptions",
     "Graph",
     "GraphOptions",
+    "OpError",
     "Operation",
     "OptimizerOptions",
     "Session",
@@ -37,6 +42,7 @@ __all__ = [
     "add_n",
     "config",
     "constant",
+    "control_dependencies",
     "debugging",
     "device",
     "enable_eager_execution",
@@ -50,6 +56,11 @@ __all__ = [
 
 # So that "import gpuconf.compat.v1.config" finds it as well.
 sys.modules[__name__ + ".config"] = config
+
+
+def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:
+    """Make the operations of a ``with`` block run after others; see :meth:`Graph.control_dependencies`. For the default graph."""
+    return get_default_graph().control_dependencies(control_inputs)
 
 
 def device(device_name_or_function: Any) -> Any:

@@ -9,22 +9,40 @@ from ... import _arrays, errors
 from ..._fork import module_lock
 from ..._native import core, loaded, refuse_in_child
 from ..._types import LogicalDevice
+from ._control import ControlDependencies, Controller
+from ._proto import Message, Repeated, Scalar
 from ._scopes import Scopes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Any, NoReturn
 
 
-_NO_VALUE = "it has a value only in a Session, by run()"
+_REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
+
+
+class NodeDef(Message):
+    """An operation as a message: its name, its type, its inputs and control inputs (``"^name"``), and the requested device."""
+
+    _TEXT = Scalar("string")
+    FIELDS = {"name": _TEXT, "op": _TEXT, "input": Repeated(_TEXT), "device": _TEXT}  # noqa: RUF012
+
+    def __reduce__(self) -> Any:
+        """Travel with an error that is pickled."""
+        return _node_def, (self.name, self.op, list(self.input), self.device)
+
+
+def _node_def(name: str, op: str, inputs: list[str], device: str) -> NodeDef:
+    return NodeDef(name=name, op=op, input=inputs, device=device)
 
 
 class Operation:
     """An operation of a graph: a node, with one result."""
 
-    __slots__ = ("_number", "device", "graph", "inputs", "name", "outputs", "type")
+    __slots__ = ("_control_inputs", "_number", "device", "graph", "inputs", "name", "outputs", "type")
 
     _number: int  # the core's
     name: str
@@ -33,10 +51,25 @@ class Operation:
     graph: Graph
     inputs: tuple[Tensor, ...]
     outputs: list[Tensor]
+    _control_inputs: tuple[Operation, ...]
+
+    @property
+    def control_inputs(self) -> list[Operation]:
+        """The operations that run before this one although it reads nothing of theirs; see ``Graph.control_dependencies``."""
+        return list(self._control_inputs)
+
+    @property
+    def node_def(self) -> NodeDef:
+        """The operation as a message, without its attributes."""
+        inputs = [tensor.op.name for tensor in self.inputs] + [f"^{each.name}" for each in self._control_inputs]
+        return _node_def(self.name, self.type, inputs, self.device)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """Run the operation in a session, by default the one that is entered."""
-        _session_for(session).run(self, feed_dict)
+        """Run the operation in a session, by default the one that is entered.
+
+        Raises ValueError where there is none, or it runs another graph.
+        """
+        _session_for(self.graph, session, _CANT_RUN).run(self, feed_dict)
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}>"
@@ -84,8 +117,11 @@ class Tensor:
         return self.shape
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Compute the tensor in a session, by default the one that is entered."""
-        return _session_for(session).run(self, feed_dict)
+        """Compute the tensor in a session, by default the one that is entered.
+
+        Raises ValueError where there is none, or it runs another graph.
+        """
+        return _session_for(self.graph, session, _CANT_EVAL).run(self, feed_dict)
 
     def __add__(self, other: Any) -> Tensor:
         return _binary("Add", self, other)
@@ -100,12 +136,22 @@ class Tensor:
         return _binary("MatMul", other, self)
 
     def __bool__(self) -> bool:
+        raise errors.OperatorNotAllowedInGraphError(f"Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. {_REMEDY}")
+
+    def __iter__(self) -> NoReturn:
+        raise errors.OperatorNotAllowedInGraphError(f"Iterating over a symbolic `tf.Tensor` is not allowed. {_REMEDY}")
+
+    def __len__(self) -> NoReturn:
         raise errors.InvalidTypeError(
-            "Using a `tf.Tensor` as a Python `bool` is not allowed: it has a value only in a Session, by run()"
+            f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape "
+            "information."
         )
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
-        raise errors.InvalidTypeError(f"Cannot convert a symbolic Tensor ({self.name}) to a numpy array: {_NO_VALUE}")
+        raise errors.UnimplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying to "
+            "pass a Tensor to a NumPy call, which is not supported."
+        )
 
     def __str__(self) -> str:
         return f'Tensor("{self.name}", shape={self.shape}, dtype={self._dtype})'
@@ -117,11 +163,14 @@ class Tensor:
 class Graph:
     """Operations and what they make. It only grows, may be built and run by several threads, and outlives sessions and resets."""
 
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self) -> None:
         self._lock = threading.RLock()  # never taken in a forked child
         self._operations: list[Operation] = []  # by the core's number
         self._named: dict[str, Operation] = {}
         self._scopes = Scopes()
+        self._control = ControlDependencies()
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
@@ -134,28 +183,68 @@ class Graph:
             device_name_or_function = device_name_or_function.name
         return self._scopes.scope(device_name_or_function)
 
+    def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Controller:
+        """Make the operations of a ``with`` block run after others, although they read nothing of theirs.
+
+        ``control_inputs`` are operations, tensors or names. Blocks nest: an operation waits for those of all blocks around it. None
+        puts all outer blocks out of force. A block belongs to the thread that enters it.
+
+        Raises KeyError for an unknown name, ValueError for an element of another graph, and TypeError for another object.
+
+        >>> import gpuconf.compat.v1 as tf
+        >>> graph = tf.Graph()
+        >>> with graph.as_default():
+        ...     first = tf.constant(1.0, name="first")
+        ...     with graph.control_dependencies([first]):
+        ...         second = tf.constant(2.0, name="second")
+        >>> second.op.control_inputs
+        [<gpuconf.compat.v1.Operation 'first' type=Const>]
+        """
+        if control_inputs is None:
+            return self._control.block(None)
+        seen, operations = self._control.current(), []
+        for each in control_inputs:
+            element = self.as_graph_element(each)
+            operation = element.op if isinstance(element, Tensor) else element
+            if operation not in seen:
+                seen.append(operation)
+                operations.append(operation)
+        return self._control.block(operations)
+
     def get_operations(self) -> list[Operation]:
         """The operations, in the order of their making."""
         return list(self._operations)
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Find an operation, such as ``"MatMul"``. Raises ValueError for a tensor's name, LookupError where there is none."""
+        """Find an operation, such as ``"MatMul"``.
+
+        Raises TypeError for a name that is no str, ValueError for a tensor's name, and KeyError where there is none.
+        """
+        if not isinstance(name, str):
+            raise errors.InvalidTypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_tensor=False)
         assert isinstance(found, Operation)
         return found
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """Find a tensor, such as ``"MatMul:0"``. Raises ValueError for an operation's name, LookupError where there is none."""
+        """Find a tensor, such as ``"MatMul:0"``.
+
+        Raises TypeError for a name that is no str, ValueError for an operation's name, and KeyError where there is none.
+        """
+        if not isinstance(name, str):
+            raise errors.InvalidTypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         found = self.as_graph_element(name, allow_operation=False)
         assert isinstance(found, Tensor)
         return found
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Tensor | Operation:
-        """Find what a name, a tensor or an operation stands for in this graph.
+        """Find what a name (a str, or bytes in UTF-8), a tensor or an operation stands for in this graph.
 
-        Raises LookupError for a name that is not there, ValueError for what is of another graph or no such name, and TypeError
+        Raises KeyError for a name that is not there, ValueError for an element of another graph or a malformed name, and TypeError
         for another object.
         """
+        if not allow_tensor and not allow_operation:
+            raise errors.InvalidArgumentError("allow_tensor and allow_operation can't both be False.")
         kinds = [kind for kind, allowed in (("Tensor", allow_tensor), ("Operation", allow_operation)) if allowed]
         if isinstance(obj, (Tensor, Operation)):
             if type(obj).__name__ not in kinds:
@@ -163,6 +252,11 @@ class Graph:
             if obj.graph is not self:
                 raise errors.InvalidArgumentError(f"{type(obj).__name__} {obj} is not an element of this graph.")
             return obj
+        if isinstance(obj, bytes):
+            try:
+                obj = obj.decode()
+            except UnicodeDecodeError as error:
+                raise errors.InvalidArgumentError(str(error)) from None
         if not isinstance(obj, str):
             raise errors.InvalidTypeError(f"Can not convert a {type(obj).__name__} into a {' or '.join(kinds)}.")
         return self._tensor_named(obj, allow_tensor) if ":" in obj else self._operation_named(obj, allow_operation)
@@ -170,22 +264,25 @@ class Graph:
     def _tensor_named(self, name: str, allowed: bool) -> Tensor:
         if not allowed:
             raise errors.InvalidArgumentError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
-        operation, _, index = name.partition(":")
-        if not index.isdecimal():
-            raise errors.InvalidArgumentError(f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}")
+        try:
+            operation, index = name.split(":")
+            number = int(index)
+        except ValueError:
+            text = f"The name {name!r} looks a like a Tensor name, but is not a valid one. {_FORM}"
+            raise errors.InvalidArgumentError(text) from None
         found = self._named.get(operation)
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
         if found is None:
-            raise errors.NotFoundError(f"{missing} does not exist in the graph.")
-        if int(index) != 0:
-            raise errors.NotFoundError(f"{missing} exists but only has 1 outputs.")
-        return found.outputs[0]
+            raise errors.MissingKeyError(f"{missing} does not exist in the graph.")
+        if number not in (0, -1):  # an index of a list of one
+            raise errors.MissingKeyError(f"{missing} exists but only has 1 outputs.")
+        return found.outputs[number]
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
         if allowed:
             if found is None:
-                raise errors.NotFoundError(f"The name {name!r} refers to an Operation not in the graph.")
+                raise errors.MissingKeyError(f"The name {name!r} refers to an Operation not in the graph.")
             return found
         looks = "refers to an Operation" if found is not None else "looks like an (invalid) Operation name"
         raise errors.InvalidArgumentError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
@@ -194,6 +291,7 @@ class Graph:
         """Add a constant; for the operations of this package."""
         refuse_in_child()  # before the lock, which another thread may have held
         device = self._scopes.request("Const", name, self, ())
+        controls = self._control.of(())
         with self._lock:
             told = core.pybind_AddConstant(
                 self._number,
@@ -202,31 +300,35 @@ class Graph:
                 array.nbytes,
                 _arrays.name_of(array),
                 _arrays.shape_text(shape),
+                _numbers(controls),
                 device,
             )
-            return self._added("Const", told, (), device)
+            return self._added("Const", told, (), controls, device)
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Tensor:
         """Add an operation on tensors of this graph; for the operations of this package."""
         refuse_in_child()
         device = self._scopes.request(kind, name, self, inputs)
-        numbers = " ".join(str(each.op._number) for each in inputs)
+        read = [each.op for each in inputs]
+        controls = self._control.of(read)
         with self._lock:
-            told = core.pybind_AddNode(self._number, kind, name, numbers, flags, device)
-            return self._added(kind, told, inputs, device)
+            told = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
+            return self._added(kind, told, inputs, controls, device)
 
-    def _added(self, kind: str, told: str, inputs: tuple[Tensor, ...], device: str) -> Tensor:
+    def _added(self, kind: str, told: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Tensor:
         import json
 
         node = json.loads(told)
         operation = Operation()
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]
+        operation._control_inputs = tuple(controls)
         tensor = Tensor()
         tensor.op, tensor.shape, tensor._dtype = operation, tuple(node["shape"]), node["dtype"]
         operation.outputs = [tensor]
         self._operations.append(operation)
         self._named[operation.name] = operation
+        self._control.note(operation)
         return tensor
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -236,12 +338,17 @@ class Graph:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
 
     def __del__(self) -> None:
-        if not hasattr(self, "_number") or sys.is_finalizing() or not loaded():
+        if self._ending() or not hasattr(self, "_number") or not loaded():
             return
         try:  # noqa: SIM105
             core.pybind_DropGraph(self._number)
         except errors.GpuconfError:
             pass
+
+
+def _numbers(operations: list[Operation]) -> str:
+    """Operations for the core."""
+    return " ".join(str(each._number) for each in operations)
 
 
 class _Stack(threading.local):
@@ -258,7 +365,9 @@ _global_lock = module_lock(globals(), "_global_lock")
 
 
 class _Default:
-    """What ``as_default`` gives."""
+    """What ``as_default`` returns."""
+
+    _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self, what: Any, stack: _Stack = _graphs) -> None:
         self._what = what
@@ -269,9 +378,13 @@ class _Default:
         return self._what
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._ending():
+            return
         entered = self._stack.entered
-        if not entered or entered[-1] is not self._what:
-            raise errors.FailedPreconditionError(f"Nesting violated: {self._what!r} is not what was entered last in this thread")
+        if not entered:  # another thread has entered it; as in TensorFlow, it stays entered there
+            return
+        if entered[-1] is not self._what:
+            raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
         entered.pop()
 
 
@@ -310,13 +423,30 @@ def get_default_session() -> Any:
     return sessions.entered[-1] if sessions.entered else None
 
 
-def _session_for(session: Any) -> Any:
+# What is wrong with the session that `eval()` and `run()` are to use: none, the default one, the one that was passed.
+_CANT_EVAL = (
+    "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an explicit "
+    "session to `eval(session=sess)`",
+    "Cannot use the default session to evaluate tensor: the tensor's graph is different from the session's graph. Pass an explicit "
+    "session to `eval(session=sess)`.",
+    "Cannot use the given session to evaluate tensor: the tensor's graph is different from the session's graph.",
+)
+_CANT_RUN = (
+    "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass an explicit "
+    "session to `run(session=sess)`",
+    "Cannot use the default session to execute operation: the operation's graph is different from the session's graph. Pass an "
+    "explicit session to run(session=sess).",
+    "Cannot use the given session to execute operation: the operation's graph is different from the session's graph.",
+)
+
+
+def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> Any:
+    """The session that is to run something of a graph: the one that was passed, else the one that is entered."""
     found = session if session is not None else get_default_session()
     if found is None:
-        raise errors.InvalidArgumentError(
-            "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an "
-            "explicit session to `eval(session=sess)`"
-        )
+        raise errors.InvalidArgumentError(refusals[0])
+    if found.graph is not graph:
+        raise errors.InvalidArgumentError(refusals[1 if session is None else 2])
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import _arrays, errors
 from ..._ops import listed
 from ..._tensor import Tensor as EagerTensor
-from ..._tensor import name_of
+from ..._tensor import name_of as _text_of
 from ._graph import Graph, Tensor, get_default_graph
 
 TYPE_CHECKING = False
@@ -56,6 +56,16 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
     """Add an operation that gives what it gets, where it is asked to."""
     return node("Identity", (input,), 0, name_of(name))
+
+
+def name_of(name: Any) -> str:
+    """A name argument: a str, bytes in UTF-8, or None."""
+    if isinstance(name, bytes):
+        try:
+            name = name.decode()
+        except UnicodeDecodeError as error:
+            raise errors.InvalidArgumentError(str(error)) from None
+    return _text_of(name)
 
 
 def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:

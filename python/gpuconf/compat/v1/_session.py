@@ -6,13 +6,15 @@ import sys
 
 from ... import _arrays, _placement_log, _runtime, errors
 from ..._native import core, loaded, refuse_in_child
-from . import _graph
+from . import _feeds, _graph
 from ._config_proto import ConfigProto, options_of
+from ._device_attributes import _DeviceAttributes
+from ._fetches import Fetches
 from ._graph import Graph, Operation, Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -24,22 +26,29 @@ class Session:
     ``gpuconf.memory`` share one runtime. The first to need it sets the GPUs up: a session with its ``gpu_options``. A later session
     that has none, or the same, joins; one with others sets the GPUs up anew, which is refused while memory is in use.
 
-    Raises TypeError for a ``config`` that is no ConfigProto, RuntimeError for GPU options that come too late, and what they deserve
-    for options that can't be.
+    Raises TypeError for an argument of the wrong type, RuntimeError for GPU options that come too late, and ValueError for invalid
+    options.
     """
 
+    _ending = staticmethod(sys.is_finalizing)
     _number = 0
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
-        if config is not None and not isinstance(config, ConfigProto):
-            raise errors.InvalidTypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config)}"')
         if graph is not None and not isinstance(graph, Graph):
-            raise errors.InvalidTypeError(f"graph must be a tf.Graph, but got {type(graph)}")
+            raise errors.InvalidTypeError(f'Argument `graph` must be a tf.Graph, but got "{type(graph).__name__}"')
+        if target is not None and not isinstance(target, (str, bytes, bytearray)):
+            text = f'Argument `target` must be a string, but got "{type(target).__name__}"'
+            remedy = (
+                '. Did you do "Session(config)" instead of "Session(config=config)"?' if isinstance(target, ConfigProto) else ""
+            )
+            raise errors.InvalidTypeError(text + remedy)
+        if config is not None and not isinstance(config, ConfigProto):
+            raise errors.InvalidTypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:
             raise errors.UnimplementedError(f"a session runs in this process only: gpuconf has no servers (target={target!r})")
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
-        self._entered: list[Any] = []
+        self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
         options = options_of(config)
         graph_number = self._graph._number
         self._number = _runtime.join(
@@ -54,68 +63,110 @@ class Session:
         """The graph that it runs."""
         return self._graph
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Compute tensors and give them as NumPy arrays, scalars as NumPy scalars.
+    def list_devices(self) -> list[_DeviceAttributes]:
+        """List the devices of the session: name, type, memory limit in bytes, and incarnation of each.
 
-        ``fetches`` is a tensor, the name of one (``"MatMul:0"``), an operation (which gives None), or a list, a tuple or a dict of
-        these, nested as you like; what is given back has the same structure.
-
-        Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for what can't be fetched, ValueError
-        for an operation whose device is not there, and MemoryError where a device has no room. There are no placeholders to
-        feed, and no run options: NotImplementedError.
+        Raises CancelledError for a closed session.
         """
-        self._check_open()
-        if feed_dict:
-            raise errors.UnimplementedError("gpuconf has no placeholders: nothing can be fed")
-        if options is not None or run_metadata is not None:
-            raise errors.UnimplementedError("gpuconf has no run options and no run metadata")
-        if not self._graph._operations:
-            raise errors.FailedPreconditionError("The Session graph is empty. Add operations to the graph before calling run().")
-        wanted: dict[int, Any] = {}  # by the core's number of the node: where its elements go
-        build = self._plan(fetches, wanted)
         import json
 
-        fetched = json.dumps([[number, _arrays.address_of(array), array.nbytes] for number, array in wanted.items()])
+        self._check_open()
+        return [_DeviceAttributes(*row) for row in json.loads(core.pybind_SessionDevices(self._number))]
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """Compute tensors and return them as NumPy arrays, scalars as NumPy scalars.
+
+        ``fetches`` is a tensor, the name of one (``"MatMul:0"``, a str or bytes), an operation (for which the result is None),
+        or a list, a tuple or a dict of these, nested as you like; the result has the same structure. ``feed_dict`` maps
+        tensors, or their names, to values that stand for them in this run. Fetching a tensor that is fed returns the fed array.
+
+        Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for invalid fetches or feeds,
+        ValueError for an operation whose device does not exist, MemoryError where a device has no room, and
+        NotImplementedError for run options, which gpuconf does not have.
+
+        >>> import gpuconf.compat.v1 as tf
+        >>> x = tf.constant(1.0)
+        >>> tf.Session().run([x, x + 1.0], feed_dict={x: 5.0})
+        [array(5., dtype=float32), np.float32(6.0)]
+        """
+        refuse_in_child()
+        if self._closed:
+            raise errors.FailedPreconditionError("Attempted to use a closed Session.")
+        _refuse_options(options, run_metadata)
+        if not self._graph._operations:
+            raise errors.FailedPreconditionError("The Session graph is empty. Add operations to the graph before calling run().")
+        fed = _feeds.arrays(self._graph, feed_dict)
+        parsed = Fetches(self._graph, fetches)
+        wanted = [tensor for tensor in parsed.tensors if tensor not in fed]
+        if not wanted and not parsed.operations:
+            return parsed.build(fed)
+        return parsed.build({**fed, **self._step(wanted, parsed.operations, fed)})
+
+    def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
+        """Return a function that runs the same step each time it is called.
+
+        ``fetches`` is as for :meth:`run`. With ``feed_list``, a list or tuple of keys of a ``feed_dict``, the function takes the
+        values as arguments, in that order. Without it the fetches are looked up now, once; with ``accept_options`` the function
+        then takes ``options`` and ``run_metadata`` as ``run`` does.
+
+        Raises TypeError and ValueError for invalid fetches and TypeError for a ``feed_list`` that is neither list nor tuple.
+
+        >>> import gpuconf.compat.v1 as tf
+        >>> x = tf.constant(1.0)
+        >>> tf.Session().make_callable(x + 1.0, feed_list=[x])(2.0)
+        np.float32(3.0)
+        """
+        if feed_list is not None:
+            return self._with_feeds(fetches, feed_list)
+        self._check_open()
+        parsed = Fetches(self._graph, fetches)
+
+        def call() -> Any:
+            self._check_open()
+            if not parsed.tensors and not parsed.operations:
+                raise errors.InvalidArgumentError("Must specify at least one target to fetch or execute.")
+            return parsed.build(self._step(list(parsed.tensors), parsed.operations, {}))
+
+        def call_with_options(options: Any = None, run_metadata: Any = None) -> Any:
+            _refuse_options(options, run_metadata)
+            return call()
+
+        return call_with_options if accept_options else call
+
+    def _with_feeds(self, fetches: Any, feed_list: Any) -> Callable[..., Any]:
+        if not isinstance(feed_list, (list, tuple)):
+            raise errors.InvalidTypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
+
+        def call(*feed_args: Any, **options: Any) -> Any:
+            # As in TensorFlow, values that are missing leave the tensor as it is, and those that are too many are ignored.
+            return self.run(fetches, feed_dict=dict(zip(feed_list, feed_args, strict=False)), **options)
+
+        return call
+
+    def _step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
+        """Compute tensors and execute operations in the core."""
+        import json
+
+        np = _arrays.numpy()
+        results = {tensor: _arrays.empty(tensor.shape, tensor._dtype) for tensor in wanted}
+        sources = {tensor: np.ascontiguousarray(array) for tensor, array in fed.items()}  # kept until the run has ended
+        step = json.dumps({"fetches": _placed(results), "targets": [each._number for each in targets], "feeds": _placed(sources)})
         try:
-            core.pybind_RunSession(self._number, fetched)
+            core.pybind_RunSession(self._number, step)
+        except errors.OpError as error:
+            operation = self._named_in(error.message)
+            if operation is not None:
+                error._op, error._node_def = operation, operation.node_def
+            raise
         finally:
             if self._logs:
                 self._tell()
-        return build()
+        return {tensor: array if array.ndim else array[()] for tensor, array in results.items()}
 
-    def _plan(self, fetch: Any, wanted: dict[int, Any]) -> Callable[[], Any]:
-        """Note what a fetch needs, and give the function that makes its result."""
-        if isinstance(fetch, (list, tuple)):
-            parts = [self._plan(each, wanted) for each in fetch]
-            kind = type(fetch)
-            if hasattr(fetch, "_fields"):  # a namedtuple
-                return lambda: kind(*(part() for part in parts))
-            return lambda: kind(part() for part in parts)
-        if isinstance(fetch, dict):
-            items = [(key, self._plan(each, wanted)) for key, each in fetch.items()]
-            return lambda: type(fetch)((key, part()) for key, part in items)
-        element = self._element(fetch)
-        if isinstance(element, Operation):
-            self._want(element.outputs[0], wanted)
-            return lambda: None
-        array = self._want(element, wanted)
-        return (lambda: array) if array.ndim else (lambda: array[()])
-
-    def _want(self, tensor: Tensor, wanted: dict[int, Any]) -> Any:
-        number = tensor.op._number
-        if number not in wanted:
-            wanted[number] = _arrays.empty(tensor.shape, tensor._dtype)
-        return wanted[number]
-
-    def _element(self, fetch: Any) -> Tensor | Operation:
-        try:
-            return self._graph.as_graph_element(fetch)
-        except errors.InvalidTypeError as error:
-            raise errors.InvalidTypeError(
-                f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor. ({error})"
-            ) from None
-        except (errors.InvalidArgumentError, errors.NotFoundError) as error:
-            raise errors.InvalidArgumentError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({error})") from None
+    def _named_in(self, message: str) -> Operation | None:
+        """The operation that the core's error is about."""
+        _, found, rest = message.partition("[[Node: ")
+        return self._graph._named.get(rest.partition(" ")[0]) if found else None
 
     def _tell(self) -> bool:
         """Write what the placement log has to tell, and whether it had anything."""
@@ -128,7 +179,7 @@ class Session:
     def _check_open(self) -> None:
         refuse_in_child()
         if self._closed:
-            raise errors.FailedPreconditionError("Attempted to use a closed Session.")
+            raise errors.CancelledError("Session has been closed.")
 
     def close(self) -> None:
         """End the session. The graph stays; a second call does nothing."""
@@ -137,20 +188,32 @@ class Session:
             core.pybind_CloseSession(self._number)
 
     def as_default(self) -> Any:
-        """Make this the default session for a ``with`` block in this thread. It is not closed at the end."""
+        """Make this the default session for a ``with`` block in this thread. It is not closed at the end.
+
+        Raises AssertionError where the block ends before one that was entered later.
+        """
         return _graph.default_session(self)
 
     def __enter__(self) -> Session:
-        self._check_open()
-        contexts = (self._graph.as_default(), self.as_default())
-        for context in contexts:
-            context.__enter__()
-        self._entered.append(contexts)
+        if self._entered is not None:
+            raise errors.FailedPreconditionError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple "
+                "times."
+            )
+        graph, default = self._entered = self._graph.as_default(), self.as_default()
+        graph.__enter__()
+        default.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for context in reversed(self._entered.pop()):
-            context.__exit__(kind, error, trace)
+        if self._ending():
+            return
+        if self._entered is None:
+            raise errors.FailedPreconditionError("this Session is not entered: there is no `with` block to leave")
+        graph, default = self._entered
+        default.__exit__(kind, error, trace)
+        graph.__exit__(kind, error, trace)
+        self._entered = None
         if loaded():  # else this is a forked child, and the session is its parent's
             self.close()
 
@@ -161,9 +224,19 @@ class Session:
         return f"<gpuconf.compat.v1.Session of {self._graph!r}{', closed' if self._closed else ''}>"
 
     def __del__(self) -> None:
-        if not self._number or sys.is_finalizing() or not loaded():
+        if self._ending() or not self._number or not loaded():
             return
         try:  # noqa: SIM105
             self.close()
         except errors.GpuconfError:
             pass
+
+
+def _refuse_options(options: Any, run_metadata: Any) -> None:
+    if options is not None or run_metadata is not None:
+        raise errors.UnimplementedError("gpuconf has no run options and no run metadata")
+
+
+def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:
+    """Arrays for the core: the node of each, where its elements are, and their bytes."""
+    return [[tensor.op._number, _arrays.address_of(array), array.nbytes] for tensor, array in arrays.items()]

@@ -1,0 +1,99 @@
+"""What a session is fed: values that stand for tensors of the graph in one run."""
+
+from __future__ import annotations
+
+from ... import _arrays, errors
+from ..._tensor import Tensor as EagerTensor
+from ._fetches import shown
+from ._graph import Graph, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
+    """The arrays of a ``feed_dict``, by tensor.
+
+    Raises TypeError for a key that is not a tensor of the graph or a value of the wrong type, and ValueError for a wrong shape.
+    """
+    return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
+
+
+def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
+    """The pairs of a ``feed_dict``; where a key is a tuple, those of its elements and the value's."""
+    from collections.abc import Mapping
+
+    if not isinstance(feed_dict, Mapping):
+        raise errors.InvalidTypeError(
+            "FlattenDictItems: 'dict' must be a dictionary or collection.Mapping type object, "
+            f"instead of '{type(feed_dict).__name__}'."
+        )
+    seen = set()
+    for key, value in feed_dict.items():
+        keys, values = ([key], [value]) if not isinstance(key, tuple) else (list(_leaves(key)), list(_leaves(value)))
+        if len(keys) != len(values):
+            raise errors.InvalidArgumentError(
+                f"Could not flatten dictionary. Key had {len(keys)} elements, but value had {len(values)} elements. "
+                f"Key: {shown(keys)}, value: {shown(values)}."
+            )
+        for one in keys:
+            if one in seen:
+                raise errors.InvalidArgumentError(f"Cannot flatten dict because this key is not unique: {shown(one)}")
+            seen.add(one)
+        yield from zip(keys, values, strict=True)
+
+
+def _leaves(nested: Any) -> Iterator[Any]:
+    if not isinstance(nested, (list, tuple)):
+        yield nested
+        return
+    for each in nested:
+        yield from _leaves(each)
+
+
+def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
+    try:
+        tensor = graph.as_graph_element(key, allow_operation=False)
+    except (TypeError, ValueError, KeyError) as error:
+        raise errors.InvalidTypeError(f"Cannot interpret feed_dict key as Tensor: {error.args[0]}") from None
+    assert isinstance(tensor, Tensor)
+    if isinstance(value, (Tensor, EagerTensor)):
+        raise errors.InvalidTypeError(
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
+            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {shown(value)} which was passed to the "
+            f"argument `feed_dict` with key {shown(key)}."
+        )
+    array = _array(value, tensor.dtype)
+    if array.shape != tensor.shape:
+        raise errors.InvalidArgumentError(
+            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
+        )
+    return tensor, array
+
+
+def _array(value: Any, dtype: Any) -> Any:
+    """A value as an array of a tensor's type, converted as NumPy converts."""
+    np = _arrays.numpy()
+    if isinstance(value, int) and not _holds(dtype, value):
+        raise errors.InvalidTypeError(
+            f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type {dtype.type}. "
+            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+        )
+    try:
+        return np.asarray(value, dtype)
+    except TypeError as error:
+        raise errors.InvalidTypeError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise errors.InvalidArgumentError(f"Cannot feed {_arrays.shown(value)}: {error}") from None
+
+
+def _holds(dtype: Any, value: int) -> bool:
+    """Whether a type holds an int exactly."""
+    if dtype.kind == "i":
+        return bool(-(2**31) <= value < 2**31)
+    try:
+        return bool(dtype.type(value) == value)
+    except OverflowError:
+        return False

@@ -1,0 +1,80 @@
+"""What a session is asked to fetch: a structure of graph elements, and the result of the same structure."""
+
+from __future__ import annotations
+
+from ... import errors
+from ._graph import Graph, Operation, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    # Builds a result from the values by tensor.
+    Build = Callable[[dict[Tensor, Any]], Any]
+
+
+class Fetches:
+    """A structure of tensors, operations and names, nested in lists, tuples and mappings.
+
+    ``tensors`` and ``operations`` are what it consists of, each once.
+    """
+
+    def __init__(self, graph: Graph, structure: Any) -> None:
+        self.tensors: dict[Tensor, None] = {}  # a set that keeps its order
+        self.operations: dict[Operation, None] = {}
+        self._graph = graph
+        self.build = self._parsed(structure)
+
+    def _parsed(self, fetch: Any) -> Build:
+        """Note what a fetch consists of, and give the function that makes its result."""
+        from collections.abc import Mapping
+
+        if fetch is None:
+            raise errors.InvalidTypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
+        if isinstance(fetch, (list, tuple)):
+            return self._sequence(fetch)
+        if isinstance(fetch, Mapping):
+            return self._mapping(fetch)
+        element = self._element(fetch)
+        if isinstance(element, Operation):
+            self.operations[element] = None
+            return lambda _: None
+        self.tensors[element] = None
+        return lambda values: values[element]
+
+    def _sequence(self, fetch: list[Any] | tuple[Any, ...]) -> Build:
+        parts, kind = [self._parsed(each) for each in fetch], type(fetch)
+        if isinstance(fetch, list):
+            return lambda values: [part(values) for part in parts]
+        if kind is tuple:
+            return lambda values: tuple(part(values) for part in parts)
+        return lambda values: kind(*(part(values) for part in parts))  # a namedtuple
+
+    def _mapping(self, fetch: Any) -> Build:
+        from collections import defaultdict
+
+        items = [(key, self._parsed(each)) for key, each in fetch.items()]
+        first = (fetch.default_factory,) if isinstance(fetch, defaultdict) else ()
+        return lambda values: type(fetch)(*first, ((key, part(values)) for key, part in items))
+
+    def _element(self, fetch: Any) -> Tensor | Operation:
+        try:
+            return self._graph.as_graph_element(fetch)
+        except TypeError as error:
+            text = (
+                f'Argument `fetch` = {shown(fetch)} has invalid type "{type(fetch).__name__}" must be a string or Tensor. ({error})'
+            )
+            raise errors.InvalidTypeError(text) from None
+        except (ValueError, KeyError) as error:
+            text = f"Argument `fetch` = {shown(fetch)} cannot be interpreted as a Tensor. ({error})"
+            raise errors.InvalidArgumentError(text) from None
+
+
+def shown(value: Any) -> str:
+    """A caller's object for a message, as ``str`` shows it; without its middle where it is long."""
+    try:
+        text = str(value)
+    except Exception as error:
+        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+    return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"

@@ -1,0 +1,153 @@
+"""Sessions, graphs and tf.errors as programs of TensorFlow 1 use them: stories (sessions.txt), told to both sides line by line.
+
+Each story runs in a thread of its own, because the default graphs and sessions belong to a thread, and in a graph of its own, in
+which TensorFlow builds graphs. ``make oracle`` compares the stories and records TensorFlow's answers; ``make test`` replays those
+without TensorFlow (tests_py/conformance/test_session_stories.py).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from .outcomes import Outcome, agree, families, text_of
+
+if TYPE_CHECKING:
+    from .machine import Side
+    from .tally import Tally
+
+FILE = Path(__file__).parent.parent / "conformance" / "recorded_sessions.json"
+
+# What every story begins with.
+BEGIN = (
+    "a = tf.constant(1.0, name='a')",
+    "b = tf.constant([1.0, 2.0], name='b')",
+    "i = tf.constant(3, name='i')",
+    "c = tf.add(a, a, name='c')",
+)
+
+
+# The GPUs of the machine, and the lines.
+def _read() -> dict[str, tuple[int, tuple[str, ...]]]:
+    """The stories by name: the GPUs of the machine, and the lines."""
+    stories = {}
+    for text in Path(__file__).with_suffix(".txt").read_text().split("\n== ")[1:]:
+        heading, *lines = text.strip().splitlines()
+        name, gpus = heading.split(" | ")
+        stories[name] = int(gpus), tuple(lines)
+    return stories
+
+
+STORIES = _read()
+
+
+def _elsewhere(do: Any) -> Any:
+    """Call in another thread."""
+    told: list[Any] = []
+    thread = threading.Thread(target=lambda: told.append(do()))
+    thread.start()
+    thread.join()
+    return told[0] if told else None
+
+
+def _shown(value: Any) -> Any:
+    """A value in a form that both sides share: graph elements by their names, arrays with their type."""
+    kind = type(value).__name__
+    if kind == "Operation":
+        return f"operation {value.name}"
+    if hasattr(value, "op") and hasattr(value, "graph"):
+        return f"tensor {value.name}"
+    if kind == "_DeviceAttributes":
+        return re.sub(r", -?\d+\)$", ", incarnation)", repr(value))
+    if isinstance(value, (numpy.ndarray, numpy.generic)):
+        return f"{kind} {value.dtype} {value.tolist()!r}"
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_shown, value))
+    if type(value) in (list, tuple):
+        return type(value)(map(_shown, value))
+    if isinstance(value, dict):
+        return {key: _shown(each) for key, each in value.items()}
+    return value
+
+
+# Where a class lives.
+_MODULE = re.compile(r"(?<=<class ')[\w.]+\.(?=\w+'>)|(?<=<)[\w.]+\.(?=(Tensor|Operation) ')")
+
+
+def _outcome(line: str, names: dict[str, Any]) -> Outcome:
+    line = line.removeprefix("~")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # TensorFlow warns where it is asked for the code of another class
+            try:
+                code = compile(line, "<story>", "eval")
+            except SyntaxError:
+                exec(compile(line, "<story>", "exec"), names)
+                return Outcome("None")
+            return Outcome(text_of(_shown(eval(code, names))))
+    except Exception as error:
+        message = getattr(error, "message", None)
+        text = message if isinstance(message, str) else str(error.args[0]) if len(error.args) == 1 else str(error)
+        return Outcome(None, families(error), _MODULE.sub("", text))
+
+
+def play(v1: Any, lines: tuple[str, ...]) -> list[Outcome]:
+    """Tell a story to one side, in a thread and a graph of its own."""
+    told: list[Outcome] = []
+
+    def tell() -> None:
+        import collections
+
+        names = {"tf": v1, "numpy": numpy, "collections": collections, "elsewhere": _elsewhere}
+        scope = v1.Graph().as_default()  # ends with the thread, in whatever state the story leaves it
+        scope.__enter__()
+        for line in BEGIN:
+            exec(line, names)
+        told.extend(_outcome(line, names) for line in lines)
+
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # TensorFlow's __del__ fails for a session that was refused
+    thread = threading.Thread(target=tell)
+    thread.start()
+    thread.join()
+    sys.unraisablehook = hook
+    return told
+
+
+def alike(line: str, theirs: Outcome, ours: Outcome) -> bool:
+    """Whether the two sides agree on a line."""
+    if line.startswith("~"):
+        theirs = theirs._replace(message="")
+    if not agree(theirs, ours):
+        return False
+    return theirs.value is not None or ours.message.startswith(theirs.message)  # of a TypeError too
+
+
+def run(theirs: Side, ours: Side, tally: Tally) -> None:
+    """Compare all stories."""
+    for name, (gpus, lines) in STORIES.items():
+        theirs.fresh(gpus)
+        ours.fresh(gpus)
+        pairs = zip(lines, play(theirs.names["v1"], lines), play(ours.names["v1"], lines), strict=True)
+        for line, a, b in pairs:
+            if alike(line, a, b):
+                tally.equal()
+            else:
+                tally.different(f"{name}: {line}", [name, f"    {line}", f"  TensorFlow: {a}", f"  gpuconf:    {b}"])
+
+
+def record(theirs: Side, version: str) -> None:
+    """Write TensorFlow's answers."""
+    told = {}
+    for name, (gpus, lines) in STORIES.items():
+        theirs.fresh(gpus)
+        answers = play(theirs.names["v1"], lines)
+        told[name] = [[line, *answer] for line, answer in zip(lines, answers, strict=True)]
+    rows = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, lines)) + "\n]" for name, lines in told.items())
+    FILE.write_text(f'{{"tensorflow": "{version}", "stories": {{\n' + ",\n".join(rows) + "\n}}\n")
