@@ -22,12 +22,11 @@ from ._plan import Plan, plan
 from ._scope import current_scope, device
 from ._simulate import Simulation, reset, simulate, simulated
 from ._tensor import Tensor
+from ._typing import Any
 from ._visible import VisibleDevice, visible_devices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from . import compat
 
 __version__ = "0.1.0"
@@ -73,22 +72,28 @@ def get_include() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
-def __getattr__(name: str) -> Any:
-    """What is loaded when somebody asks for it.
+if TYPE_CHECKING:
+    float32: Any
+    float64: Any
+    int32: Any
+else:
 
-    ``compat`` is a quarter of this package, and most programs do without. ``float32``, ``float64`` and ``int32`` are NumPy's
-    types, so they need it, and nothing else here does.
-    """
-    if name == "compat":
-        import importlib
+    def __getattr__(name: str) -> Any:
+        """What is loaded when somebody asks for it.
 
-        return importlib.import_module(".compat", __name__)
-    from . import _arrays
+        ``compat`` is a quarter of this package, and most programs do without. ``float32``, ``float64`` and ``int32`` are NumPy's
+        types, so they need it, and nothing else here does.
+        """
+        if name == "compat":
+            import importlib
 
-    if name in _arrays.DTYPES:
-        return _arrays.numpy().dtype(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return importlib.import_module(".compat", __name__)
+        from . import _arrays
+
+        if name in _arrays.DTYPES:
+            return _arrays.numpy().dtype(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "compat"})
+    return [*__all__, "float32", "float64", "int32"]

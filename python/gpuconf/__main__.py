@@ -9,14 +9,11 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 
 from . import __version__, errors
 from ._configure import limit_bytes
 from ._plan import POLICIES, columns, plan
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FITS, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 
 from . import _runtime, errors
 from ._native import library_path
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+from ._typing import Any
 
 
 @functools.cache

@@ -6,10 +6,7 @@ import operator
 
 from . import errors
 from ._native import refuse_in_child
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ._typing import Any
 
 # The element types that there are kernels for, by NumPy's name.
 DTYPES = ("float32", "float64", "int32")

@@ -5,18 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from ctypes import c_char, memmove
+from types import TracebackType
 
 from . import _hostmemory, errors
 from ._buffer import Buffer, allocate
 from ._fork import module_lock
 from ._native import loaded, refuse_in_child
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Any
-
-    from ._types import LogicalDevice
+from ._types import LogicalDevice
+from ._typing import Any
 
 _lock = module_lock(globals(), "_lock")  # two threads may use a buffer for the first time at once
 

@@ -8,22 +8,22 @@ import operator
 import sys
 import time
 import weakref
+from collections.abc import Callable, Collection
+from types import TracebackType
 
 from . import _runtime, _sizes, errors
+from ._device_argument import Device
 from ._fork import module_lock
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import check_scope, gpu_number
 from ._types import LogicalDevice
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from types import TracebackType
-    from typing import Any, TypeVar, overload
+    from typing import TypeVar, overload
 
     from _typeshed import WriteableBuffer
-
-    from ._device_argument import Device
 
     T = TypeVar("T", bound=WriteableBuffer)
 

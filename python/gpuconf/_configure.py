@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections import namedtuple
+from collections.abc import Iterable, Mapping, Sequence
+from types import ModuleType
 
 from . import errors
 from ._native import refuse_in_child
 from ._table import Table
+from ._types import PhysicalDevice
+from ._typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from types import ModuleType
-    from typing import Any
-
-    from ._types import PhysicalDevice
-
-    Limit = int | str | None
+Limit = int | str | None
 
 # How each library is reached: the module whose import decides, and the adaptor. JAX and TensorFlow have no socket for an allocator.
 _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}

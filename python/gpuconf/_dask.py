@@ -9,14 +9,13 @@ would initialise a configuration that the program did not ask for.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from . import _import_hook
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from ._buffer import Buffer
 
 _SERIALISERS = "distributed.protocol.serialize"

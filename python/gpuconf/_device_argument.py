@@ -7,9 +7,7 @@ from ._native import core
 from ._types import LogicalDevice, PhysicalDevice
 from ._visible import VisibleDevice
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    Device = str | LogicalDevice | PhysicalDevice | VisibleDevice
+Device = str | LogicalDevice | PhysicalDevice | VisibleDevice
 
 
 def text_of(device: object) -> str:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from . import errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+from ._typing import Any
 
 
 class _PyBuffer(ctypes.Structure):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from ._fork import module_lock
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
-    from typing import Any
 
 _lock = module_lock(globals(), "_lock")
 _waiting: dict[str, Callable[[], None]] = {}

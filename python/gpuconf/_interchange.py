@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from . import _runtime, errors
 from ._native import core
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ._buffer import Buffer
     from ._tensor import Tensor
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from . import _runtime, errors
+from ._device_argument import Device
 from ._native import core, loaded
 from ._scope import check_scope, gpu_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ._device_argument import Device
+from ._typing import Any
 
 
 class Measurement:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ._device_argument import Device
 from ._humanbytes import human_bytes
 from ._native import core
 from ._scope import gpu_text
 from ._table import Table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ._device_argument import Device
+from ._typing import Any
 
 
 class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):

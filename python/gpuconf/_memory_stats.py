@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from ._device_argument import Device
 from ._native import core
 from ._scope import gpu_text
 from ._table import Table
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ._device_argument import Device
 
 
 class MemoryStats(

@@ -11,14 +11,13 @@ function raises ForkedProcessError; a child forked before may load the core for 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from . import errors
 from ._fork import module_lock
+from ._typing import Any
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
 

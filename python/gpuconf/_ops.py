@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from . import _arrays, errors
 from ._tensor import Tensor, converted, execute, make, name_of, number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ._typing import Any
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from ._native import core
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def write(lines: Iterable[str]) -> None:

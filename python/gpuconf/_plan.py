@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
+from collections.abc import Iterable, Sequence
 
 from . import errors
 from ._humanbytes import human_bytes
@@ -11,11 +12,7 @@ from ._native import core
 from ._record import Recording
 from ._table import Table
 from ._trace import Trace, load_trace
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+from ._typing import Any
 
 POLICIES = ("tensorflow", "regions", "virtual")
 SCHEMA = 1

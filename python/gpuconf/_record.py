@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
+from types import TracebackType
 
 from . import errors
 from ._native import core, loaded
 from ._trace import Trace, TraceEvent
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class Recording:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 
 from . import errors
 from ._fork import module_lock
 from ._native import core
 from ._notices import publish
 from ._types import LogicalDevice, PhysicalDevice
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     T = TypeVar("T")
 

@@ -7,18 +7,17 @@ thread's stack of them; the logical GPU that the innermost one names is written 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 
 from . import _device_argument, _runtime, errors
 from ._native import core, loaded
 from ._types import LogicalDevice, PhysicalDevice
+from ._typing import Any
 from ._visible import VisibleDevice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager, ExitStack
-    from typing import Any
-
     from ._device_argument import Device
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from types import TracebackType
+
 from . import _buffer, _runtime, errors
 from ._native import core, loaded, refuse_in_child
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 def simulated() -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterable, Sequence
 
 from . import errors
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import IO, Any
+    from typing import IO
 
     from ._trace import Pools, TraceEvent
 

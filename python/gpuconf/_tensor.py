@@ -8,10 +8,7 @@ import weakref
 from . import _arrays, _placement_log, _runtime, errors
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import current_scope
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from ._typing import Any
 
 _CPU = 1  # DLPack's kind of device
 

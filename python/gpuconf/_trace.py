@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
+from collections.abc import Iterator
 
 from . import errors
 from ._native import core, refuse_in_child
 from ._table import Table
+from ._typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    Pools = dict[int, list[Any]]
+Pools = dict[int, list[Any]]
 
 
 class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
     """A device of the machine, as ``list_physical_devices`` names it.
@@ -23,6 +19,9 @@ class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
     name: str
     device_type: str
 
+    def __new__(cls, name: str, device_type: str) -> PhysicalDevice:
+        return super().__new__(cls, name, device_type)
+
 
 class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
     """A device that memory and operations can be put on, as ``list_logical_devices`` names it.
@@ -35,6 +34,9 @@ class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
 
     name: str
     device_type: str
+
+    def __new__(cls, name: str, device_type: str) -> LogicalDevice:
+        return super().__new__(cls, name, device_type)
 
 
 class LogicalDeviceConfiguration(
@@ -56,6 +58,14 @@ class LogicalDeviceConfiguration(
 
     __slots__ = ()
 
-    memory_limit: Any
-    experimental_priority: Any
-    experimental_device_ordinal: Any
+    memory_limit: float | None
+    experimental_priority: int | None
+    experimental_device_ordinal: int | None
+
+    def __new__(
+        cls,
+        memory_limit: float | None = None,
+        experimental_priority: int | None = None,
+        experimental_device_ordinal: int | None = None,
+    ) -> LogicalDeviceConfiguration:
+        return super().__new__(cls, memory_limit, experimental_priority, experimental_device_ordinal)

@@ -15,3 +15,7 @@ def get_log_device_placement() -> bool:
 def set_log_device_placement(enabled: bool) -> None:
     """Switch the placement log on or off, at any time. Raises TypeError for what is no bool."""
     _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
+
+
+def __dir__() -> list[str]:
+    return __all__

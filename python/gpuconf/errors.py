@@ -37,9 +37,11 @@ from __future__ import annotations
 
 import sys
 
+from ._typing import Any
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, overload
+    from typing import overload
 
 __all__ = [
     "ABORTED",
@@ -463,3 +465,7 @@ def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
         except TypeError:  # no class can be both
             _with_torch[theirs] = ResourceExhaustedError
     return _with_torch[theirs]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,16 +12,23 @@ device is the one that it lies on. Importing this package imports none of the li
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from types import ModuleType
+from types import ModuleType
 
 __all__ = ["cupy", "numba", "torch"]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import cupy, numba, torch
+else:
 
-    return importlib.import_module(f"{__name__}.{name}")
+    def __getattr__(name: str) -> ModuleType:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,11 +12,8 @@ from __future__ import annotations
 import torch
 
 from .. import _notices, errors
+from .._typing import Any
 from . import _share
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _KINDS = (
     "allocation", "segment", "active", "inactive_split",

@@ -12,17 +12,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+from collections.abc import Callable, Iterator
 
 import cupy
 from cupy.cuda import memory
 
 from .. import _abi, _runtime, _scope, errors
+from .._typing import Any
 from . import _share
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
 
@@ -159,3 +156,7 @@ def _follow(number: int) -> Iterator[None]:
     """Inside a scope: the logical GPU's device."""
     with cupy.cuda.Device(_runtime.ordinals()[number]):
         yield
+
+
+def __dir__() -> list[str]:
+    return __all__

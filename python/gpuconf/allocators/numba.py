@@ -12,18 +12,15 @@ then the context is waited for once, and all of it is given back.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 from cuda.bindings.driver import CUdeviceptr
 from numba import cuda
 from numba.cuda.cudadrv import driver
 
 from .. import _abi, _runtime, _scope, errors
+from .._typing import Any
 from . import _share
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
 
 __all__ = ["GpuconfMemoryManager", "install", "installed"]
 
@@ -168,3 +165,7 @@ def _follow(number: int) -> Iterator[None]:
     """Inside a scope: the logical GPU's device."""
     with cuda.gpus[_runtime.ordinals()[number]]:
         yield
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -21,20 +21,16 @@ that count for the card's first logical GPU.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import torch
 
 from .. import _abi, _runtime, _scope, errors
+from .._device_argument import Device
 from .._fork import module_lock
+from .._typing import Any
 from . import _share, _torch_books
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-    from typing import Any
-
-    from .._device_argument import Device
 
 __all__ = ["MODES", "install", "installed", "mem_pool", "segments"]
 
@@ -197,3 +193,7 @@ def _follow_in_segments(number: int) -> AbstractContextManager[Any]:
     stack.enter_context(torch.cuda.device(ordinal))
     stack.enter_context(torch.cuda.use_mem_pool(_pool(number), torch.device("cuda", ordinal)))
     return stack
+
+
+def __dir__() -> list[str]:
+    return __all__

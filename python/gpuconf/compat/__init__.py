@@ -5,3 +5,7 @@ from __future__ import annotations
 from . import v1, v2
 
 __all__ = ["v1", "v2"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -41,3 +41,7 @@ __all__ = [
     "set_visible_devices",
     "threading",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,10 +5,7 @@ from __future__ import annotations
 import operator
 
 from .. import errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .._typing import Any
 
 
 def integer(what: str, value: Any) -> int | None:

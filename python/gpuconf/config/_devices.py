@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import _runtime, errors
 from .._native import core, refuse_in_child
 from .._types import LogicalDevice, PhysicalDevice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+from .._typing import Any
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:

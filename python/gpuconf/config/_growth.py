@@ -5,11 +5,7 @@ from __future__ import annotations
 from .. import _runtime, errors
 from .._native import core
 from .._types import PhysicalDevice
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+from .._typing import Any
 
 _UNSET = -(2**63)  # what the core says for "never set"
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Sequence
 
 from .. import _runtime, errors
 from .._native import core
 from .._types import LogicalDeviceConfiguration, PhysicalDevice
+from .._typing import Any
 from . import _arguments
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 # The very objects that were set, by position, for the getter.
 _objects: dict[int, Any] = {}

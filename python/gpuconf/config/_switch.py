@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from .. import _runtime
 from .._native import core
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from .._typing import Any
 
 # Settings whose getters look at nothing else. The others evaluate the whole configuration, for which devices are listed.
 _QUIET = ("device_policy", "synchronous_execution")

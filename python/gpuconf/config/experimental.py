@@ -49,3 +49,7 @@ __all__ = [
     "set_visible_devices",
     "tensor_float_32_execution_enabled",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from .. import errors
+from .._typing import Any
 from . import _arguments, _switch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
 
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]
 
@@ -49,3 +45,7 @@ def _value(name: str, value: Any) -> int | None:
         return _arguments.integer(_COUNT, value)
     flag = _arguments.switch(name, value) if name in _FLAGS else value
     return None if flag is None else int(bool(flag))
+
+
+def __dir__() -> list[str]:
+    return __all__

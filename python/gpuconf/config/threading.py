@@ -30,3 +30,7 @@ def get_inter_op_parallelism_threads() -> int:
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
     """Set the number of operations side by side. Raises RuntimeError where the runtime is initialised and it would change."""
     _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,21 +12,17 @@ array([[11.]], dtype=float32)
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from ... import config, debugging, errors
+from ..._typing import Any
 from ...errors import OpError
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
+from ._control import Controller
 from ._eager import enable_eager_execution
 from ._graph import Graph, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
 from ._ops import add, add_n, constant, identity, matmul
 from ._session import Session
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
-    from ._control import Controller
 
 __all__ = [
     "ConfigProto",
@@ -73,10 +69,21 @@ def device(device_name_or_function: Any) -> Any:
     return get_default_graph().device(device_name_or_function)
 
 
-def __getattr__(name: str) -> Any:
-    """``float32`` and so on, as in ``gpuconf``."""
-    from ... import _arrays
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    float32: Any
+    float64: Any
+    int32: Any
+else:
 
-    if name in _arrays.DTYPES:
-        return _arrays.numpy().dtype(name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """``float32`` and so on, as in ``gpuconf``."""
+        from ... import _arrays
+
+        if name in _arrays.DTYPES:
+            return _arrays.numpy().dtype(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "float32", "float64", "int32"]

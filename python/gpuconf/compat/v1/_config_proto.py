@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from ..._typing import Any
 from ._proto import Mapping, Message, Repeated, Scalar, Sub
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _BOOL, _STRING, _DOUBLE, _FLOAT = Scalar("bool"), Scalar("string"), Scalar("double"), Scalar("float")
 _INT32, _INT64 = Scalar("int32"), Scalar("int64")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Collection
+from types import TracebackType
 
 from ... import errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from types import TracebackType
-
     from ._graph import Operation
 
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from ... import _runtime, errors
 from ..._native import core
 from ..._types import LogicalDeviceConfiguration
+from ..._typing import Any
 from ...config import _logical, experimental
 from ._config_proto import ConfigProto, options_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 # TensorFlow's numbers for device policies and for how operations are executed.
 _POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ... import _arrays, errors
 from ..._tensor import Tensor as EagerTensor
+from ..._typing import Any
 from ._fetches import shown
 from ._graph import Graph, Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 
 def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ... import errors
+from ..._typing import Any
 from ._graph import Graph, Operation, Tensor
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    # Builds a result from the values by tensor.
-    Build = Callable[[dict[Tensor, Any]], Any]
+Build = Callable[[dict[Tensor, Any]], Any]
 
 
 class Fetches:

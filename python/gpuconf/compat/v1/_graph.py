@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable
+from types import TracebackType
 
 from ... import _arrays, errors
 from ..._fork import module_lock
 from ..._native import core, loaded, refuse_in_child
 from ..._types import LogicalDevice
+from ..._typing import Any, NoReturn
 from ._control import ControlDependencies, Controller
 from ._proto import Message, Repeated, Scalar
 from ._scopes import Scopes
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-    from typing import Any, NoReturn
-
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
 _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import _arrays, errors
 from ..._ops import listed
 from ..._tensor import Tensor as EagerTensor
 from ..._tensor import name_of as _text_of
+from ..._typing import Any
 from ._graph import Graph, Tensor, get_default_graph
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import MutableMapping, MutableSequence
+from collections.abc import Iterator, MutableMapping, MutableSequence
 
 from ... import errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, ClassVar
+from ..._typing import Any
 
 
 class Scalar:
@@ -94,8 +90,7 @@ class Mapping:
         self.value = value
 
 
-if TYPE_CHECKING:
-    Field = Scalar | Sub | Repeated | Mapping
+Field = Scalar | Sub | Repeated | Mapping
 
 
 class ScalarList(MutableSequence):  # type: ignore[type-arg]
@@ -215,7 +210,7 @@ _TEXT = Scalar("string")
 class Message:
     """A message. A subclass says in ``FIELDS`` what fields it has."""
 
-    FIELDS: ClassVar[dict[str, Field]] = {}
+    FIELDS: dict[str, Field] = {}  # noqa: RUF012
 
     __slots__ = ("_set", "_values")
 

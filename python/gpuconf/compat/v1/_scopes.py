@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
 
 from ... import _runtime, errors
 from ..._native import core
+from ..._typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Any
-
-    Scope = str | Callable[[Any], Any] | None
+Scope = str | Callable[[Any], Any] | None
 
 
 class Scopes(threading.local):

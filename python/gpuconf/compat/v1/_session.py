@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
 
 from ... import _arrays, _placement_log, _runtime, errors
 from ..._native import core, loaded, refuse_in_child
+from ..._typing import Any
 from . import _feeds, _graph
 from ._config_proto import ConfigProto, options_of
 from ._device_attributes import _DeviceAttributes
 from ._fetches import Fetches
 from ._graph import Graph, Operation, Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from typing import Any
 
 
 class Session:

@@ -10,3 +10,7 @@ __all__ = ["config"]
 
 # So that "import gpuconf.compat.v2.config" finds it as well.
 sys.modules[__name__ + ".config"] = config
+
+
+def __dir__() -> list[str]:
+    return __all__

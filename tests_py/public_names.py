@@ -1,0 +1,78 @@
+"""Walks the public names of gpuconf and reports what a type checker's or a reader's tools can't make sense of."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import gpuconf
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def modules() -> list[types.ModuleType]:
+    """All public modules: those without an underscore on the way to them. The adaptors need their libraries."""
+    found = (info.name for info in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.", onerror=lambda _: None))
+    names = [name for name in found if "._" not in name and not name.startswith("gpuconf.allocators.")]
+    return [gpuconf, *map(importlib.import_module, sorted(names))]
+
+
+def functions(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
+    """Public functions and classes of a module, with the methods and properties that the classes define or inherit from gpuconf."""
+    for name in module.__all__:
+        value = vars(module).get(name)  # not getattr: gpuconf.allocators imports what is asked for
+        if not callable(value):
+            continue
+        yield f"{module.__name__}.{name}", value
+        for owner in value.__mro__ if isinstance(value, type) else ():
+            if not owner.__module__.startswith("gpuconf") or "_fields" in vars(owner):
+                continue  # the latter is what namedtuple() has made
+            for method, raw in vars(owner).items():
+                function = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
+                if isinstance(function, types.FunctionType) and (not method.startswith("_") or method.startswith("__")):
+                    yield f"{module.__name__}.{name}.{method}", function
+
+
+def unresolved(module: types.ModuleType) -> dict[str, str]:
+    """What ``typing.get_type_hints`` fails on, and what has a parameter or a result without an annotation."""
+    wrong = {}
+    for name, value in functions(module):
+        try:
+            hints = typing.get_type_hints(value)
+        except NameError as error:
+            wrong[name] = str(error)
+            continue
+        if isinstance(value, types.FunctionType):
+            code = value.__code__
+            arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            missing = [a for a in (*arguments, "return") if a not in hints and a not in ("self", "cls", "_cls")]
+            if missing:
+                wrong[name] = f"no annotation of {missing}"
+    return wrong
+
+
+def unreadable(module: types.ModuleType) -> dict[str, str]:
+    """What ``inspect.signature`` fails on, or shows as a private object or with an address."""
+    wrong = {}
+    for name, value in functions(module):
+        if isinstance(value, type) and issubclass(value, BaseException):
+            continue  # Python has no signature for its own exceptions either
+        try:
+            text = str(inspect.signature(value))
+        except ValueError as error:
+            wrong[name] = str(error)
+            continue
+        if " object at 0x" in text:
+            wrong[name] = text
+    return wrong
+
+
+def extra(module: types.ModuleType) -> set[str]:
+    """What ``dir`` shows beyond the public names, or fails to show."""
+    of_numpy = {"float32", "float64", "int32"} if hasattr(module, "float32") else set()
+    return set(dir(module)) ^ {*module.__all__, *of_numpy}

@@ -1,0 +1,70 @@
+"""Every public name, as its users' tools see it.
+
+``typing.get_type_hints`` raised NameError for most functions, because names of annotations were imported for type checkers only.
+``dir(gpuconf)`` listed ``annotations``, ``TYPE_CHECKING`` and thirty private modules among the public names.
+"""
+
+from __future__ import annotations
+
+import typing
+from pathlib import Path
+from types import ModuleType
+
+import gpuconf
+import public_names
+import pytest
+from script import run_well
+
+MODULES = public_names.modules()
+HERE = Path(__file__).parent
+
+
+def test_the_walk_finds_the_public_modules() -> None:
+    names = {module.__name__ for module in MODULES}
+    assert names >= {
+        "gpuconf",
+        "gpuconf.config",
+        "gpuconf.config.experimental",
+        "gpuconf.memory",
+        "gpuconf.errors",
+        "gpuconf.compat.v1",
+    }
+    assert sum(1 for module in MODULES for _ in public_names.functions(module)) > 250
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_annotations_resolve(module: ModuleType) -> None:
+    assert public_names.unresolved(module) == {}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_signatures_can_be_read(module: ModuleType) -> None:
+    assert public_names.unreadable(module) == {}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_dir_shows_the_public_names(module: ModuleType) -> None:
+    assert public_names.extra(module) == set()
+
+
+def test_the_walk_of_the_adaptors() -> None:
+    """Over stand-ins for their libraries, in a process of their own."""
+    program = f"""
+    import sys
+    sys.path[:0] = [{str(HERE)!r}, {str(HERE / "frameworks" / "standins")!r}]
+    import cupy_standin, numba_standin, torch_standin
+    for library in (cupy_standin, numba_standin, torch_standin):
+        library.install()
+    import public_names
+    import gpuconf
+    for module in (gpuconf.allocators.cupy, gpuconf.allocators.numba, gpuconf.allocators.torch):
+        print(public_names.unresolved(module), public_names.unreadable(module), public_names.extra(module))
+    """
+    assert run_well(program) == "{} {} set()\n" * 3
+
+
+def test_any_is_object_and_other_types_are_themselves() -> None:
+    hints = typing.get_type_hints(gpuconf.memory.allocate)
+    assert hints["return"] is gpuconf.memory.Buffer
+    assert hints["device"] == (str | gpuconf.config.LogicalDevice | gpuconf.config.PhysicalDevice | gpuconf.VisibleDevice | None)
+    assert typing.get_type_hints(gpuconf.matmul)["a"] is object
