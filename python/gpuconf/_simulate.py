@@ -124,8 +124,8 @@ def simulate(spec: str | None) -> Simulation:
 
     ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or ``"4xT4:8GiB"``. A model
     without a size takes its most common one, which :func:`simulated` then shows; names that a driver reports, such as
-    ``"NVIDIA A100-SXM4-80GB"``, are models too. Simulated memory is host memory, taken only as it is written. Everything that was configured is
-    forgotten. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
+    ``"NVIDIA A100-SXM4-80GB"``, are models too. Simulated memory is host memory, taken only as it is written. Everything that was
+    configured is forgotten. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
     does the same without a call.
 
     Raises ValueError for an invalid spec (for an unknown model it lists the known ones), and RuntimeError while memory is in use.

@@ -7,7 +7,8 @@ from ..._native import core
 from ..._types import LogicalDeviceConfiguration
 from ..._typing import Any
 from ...config import _logical, experimental
-from ._config_proto import ConfigProto, options_of
+from ._config_proto import ConfigProto
+from ._session_options import options_of
 
 # TensorFlow's numbers for device policies and for how operations are executed.
 _POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}

@@ -207,10 +207,21 @@ class ScalarMap(MutableMapping):  # type: ignore[type-arg]
 _TEXT = Scalar("string")
 
 
+class _Signature:
+    """What ``inspect.signature`` shows of a message: its fields."""
+
+    def __get__(self, message: Message | None, cls: type[Message]) -> Any:
+        import inspect
+
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature([inspect.Parameter(name, kind, default=None) for name in cls.FIELDS])
+
+
 class Message:
     """A message. A subclass says in ``FIELDS`` what fields it has."""
 
     FIELDS: dict[str, Field] = {}  # noqa: RUF012
+    __signature__ = _Signature()
 
     __slots__ = ("_set", "_values")
 

@@ -10,10 +10,11 @@ from ... import _arrays, _placement_log, _runtime, errors
 from ..._native import core, loaded, refuse_in_child
 from ..._typing import Any
 from . import _feeds, _graph
-from ._config_proto import ConfigProto, options_of
+from ._config_proto import ConfigProto
 from ._device_attributes import _DeviceAttributes
 from ._fetches import Fetches
 from ._graph import Graph, Operation, Tensor
+from ._session_options import options_of
 
 
 class Session:

@@ -1,0 +1,41 @@
+"""What a ConfigProto asks for, in the words of the core."""
+
+from __future__ import annotations
+
+from ..._typing import Any
+from ._config_proto import ConfigProto
+
+
+def options_of(config: ConfigProto | None) -> str:
+    """A ConfigProto for the core; None leaves how to place to the configuration."""
+    import json
+
+    if config is None:
+        return "{}"
+    gpu = config.gpu_options
+    more = gpu.experimental
+    virtual: list[dict[str, Any]] = [
+        {
+            "memory_limit_mb": [repr(limit) for limit in each.memory_limit_mb],
+            "priority": list(each.priority),
+            "device_ordinal": list(each.device_ordinal),
+        }
+        for each in more.virtual_devices
+    ]
+    return json.dumps(
+        {
+            "device_count": dict(config.device_count),
+            "visible_device_list": gpu.visible_device_list,
+            "allow_growth": gpu.allow_growth,
+            "allocator_type": gpu.allocator_type,
+            "per_process_gpu_memory_fraction": repr(gpu.per_process_gpu_memory_fraction),
+            "use_unified_memory": more.use_unified_memory,
+            "gpu_system_memory_size_in_mb": more.gpu_system_memory_size_in_mb,
+            "num_virtual_devices_per_gpu": more.num_virtual_devices_per_gpu,
+            "virtual_devices": virtual,
+            "allow_soft_placement": config.allow_soft_placement,
+            "log_device_placement": config.log_device_placement,
+            "intra_op_parallelism_threads": config.intra_op_parallelism_threads,
+            "inter_op_parallelism_threads": config.inter_op_parallelism_threads,
+        }
+    )

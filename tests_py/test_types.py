@@ -1,0 +1,112 @@
+"""What mypy says of programs that use the installed package.
+
+``LogicalDeviceConfiguration(memory_limit="x")`` and ``GPUOptions(alow_growth=True)`` passed: constructors took anything. And every
+name was an attribute of ``gpuconf``.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gpuconf
+from gpuconf.compat.v1 import ConfigProto, GPUOptions, _config_proto
+from gpuconf.compat.v1._proto import Message
+
+STUB = Path(gpuconf.__file__).parent / "compat" / "v1" / "_config_proto.pyi"
+
+# Each line that ends with a comment is refused, with an error of that code. The others pass under --strict.
+PROGRAM = """\
+import gpuconf as tf
+import gpuconf.compat.v1 as tf1
+from gpuconf.allocators import torch
+
+gpus: list[tf.config.PhysicalDevice] = tf.config.list_physical_devices("GPU")
+half = tf.config.LogicalDeviceConfiguration(memory_limit=1024, experimental_priority=-1)
+tf.config.set_logical_device_configuration(gpus[0], [half, tf.config.LogicalDeviceConfiguration(512.5)])
+tf.config.LogicalDeviceConfiguration(memory_limit="x")  # arg-type
+tf.config.LogicalDeviceConfiguration(limit=5)  # call-arg
+tf.config.experimental.VirtualDeviceConfiguration(experimental_priority=0.5)  # arg-type
+tf.config.PhysicalDevice("/physical_device:GPU:0", 0)  # arg-type
+tf.config.LogicalDevice("/device:GPU:0")  # call-arg
+tf.config.set_logical_device_configuration(gpus[0], half.memory_limit)  # arg-type
+tf.config.experimental.set_memory_growth("GPU:0", True)  # arg-type
+
+options = tf1.GPUOptions(per_process_gpu_memory_fraction=0.4, allow_growth=True, visible_device_list="0")
+options.experimental.virtual_devices.add(memory_limit_mb=[1024, 512])
+options.experimental.virtual_devices[0].memory_limit_mb.append(256)
+config = tf1.ConfigProto(gpu_options=options, device_count={"GPU": 1}, allow_soft_placement=True)
+config = tf1.ConfigProto(gpu_options={"allow_growth": True})
+config.gpu_options.allow_growth = True
+config.device_count["CPU"] = 2
+tf1.GPUOptions(per_process_gpu_memory_fraction="x")  # arg-type
+tf1.GPUOptions(alow_growth=True)  # call-arg
+tf1.GPUOptions(0.4)  # call-arg
+tf1.GPUOptions.Experimental(use_unified_memory="yes")  # arg-type
+tf1.ConfigProto(gpu_options=0.4)  # arg-type
+tf1.ConfigProto(device_count={"GPU": "1"})  # dict-item
+config.gpu_options = options  # misc
+config.log_device_placement = "yes"  # assignment
+tf1.Session(config={"allow_growth": True})  # arg-type
+
+with tf.device("GPU:0"), tf.memory.allocate("1MiB") as buffer:
+    data: bytearray = buffer.copy_to_host()
+    tf.memory.allocate(1.5)  # arg-type
+    tf.memory.alocate(1)  # attr-defined
+limit: int = tf.memory.stats().bytes_limit
+name: str = tf.memory.stats().bytes_limit  # assignment
+tf.simulat("T4")  # attr-defined
+x = tf.constant([1.0], dtype=tf.float32)
+try:
+    tf.simulate("T4")
+except tf.errors.ResourceExhaustedError as error:
+    code: str = error.code
+torch.install("whole")
+torch.install(5)  # arg-type
+"""
+
+
+def test_mypy_accepts_and_refuses(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--cache-dir", tmp_path / "cache", "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    found = {int(line): code for line, code in re.findall(r"^program\.py:(\d+): error: .*\[([\w-]+)\]$", done.stdout, re.M)}
+    wanted = {number: text.partition("  # ")[2] for number, text in enumerate(PROGRAM.splitlines(), start=1) if "  # " in text}
+    assert found == wanted, done.stdout
+
+
+def test_the_stub_has_the_fields_of_the_messages() -> None:
+    """``_config_proto.pyi`` is written by hand, and the fields are in ``_config_proto.py``."""
+    stubs = {node.name: node for node in ast.parse(STUB.read_text()).body if isinstance(node, ast.ClassDef)}
+    messages = {n: c for n, c in vars(_config_proto).items() if inspect.isclass(c) and issubclass(c, Message) and c is not Message}
+    assert messages.keys() <= stubs.keys()
+    for name, message in messages.items():
+        attributes, arguments = {}, {}
+        for node in stubs[name].body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                attributes[node.target.id] = ast.unparse(node.annotation)
+            elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
+                arguments = {a.arg: ast.unparse(a.annotation) for a in node.args.kwonlyargs if a.annotation}
+            elif isinstance(node, ast.FunctionDef):
+                attributes[node.name] = "read only"
+        assert list(attributes) == list(arguments) == list(message.FIELDS)
+        for field, kind in message.FIELDS.items():
+            scalar = getattr(kind, "kind", None)
+            assert attributes[field] == {None: "read only", "string": "str", "double": "float"}.get(
+                scalar, str(scalar).removesuffix("32").removesuffix("64")
+            )
+
+
+def test_the_signature_of_a_message_shows_its_fields() -> None:
+    assert list(inspect.signature(GPUOptions).parameters) == list(GPUOptions.FIELDS)
+    assert "gpu_options=None" in str(inspect.signature(ConfigProto))
