@@ -2,6 +2,7 @@ package pybind
 
 import (
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/devmgr"
 	"gpuconf/pybind/runtime"
 )
 
@@ -54,6 +55,20 @@ func Initialize(env string, origin string) (devices string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return encodeLogical(m)
+}
+
+// LogicalDevices lists the logical devices that a session has built, as Initialize does, and initializes nothing: there may be none.
+func LogicalDevices() (devices string, err error) {
+	defer runtime.Gate(&err)
+	m, err := runtime.Shared().Manager()
+	if err != nil {
+		return "", err
+	}
+	return encodeLogical(m)
+}
+
+func encodeLogical(m *devmgr.Manager) (string, error) {
 	list, err := m.LogicalDevices()
 	if err != nil {
 		return "", err

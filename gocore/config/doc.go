@@ -8,9 +8,10 @@
 //	S0  no runtime                  no State yet; the caller's business
 //	S1  runtime, not enumerated     New(nil): switches may be set, which TakeSwitches carries over to S2
 //	S2  enumerated                  New: everything may be set
+//	SB  built by sessions           Build: a setter may ask for what is built, and for any number of threads
 //	S3  initialized                 Initialize: only equal values may be set; there is no way back
 //
-// A caller goes from S2 to S3 in three steps: Plan says what to build, the caller builds it, Initialize records who
+// A session has a plan of its own, which need not be the configuration's; so SB is not S3. A caller goes from S2 to S3 in three steps: Plan says what to build, the caller builds it, Initialize records who
 // wanted it. When Plan or the building fails the State is still in S2, to be mended and tried again.
 //
 // # Calls
@@ -37,7 +38,7 @@
 //
 //	(*) TensorFlow takes the value, and fails or misbehaves later.
 //
-//	call               "same" is                                      same  different in S2  different in S3: FailedPrecondition
+//	call               "same" is                                      same  different in S2  different in S3: FailedPrecondition (**)
 //	SetVisible         order and duplicates count                     ok    stored           Visible devices cannot be modified ...
 //	SetGrowth          1 is True, 0 is False; None is neither         ok    stored           Physical devices cannot be modified ...
 //	SetLogicalConfigs  10 is 10.0; a list is no tuple; never set      ok    stored           Virtual devices cannot be modified ...
@@ -45,6 +46,9 @@
 //	SetIntraOpThreads  what is stored: None at first, not 0           ok    stored           Intra op parallelism cannot be modified ...
 //	SetInterOpThreads  likewise                                       ok    stored           Inter op parallelism cannot be modified ...
 //	other switches     -                                              ok    stored           stored
+//
+//	(**) In SB too, unless it asks for what is built: the physical devices that have logical ones; the growth of those on the
+//	device; their limits and priorities, or any for a hidden device. Threads are stored: they are no part of what is built.
 //
 // # Evaluation
 //

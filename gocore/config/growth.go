@@ -1,6 +1,10 @@
 package config
 
-import "gpuconf/gocore/status"
+import (
+	"slices"
+
+	"gpuconf/gocore/status"
+)
 
 // Growth gives the stored growth value; set is false for None, the default. A device that has no growth setting
 // is a NotFound error, Python's KeyError.
@@ -40,9 +44,14 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	if equalPointers(s.growth[index], &value) {
 		return nil
 	}
-	if s.initialized {
+	if s.frozen(func(built []PlannedDevice) bool { return growAs(built, index, value != 0) }) {
 		return s.tooLate("Physical devices cannot be modified after being initialized", "Set memory growth")
 	}
 	s.growth[index] = &value
 	return nil
+}
+
+// growAs reports whether all devices of a physical one have this growth.
+func growAs(built []PlannedDevice, physical int, growth bool) bool {
+	return !slices.ContainsFunc(built, func(d PlannedDevice) bool { return d.Physical == physical && d.Growth != growth })
 }

@@ -14,7 +14,7 @@ import (
 //
 // On a machine without GPUs nothing about them is looked at. An index is read as Python would: -1 is the last GPU.
 func (s *State) Import(o Options) error {
-	if s.initialized {
+	if s.Initialized() {
 		return s.tooLate("tf.enable_eager_execution must be called at program startup.", "Call it")
 	}
 	if err := o.check(); err != nil {

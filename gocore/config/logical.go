@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"gpuconf/gocore/status"
 )
@@ -28,11 +30,36 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	if stored := s.logical[index]; stored != nil && stored.equal(configs) {
 		return nil
 	}
-	if s.initialized {
+	hidden := !slices.Contains(s.visible, index)
+	if s.frozen(func(built []PlannedDevice) bool { return hidden || splitAs(built, index, configs.Items) }) {
 		return s.tooLate("Virtual devices cannot be modified after being initialized", "Set logical devices")
 	}
 	s.logical[index] = configs.clone()
 	return nil
+}
+
+// splitAs reports whether the devices of a physical one are those that items ask for.
+func splitAs(built []PlannedDevice, physical int, items []LogicalConfig) bool {
+	items = slices.Clone(items)
+	slices.SortStableFunc(items, func(a, b LogicalConfig) int { return cmp.Compare(valueOr(a.Ordinal, 0), valueOr(b.Ordinal, 0)) })
+	for _, d := range built {
+		if d.Physical != physical {
+			continue
+		}
+		if len(items) == 0 || !d.isAsked(items[0]) {
+			return false
+		}
+		items = items[1:]
+	}
+	return len(items) == 0
+}
+
+func (d PlannedDevice) isAsked(item LogicalConfig) bool {
+	if item.MemoryLimitMiB == nil { // a CPU
+		return !d.Limited
+	}
+	limit, _ := ExplicitLimit(*item.MemoryLimitMiB)
+	return d.Limited && d.LimitBytes == limit && d.Priority == int(valueOr(item.Priority, 0))
 }
 
 // validLogicalConfigs looks at configs alone: first with TensorFlow's eyes, then for numbers that TensorFlow lets

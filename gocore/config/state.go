@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// State is one program's configuration (state S2 or S3 of the package comment). It has no lock: its owner guards
+// State is one program's configuration (state S2, SB or S3 of the package comment). It has no lock: its owner guards
 // it. It is plain data; Clone copies it and reflect.DeepEqual compares it.
 type State struct {
 	physical []PhysicalDevice // as enumerated; never changes
@@ -21,8 +21,9 @@ type State struct {
 	switches switches
 	imported Options // what Import took over; its lists are in visible and logical
 
-	initialized bool   // S3
-	origin      string // who initialized: "file:line (call)", or ""
+	built       []PlannedDevice // what sessions have built, in SB; never changes
+	initialized bool            // S3
+	origin      string          // who built the devices: "file:line (call)", or ""
 }
 
 // New is the state right after enumeration: everything visible, nothing configured.
@@ -63,16 +64,31 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Initialize goes from S2 to S3: from here on only equal values may be set. The caller has carried out a Plan.
-// origin says who caused it, as "file:line (call)", for the errors of later setters. A second call does nothing.
-func (s *State) Initialize(origin string) {
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built a plan of its own. From here on a setter may
+// ask only for what is built. origin says whose session it is, as "file:line (call)", for the errors of later setters. In S3 it
+// does nothing.
+func (s *State) Build(plan Plan, origin string) {
 	if !s.initialized {
-		s.initialized, s.origin = true, origin
+		s.built, s.origin = plan.Devices, origin
 	}
 }
 
-// Initialized reports state S3.
-func (s *State) Initialized() bool { return s.initialized }
+// Initialize goes from S2 or SB to S3: from here on only equal values may be set. In S2 the caller has carried out a Plan, and
+// origin says who caused it. A second call does nothing.
+func (s *State) Initialize(origin string) {
+	if !s.Initialized() {
+		s.origin = origin
+	}
+	s.initialized, s.built = true, nil
+}
+
+// Initialized reports whether there are devices: state SB or S3.
+func (s *State) Initialized() bool { return s.initialized || s.built != nil }
+
+// frozen reports whether a setter of a new value comes too late: always in S3, and in SB unless it asks for what is built.
+func (s *State) frozen(asksFor func(built []PlannedDevice) bool) bool {
+	return s.initialized || s.built != nil && !asksFor(s.built)
+}
 
 // gpuIndices are the GPUs among the physical devices.
 func (s *State) gpuIndices() (indices []int) {

@@ -41,9 +41,18 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	if slices.Equal(s.visible, visible) {
 		return nil
 	}
-	if s.initialized {
+	if s.frozen(func(built []PlannedDevice) bool { return stem(built, visible) }) {
 		return s.tooLate("Visible devices cannot be modified after being initialized", "Set visible devices")
 	}
 	s.visible = visible
 	return nil
+}
+
+// stem reports whether the devices are those of the visible physical ones, in physical order.
+func stem(built []PlannedDevice, visible []int) bool {
+	var physical []int
+	for _, d := range built {
+		physical = append(physical, d.Physical)
+	}
+	return slices.Equal(slices.Compact(physical), slices.Compact(slices.Sorted(slices.Values(visible))))
 }

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/devname"
 )
 
-// Initialize builds the logical devices that the configuration asks for and freezes it. origin says who asked, as
-// "file:line (call)", for the errors of later calls that come too late. A second call does nothing.
+// Initialize builds the logical devices that the configuration asks for, unless a session has built some, and freezes it. origin
+// says who asked, as "file:line (call)", for the errors of later calls that come too late. A second call does nothing.
 //
 // Contexts are created here; pool memory is taken by the first allocation. A failure leaves no trace.
 func (m *Manager) Initialize(env config.Env, origin string) error {
@@ -19,16 +19,16 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 		return errClosed()
 	}
 	if m.state.Initialized() {
+		if err := m.state.Evaluate(); err != nil { // of settings made after a session
+			return err
+		}
+		m.state.Initialize(origin)
 		return nil
 	}
 	plan, err := m.state.Plan(m.facts())
 	if err != nil {
 		return err
 	}
-	return m.initializeLocked(plan, env, origin)
-}
-
-func (m *Manager) initializeLocked(plan config.Plan, env config.Env, origin string) error {
 	if err := m.buildLocked(plan, env, origin); err != nil {
 		return err
 	}
@@ -43,6 +43,7 @@ func (m *Manager) buildLocked(plan config.Plan, env config.Env, origin string) e
 		return err
 	}
 	m.plan, m.builtBy = plan, origin
+	m.state.Build(plan, origin)
 	m.putLocked(pools, logical)
 	m.recordNewLocked(pools)
 	return nil

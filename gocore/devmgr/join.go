@@ -35,7 +35,7 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string, un
 	switch {
 	case !m.state.Initialized() && plan.GPUs == 0:
 	case !m.state.Initialized():
-		err = m.initializeLocked(plan, env, origin)
+		err = m.buildLocked(plan, env, origin)
 		renamed = err == nil
 	case options.AboutGPUs() && !plan.Equal(m.plan):
 		before := m.namesLocked()

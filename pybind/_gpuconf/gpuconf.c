@@ -926,6 +926,24 @@ PyObject * _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_LogicalDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    retval = pybind_LogicalDevices();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LogicalDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1377,6 +1395,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Identities", (PyCFunction) _wrap__gpuconf_pybind_Identities, METH_NOARGS, "pybind_Identities()\n\n" },
     {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
+    {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },

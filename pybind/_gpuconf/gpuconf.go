@@ -499,6 +499,21 @@ func pybind_LogicalConfigured(position C.longlong, repr *C.char) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_LogicalDevices
+func pybind_LogicalDevices() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LogicalDevices()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_MakeTensor
 func pybind_MakeTensor(host C.longlong, nbytes C.longlong, dtype *C.char, shape *C.char, name *C.char, device *C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()

@@ -31,6 +31,7 @@ generation = 0
 _physical: list[PhysicalDevice] | None = None
 _positions: dict[Any, int] = {}
 _logical: list[LogicalDevice] | None = None
+_joined = False  # whether the logical devices are a session's, and nothing else has asked for them yet
 _full_names: dict[str, str] = {}
 _ordinals: list[int] = []
 _simulated = ""
@@ -132,40 +133,50 @@ def simulated() -> str:
 
 def logical_devices(function: str) -> list[LogicalDevice]:
     """The logical devices; the first call initialises the runtime. ``function`` is what the user called."""
-    while (devices := _logical) is None:  # another thread may reset in between
+    while (devices := _logical) is None or _joined:  # another thread may reset in between
         initialize(function)
     return devices
 
 
 def initialize(function: str) -> None:
-    """Build the logical devices, unless they are there."""
-    global _logical, _host_visible
-    if _logical is not None:
+    """Build the logical devices, unless they are there, and freeze the configuration."""
+    global _joined
+    if _logical is not None and not _joined:
         return
     with _lock:  # a reset must not come between the two steps
-        if _logical is not None:
+        if _logical is not None and not _joined:
             return
         physical_devices()
-        import json
-
         try:
-            told = json.loads(core.pybind_Initialize(_environment(), _caller(function)))
+            told = core.pybind_Initialize(_environment(), _caller(function))
         finally:
             publish()
-        _full_names.update({name: full_name for name, _, full_name, _ in told["logical"]})
-        _ordinals.extend(ordinal for _, device_type, _, ordinal in told["logical"] if device_type == "GPU")
-        _host_visible = told["host_visible"]
-        _logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
+        if _logical is None:
+            _list_logical(told)
+        _joined = False
+
+
+def _list_logical(encoded: str) -> None:
+    """Keep what the core says of the logical devices. The lock is held."""
+    global _logical, _host_visible
+    import json
+
+    told = json.loads(encoded)
+    _full_names.update({name: full_name for name, _, full_name, _ in told["logical"]})
+    _ordinals.extend(ordinal for _, device_type, _, ordinal in told["logical"] if device_type == "GPU")
+    _host_visible = told["host_visible"]
+    _logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
 
 
 def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:
     """Open a session, which may build the logical devices, or build them anew. Gives the session's number.
 
-    A session that wants ``cpus_only`` builds none: whoever needs them later does.
+    A session that wants ``cpus_only`` builds none: the first call that needs them does.
     """
-    global _logical, generation
+    global _joined, _logical, generation
     with _lock:
         physical_devices()
+        first = _logical is None or _joined
         try:
             receipt = open_session(_environment(), _caller(function))
         finally:
@@ -175,8 +186,9 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
             _full_names.clear()
             _ordinals.clear()
             generation += 1
-        if not cpus_only:
-            initialize(function)
+        if not cpus_only and _logical is None:
+            _joined = first
+            _list_logical(core.pybind_LogicalDevices())
     return receipt >> 1
 
 
@@ -223,9 +235,9 @@ def replace(change: Callable[[], T]) -> T:
 
 
 def _forget() -> None:
-    global _physical, _logical, _simulated, _host_visible, generation
+    global _physical, _logical, _joined, _simulated, _host_visible, generation
     _physical = _logical = None
-    _simulated, _host_visible = "", False
+    _joined, _simulated, _host_visible = False, "", False
     _positions.clear()
     _full_names.clear()
     _ordinals.clear()

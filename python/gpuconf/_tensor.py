@@ -239,8 +239,7 @@ def _writable(array: Any, np: Any) -> Any:
 
 def _begun(function: str) -> Tensor:
     """A tensor that owns what the core will give from the first moment on: Ctrl-C can come at any."""
-    if not _runtime.initialized():
-        _runtime.initialize(function)
+    _runtime.initialize(function)
     if _abandoned:
         release_abandoned()
     tensor: Tensor = object.__new__(Tensor)

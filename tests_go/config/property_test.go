@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,10 +69,49 @@ func anySession(r *rapid.T) *session {
 	for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "setters") {
 		_ = set.call(s.state)
 	}
-	if _, err := s.state.Plan(s.facts); err == nil && rapid.Bool().Draw(r, "initialize") {
-		s.state.Initialize("here")
+	if plan, err := s.state.Plan(s.facts); err == nil {
+		switch rapid.SampledFrom([]string{"no", "built", "initialized"}).Draw(r, "devices") {
+		case "built":
+			s.state.Build(plan, "here")
+		case "initialized":
+			s.state.Initialize("here")
+		}
 	}
 	return s
+}
+
+// After a session has built devices a setter is refused, or the configuration still plans the same ones. Growth is another matter:
+// it is the session's, and a list of logical devices makes the configuration ignore its own.
+func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4"}).Draw(r, "machine"))
+		for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "before") {
+			_ = set.call(s.state)
+		}
+		plan, err := s.state.Plan(s.facts)
+		if err != nil {
+			return
+		}
+		s.state.Build(plan, "here")
+		for _, set := range rapid.SliceOfN(anySetter, 1, 8).Draw(r, "after") {
+			if err := set.call(s.state); status.CodeOf(err) == status.FailedPrecondition {
+				require.Contains(r, []string{"visible", "growth", "logical"}, set.name, "others are no part of what is built")
+				require.Contains(r, err.Error(), "he runtime was initialized by here")
+			}
+		}
+		require.True(r, s.state.Initialized())
+		if now, err := s.state.Plan(s.facts); err == nil {
+			require.Equal(r, withoutGrowth(plan), withoutGrowth(now))
+		}
+	})
+}
+
+func withoutGrowth(p config.Plan) config.Plan {
+	p.Devices = slices.Clone(p.Devices)
+	for i := range p.Devices {
+		p.Devices[i].Growth = false
+	}
+	return p
 }
 
 func TestAnErrorChangesNothing(t *testing.T) {

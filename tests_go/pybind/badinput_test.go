@@ -40,6 +40,7 @@ var functions = map[string]any{
 	"IsUnified":               pybind.IsUnified,
 	"LimitBytes":              pybind.LimitBytes,
 	"LiveTensors":             pybind.LiveTensors,
+	"LogicalDevices":          pybind.LogicalDevices,
 	"LogicalConfigured":       pybind.LogicalConfigured,
 	"MakeTensor":              pybind.MakeTensor,
 	"MemoryGrowth":            pybind.MemoryGrowth,
@@ -200,6 +201,7 @@ func TestKindsOfErrors(t *testing.T) {
 		const text = "no devices are listed yet; call gpuconf.config.list_logical_devices() first"
 		run(t, []row{
 			{"Initialize", func() (any, error) { return pybind.Initialize("{}", "") }, status.FailedPrecondition, text},
+			{"LogicalDevices", func() (any, error) { return pybind.LogicalDevices() }, status.FailedPrecondition, text},
 			{"VisibleDevices", func() (any, error) { return pybind.VisibleDevices() }, status.FailedPrecondition, text},
 			{"Allocate", allocate(0, 1), status.FailedPrecondition, text},
 			{"FreeBlock", func() (any, error) { return pybind.FreeBlock(1, 1) }, status.FailedPrecondition, text},

@@ -182,3 +182,13 @@ def test_what_the_pool_has_taken_is_not_what_is_in_use(one_gpu: None) -> None:
     with tf.memory.allocate(GIB, "GPU:0"):
         assert get_memory_info("GPU:0")["current"] == GIB
         assert tf.memory.stats("GPU:0").bytes_reserved > GIB
+
+
+def test_nothing_is_in_use_when_everything_is_freed(one_gpu: None) -> None:
+    """TensorFlow keeps 1280 bytes of scratch memory for itself on a GPU that has run an operation."""
+    tf.memory.allocate(1000).free()
+    x = tf.matmul([[1.0, 2.0]], [[3.0], [4.0]])
+    assert get_memory_info("GPU:0")["current"] > 0
+    del x
+    assert get_memory_info("GPU:0")["current"] == 0
+    assert get_memory_info("GPU:0")["peak"] > 0

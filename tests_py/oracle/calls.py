@@ -108,14 +108,37 @@ class Calls:
             (self.getter, 16), (self.get_device, 12), (self.initialize, 3), (self.set_switch, 12), (self.info, 2),
             (self.scope, 3), (self.keep, 1),
         ]  # fmt: skip
+        leave_alone = (self.initialize, self.info, self.scope, self.keep)
+        self.settings = [(kind, weight) for kind, weight in self.kinds if kind not in leave_alone]
         self.weights = [weight for _, weight in self.kinds]
 
     def sequence(self) -> list[str]:
-        """A sequence that ends with the runtime initialised, if it lets itself be, and with what came of it."""
+        """A sequence that ends with the runtime initialized, if possible, and with the result."""
+        if self.gpus and self.random.random() < 0.06:
+            return self.after_session()
         calls: list[str] = [self.start()] if self.random.random() < 0.12 else []
         for kind, _ in self.random.choices(self.kinds, self.weights, k=self.random.randint(3, 30)):
             calls.extend(kind().split("; "))
         return [*calls, "facts()", "config.list_logical_devices()", "config.get_visible_devices()"]
+
+    def after_session(self) -> list[str]:
+        """What may be set after a session. Nothing initializes the runtime."""
+        calls = [self.session(), "config.list_physical_devices()"]
+        for kind, _ in self.random.choices(self.settings, [weight for _, weight in self.settings], k=self.random.randint(3, 12)):
+            calls.extend(kind().split("; "))
+        return [*calls, "config.get_soft_device_placement()", "config.get_visible_devices()"]
+
+    def session(self) -> str:
+        """A session, with GPU options or without."""
+        few = {
+            "allow_growth": ("True", "True", "False"),
+            "visible_device_list": ("'0'", "'1'", "'1,0'", "'0,1'"),
+            "per_process_gpu_memory_fraction": ("0.5",),
+            "experimental": ("v1.GPUOptions.Experimental(virtual_devices=[{'memory_limit_mb': [10, 10]}])",),
+        }
+        named = self.random.sample(sorted(few), self.random.choice([0, 1, 1, 1, 2]))
+        options = ", ".join(f"{name}={self.pick(*few[name])}" for name in named)
+        return f"session(v1.ConfigProto(gpu_options=v1.GPUOptions({options})))" if options else "session()"
 
     def start(self) -> str:
         """The ConfigProto that a program of TensorFlow 1 starts with."""

@@ -90,6 +90,7 @@ class Names(dict[str, Any]):
             begin=self._begin,
             eager=self._eager,
             numpy=numpy,
+            session=self._session,
             keep=self._keep,
             kept=lambda i: self._kept[i],
             c=api.config.PhysicalDevice("/physical_device:CPU:0", "CPU"),
@@ -115,6 +116,11 @@ class Names(dict[str, Any]):
     def _leave_all(self) -> None:
         while self._entered:
             self._entered.pop().__exit__(None, None, None)
+
+    def _session(self, config: Any = None) -> None:
+        """Open a session of TensorFlow 1, and close it."""
+        with self._api.compat.v1.Graph().as_default():
+            self._api.compat.v1.Session(config=config).close()
 
     def _begin(self) -> None:
         """Forget the tensors that were made."""

@@ -57,6 +57,7 @@ class TensorFlow:
         self.gpus.oracle_made_limit.restype = ctypes.c_int64
         self.names = Names(tf, lambda: context.context().device_name or "")
         self.names["facts"] = self._facts
+        self.names["made"] = self._made
         self.names["graph"] = self._graph
         self.names["start"] = lambda config: context._set_context(context.Context(config=config))
 
@@ -80,6 +81,16 @@ class TensorFlow:
         tf.config.list_logical_devices()
         limits = [self.gpus.oracle_made_limit(i) for i in range(self.gpus.oracle_made())]
         return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]
+
+    def _made(self) -> list[Any]:
+        """The GPUs that were made last: card, growth, limit, priority."""
+        facts = (
+            self.gpus.oracle_made_card,
+            self.gpus.oracle_made_growth,
+            self.gpus.oracle_made_limit,
+            self.gpus.oracle_made_priority,
+        )
+        return [tuple(fact(i) for fact in facts) for i in range(self.gpus.oracle_made())]
 
     def _graph(self, lines: list[tuple[Any, ...]], *, soft: bool) -> list[tuple[str, str]]:
         """Where a session puts the nodes of a graph, by name. Nothing is optimized: all nodes stay."""
