@@ -691,6 +691,7 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
         (b"GPU:0", TypeError),
         (gpuconf.config.LogicalDevice(5, "GPU"), TypeError),
         (gpuconf.config.LogicalDevice("/device:GPU:5", "GPU"), ValueError),
+        (gpuconf.config.PhysicalDevice("/physical_device:CPU:0", "CPU"), ValueError),
     ],
     ids=repr,
 )

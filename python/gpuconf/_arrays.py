@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from . import errors
+from . import _foreign, _runtime, errors
 from ._native import refuse_in_child
 from ._typing import Any
 
@@ -55,16 +55,13 @@ def array_of(value: Any, dtype: Any = None) -> Any:
     refuse_in_child()  # what follows may be the first import of NumPy
     np = numpy()
     if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
-        return value  # it is only read
+        return _readable(value)  # and no more than read
     wanted = None if dtype is None else dtype_of(dtype)
-    leaf = value
-    while isinstance(leaf, (list, tuple)) and leaf:
-        leaf = leaf[0]
+    leaf = _first_leaf(value)
     typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise errors.InvalidArgumentError(f"Can't convert non-rectangular Python sequence to Tensor: {error}") from None
+    if typed and leaf is not value and not isinstance(leaf, np.generic):
+        _check_arrays(value, np)
+    array = _converted(value, np)
     _check_kind(array, value)
     if not typed:
         wanted = _natural(array, value, wanted, np)
@@ -74,6 +71,79 @@ def array_of(value: Any, dtype: Any = None) -> Any:
         _check_range(array, wanted, np)
     with np.errstate(all="ignore"):  # a float too large for float32 is inf, as in TensorFlow
         return np.asarray(array, dtype=wanted, order="C")
+
+
+# NumPy's bound for dimensions (32 before NumPy 2), and TensorFlow's.
+_MOST_DIMENSIONS, _MOST_SIZES = 64, 254
+# So many elements, or lists of them, take gigabytes. A list that contains another several times can claim any number.
+_MOST_ELEMENTS, _MOST_LISTS = 1 << 28, 1 << 24
+
+
+def _first_leaf(value: Any) -> Any:
+    """The first element of nested lists that is not a list. Raises for lists that NumPy would never finish with.
+
+    NumPy stops at the first list that is not as long as its neighbours, so it is enough to look at the first of each level.
+    """
+    leaf, elements, lists, text = value, 1, 1, "Can't convert non-rectangular Python sequence to Tensor: "
+    for _ in range(_MOST_DIMENSIONS + 1):
+        if not isinstance(leaf, (list, tuple)) or not leaf:
+            break
+        lists, elements = elements, elements * len(leaf)
+        leaf = leaf[0]
+    else:
+        raise errors.InvalidArgumentError(f"{text}it contains itself, or has more than {_MOST_DIMENSIONS} dimensions")
+    if elements > _MOST_ELEMENTS or lists > _MOST_LISTS:
+        raise errors.InvalidArgumentError(f"{text}it has {elements} elements in {lists} sequences: pass a NumPy array")
+    return leaf
+
+
+def _check_arrays(value: Any, np: Any) -> None:
+    """Check the arrays in nested lists, which NumPy will read at once."""
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if not isinstance(each, (list, tuple)):
+            _converted(each, np)
+        elif id(each) not in seen:
+            seen.add(id(each))
+            left.extend(each)
+
+
+def _converted(value: Any, np: Any) -> Any:
+    """An object as an array, whose memory can be read."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        what = (
+            "non-rectangular Python sequence" if isinstance(value, (list, tuple)) else f"an object of type {type(value).__name__}"
+        )
+        raise errors.InvalidArgumentError(f"Can't convert {what} to Tensor: {error}") from None
+    except OverflowError as error:  # an address or a size in an array interface
+        raise errors.InvalidArgumentError(f"Can't convert an object of type {type(value).__name__} to Tensor: {error}") from None
+    return _readable(array)
+
+
+def _readable(array: Any) -> Any:
+    owner = _foreign.owner_of(array)
+    if _foreign.made_up(owner):
+        if array.dtype.hasobject:  # addresses of objects, which nothing can check
+            raise errors.InvalidTypeError(
+                f"Can't convert an object of type {type(owner).__name__} to Tensor: it holds Python objects"
+            )
+        low, high = _bounds(array)
+        _foreign.check(owner, low, high - low)
+    return array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The first address of an array's elements, and the one behind the last."""
+    low = high = int(array.__array_interface__["data"][0])
+    if not array.size:
+        return low, low
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        reach = (size - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high + array.itemsize
 
 
 def _check_kind(array: Any, value: Any) -> None:
@@ -106,10 +176,9 @@ def _check_range(array: Any, wanted: Any, np: Any) -> None:
 
 def shown(value: Any) -> str:
     """A value for a message: not too long, and whatever its repr does."""
-    try:
-        text = str(value) if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else repr(value)
-    except Exception as error:  # a number of more digits than Python prints, an object's own failure
-        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        return str(value)
+    text = _runtime.bounded_repr(value)
     return text if len(text) <= 100 else text[:100] + "..."
 
 
@@ -119,10 +188,15 @@ def shape_of(shape: Any) -> tuple[int, ...]:
         return (operator.index(shape),)
     except TypeError:
         pass
+    from itertools import islice
+
     try:
-        return tuple(operator.index(size) for size in shape)
+        sizes = tuple(operator.index(size) for size in islice(shape, _MOST_SIZES + 1))  # an iterator may be endless
     except TypeError:
         raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shown(shape)}") from None
+    if len(sizes) > _MOST_SIZES:
+        raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
+    return sizes
 
 
 def elements(shape: tuple[int, ...]) -> int:

@@ -8,7 +8,7 @@ from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from . import errors
+from . import _runtime, errors
 from ._native import refuse_in_child
 from ._table import Table
 from ._types import PhysicalDevice
@@ -63,7 +63,7 @@ def configure(
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
     if growth is not None and not isinstance(growth, bool):
-        raise errors.InvalidTypeError(f"growth must be True, False or None, but got {growth!r}")
+        raise errors.InvalidTypeError(f"growth must be True, False or None, but got {_runtime.shown(growth)}")
     for name in asked:
         _refuse_if_used(name, explicit=libraries != "auto")
     _set(gpus, limits, growth)
@@ -77,14 +77,20 @@ def _asked(libraries: Any) -> dict[str, str]:
         return dict.fromkeys((*_ADAPTORS, *_SETTINGS_ONLY), "")
     if isinstance(libraries, str):
         libraries = [libraries]
-    asked = dict(libraries) if hasattr(libraries, "keys") else dict.fromkeys(libraries, "")
+    try:
+        asked = dict(libraries) if hasattr(libraries, "keys") else dict.fromkeys(libraries, "")
+    except TypeError:
+        text = "libraries must be 'auto', a list of names, or a dictionary of PyTorch's modes"
+        raise errors.InvalidTypeError(f"{text}, but got {type(libraries).__name__}: {_runtime.shown(libraries)}") from None
     for name, mode in asked.items():
         if name not in _NAMES:
             raise errors.InvalidArgumentError(
-                f"libraries names {name!r}; known are {', '.join(map(repr, _NAMES))}, and 'auto' for all"
+                f"libraries names {_runtime.shown(name)}; known are {', '.join(map(repr, _NAMES))}, and 'auto' for all"
             )
-        if mode not in ("", "whole", "segments") or (mode and name != "torch"):
-            raise errors.InvalidArgumentError(f"{name} has no mode {mode!r}; only torch has modes: 'whole' and 'segments'")
+        if not isinstance(mode, str) or mode not in ("", "whole", "segments") or (mode and name != "torch"):
+            raise errors.InvalidArgumentError(
+                f"{name} has no mode {_runtime.shown(mode)}; only torch has modes: 'whole' and 'segments'"
+            )
     return asked
 
 
@@ -104,7 +110,6 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
 def _total(gpu: PhysicalDevice) -> int:
     import json
 
-    from . import _runtime
     from ._native import core
 
     return int(json.loads(core.pybind_DeviceDetails(_runtime.position(gpu)[0]))["total_bytes"])
@@ -124,7 +129,7 @@ def limit_bytes(limit: Any, total: int | None = None) -> int:
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
-    from . import _runtime, config
+    from . import config
 
     for gpu, wanted in zip(gpus, limits, strict=True):
         if growth is not None and config.get_logical_device_configuration(gpu) is None:
@@ -170,8 +175,6 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
 
 
 def _can_route(name: str) -> tuple[bool, str]:
-    from . import _runtime
-
     if _runtime.simulated():
         return False, f"not routed: the GPUs are simulated ({_runtime.simulated()}), and {_NAMES[name]} can't run on them"
     if not any(device.device_type == "GPU" for device in _runtime.physical_devices()):

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from . import errors
+from . import _foreign, errors
 from ._typing import Any
 
 
@@ -50,6 +50,7 @@ def _exported(data: Any, flags: int) -> Iterator[tuple[int, int]]:
     except (BufferError, ValueError) as error:
         raise errors.InvalidArgumentError(f"the bytes of {type(data).__name__} can't be copied: {error}") from None
     try:
+        _foreign.check(data, buffer.buf or 0, buffer.len, write=flags == _WRITABLE)
         yield buffer.buf or 0, buffer.len
     finally:
         _release_buffer(ctypes.byref(buffer))

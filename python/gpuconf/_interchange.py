@@ -97,7 +97,7 @@ def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:
     if stream is None or stream == _NO_SYNCHRONISATION or not nbytes:
         return
     if not isinstance(stream, int) or stream == 0 or stream < _NO_SYNCHRONISATION:
-        text = f"stream must be None, -1, or a CUDA stream's number other than 0, but got {stream!r}"
+        text = f"stream must be None, -1, or a CUDA stream's number other than 0, but got {_runtime.shown(stream)}"
         raise errors.InvalidArgumentError(text)
     _abi.record_stream(ptr, stream)
 

@@ -6,7 +6,7 @@ import os
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 
-from . import errors
+from . import _runtime, errors
 from ._humanbytes import human_bytes
 from ._native import core
 from ._record import Recording
@@ -296,7 +296,6 @@ def plan(
     open_plan = core.pybind_OpenPlan  # loads the core, which comes before all imports
     import json
 
-    from . import _runtime
     from ._configure import limit_bytes
     from ._notices import log
 
@@ -304,7 +303,7 @@ def plan(
     request = {
         "limit": limit_bytes(limit) if limit is not None else 0,
         "gpu": _runtime.check_text("gpu", gpu) if gpu is not None else "",
-        "policies": [_policy(p) for p in ([policy] if isinstance(policy, str) else policy or ())],
+        "policies": _policies(policy),
         "env": json.loads(_runtime._environment()),
     }
     if gpu is not None and not gpu.strip():
@@ -321,7 +320,19 @@ def plan(
     return Plan(taken, json.loads(told))
 
 
+def _policies(policy: Any) -> list[str]:
+    if isinstance(policy, str):
+        return [_policy(policy)]
+    try:
+        return [] if policy is None else list(map(_policy, policy))
+    except TypeError:
+        text = "policy must be one of the policies, or a list of them"
+        raise errors.InvalidTypeError(f"{text}, but got {type(policy).__name__}: {_runtime.shown(policy)}") from None
+
+
 def _policy(policy: object) -> str:
-    if policy not in POLICIES:
-        raise errors.InvalidArgumentError(f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {policy!r}")
-    return str(policy)
+    if not isinstance(policy, str) or policy not in POLICIES:
+        raise errors.InvalidArgumentError(
+            f"policy must be one of {', '.join(map(repr, POLICIES))}, but got {_runtime.shown(policy)}"
+        )
+    return policy

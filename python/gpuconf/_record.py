@@ -106,12 +106,12 @@ def record(events: int = 1_000_000) -> Recording:
     """
     import operator
 
-    from . import _sizes
+    from . import _runtime, _sizes
 
     try:
         count = operator.index(events)
     except TypeError:
-        raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {events!r}") from None
+        raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {_runtime.shown(events)}") from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {_sizes.shown(count)}")
     return Recording(count)

@@ -256,8 +256,23 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 def shown(value: object) -> str:
     """A caller's object for a message, without its middle where it is long."""
-    text = repr(value)
+    text = bounded_repr(value)
     return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"
+
+
+def bounded_repr(value: object) -> str:
+    """An object's repr, which ends soon and never raises: lists within lists are cut short, and a repr may fail."""
+    try:
+        if not isinstance(value, (list, tuple, dict, set, frozenset)) or hasattr(value, "_fields"):
+            return repr(value)
+        import reprlib
+
+        cut = reprlib.Repr()
+        cut.maxlevel, cut.maxstring, cut.maxlong, cut.maxother = 4, 400, 400, 400
+        cut.maxlist = cut.maxtuple = cut.maxdict = cut.maxset = cut.maxfrozenset = 16
+        return cut.repr(value)
+    except Exception as error:  # a number of more digits than Python prints, an object's own failure
+        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
 
 
 def check_text(what: str, value: object) -> str:

@@ -113,7 +113,7 @@ def _canonical(configurations: Any) -> str:
     if not hasattr(configurations, "__len__"):
         iter(configurations)
         raise errors.InvalidTypeError(
-            f"logical_devices must be a list, but got {type(configurations).__name__}: {configurations!r}"
+            f"logical_devices must be a list, but got {type(configurations).__name__}: {_runtime.shown(configurations)}"
         )
     items = [
         [
@@ -137,5 +137,5 @@ def _number(field: str, value: Any) -> float | str | None:
             return "inf" if value > 0 else "-inf"
         number = None
     if number is None:
-        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {value!r}")
+        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {_runtime.shown(value)}")
     return number if math.isfinite(number) else str(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import errors
+from .. import _runtime, errors
 from .._typing import Any
 from . import _arguments, _switch
 
@@ -30,9 +30,9 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     try:
         items = dict(options).items()
     except TypeError as error:
-        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {options!r}") from error
+        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {_runtime.shown(options)}") from error
     except ValueError as error:
-        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {options!r}") from error
+        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {_runtime.shown(options)}") from error
     _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 

@@ -1,0 +1,142 @@
+"""Values that never end: lists that contain themselves, or each other so often that no memory holds what they describe.
+
+``constant(l)`` of a list that contains itself never returned, and neither did NumPy for a list that contains itself twice. The text
+of an error could take as long: the repr of a list within lists has as many letters as they have elements.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf.compat import v1
+
+np = pytest.importorskip("numpy")
+
+
+def itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+def twice() -> list[Any]:
+    value: list[Any] = []
+    value.extend([value, value])
+    return value
+
+
+def in_a_tuple() -> tuple[Any, ...]:
+    value: tuple[list[Any]] = ([],)
+    value[0].append(value)
+    return value
+
+
+def after_a_number() -> list[Any]:
+    return [1.0, twice()]
+
+
+def after_a_list() -> list[Any]:
+    return [[1.0], twice()]
+
+
+def after_an_array() -> list[Any]:
+    return [np.zeros(2), twice()]
+
+
+def doubled() -> list[Any]:
+    """2**40 numbers, in 41 lists."""
+    value: list[Any] = [1.0]
+    for _ in range(40):
+        value = [value, value]
+    return value
+
+
+def deep() -> Any:
+    value: Any = 1.0
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+VALUES = [itself, twice, in_a_tuple, after_a_number, after_a_list, after_an_array, doubled, deep]
+every_value = pytest.mark.parametrize("value", VALUES, ids=lambda value: value.__name__)
+
+
+@every_value
+@pytest.mark.usefixtures("one_gpu")
+def test_an_endless_value_is_no_tensor(value: Any) -> None:
+    for call in (
+        gpuconf.constant,
+        gpuconf.identity,
+        v1.constant,
+        v1.identity,
+        lambda endless: gpuconf.constant(endless, dtype="float64"),
+        lambda endless: gpuconf.add(endless, [1.0]),
+        lambda endless: gpuconf.constant([1.0]) + endless,
+        lambda endless: gpuconf.matmul([[1.0]], endless),
+        lambda endless: gpuconf.add_n([[1.0], endless]),
+    ):
+        with pytest.raises(ValueError, match="Can't convert non-rectangular Python sequence to Tensor: ") as caught:
+            call(value())
+        assert isinstance(caught.value, gpuconf.errors.InvalidArgumentError)
+        assert len(str(caught.value)) < 1000
+
+
+@every_value
+@pytest.mark.usefixtures("one_gpu")
+def test_an_endless_value_in_another_place_is_refused_with_a_short_text(value: Any) -> None:
+    for call in (
+        lambda endless: gpuconf.constant(1.0, shape=endless),
+        gpuconf.memory.allocate,
+        lambda endless: gpuconf.memory.allocate(1, endless),
+        lambda endless: gpuconf.memory.allocate(1, wait=endless),
+        gpuconf.memory.stats,
+        gpuconf.memory.record,
+    ):
+        with pytest.raises(TypeError) as caught:
+            call(value())
+        assert isinstance(caught.value, gpuconf.errors.GpuconfError)
+        assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_shape_without_an_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="shape has more than 254 dimensions"):
+        gpuconf.constant(1.0, shape=itertools.repeat(1))
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_what_only_looks_endless_is_a_tensor() -> None:
+    row = [1.0, 2.0]
+    assert gpuconf.constant([row, row, row]).shape == (3, 2)
+    assert gpuconf.constant(((), ())).shape == (2, 0)
+    assert gpuconf.constant([[[1]]] * 1000).shape == (1000, 1, 1)
+
+
+@every_value
+@pytest.mark.usefixtures("one_gpu")
+def test_configuration_refuses_it_with_a_short_text(value: Any) -> None:
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    with gpuconf.memory.record() as recording:
+        pass
+    for call in (
+        lambda endless: gpuconf.plan(recording, policy=endless),
+        lambda endless: gpuconf.plan(recording, policy=[endless]),
+        lambda endless: gpuconf.plan(recording, limit=endless),
+        lambda endless: gpuconf.configure(growth=endless),
+        lambda endless: gpuconf.configure(libraries=endless),
+        lambda endless: gpuconf.configure(libraries={"torch": endless}),
+        lambda endless: gpuconf.config.set_logical_device_configuration(gpu, {"memory_limit": endless}),
+        lambda endless: gpuconf.config.set_logical_device_configuration(
+            gpu, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=endless)]
+        ),
+        lambda endless: gpuconf.config.threading.set_intra_op_parallelism_threads(endless),
+        lambda endless: gpuconf.config.optimizer.set_experimental_options(endless),
+    ):
+        with pytest.raises((ValueError, TypeError)) as caught:
+            call(value())
+        assert isinstance(caught.value, gpuconf.errors.GpuconfError)
+        assert len(str(caught.value)) < 1000
