@@ -69,7 +69,7 @@ def test_a_number_has_one_name() -> None:
     assert {"bytes_in_use", "bytes_reserved", "largest_free_block_bytes"} == words & set(tables["failure"]._fields)
     assert {"bytes_in_use", "bytes_reserved"} == words & set(tables["point"]._fields)
     assert {"num_allocs", "peak_bytes_in_use"} == words & set(tables["usage"]._fields)
-    assert {"bytes_limit"} == words & set(tables["memory_map"]._fields)
+    assert {"bytes_limit", "oversubscribed_bytes"} == words & set(tables["memory_map"]._fields)
 
 
 @pytest.mark.usefixtures("one_gpu")
