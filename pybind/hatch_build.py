@@ -104,7 +104,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         exports = shutil.copy(root / "pybind" / "exports.map", output.parent)
         command = [
             go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
-            f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none'",
+            f"-ldflags=-s -w -buildid= -extldflags '-Wl,--version-script={exports} -Wl,--build-id=none -Wl,--wrap=pthread_create'",
             f"-tags={env.get('GPUCONF_BUILD_TAGS', '')}",
             "-o", str(output), "./pybind/_gpuconf",
         ]  # fmt: skip

@@ -448,7 +448,7 @@ IN_CHILD: dict[str, Operation] = {
     # Python itself
     "import": Operation(_import_in_child, QUIET, empty=True),
     "log": Operation(_log_in_child, QUIET, empty=True),
-    "collect": Operation(lambda _: gc.collect(), QUIET, empty=True, one_in=4),
+    "collect": Operation(lambda _: gc.collect(), QUIET, empty=True, one_in=8),
     "subprocess": Operation(_subprocess, QUIET, empty=True, one_in=25),
 }
 
@@ -530,7 +530,7 @@ def try_background(name: str, forks: int, seed: int) -> Result:
         for number in range(forks):
             going.set()
             time.sleep(chance.random() * 5e-4)
-            child = fork(everything(world, chance.randrange(1 << 30)), whole_exit=number % 4 == 0)
+            child = fork(everything(world, chance.randrange(1 << 30)), whole_exit=number % 8 == 0)
             going.clear()  # the child's time is its own
             if child.hung_in:
                 hangs[child.hung_in] += 1

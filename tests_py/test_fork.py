@@ -258,6 +258,32 @@ assert len(gpuconf.config.list_physical_devices()) >= 1
     )
 
 
+def test_the_binary_refuses_by_itself() -> None:
+    """A C library's fork runs none of Python's hooks, and a signal handler can fork between a function's lookup and its call."""
+    run_well(
+        HARNESS
+        + """
+from gpuconf._native import core, keep
+gpuconf.simulate("T4")
+buffer = gpuconf.memory.allocate(1000)
+memory_stats = core.pybind_MemoryStats
+def child():
+    for call in (gpuconf.memory.stats, lambda: gpuconf.memory.allocate(1000), buffer.free, gpuconf.memory.live_buffers):
+        refused(call)
+    del globals()["buffer"]
+def looked_up_before():
+    for _ in range(2):
+        refused(lambda: memory_stats("GPU:0"))
+    refused(lambda: keep([], memory_stats, "GPU:0"))
+assert fork(looked_up_before) == (0, "")
+os.fork = ctypes.PyDLL(None).fork
+assert fork(looked_up_before) == (0, "")
+assert fork(child) == (0, "")
+buffer.free()
+"""
+    )
+
+
 def test_a_fork_while_another_thread_loads_the_core_never_hangs() -> None:
     run_well(
         HARNESS

@@ -40,6 +40,7 @@ typedef enum _PyBindGenWrapperFlags {
 
 
 #include "_cgo_export.h"
+#include "../cabi/module.h"
 /* --- module functions --- */
 
 
@@ -52,6 +53,9 @@ _wrap__gpuconf_pybind_ClosePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     const char *keywords[] = {"id", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_ClosePlan(id);
@@ -73,6 +77,9 @@ _wrap__gpuconf_pybind_CloseSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     const char *keywords[] = {"id", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_CloseSession(id);
@@ -100,6 +107,9 @@ _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_CopyFromHost(address, id, offset, host, nbytes);
     if (PyErr_Occurred()) {
         return NULL;
@@ -125,6 +135,9 @@ _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLLLL", (char **) keywords, &address, &id, &offset, &host, &nbytes)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_CopyToHost(address, id, offset, host, nbytes);
     if (PyErr_Occurred()) {
         return NULL;
@@ -146,6 +159,9 @@ _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_DropGraph(id);
     if (PyErr_Occurred()) {
         return NULL;
@@ -165,6 +181,9 @@ _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"name", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_EnterScope(name);
@@ -192,6 +211,9 @@ _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ssLss", (char **) keywords, &op, &inputs, &flags, &name, &device)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Execute(op, inputs, flags, name, device);
     if (PyErr_Occurred()) {
         return NULL;
@@ -212,6 +234,9 @@ _wrap__gpuconf_pybind_FreeBlock(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     const char *keywords[] = {"address", "id", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &address, &id)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_FreeBlock(address, id);
@@ -235,6 +260,9 @@ _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Frees(number);
     if (PyErr_Occurred()) {
         return NULL;
@@ -254,6 +282,9 @@ _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     const char *keywords[] = {"options", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &options)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_ImportConfig(options);
@@ -277,6 +308,9 @@ _wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_IsUnified(number);
     if (PyErr_Occurred()) {
         return NULL;
@@ -296,6 +330,9 @@ _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"number", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_LimitBytes(number);
@@ -318,6 +355,9 @@ _wrap__gpuconf_pybind_LogicalConfigured(PyObject * PYBINDGEN_UNUSED(dummy), PyOb
     const char *keywords[] = {"position", "repr", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_LogicalConfigured(position, repr);
@@ -346,6 +386,9 @@ _wrap__gpuconf_pybind_MakeTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLssss", (char **) keywords, &host, &nbytes, &dtype, &shape, &name, &device)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_MakeTensor(host, nbytes, dtype, shape, name, device);
     if (PyErr_Occurred()) {
         return NULL;
@@ -368,6 +411,9 @@ _wrap__gpuconf_pybind_MemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &repr)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_MemoryGrowth(position, repr);
     if (PyErr_Occurred()) {
         return NULL;
@@ -384,6 +430,9 @@ _wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBI
     PyObject *py_retval;
     int64_t retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_NewGraph();
     if (PyErr_Occurred()) {
         return NULL;
@@ -406,6 +455,9 @@ _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     const char *keywords[] = {"graphID", "options", "env", "origin", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lsss", (char **) keywords, &graphID, &options, &env, &origin)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_OpenSession(graphID, options, env, origin);
@@ -431,6 +483,9 @@ _wrap__gpuconf_pybind_ReadTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &id, &host, &nbytes)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_ReadTensor(id, host, nbytes);
     if (PyErr_Occurred()) {
         return NULL;
@@ -452,6 +507,9 @@ _wrap__gpuconf_pybind_ReleaseTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_ReleaseTensor(id);
     if (PyErr_Occurred()) {
         return NULL;
@@ -468,6 +526,9 @@ _wrap__gpuconf_pybind_Reset(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDG
     PyObject *py_retval;
     bool retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Reset();
     if (PyErr_Occurred()) {
         return NULL;
@@ -487,6 +548,9 @@ _wrap__gpuconf_pybind_ResetMemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObj
     const char *keywords[] = {"device", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_ResetMemoryStats(device);
@@ -510,6 +574,9 @@ _wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_ResolveGPU(device);
     if (PyErr_Occurred()) {
         return NULL;
@@ -531,6 +598,9 @@ _wrap__gpuconf_pybind_SetLogicalConfiguration(PyObject * PYBINDGEN_UNUSED(dummy)
     const char *keywords[] = {"position", "repr", "configuration", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Lss", (char **) keywords, &position, &repr, &configuration)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_SetLogicalConfiguration(position, repr, configuration);
@@ -557,6 +627,9 @@ _wrap__gpuconf_pybind_SetMemoryGrowth(PyObject * PYBINDGEN_UNUSED(dummy), PyObje
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLs", (char **) keywords, &position, &repr, &value, &badType)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_SetMemoryGrowth(position, repr, value, badType);
     if (PyErr_Occurred()) {
         return NULL;
@@ -577,6 +650,9 @@ _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"name", "value", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &name, &value)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_SetSetting(name, value);
@@ -604,6 +680,9 @@ _wrap__gpuconf_pybind_SetVisibleDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyOb
         return NULL;
     }
     typed = (bool) PyObject_IsTrue(py_typed);
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_SetVisibleDevices(devices, deviceType, typed);
     if (PyErr_Occurred()) {
         return NULL;
@@ -623,6 +702,9 @@ _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     const char *keywords[] = {"events", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &events)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_StartRecording(events);
@@ -646,6 +728,9 @@ _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     const char *keywords[] = {"number", "seen", "milliseconds", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLL", (char **) keywords, &number, &seen, &milliseconds)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_WaitForFree(number, seen, milliseconds);
@@ -674,6 +759,9 @@ _wrap__gpuconf_pybind_AddConstant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     const char *keywords[] = {"graphID", "name", "host", "nbytes", "dtype", "shape", "after", "device", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsLLssss", (char **) keywords, &graphID, &name, &host, &nbytes, &dtype, &shape, &after, &device)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device);
@@ -705,6 +793,9 @@ _wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LssssLs", (char **) keywords, &graphID, &op, &name, &inputs, &after, &flags, &device)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_AddNode(graphID, op, name, inputs, after, flags, device);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -727,6 +818,9 @@ _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     const char *keywords[] = {"number", "nbytes", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &nbytes)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_Allocate(number, nbytes);
@@ -753,6 +847,9 @@ _wrap__gpuconf_pybind_ContinuePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &milliseconds)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_ContinuePlan(id, milliseconds);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -771,6 +868,9 @@ _wrap__gpuconf_pybind_CountRecorded(PyObject *PYBINDGEN_UNUSED(_args), PyObject 
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_CountRecorded();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -794,6 +894,9 @@ _wrap__gpuconf_pybind_DeviceDetails(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &position)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_DeviceDetails(position);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -812,6 +915,9 @@ _wrap__gpuconf_pybind_DrainNotices(PyObject *PYBINDGEN_UNUSED(_args), PyObject *
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_DrainNotices();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -830,6 +936,9 @@ _wrap__gpuconf_pybind_DrainPlacementLog(PyObject *PYBINDGEN_UNUSED(_args), PyObj
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_DrainPlacementLog();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -853,6 +962,9 @@ _wrap__gpuconf_pybind_Enumerate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Enumerate(env);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -871,6 +983,9 @@ _wrap__gpuconf_pybind_Identities(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PY
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Identities();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -895,6 +1010,9 @@ _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &env, &origin)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Initialize(env, origin);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -913,6 +1031,9 @@ _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *P
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_LiveTensors();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -931,6 +1052,9 @@ _wrap__gpuconf_pybind_LogicalDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_LogicalDevices();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -952,6 +1076,9 @@ _wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"device", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_MemoryInfo(device);
@@ -977,6 +1104,9 @@ _wrap__gpuconf_pybind_MemoryMap(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_MemoryMap(device);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -998,6 +1128,9 @@ _wrap__gpuconf_pybind_MemoryStats(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     const char *keywords[] = {"device", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_MemoryStats(device);
@@ -1024,6 +1157,9 @@ _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &outer, &argument)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_MergeScope(outer, argument);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1048,6 +1184,9 @@ _wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &text, &request)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_OpenPlan(text, request);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1069,6 +1208,9 @@ _wrap__gpuconf_pybind_ReadTrace(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     const char *keywords[] = {"text", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &text)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_ReadTrace(text);
@@ -1095,6 +1237,9 @@ _wrap__gpuconf_pybind_RequestDevice(PyObject * PYBINDGEN_UNUSED(dummy), PyObject
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &own, &scopes)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_RequestDevice(own, scopes);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1117,6 +1262,9 @@ _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"id", "step", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &step)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_RunSession(id, step);
@@ -1142,6 +1290,9 @@ _wrap__gpuconf_pybind_SessionDevices(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_SessionDevices(id);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1163,6 +1314,9 @@ _wrap__gpuconf_pybind_SessionLog(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     const char *keywords[] = {"id", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_SessionLog(id);
@@ -1188,6 +1342,9 @@ _wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Setting(name);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1211,6 +1368,9 @@ _wrap__gpuconf_pybind_Simulate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &spec)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_Simulate(spec);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1232,6 +1392,9 @@ _wrap__gpuconf_pybind_StartPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     const char *keywords[] = {"number", NULL};
 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    if (refused()) {
         return NULL;
     }
     retval = pybind_StartPeak(number);
@@ -1258,6 +1421,9 @@ _wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &id)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_StopPeak(number, id);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1276,6 +1442,9 @@ _wrap__gpuconf_pybind_StopRecording(PyObject *PYBINDGEN_UNUSED(_args), PyObject 
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_StopRecording();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1299,6 +1468,9 @@ _wrap__gpuconf_pybind_TensorInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_TensorInfo(id);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1317,6 +1489,9 @@ _wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args), PyObject
     PyObject *py_retval;
     char *retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_VisibleDevices();
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
@@ -1334,6 +1509,9 @@ _wrap__gpuconf_GoPyInit(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_U
 {
     PyObject *py_retval;
 
+    if (refused()) {
+        return NULL;
+    }
     GoPyInit();
     Py_INCREF(Py_None);
     py_retval = Py_None;
@@ -1348,6 +1526,9 @@ _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN
     PyObject *py_retval;
     int retval;
 
+    if (refused()) {
+        return NULL;
+    }
     retval = NumHandles();
     py_retval = Py_BuildValue((char *) "i", retval);
     return py_retval;
@@ -1422,8 +1603,9 @@ static struct PyModuleDef _gpuconf_moduledef = {
     PyModuleDef_HEAD_INIT,
     "_gpuconf",
     NULL,
-    -1,
+    0,
     _gpuconf_functions,
+    begin_slots,
 };
 #endif
 
@@ -1449,7 +1631,7 @@ MOD_INIT(_gpuconf)
 {
     PyObject *m;
     #if PY_VERSION_HEX >= 0x03000000
-    m = PyModule_Create(&_gpuconf_moduledef);
+    m = PyModuleDef_Init(&_gpuconf_moduledef);
     #else
     m = Py_InitModule3((char *) "_gpuconf", _gpuconf_functions, NULL);
     #endif

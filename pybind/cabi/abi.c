@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,19 +60,31 @@ void gcgo_tell(const char *text)
 	pthread_setspecific(at_thread_exit, last_error);
 }
 
-static int refuse_in_child(void)
+enum gcgo_refusal gcgo_refusal(char *text, size_t room)
 {
 	if (__builtin_expect(forked, 0)) {
-		gcgo_tell("gpuconf was loaded before fork() and can't be used in the child: start workers with spawn or forkserver");
-		return 1;
+		snprintf(text, room, "gpuconf was loaded before fork() and can't be used in the child: start workers with spawn or forkserver");
+		return GCGO_FORKED;
 	}
-	return 0;
+	if (__builtin_expect(__atomic_load_n(&gcgo_few_threads, __ATOMIC_RELAXED), 0) && gcgo_find_threads(text, room))
+		return GCGO_FEW_THREADS;
+	return GCGO_NONE;
+}
+
+static int refuse(void)
+{
+	char text[512];
+
+	if (gcgo_refusal(text, sizeof text) == GCGO_NONE)
+		return 0;
+	gcgo_tell(text);
+	return 1;
 }
 
 int gcgo_refuse(void)
 {
 	forget_error();
-	return refuse_in_child();
+	return refuse();
 }
 
 int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
@@ -81,7 +94,7 @@ const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
 void *gpuconf_malloc(size_t size, int device, void *stream)
 {
 	forget_error();
-	if (refuse_in_child() || size == 0)
+	if (refuse() || size == 0)
 		return NULL;
 	return (void *)gcgo_malloc(size, device, (uintptr_t)stream, scope);
 }
@@ -90,7 +103,7 @@ void gpuconf_free(void *ptr, size_t size, int device, void *stream)
 {
 	(void)size, (void)device;
 	forget_error();
-	if (ptr == NULL || refuse_in_child())
+	if (ptr == NULL || refuse())
 		return;
 	gcgo_free((uintptr_t)ptr, (uintptr_t)stream);
 }

@@ -2,6 +2,7 @@
 #ifndef GPUCONF_ABI_INTERNAL_H
 #define GPUCONF_ABI_INTERNAL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "../../python/gpuconf/include/gpuconf.h"
@@ -13,8 +14,19 @@ void gcgo_scope_write(int64_t logical);
 int64_t gcgo_scope_read(void);
 void gcgo_tell(const char *text);
 
-/* Begins a call: forgets the thread's last error. 1 in a forked child, with the error told. */
+/* Begins a call: forgets the thread's last error. 1 where Go must not be entered, with the error told. */
 int gcgo_refuse(void);
+
+/* Why Go must not be entered now, in words, unless it may. */
+enum gcgo_refusal { GCGO_NONE, GCGO_FORKED, GCGO_FEW_THREADS };
+enum gcgo_refusal gcgo_refusal(char *text, size_t room);
+
+/* threads.c: where the first is not 0, the second says whether a call must be refused, and why. */
+extern int gcgo_few_threads;
+int gcgo_find_threads(char *text, size_t room);
+
+/* How many threads can be started beside the reserve, wanted at most. They end at once. */
+int gcgo_try_threads(int wanted);
 
 /* Throws the C++ exception that PyTorch makes its own Python error of; returns only where nobody could catch one. */
 void gcgo_throw(const char *text);

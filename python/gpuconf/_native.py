@@ -5,7 +5,8 @@ attribute that is asked of it, so that ``import gpuconf`` starts neither Go nor 
 first use: what Go marks as an error of a known kind is raised as the class of that kind.
 
 Fork: Go doesn't survive it. In a child that was forked after the load (or during it, by another thread) every
-function raises ForkedProcessError; a child forked before may load the core for itself.
+function raises ForkedProcessError; a child forked before may load the core for itself. The binary refuses by itself
+too, which counts where Python's hooks did not run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ _lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handle
 _loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
 _forked_from: int | None = None
 _module: Any = None  # the extension module, once it is loaded
-_path_told = False  # somebody may have opened the library without us
 
 
 def _translate(error: RuntimeError) -> Exception:
@@ -36,6 +36,9 @@ def _translate(error: RuntimeError) -> Exception:
     if not (isinstance(text, str) and text.startswith(_MARK)):
         return error
     code, _, message = text[1:].partition(_MARK)
+    if code == "FORKED":  # by C code, of which Python's hooks know nothing, or by a process in which C code opened the library
+        _mark_forked()
+        return _forked_error()
     return errors.from_code(code, message)
 
 
@@ -103,36 +106,18 @@ def _load() -> Any:
         if _loader_pid is None:
             _loader_pid = os.getpid()
         try:
-            _gpuconf = _import()
+            from . import _gpuconf
         except ImportError as error:
-            if not os.path.exists(_path()):
+            if not os.path.exists(library_path()):
                 _loader_pid = None
                 raise errors.UnavailableError(
-                    f"gpuconf's compiled core is missing ({_path()}): install gpuconf with pip, which builds it"
+                    f"gpuconf's compiled core is missing ({library_path()}): install gpuconf with pip, which builds it"
                 ) from error
             raise
         import json  # noqa: F401
 
         _module = _gpuconf
         return _gpuconf
-
-
-def _import() -> Any:
-    """Import the extension module, which starts Go's threads, with most signals blocked: they inherit that and keep it.
-
-    A signal that Python's threads have blocked, to wait for it with sigwait or signalfd, would go to one of Go's threads
-    otherwise, and end the process. Go needs the few that stay open, for faults and for its scheduler; SIGCHLD it opens itself.
-    """
-    import signal
-
-    for_go = {signal.SIGURG, signal.SIGPROF, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    try:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - for_go)  # may raise KeyboardInterrupt itself
-        from . import _gpuconf
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return _gpuconf
 
 
 def loaded() -> bool:
@@ -142,32 +127,20 @@ def loaded() -> bool:
 
 def library_path() -> str:
     """Where the shared object is that holds the core and the C symbols of ``gpuconf.h``."""
-    global _path_told
-    _path_told = True
-    return _path()
-
-
-def _path() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_gpuconf.abi3.so")
 
 
-def _opened_without_us() -> bool:
-    """Whether the library is in this process although nobody called ``core``: a C caller has opened it by its path."""
-    if not _path_told:
-        return False
-    try:
-        with open("/proc/self/maps", "rb") as maps:
-            return os.fsencode(os.path.basename(_path())) in maps.read()
-    except OSError:
-        return False
+def _mark_forked() -> None:
+    """Note that this process is a forked child that must not use the core."""
+    global _forked_from
+    _forked_from = os.getppid() if _loader_pid in (None, os.getpid()) else _loader_pid
+    if not TYPE_CHECKING:
+        vars(core).clear()  # the wrapped functions: from here on every access goes through __getattr__
 
 
 def _after_fork_in_child() -> None:
-    global _forked_from
-    if _forked_from is None and (_loader_pid is not None or _opened_without_us()):
-        _forked_from = _loader_pid or os.getppid()
-        if not TYPE_CHECKING:
-            vars(core).clear()  # the wrapped functions: from here on every access goes through __getattr__
+    if _forked_from is None and _loader_pid is not None:
+        _mark_forked()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

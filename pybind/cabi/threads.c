@@ -1,0 +1,199 @@
+/*
+ * Threads for Go, and none without the means for more.
+ *
+ * Where Go can't start a thread it ends the process, and RLIMIT_NPROC or a container's limit of processes is enough for that: when
+ * the library is loaded, and later, because Go starts threads as it needs them. So what Go's C half asks of pthread_create comes here
+ * (hatch_build.py has the linker wrap it), and a reserve of threads is kept waiting. Go is started once the reserve is complete, which
+ * may be at a later call than the load. When the system refuses a thread, Go gets one of the reserve; and while few of
+ * those are left, calls from outside are refused with an error before they enter Go.
+ *
+ * Nothing here is called in a forked child.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "abi.h"
+
+/* Weak: Go's own tests link without the wrapping, and get their threads straight from the system. */
+extern __attribute__((weak)) int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+
+enum { RESERVE = 8, FEW = 4, MOST_HANDED = 64 };
+
+struct job {
+	void *(*run)(void *);
+	void *argument;
+	sigset_t mask; /* a thread has its creator's */
+};
+
+int gcgo_few_threads; /* whether callers must ask gcgo_find_threads; read without the lock */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
+static pthread_cond_t handed = PTHREAD_COND_INITIALIZER;
+static int waiting;		      /* threads of the reserve that nothing was handed to */
+static struct job jobs[MOST_HANDED]; /* what was handed to others, and isn't begun */
+static int njobs;
+static struct job first; /* Go's start */
+static enum { UNTOUCHED, POSTPONED, STARTED } go;
+
+static void *wait_for_job(void *unused)
+{
+	struct job job;
+
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	while (njobs == 0)
+		pthread_cond_wait(&handed, &lock);
+	job = jobs[--njobs];
+	pthread_mutex_unlock(&lock);
+	if (job.run == NULL)
+		return NULL;
+	pthread_sigmask(SIG_SETMASK, &job.mask, NULL);
+	return job.run(job.argument);
+}
+
+static bool hand_over(struct job job)
+{
+	if (waiting == 0 || njobs == MOST_HANDED)
+		return false;
+	waiting--;
+	jobs[njobs++] = job;
+	pthread_cond_signal(&handed);
+	return true;
+}
+
+/* Completes the reserve: 0, or why it can't be. Its threads have the default stack, as Go's have, and take no signals. */
+static int fill(void)
+{
+	pthread_attr_t attributes;
+	sigset_t all, before;
+	pthread_t thread;
+	int error = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_attr_init(&attributes);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	while (waiting < RESERVE && (error = __real_pthread_create(&thread, &attributes, wait_for_job, NULL)) == 0)
+		waiting++;
+	pthread_attr_destroy(&attributes);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return error;
+}
+
+static void release(void)
+{
+	while (hand_over((struct job){.run = NULL}))
+		;
+}
+
+/*
+ * The signals that Go's threads take: those that it needs for faults and its scheduler. They inherit the mask of its first thread.
+ * A signal that Python's threads have blocked, to wait for it with sigwait or signalfd, would go to one of Go's otherwise, and
+ * end the process. SIGCHLD Go opens itself.
+ */
+static sigset_t mask_for_go(void)
+{
+	static const int open[] = {SIGURG, SIGPROF, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+	sigset_t others, mask;
+
+	sigfillset(&others);
+	for (size_t i = 0; i < sizeof open / sizeof *open; i++)
+		sigdelset(&others, open[i]);
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	for (int signal = 1; signal < NSIG; signal++)
+		if (sigismember(&others, signal) == 1)
+			sigaddset(&mask, signal);
+	return mask;
+}
+
+static void *end_when_unlocked(void *unused)
+{
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+int gcgo_try_threads(int wanted)
+{
+	pthread_t *threads = __real_pthread_create ? calloc((size_t)wanted, sizeof *threads) : NULL;
+	int started = 0;
+
+	if (threads == NULL)
+		return wanted;
+	pthread_mutex_lock(&lock);
+	while (started < wanted && __real_pthread_create(&threads[started], NULL, end_when_unlocked, NULL) == 0)
+		started++;
+	pthread_mutex_unlock(&lock);
+	for (int i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+	return started;
+}
+
+/* Starts Go, if there is a whole reserve; it takes the first of that, and leaves the rest complete again if it can. */
+static int start_go(void)
+{
+	int error = fill();
+
+	if (error != 0) {
+		release(); /* a process that is short of threads needs them elsewhere */
+		return error;
+	}
+	first.mask = mask_for_go();
+	hand_over(first);
+	go = STARTED;
+	fill();
+	return 0;
+}
+
+static void look(void) { __atomic_store_n(&gcgo_few_threads, go != STARTED || waiting < FEW, __ATOMIC_RELAXED); }
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+	struct job job = {.run = run, .argument = argument};
+	int error = 0;
+
+	pthread_mutex_lock(&lock);
+	if (go == UNTOUCHED) {
+		first = job;
+		go = POSTPONED;
+		start_go();
+	} else {
+		error = __real_pthread_create(thread, attributes, run, argument);
+		if (error == EAGAIN) {
+			pthread_sigmask(SIG_BLOCK, NULL, &job.mask);
+			error = hand_over(job) ? 0 : EAGAIN; /* Go detaches its threads by an attribute: it uses no *thread */
+		}
+	}
+	look();
+	pthread_mutex_unlock(&lock);
+	return error;
+}
+
+int gcgo_find_threads(char *text, size_t room)
+{
+	struct rlimit limit = {0};
+	int error, had;
+
+	pthread_mutex_lock(&lock);
+	error = go == POSTPONED ? start_go() : fill();
+	had = waiting;
+	look();
+	pthread_mutex_unlock(&lock);
+	if (!gcgo_few_threads)
+		return 0;
+	getrlimit(RLIMIT_NPROC, &limit);
+	snprintf(text, room,
+		 "gpuconf's core needs up to %d more threads, and the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "
+		 "%lld, and a container may have a limit of its own. Raise the limit (ulimit -u, --pids-limit) or end other processes, "
+		 "then call again",
+		 RESERVE, strerror(error), had, limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
+	return 1;
+}

@@ -1,0 +1,149 @@
+"""Where the system refuses a thread, Go ends the process. gpuconf keeps some in reserve, and raises an error in time."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from script import run, run_well
+
+# RLIMIT_NPROC counts the threads of a user, and root is exempt. So this process becomes the only one of an unused user, and keeps
+# no privilege of root's except to read files.
+BEGIN = """
+import ctypes, os, resource
+import gpuconf
+from gpuconf.errors import UnavailableError
+
+_UNUSED_USER, _LINUX_CAPABILITY_VERSION_3, _CAP_DAC_OVERRIDE = 54321, 0x20080522, 1
+_library = ctypes.CDLL(None)
+
+def become_one_user():
+    assert _library.setresuid(_UNUSED_USER, 0, 0) == 0
+    header = (ctypes.c_uint32 * 2)(_LINUX_CAPABILITY_VERSION_3, 0)
+    sets = (ctypes.c_uint32 * 6)(1 << _CAP_DAC_OVERRIDE, 1 << _CAP_DAC_OVERRIDE, 0, 0, 0, 0)
+    assert _library.capset(header, sets) == 0
+
+def limit(threads):
+    resource.setrlimit(resource.RLIMIT_NPROC, (threads, resource.getrlimit(resource.RLIMIT_NPROC)[1]))
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def use():
+    gpuconf.simulate("T4")
+    held = [gpuconf.memory.allocate(100) for _ in range(2000)]
+    for _ in range(20):
+        gpuconf.memory.memory_map()
+    product = gpuconf.matmul([[1.0] * 400] * 400, [[1.0] * 400] * 400)
+    for buffer in held:
+        buffer.free()
+    return product.shape
+
+most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def limits_hold() -> None:
+    """Skip where the limit can't be tried: without root, or in a container that forbids to change users or doesn't count."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become a user that has no other threads")
+    done = run(
+        BEGIN
+        + """
+import _thread, time
+become_one_user()
+limit(2)
+started = [_thread.start_new_thread(time.sleep, (0.1,)) for _ in range(2)]
+"""
+    )
+    if "can't start new thread" not in done.stderr:
+        pytest.skip(f"RLIMIT_NPROC doesn't hold here for a user of one process: {done.stderr or 'no error'}")
+
+
+def test_a_process_that_may_start_no_threads_gets_an_error_and_can_go_on_later() -> None:
+    """It was ended by "runtime/cgo: pthread_create failed: Resource temporarily unavailable"."""
+    out = run_well(
+        BEGIN
+        + """
+become_one_user()
+limit(1)
+for attempt in range(2):
+    try:
+        gpuconf.simulate("T4")
+    except UnavailableError as error:
+        print(isinstance(error, RuntimeError), threads(), error)
+limit(most)
+print(use())
+"""
+    )
+    first, second, then = out.splitlines()
+    assert first == second
+    assert first.startswith("True 1 gpuconf's core needs ")
+    assert "RLIMIT_NPROC is 1," in first
+    assert "ulimit -u" in first
+    assert then == "(400, 400)"
+
+
+@pytest.mark.parametrize("processors", [2, 64])
+@pytest.mark.parametrize("allowed", [5, 9, 10, 12, 16, 24])
+def test_a_limit_of_threads_is_an_error_or_enough(processors: int, allowed: int) -> None:
+    """Go starts up to a thread for each processor in a single product of matrices: more at once than the reserve has."""
+    out = run_well(
+        BEGIN
+        + f"""
+become_one_user()
+limit({allowed})
+try:
+    print(use(), threads() <= {allowed})
+except UnavailableError as error:
+    print("refused")
+""",
+        env={"GOMAXPROCS": str(processors), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert out == "(400, 400) True\n" if allowed >= 16 else out in ("(400, 400) True\n", "refused\n")
+
+
+def test_a_limit_that_comes_later_is_an_error_or_enough() -> None:
+    run_well(
+        BEGIN
+        + """
+become_one_user()
+gpuconf.simulate("T4")
+kept = gpuconf.memory.allocate(1000)
+kept.free()
+limit(1)
+refused = 0
+for _ in range(5):
+    try:
+        use()
+    except UnavailableError:
+        refused += 1
+        limit(most)
+        gpuconf.memory.stats()  # completes the reserve
+        for buffer in gpuconf.memory.live_buffers():
+            buffer.free()
+        limit(1)
+limit(most)
+assert use() == (400, 400)
+""",
+        env={"GOMAXPROCS": "4", "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+def test_c_callers_get_an_error_too() -> None:
+    run_well(
+        BEGIN
+        + """
+become_one_user()
+limit(1)
+library = ctypes.CDLL(gpuconf.library_path())
+library.gpuconf_malloc.restype = ctypes.c_void_p
+library.gpuconf_last_error.restype = ctypes.c_char_p
+assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None) is None
+assert b"needs up to" in library.gpuconf_last_error(), library.gpuconf_last_error()
+limit(most)
+assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None) is None
+assert b"needs up to" not in library.gpuconf_last_error(), library.gpuconf_last_error()
+"""
+    )
