@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from ctypes import c_char, memmove
 from types import TracebackType
 
@@ -72,6 +71,8 @@ class ArrivedBuffer(Buffer):
 
     def free(self) -> None:
         """Free the memory. A second call does nothing."""
+        if self._ending():
+            return
         with _lock:
             if isinstance(self._held, Buffer):
                 self._held.free()
@@ -111,7 +112,7 @@ class ArrivedBuffer(Buffer):
         return self._placed().__dlpack_device__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if loaded() or not isinstance(self._held, Buffer):
+        if not self._ending() and (loaded() or not isinstance(self._held, Buffer)):
             self.free()
 
     def __repr__(self) -> str:
@@ -120,7 +121,9 @@ class ArrivedBuffer(Buffer):
         return f"<gpuconf.Buffer of {self.nbytes} bytes, {'freed' if self._held is None else 'in host memory'}>"
 
     def __del__(self) -> None:
+        if self._ending():
+            return
         held = getattr(self, "_held", None)
-        if isinstance(held, Buffer) and loaded() and not sys.is_finalizing():
+        if isinstance(held, Buffer) and loaded():
             with contextlib.suppress(errors.InvalidArgumentError):  # freed by its address
                 held.free()

@@ -62,6 +62,10 @@ class Buffer:
     _freed: bool
     _loans: Collection[int]  # DLPack capsules and what was made of them, and copies under way; guarded by _lending
 
+    # Bound here for `__del__` and `__exit__`: when the last objects go at exit, the globals of this module may be None. The memory
+    # goes with the process, so they do nothing then.
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, *_: Any) -> None:
         raise errors.InvalidTypeError("a Buffer is not made by hand: gpuconf.memory.allocate() gives one")
 
@@ -107,6 +111,9 @@ class Buffer:
         What other libraries hold by DLPack stays until they let go, and what another thread is copying until that is done.
         Raises ValueError where somebody has freed it by its address (``gpuconf_free``); the books don't change then.
         """
+        if self._ending():
+            self._freed = True
+            return
         try:
             with _lending:
                 if self._freed:
@@ -270,7 +277,7 @@ class Buffer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if loaded():  # else this is a forked child, and the memory is its parent's
+        if not self._ending() and loaded():  # else this is a forked child, and the memory is its parent's
             self.free()
 
     def __repr__(self) -> str:
@@ -282,8 +289,8 @@ class Buffer:
         raise errors.InvalidTypeError(text)
 
     def __del__(self) -> None:
-        # At exit and in a forked child there is nothing left to give back to.
-        if getattr(self, "_id", 0) == 0 or sys.is_finalizing() or not loaded() or self._generation != _runtime.generation:
+        # In a forked child there is nothing left to give back to.
+        if self._ending() or getattr(self, "_id", 0) == 0 or not loaded() or self._generation != _runtime.generation:
             return
         import warnings
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from . import _runtime, errors
 from ._native import core
 from ._typing import Any
@@ -23,12 +25,15 @@ class Loan:
 
     __slots__ = ("buffer",)
 
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         buffer._lend(id(self))
 
     def __del__(self) -> None:
-        self.buffer._end_loan(id(self))
+        if not self._ending():
+            self.buffer._end_loan(id(self))
 
 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:

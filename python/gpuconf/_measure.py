@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from . import _runtime, errors
 from ._device_argument import Device
 from ._native import core, loaded
@@ -19,6 +21,8 @@ class Measurement:
     before: int
     after: int
     peak: int
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, device: Device | None) -> None:
         self._device = device
@@ -55,6 +59,8 @@ class Measurement:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if self._ending():
+            return
         token, self._token = self._token, None
         if not loaded():  # in a forked child
             return

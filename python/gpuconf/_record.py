@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import TracebackType
 
 from . import errors
@@ -16,6 +17,8 @@ class Recording:
     When it has stopped, ``trace`` is what it has seen, and ``events``, ``lost`` and ``save`` are the trace's. It can be
     started again, and then forgets that.
     """
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, events: int) -> None:
         self._capacity = events
@@ -81,7 +84,7 @@ class Recording:
         return self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if loaded():  # else this is a forked child, and the recording is its parent's
+        if not self._ending() and loaded():  # else this is a forked child, and the recording is its parent's
             self.stop()
 
     def __repr__(self) -> str:

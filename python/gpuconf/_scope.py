@@ -6,6 +6,7 @@ thread's stack of them; the logical GPU that the innermost one names is written 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
@@ -118,6 +119,8 @@ class _DeviceScope(threading.local):
     Each thread has an ``_entered`` of its own.
     """
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, device_name: Any) -> None:
         self._device_name = device_name
         # The outer scope's name and entry, the own entry, and the generation, of each that was entered and not left yet.
@@ -144,7 +147,7 @@ class _DeviceScope(threading.local):
         self._entered.append((outer, outer_entry, entry, generation))
 
     def __exit__(self, *_: object) -> None:
-        if not loaded():  # in a forked child
+        if self._ending() or not loaded():  # in a forked child
             return
         outer, outer_entry, entry, generation = self._entered[-1]
         current_scope()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from . import _buffer, _runtime, errors
@@ -74,6 +75,8 @@ class Simulation:
     what it was before both.
     """
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, spec: str, before: str) -> None:
         self.spec = spec
         self._before = before
@@ -83,7 +86,7 @@ class Simulation:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not loaded():  # in a forked child
+        if self._ending() or not loaded():  # in a forked child
             return
         later = _leave(self)
         if later is not None:

@@ -41,6 +41,8 @@ class Tensor:
     _info: dict[str, Any]
     _ref: _Ref | None
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self) -> None:
         raise errors.InvalidTypeError("a tensor is made by gpuconf.constant and the other operations")
 
@@ -185,8 +187,7 @@ class Tensor:
         return constant, (self.numpy(),)
 
     def __del__(self) -> None:
-        # At exit there is nothing left to give back to.
-        if getattr(self, "_receipt", None) is None or sys.is_finalizing():
+        if self._ending() or getattr(self, "_receipt", None) is None:
             return
         _release(self._receipt)
         ref, self._ref = self._ref, None

@@ -91,10 +91,17 @@ def _visible(source: str) -> str:
 
 def run(folder: Path, program: str, **environment: str) -> str:
     """Run a program on the GPU that isn't there; it must end well. Gives what it printed."""
+    done = completed(folder, program, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def completed(folder: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program on the GPU that isn't there, however it ends."""
     if (folder / "runtime.so").exists():
         environment = {"LD_PRELOAD": str(folder / "runtime.so"), **environment}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + textwrap.dedent(program)],
         capture_output=True,
         text=True,
@@ -102,5 +109,3 @@ def run(folder: Path, program: str, **environment: str) -> str:
         env={**kept, "LD_LIBRARY_PATH": str(folder), **environment},
         timeout=120,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout

@@ -170,3 +170,30 @@ print(live())
         "True",
         "[0]",
     ]
+
+
+def test_a_scope_that_is_open_at_exit_switches_nothing_back(driver: Path) -> None:
+    """PyTorch's stream and device were switched back by a generator, which Python finished when PyTorch was in pieces already."""
+    done = no_gpu.completed(
+        driver,
+        TORCH
+        + """
+split(32, 16)
+gpuconf.configure(libraries=["torch"])
+torch_standin.init()
+sys.scope = gpuconf.device("GPU:1")
+sys.scope.__enter__()
+
+def suspended():
+    with gpuconf.device("GPU:0"), gpuconf.device("GPU:1"):
+        yield
+
+sys.suspended = suspended()
+next(sys.suspended)
+print(torch_standin.STREAMS)
+import os
+torch_standin.Stream.wait_stream = lambda self, other, write=os.write: write(2, b"switched back\\n")
+""",
+    )
+    entered = "['True waits for False', 'False waits for True', 'True waits for False']\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, entered, "")

@@ -9,10 +9,11 @@ stays its own.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import cupy
 from cupy.cuda import memory
@@ -87,12 +88,14 @@ class _Owned:
 
     __slots__ = ("free", "key")
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, ptr: int, nbytes: int, device: int, stream: int) -> None:
         self.key = (ptr, nbytes, device, stream)
         self.free = _abi.library().gpuconf_free
 
     def __del__(self) -> None:
-        if self.key[0]:
+        if not self._ending() and self.key[0]:
             self.free(*self.key)
 
 
@@ -151,11 +154,10 @@ def install() -> None:
     _installed = True
 
 
-@contextlib.contextmanager
-def _follow(number: int) -> Iterator[None]:
-    """Inside a scope: the logical GPU's device."""
-    with cupy.cuda.Device(_runtime.ordinals()[number]):
-        yield
+def _follow(number: int) -> AbstractContextManager[Any]:
+    """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when CuPy is taken apart."""
+    device: AbstractContextManager[Any] = cupy.cuda.Device(_runtime.ordinals()[number])
+    return device
 
 
 def __dir__() -> list[str]:

@@ -11,8 +11,8 @@ then the context is waited for once, and all of it is given back.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from cuda.bindings.driver import CUdeviceptr
 from numba import cuda
@@ -160,11 +160,10 @@ def install() -> None:
     _scope.companions["numba"] = _follow
 
 
-@contextlib.contextmanager
-def _follow(number: int) -> Iterator[None]:
-    """Inside a scope: the logical GPU's device."""
-    with cuda.gpus[_runtime.ordinals()[number]]:
-        yield
+def _follow(number: int) -> AbstractContextManager[Any]:
+    """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when Numba is taken apart."""
+    device: AbstractContextManager[Any] = cuda.gpus[_runtime.ordinals()[number]]
+    return device
 
 
 def __dir__() -> list[str]:

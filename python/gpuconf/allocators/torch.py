@@ -129,25 +129,19 @@ def _make_segment_allocator() -> None:
     _allocator = torch.cuda.memory.CUDAPluggableAllocator(library_path(), "gpuconf_malloc", "gpuconf_free")
 
 
-@contextlib.contextmanager
-def _follow(number: int) -> Iterator[None]:
+def _follow(number: int) -> AbstractContextManager[Any]:
     """Mode whole, inside a scope: the logical GPU's device, and its stream where it shares the card."""
     ordinals = _runtime.ordinals()
     ordinal = ordinals[number]
-    with torch.cuda.device(ordinal):
-        if ordinals.count(ordinal) == 1:
-            yield
-            return
-        before, own = torch.cuda.current_stream(ordinal), _stream_of(number, ordinal)
-        if own == before:
-            yield
-            return
-        own.wait_stream(before)
-        with torch.cuda.stream(own):
-            try:
-                yield
-            finally:
-                before.wait_stream(own)
+    with contextlib.ExitStack() as stack:  # not a generator, which Python would finish at exit, when PyTorch is taken apart
+        stack.enter_context(torch.cuda.device(ordinal))
+        if ordinals.count(ordinal) > 1:
+            before, own = torch.cuda.current_stream(ordinal), _stream_of(number, ordinal)
+            if own != before:
+                own.wait_stream(before)
+                stack.enter_context(torch.cuda.stream(own))
+                stack.callback(before.wait_stream, own)
+        return stack.pop_all()
 
 
 def _stream_of(number: int, ordinal: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -102,6 +103,8 @@ def _request(own: str, scope: str) -> str:
 class _Scope:
     """What ``Graph.device`` and ``device`` return."""
 
+    _ending = staticmethod(sys.is_finalizing)
+
     def __init__(self, scopes: Scopes, argument: Any) -> None:
         if argument is not None and not callable(argument):
             argument = _runtime.check_text("device name", argument)
@@ -112,4 +115,5 @@ class _Scope:
         self._scopes.enter(self._argument)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._scopes.leave(self._argument)
+        if not self._ending():
+            self._scopes.leave(self._argument)

@@ -181,7 +181,7 @@ class Session:
 
     def close(self) -> None:
         """End the session. The graph stays; a second call does nothing."""
-        if not self._closed:
+        if not self._ending() and not self._closed:
             self._closed = True
             core.pybind_CloseSession(self._number)
 
