@@ -212,6 +212,26 @@ func MemoryStats(device string) (stats string, err error) {
 	})
 }
 
+// MemoryTotals returns the counters of a logical GPU's pool that PyTorch's statistics need besides MemoryStats.
+func MemoryTotals(number int64) (totals string, err error) {
+	defer runtime.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	t, ooms, err := m.MemoryTotals(int(number))
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]uint64{
+		"allocs":                     t.Allocs,
+		"allocated_bytes":            t.AllocatedBytes,
+		"regions":                    t.Regions,
+		"recent_peak_bytes_reserved": t.RecentPeakBytesReserved,
+		"ooms":                       ooms,
+	})
+}
+
 // MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
 // "oversubscribed_bytes": bytes}.
 func MemoryMap(device string) (picture string, err error) {

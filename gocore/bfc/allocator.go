@@ -42,6 +42,7 @@ type Allocator struct {
 	index   chunks.Index // the live ones, by address
 	lastID  uint64       // of the last allocation; 0 before the first
 	stats   Stats        // but what Stats looks up: NumAllocs, LiveBlocks, LargestFreeBlockBytes
+	totals  Totals       // but what Totals looks up: Allocs, Regions
 	cleared uint64       // the last id when ClearStats was called
 	peaks   peaks
 	parts   []part      // empty: room for what stitching looks at
@@ -213,6 +214,7 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 	c.Requested = bytes
 	c.SetID(a.lastID)
 	a.index.Insert(c.Addr, i)
+	a.totals.AllocatedBytes += c.Bytes
 	if a.stats.allocated(c.Bytes, bytes) > a.peaks.least {
 		a.raisePeaksLocked()
 	}

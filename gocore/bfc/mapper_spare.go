@@ -112,7 +112,7 @@ func (a *Allocator) dropSpareLocked() error {
 
 // notePeakLocked raises the peak of what is reserved: what is spare is.
 func (a *Allocator) notePeakLocked() {
-	a.stats.PeakBytesReserved = max(a.stats.PeakBytesReserved, a.stats.BytesReserved+a.spareBytesLocked())
+	a.raiseReservedLocked(a.stats.BytesReserved + a.spareBytesLocked())
 }
 
 // forgetLocked takes a wholly free region out of the books.

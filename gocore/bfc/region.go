@@ -87,7 +87,7 @@ func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	at, _ = a.regionAfterLocked(addr)
 	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
 	a.listLocked(first)
-	a.stats.reserved(bytes)
+	a.reservedLocked(bytes)
 	a.recordSegmentLocked(true, addr, bytes)
 	return at
 }

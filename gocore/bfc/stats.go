@@ -22,6 +22,22 @@ type Stats struct {
 	CapturedBytes         uint64 // no block's, and kept for captures
 }
 
+// Totals are counters that only grow, and what PyTorch's statistics need besides Stats.
+type Totals struct {
+	Allocs                  uint64 // allocations that succeeded, ever
+	AllocatedBytes          uint64 // the sum of their sizes
+	Regions                 uint64 // now
+	RecentPeakBytesReserved uint64 // the maximum of BytesReserved since ClearStats
+}
+
+// Totals returns the totals as of now.
+func (a *Allocator) Totals() Totals {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.totals.Allocs, a.totals.Regions = a.lastID, uint64(len(a.regions))
+	return a.totals
+}
+
 // Stats gives the books as of now. After Close it still tells what was counted.
 func (a *Allocator) Stats() Stats {
 	a.mu.Lock()
@@ -103,11 +119,22 @@ func (a *Allocator) ClearStats() {
 	a.stats.LargestAllocSize = 0
 	a.stats.PeakBytesInUse = a.stats.BytesInUse
 	a.peaks.least = a.stats.BytesInUse
+	a.totals.RecentPeakBytesReserved = a.stats.BytesReserved
+	if !a.closed {
+		a.totals.RecentPeakBytesReserved += a.spareBytesLocked()
+	}
 }
 
-func (s *Stats) reserved(bytes uint64) {
-	s.BytesReserved += bytes
-	s.PeakBytesReserved = max(s.PeakBytesReserved, s.BytesReserved)
+// reservedLocked counts a new region.
+func (a *Allocator) reservedLocked(bytes uint64) {
+	a.stats.BytesReserved += bytes
+	a.raiseReservedLocked(a.stats.BytesReserved)
+}
+
+// raiseReservedLocked raises the peaks of what is reserved.
+func (a *Allocator) raiseReservedLocked(now uint64) {
+	a.stats.PeakBytesReserved = max(a.stats.PeakBytesReserved, now)
+	a.totals.RecentPeakBytesReserved = max(a.totals.RecentPeakBytesReserved, now)
 }
 
 // allocated counts a block and tells how much is in use now.

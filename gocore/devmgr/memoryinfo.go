@@ -64,6 +64,17 @@ func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p)}, nil
 }
 
+// MemoryTotals returns the totals of a logical GPU's pool, and how many of its allocations failed for want of memory.
+func (m *Manager) MemoryTotals(number int) (totals bfc.Totals, ooms uint64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return bfc.Totals{}, 0, err
+	}
+	return p.bfc.Totals(), p.ooms.Load(), nil
+}
+
 // poolOfLocked gives the pool whose numbers are asked for, with what ended graphs had.
 func (m *Manager) poolOfLocked(text string) (*pool, error) {
 	number, _, err := m.resolveLocked(text)

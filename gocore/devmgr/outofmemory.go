@@ -16,6 +16,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	if !errors.As(err, &oom) {
 		return err
 	}
+	p.ooms.Add(1)
 	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.\n  %s\n  on %s",
 		human.Exact(bytes), localTask, p.number, p.name, oom.Reason(), oom.Figures(), p.device.Name)
 	over := m.oversubscribedLocked(p)

@@ -3,6 +3,7 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
@@ -31,6 +32,7 @@ type pool struct {
 	captures *captures
 
 	frees freeSignal
+	ooms  atomic.Uint64 // allocations that failed for want of memory
 }
 
 var (

@@ -1146,6 +1146,29 @@ PyObject * _wrap__gpuconf_pybind_MemoryStats(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_MemoryTotals(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    retval = pybind_MemoryTotals(number);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryTotals(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1580,6 +1603,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },
+    {(char *) "pybind_MemoryTotals", (PyCFunction) _wrap__gpuconf_pybind_MemoryTotals, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryTotals(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
     {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(text, request)\n\ntype: text: char *\ntype: request: char *" },
     {(char *) "pybind_ReadTrace", (PyCFunction) _wrap__gpuconf_pybind_ReadTrace, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTrace(text)\n\ntype: text: char *" },

@@ -589,6 +589,21 @@ func pybind_MemoryStats(device *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_MemoryTotals
+func pybind_MemoryTotals(number C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryTotals(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_MergeScope
 func pybind_MergeScope(outer *C.char, argument *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

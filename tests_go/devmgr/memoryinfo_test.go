@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 )
@@ -101,4 +102,36 @@ func TestMemoryMap(t *testing.T) {
 		_, err = m.MemoryMap(device)
 		requireCode(t, status.InvalidArgument, err)
 	}
+}
+
+// What PyTorch's statistics need: totals that only grow, failures, and a peak of what is reserved that ClearStats resets.
+func TestMemoryTotals(t *testing.T) {
+	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
+	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))
+	kept := allocate(t, m, 0, 1)
+	for range 3 {
+		_, err := m.Allocate(0, 11*mib)
+		requireCode(t, status.ResourceExhausted, err)
+	}
+	require.NoError(t, m.ResetMemoryStats("GPU:0"))
+	totals, ooms, err := m.MemoryTotals(0)
+	require.NoError(t, err)
+	require.Equal(t, bfc.Totals{Allocs: 2, AllocatedBytes: 1024 + 256, Regions: 1, RecentPeakBytesReserved: 10 * mib}, totals)
+	require.Equal(t, uint64(3), ooms)
+
+	totals, ooms, err = m.MemoryTotals(1)
+	require.NoError(t, err)
+	require.Equal(t, bfc.Totals{}, totals)
+	require.Zero(t, ooms)
+	_, _, err = m.MemoryTotals(2)
+	require.Error(t, err)
+
+	require.NoError(t, m.Free(kept.Addr))
+	_, err = m.Trim()
+	require.NoError(t, err)
+	require.NoError(t, m.ResetMemoryStats("GPU:0"))
+	totals, _, err = m.MemoryTotals(0)
+	require.NoError(t, err)
+	require.Zero(t, totals.RecentPeakBytesReserved, "a new peak begins at what is reserved now")
+	require.Zero(t, totals.Regions)
 }

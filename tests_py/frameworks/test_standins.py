@@ -70,12 +70,60 @@ print([(s["device"], s["total_size"] // MIB, len(s["blocks"])) for s in torch._C
 """,
     )
     assert out.splitlines() == [
-        "{'current': 1024, 'peak': 1024, 'allocated': 0, 'freed': 0} 1000 1",
+        "{'current': 1024, 'peak': 1024, 'allocated': 1024, 'freed': 0} 1000 1",
         "(67107840, 67108864) True",
         "32 0",
         "1024",
         "0",
         "[(0, 64, 1)]",
+    ]
+
+
+def test_torchs_generic_functions_and_totals_are_right_or_refused(driver: Path) -> None:
+    """`torch.accelerator` told 0 bytes and no statistics, because it took a foreign allocator for one that is not in use."""
+    out = no_gpu.run(
+        driver,
+        TORCH
+        + """
+gpuconf.configure(limit="64MiB", libraries=["torch"])
+print(torch._C._accelerator_isAllocatorInitialized())
+pointer = torch_standin.plugged.raw_alloc(1000)
+torch_standin.plugged.raw_delete(torch_standin.plugged.raw_alloc(5000))
+for _ in range(3):
+    torch_standin.plugged.raw_alloc(65 * MIB)
+print(torch._C._accelerator_isAllocatorInitialized())
+def show():
+    stats = torch._C._accelerator_getDeviceStats(0)
+    assert stats == torch._C._cuda_memoryStats(0)
+    sizes, counts = stats["allocated_bytes"]["all"], stats["allocation"]["all"]
+    print(*sizes.values(), *counts.values(), stats["num_ooms"], stats["segment"]["all"])
+    print(sorted(key for key, value in stats.items() if isinstance(value, dict) and "all" in value and "peak" not in value["all"]))
+show()
+torch._C._accelerator_resetAccumulatedStats(0)
+torch._C._accelerator_resetPeakStats(0)
+show()
+print(torch._C._accelerator_getMemoryInfo(0) == torch.cuda.mem_get_info())
+print(torch.cuda.memory_summary().splitlines()[1].strip(), "num_alloc_retries" in torch._C._cuda_memoryStats(0))
+torch._C._cuda_cudaCachingAllocator_enable(True)
+try:
+    torch._C._cuda_cudaCachingAllocator_enable(False)
+except NotImplementedError as error:
+    print("mode 'whole'" in str(error))
+print(torch._C._cuda_memorySnapshot((0, 7))["segments"])
+""",
+    )
+    missing = "['active', 'allocation', 'requested_bytes', 'segment']"
+    assert out.splitlines() == [
+        "False",
+        "True",
+        "1024 6144 6144 5120 1 2 1 3 {'current': 1}",
+        missing,
+        "1024 1024 0 0 1 0 0 0 {'current': 1}",
+        missing,
+        "True",
+        "PyTorch on gpuconf: memory of /device:GPU:0 on CUDA device 0 False",
+        "True",
+        "[]",
     ]
 
 

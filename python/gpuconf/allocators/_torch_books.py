@@ -1,46 +1,97 @@
-"""PyTorch's memory functions over gpuconf's books, for the mode in which PyTorch's own allocator is not in use.
+"""PyTorch's memory functions over gpuconf's accounting, for the mode in which PyTorch's own allocator is not in use.
 
-PyTorch's public functions are Python over a few functions of ``torch._C``, which raise "does not yet support" for a foreign
-allocator. Those few are replaced, and everything made of them answers: ``memory_allocated``, ``memory_summary`` and so on.
+PyTorch's public functions, of ``torch.cuda`` and of ``torch.accelerator``, are Python over a few functions of ``torch._C``, which
+don't know a foreign allocator. Those few are replaced, and everything made of them answers: ``memory_allocated`` and so on.
 
-gpuconf counts what is in use and reserved, its peaks, and calls; it has no totals of bytes ever handed out, no small and large
-pools, and no retries. Where PyTorch has numbers for these, they are 0.
+A statistic that gpuconf does not count is left out of the dictionaries: a wrong 0 would be silent, and a missing key is not.
+``docs/frameworks.md`` has the table.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .. import _notices, errors
+from .. import _notices, _runtime, errors
+from .._native import core
 from .._typing import Any
 from . import _share
 
-_KINDS = (
-    "allocation", "segment", "active", "inactive_split",
-    "allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes", "requested_bytes",
-)  # fmt: skip
+_accumulated: dict[int, dict[str, int]] = {}  # what reset_accumulated_memory_stats() counts from, by logical GPU
+_runtime.on_forget(_accumulated.clear)
 
 
-def _stat(current: int = 0, peak: int = 0, allocated: int = 0, freed: int = 0) -> dict[str, int]:
-    return {"current": current, "peak": max(peak, current), "allocated": allocated, "freed": freed}
+def _totals(number: int) -> dict[str, int]:
+    import json
+
+    totals: dict[str, int] = json.loads(core.pybind_MemoryTotals(number))
+    return totals
 
 
 def memory_stats(device: int) -> dict[str, Any]:
-    """``torch._C._cuda_memoryStats``: the books of the logical GPU that this thread allocates from."""
-    books = _share.stats_of(device, "torch.cuda.memory_stats")
-    live, in_use = books.live_blocks, books.bytes_in_use
-    every = {kind: _stat() for kind in _KINDS}
-    every["allocation"] = every["active"] = _stat(live, live, books.num_allocs, max(0, books.num_allocs - live))
-    every["allocated_bytes"] = every["active_bytes"] = _stat(in_use, books.peak_bytes_in_use)
-    every["requested_bytes"] = _stat(books.requested_bytes_in_use)
-    every["reserved_bytes"] = _stat(books.bytes_reserved, books.peak_bytes_reserved)
-    every["inactive_split_bytes"] = _stat(books.bytes_reserved - in_use)
-    nested: dict[str, Any] = {kind: {"all": stat, "small_pool": _stat(), "large_pool": _stat()} for kind, stat in every.items()}
-    nested.update(
-        dict.fromkeys(("num_alloc_retries", "num_ooms", "num_sync_all_streams", "num_device_alloc", "num_device_free"), 0)
-    )
-    nested.update(oversize_allocations=_stat(), oversize_segments=_stat(), max_split_size=-1)
-    return nested
+    """``torch._C._cuda_memoryStats``: the statistics of the logical GPU that this thread allocates from.
+
+    ``active`` is ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size from which on blocks
+    are oversize.
+    """
+    from .._memory_stats import stats
+
+    number = _share.routed(device, "torch.cuda.memory_stats")
+    now, totals = stats(_share.name_of(number)), _totals(number)
+    since = _accumulated.get(number, {"allocs": 0, "allocated_bytes": 0, "frees": 0, "freed_bytes": 0, "ooms": 0})
+    counts = {
+        "current": now.live_blocks,
+        "allocated": totals["allocs"] - since["allocs"],
+        "freed": max(0, totals["allocs"] - now.live_blocks - since["frees"]),
+    }
+    sizes = {
+        "current": now.bytes_in_use,
+        "peak": max(now.peak_bytes_in_use, now.bytes_in_use),
+        "allocated": totals["allocated_bytes"] - since["allocated_bytes"],
+        "freed": max(0, totals["allocated_bytes"] - now.bytes_in_use - since["freed_bytes"]),
+    }
+    reserved = {"current": now.bytes_reserved, "peak": max(totals["recent_peak_bytes_reserved"], now.bytes_reserved)}
+    none = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
+    return {
+        "allocation": {"all": counts},
+        "active": {"all": dict(counts)},
+        "segment": {"all": {"current": totals["regions"]}},
+        "allocated_bytes": {"all": sizes},
+        "active_bytes": {"all": dict(sizes)},
+        "requested_bytes": {"all": {"current": now.requested_bytes_in_use}},
+        "reserved_bytes": {"all": reserved},
+        "num_ooms": totals["ooms"] - since["ooms"],
+        "oversize_allocations": none,
+        "oversize_segments": dict(none),
+        "max_split_size": -1,
+    }
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """``torch.cuda.memory_summary``: what gpuconf counts of PyTorch's table."""
+    del abbreviated  # there is one pool
+    index = torch.cuda._get_device_index(device, optional=True)
+    stats = memory_stats(index)
+    name = _share.name_of(_share.routed(index, "torch.cuda.memory_summary"))
+    line = "=" * 75
+    rows = [
+        line,
+        f" PyTorch on gpuconf: memory of {name} on CUDA device {index}",
+        f" CUDA OOMs: {stats['num_ooms']}",
+        line,
+        " Metric            |   Cur Usage    |   Peak Usage   |   Tot Alloc    |   Tot Freed    ",
+    ]
+    for key, title in (
+        ("allocated_bytes", "Allocated memory"),
+        ("requested_bytes", "Requested memory"),
+        ("reserved_bytes", "Reserved memory"),
+        ("allocation", "Allocations"),
+        ("segment", "Segments"),
+    ):
+        unit = " B" if key.endswith("bytes") else ""
+        values = [stats[key]["all"].get(column) for column in ("current", "peak", "allocated", "freed")]
+        cells = ("-" if value is None else f"{value}{unit}" for value in values)
+        rows.append(f" {title:<17} | " + " | ".join(f"{cell:>14}" for cell in cells))
+    return "\n".join([*rows, line, ""])
 
 
 def reset_peak(device: int) -> None:
@@ -51,8 +102,16 @@ def reset_peak(device: int) -> None:
 
 
 def reset_accumulated(device: int) -> None:
-    """``torch._C._cuda_resetAccumulatedMemoryStats``: there are no totals to reset."""
-    _share.routed(device, "torch.cuda.reset_accumulated_memory_stats")
+    """``torch._C._cuda_resetAccumulatedMemoryStats``."""
+    from .._memory_stats import stats
+
+    number = _share.routed(device, "torch.cuda.reset_accumulated_memory_stats")
+    now, totals = stats(_share.name_of(number)), _totals(number)
+    _accumulated[number] = {
+        **totals,
+        "frees": totals["allocs"] - now.live_blocks,
+        "freed_bytes": totals["allocated_bytes"] - now.bytes_in_use,
+    }
 
 
 def fraction(device: int) -> float:
@@ -60,12 +119,18 @@ def fraction(device: int) -> float:
     return _share.stats_of(device, "torch.cuda.get_per_process_memory_fraction").bytes_limit / total_bytes(device)
 
 
+def enable_caching(value: bool) -> None:
+    """``torch.cuda.caching_allocator_enable``: memory is always pooled."""
+    if not value:
+        raise errors.UnimplementedError(
+            "torch.cuda.caching_allocator_enable(False) has no effect in gpuconf's mode 'whole': memory is always pooled. "
+            "Use the mode 'segments', or PyTorch without gpuconf"
+        )
+
+
 def total_bytes(ordinal: int) -> int:
     """A card's memory, by CUDA ordinal."""
     import json
-
-    from .. import _runtime
-    from .._native import core
 
     for position, device in enumerate(_runtime.physical_devices()):
         if device.name == f"/physical_device:GPU:{ordinal}":
@@ -73,20 +138,28 @@ def total_bytes(ordinal: int) -> int:
     raise errors.InvalidArgumentError(f"CUDA device {ordinal} is not among gpuconf's physical devices")
 
 
+def memory_info(device: int) -> tuple[int, int]:
+    """What the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
+    now = _share.stats_of(device, "torch.cuda.mem_get_info")
+    return now.bytes_limit - now.bytes_in_use, now.bytes_limit
+
+
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """``torch.cuda.mem_get_info``: what the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
-    books = _share.stats_of(torch.cuda._get_device_index(device, optional=True), "torch.cuda.mem_get_info")
-    return books.bytes_limit - books.bytes_in_use, books.bytes_limit
+    """``torch.cuda.mem_get_info``."""
+    return memory_info(torch.cuda._get_device_index(device, optional=True))
 
 
-def snapshot(*_: Any, **__: Any) -> dict[str, Any]:
-    """``torch._C._cuda_memorySnapshot``: what every pool holds now, in the form that pytorch.org/memory_viz draws."""
-    from .. import _runtime
+def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
+    """``torch._C._cuda_memorySnapshot``: what every pool holds now, in the form that pytorch.org/memory_viz draws.
+
+    A ``torch.cuda.MemPool`` has nothing in mode whole.
+    """
     from .._memory_map import memory_map
 
     _runtime.logical_devices("torch.cuda.memory_snapshot")
+    shown = pool is None or tuple(pool[:2]) == (0, 0)
     segments = []
-    for number, ordinal in enumerate(_runtime.ordinals()):
+    for number, ordinal in enumerate(_runtime.ordinals() if shown else ()):
         for region in memory_map(_share.name_of(number)).regions:
             in_use = sum(chunk.nbytes for chunk in region.chunks if chunk.in_use)
             segments.append(
@@ -122,13 +195,14 @@ def record_history(*args: Any, **_: Any) -> None:
     if args and args[0] is not None:
         _notices.log(
             "warning",
-            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': a snapshot has what is there now. "
-            "Mode 'segments' has PyTorch's history",
+            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': a snapshot shows only the present state. "
+            "gpuconf.memory.record() records a history, and mode 'segments' keeps PyTorch's",
         )
 
 
 def replace() -> None:
-    """Put these functions in the place of PyTorch's."""
+    """Replace PyTorch's functions by these. ``torch.accelerator`` has functions of its own in PyTorch 2.9 and newer."""
+    native: Any = torch._C
     for name, function in {
         "_cuda_memoryStats": memory_stats,
         "_cuda_resetPeakMemoryStats": reset_peak,
@@ -137,7 +211,15 @@ def replace() -> None:
         "_cuda_memorySnapshot": snapshot,
         "_cuda_record_memory_history": record_history,
         "_cuda_record_memory_history_legacy": record_history,
+        "_cuda_cudaCachingAllocator_enable": enable_caching,
+        "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
+        "_accelerator_getDeviceStats": memory_stats,
+        "_accelerator_resetPeakStats": reset_peak,
+        "_accelerator_resetAccumulatedStats": reset_accumulated,
+        "_accelerator_getMemoryInfo": memory_info,
+        "_accelerator_emptyCache": lambda: torch.cuda.empty_cache(),
     }.items():
-        if hasattr(torch._C, name):
-            setattr(torch._C, name, function)
+        if hasattr(native, name):
+            setattr(native, name, function)
     torch.cuda.memory.mem_get_info = torch.cuda.mem_get_info = mem_get_info
+    torch.cuda.memory.memory_summary = torch.cuda.memory_summary = memory_summary

@@ -124,6 +124,10 @@ def install() -> types.ModuleType:
     torch._C = types.ModuleType("torch._C")
     for name in ("memoryStats", "resetPeakMemoryStats", "resetAccumulatedMemoryStats", "getMemoryFraction", "memorySnapshot"):
         setattr(torch._C, f"_cuda_{name}", unsupported(name))
+    for name in ("getDeviceStats", "resetPeakStats", "resetAccumulatedStats", "getMemoryInfo"):
+        setattr(torch._C, f"_accelerator_{name}", unsupported(name))
+    torch._C._accelerator_isAllocatorInitialized = lambda: False  # what PyTorch says of a foreign allocator
+    torch._C._cuda_cudaCachingAllocator_enable = lambda value: None
     torch.cuda = types.ModuleType("torch.cuda")
     torch.cuda.memory = types.ModuleType("torch.cuda.memory")
     torch.cuda.memory.CUDAPluggableAllocator = CUDAPluggableAllocator
@@ -135,6 +139,7 @@ def install() -> types.ModuleType:
     torch.cuda.default_stream = lambda number: Stream(0, number)
     torch.cuda.current_stream = lambda _: Stream.current
     torch.cuda.mem_get_info = torch.cuda.memory.mem_get_info = unsupported("mem_get_info")
+    torch.cuda.memory_summary = torch.cuda.memory.memory_summary = unsupported("memory_summary")
     torch.cuda._get_device_index = lambda given, optional: device if given is None else given
     for module in (torch, torch._C, torch.cuda, torch.cuda.memory):
         sys.modules[module.__name__] = module
