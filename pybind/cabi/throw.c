@@ -44,8 +44,13 @@ struct string {
 	char own[16];
 };
 
+/* The older one, which PyTorch's wheels used until 2.6: a pointer to text that the library counts the owners of. */
+struct old_string {
+	char *text;
+};
+
 #define STRING "St7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE"
-#define ARGUMENTS "NS_14SourceLocationEN" STRING "E" /* (c10::SourceLocation, std::string) */
+#define LOCATION "NS_14SourceLocationE" /* c10::SourceLocation */
 
 struct location {
 	const char *function, *file;
@@ -55,15 +60,17 @@ struct location {
 /*
  * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError: c10::OutOfMemoryError is c10::Error with another
  * name. It is made by its exported constructor, in older versions by c10::Error's, in more room than it has ever needed; the virtual
- * table of the name gives the type and the destructor. Tried with 2.11 and 2.15. A PyTorch without these symbols gets
+ * table of the name gives the type and the destructor. Tried with 2.6, 2.9, 2.11 and 2.15. A PyTorch without these symbols gets
  * the plain error below.
  */
 static void *find_torch_constructor(void)
 {
-	void *own = find(loaded("libc10.so"), "_ZN3c1016OutOfMemoryErrorC1E" ARGUMENTS);
+	void *own = find(loaded("libc10.so"), "_ZN3c1016OutOfMemoryErrorC1E" LOCATION "N" STRING "E");
 
-	return own ? own : find(loaded("libc10.so"), "_ZN3c105ErrorC1E" ARGUMENTS);
+	return own ? own : find(loaded("libc10.so"), "_ZN3c105ErrorC1E" LOCATION "N" STRING "E");
 }
+
+static void *find_old_torch_constructor(void) { return find(loaded("libc10.so"), "_ZN3c105ErrorC1E" LOCATION "Ss"); }
 
 static void **find_torch_table(void)
 {
@@ -72,27 +79,59 @@ static void **find_torch_table(void)
 	return table ? table : find(loaded("libc10_cuda.so"), "_ZTVN3c1016OutOfMemoryErrorE");
 }
 
-static void throw_torch(struct runtime cxx, const char *text)
+static const struct location here = {"gpuconf_torch_malloc", "gpuconf", 0};
+
+static int construct_torch(struct runtime cxx, void *error, const char *text)
 {
-	enum { ROOM = 1024, TYPE = 1, DESTROY = 2, FIRST = 2 };
 	void (*construct)(void *error, struct location where, struct string *message);
 	void (*append)(struct string *, const char *, size_t), (*dispose)(struct string *);
-	void **table = find_torch_table();
-	struct string message;
-	void **error;
+	struct string message = {.length = 0};
 
 	*(void **)&construct = find_torch_constructor();
 	*(void **)&append = find(cxx.library, "_ZN" STRING "9_M_appendEPKcm");
 	*(void **)&dispose = find(cxx.library, "_ZN" STRING "10_M_disposeEv");
-	if (!table || !construct || !append || !dispose)
+	if (!construct || !append || !dispose)
+		return 0;
+	message.text = message.own;
+	append(&message, text, strlen(text));
+	construct(error, here, &message);
+	dispose(&message);
+	return 1;
+}
+
+static int construct_old_torch(struct runtime cxx, void *error, const char *text)
+{
+	void (*construct)(void *error, struct location where, struct old_string *message);
+	void (*make)(struct old_string *, const char *, const void *allocator), (*destroy)(struct old_string *);
+	struct old_string message;
+
+	*(void **)&construct = find_old_torch_constructor();
+	*(void **)&make = find(cxx.library, "_ZNSsC1EPKcRKSaIcE");
+	*(void **)&destroy = find(cxx.library, "_ZNSsD1Ev");
+	if (!construct || !make || !destroy)
+		return 0;
+	make(&message, text, &message); /* an allocator has no state, and nothing reads it */
+	construct(error, here, &message);
+	destroy(&message);
+	return 1;
+}
+
+static void throw_torch(struct runtime cxx, const char *text)
+{
+	enum { ROOM = 1024, TYPE = 1, DESTROY = 2, FIRST = 2 };
+	void **table = find_torch_table();
+	void (*release)(void *);
+	void **error;
+
+	*(void **)&release = find(cxx.library, "__cxa_free_exception");
+	if (!table || !release)
 		return;
 	error = cxx.allocate(ROOM);
 	memset(error, 0, ROOM);
-	message = (struct string){.length = 0};
-	message.text = message.own;
-	append(&message, text, strlen(text));
-	construct(error, (struct location){"gpuconf_torch_malloc", "gpuconf", 0}, &message);
-	dispose(&message);
+	if (!construct_torch(cxx, error, text) && !construct_old_torch(cxx, error, text)) {
+		release(error);
+		return;
+	}
 	*error = table + FIRST;
 	cxx.throw(error, table[TYPE], (destructor *)table[DESTROY]);
 }

@@ -49,6 +49,18 @@ def failure() -> errors.GpuconfError:
     return errors.from_code(code, text)
 
 
+def trim() -> None:
+    """Return memory in which no block lies to the GPUs."""
+    if not library().gpuconf_trim():
+        raise failure()
+
+
+def redirect_torch() -> None:
+    """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises where this PyTorch can't be routed."""
+    if not library().gpuconf_torch_redirect():
+        raise failure()
+
+
 def record_stream(ptr: int, stream: int) -> None:
     """Say that a live block is used in another stream."""
     if not library().gpuconf_record_stream(ptr, stream):

@@ -51,7 +51,8 @@ def configure(
     The call can be repeated. It uses no GPU. Returns what it did, with a sentence for each library.
 
     Raises FailedPreconditionError, before anything changes, where a library that should be routed has used the GPU already (it is
-    named) or the devices are initialised with another configuration; ValueError for an invalid limit or library.
+    named), PyTorch's settings contradict its mode, or the devices are initialised with another configuration; ValueError for an
+    invalid limit or library.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -64,8 +65,9 @@ def configure(
     limits = _limits(limit, gpus)
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {_runtime.shown(growth)}")
-    for name in asked:
+    for name, mode in asked.items():
         _refuse_if_used(name, explicit=libraries != "auto")
+        _refuse_settings(name, mode)
     _set(gpus, limits, growth)
     told = {name: _route(name, mode, explicit=libraries != "auto") for name, mode in asked.items() if name in _ADAPTORS}
     told.update({name: _environment(name, gpus, limits, growth) for name in asked if name in _SETTINGS_ONLY})
@@ -172,6 +174,14 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
         raise errors.FailedPreconditionError(
             f"gpuconf.configure() comes too late: {_NAMES[name]} {what}. Call it before, or leave {name!r} out of libraries="
         )
+
+
+def _refuse_settings(name: str, mode: str) -> None:
+    """Raise where the environment sets PyTorch's allocator to what mode segments can't route."""
+    if mode == "segments" and _can_route(name)[0]:
+        from .allocators import _torch_segments
+
+        _torch_segments.refuse_expandable()
 
 
 def _can_route(name: str) -> tuple[bool, str]:

@@ -43,6 +43,16 @@ static void use(void)
 	}
 }
 
+/* An error without a name would be a crash: PyTorch reads the text. */
+const char *cudaGetErrorString(int error)
+{
+	static __thread char text[32];
+
+	snprintf(text, sizeof text, "CUDA error %d", error);
+	return text;
+}
+const char *cudaGetErrorName(int error) { return cudaGetErrorString(error); }
+
 int cudaGetDevice(int *d) { *d = device; return 0; }
 int cudaSetDevice(int d) { device = d; use(); return 0; }
 int cudaGetDeviceCount(int *n) { CU(cuInit, 0u); return CU(cuDeviceGetCount, n); }
@@ -84,15 +94,25 @@ int cudaStreamGetPriority(void *s, int *p) { (void)s; *p = 0; return 0; }
 int cudaStreamBeginCapture(void *s, int mode) { use(); return CU(cuStreamBeginCapture_v2, s, mode); }
 int cudaStreamEndCapture(void *s, void **graph) { use(); return CU(cuStreamEndCapture, s, graph); }
 int cudaStreamIsCapturing(void *s, int *c) { unsigned long long id; use(); return CU(cuStreamGetCaptureInfo, s, c, &id); }
+/* The same question under its names: CUDA 12 has versions of it, and CUDA 13 asks for the edges too. */
+int cudaStreamGetCaptureInfo_v2(void *s, int *c, unsigned long long *id, void **graph, void **before, size_t *n)
+{
+	unsigned long long some_id;
+	void *some_before;
+	size_t some_count;
+
+	use();
+	return CU(cuStreamGetCaptureInfo_v2, s, c, id ? id : &some_id, graph, before ? before : &some_before, n ? n : &some_count);
+}
+int cudaStreamGetCaptureInfo_v3(void *s, int *c, unsigned long long *id, void **graph, void **before, void **edges, size_t *n)
+{
+	if (edges != NULL)
+		*edges = NULL;
+	return cudaStreamGetCaptureInfo_v2(s, c, id, graph, before, n);
+}
 int cudaStreamGetCaptureInfo(void *s, int *c, unsigned long long *id, void **graph, void **before, void **edges, size_t *n)
 {
-	unsigned long long unused;
-
-	(void)edges;
-	if (graph != NULL || before != NULL || n != NULL)
-		return 801; /* nobody has asked yet */
-	use();
-	return CU(cuStreamGetCaptureInfo, s, c, id != NULL ? id : &unused);
+	return cudaStreamGetCaptureInfo_v3(s, c, id, graph, before, edges, n);
 }
 int cudaThreadExchangeStreamCaptureMode(int *mode) { use(); return CU(cuThreadExchangeStreamCaptureMode, mode); }
 int cudaGraphGetNodes(void *graph, void *nodes, size_t *n) { (void)nodes; *n = CU(fakecuda_graph_pieces, graph); return 0; }

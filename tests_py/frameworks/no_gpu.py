@@ -58,7 +58,7 @@ def build(folder: Path) -> None:
     runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder, extra=(more,))
     if libraries is not None:
         source = (HERE / "cuda_runtime.c").read_text()
-        has = set(re.findall(r"^int (cuda\w+)\(", source, re.M))
+        has = set(re.findall(r"^[\w *]+?\b(cuda\w+)\(", source, re.M))
         (folder / "runtime.c").write_text(source + _stubs(_imported(libraries, "cuda") - has))
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, "-w", "-shared", "-fPIC", folder / "runtime.c", "-o", folder / "runtime.so", "-ldl"], check=True)

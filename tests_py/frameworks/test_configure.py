@@ -244,18 +244,17 @@ def test_an_error_in_what_waits_fails_the_import(someone: str) -> None:
     assert someone not in sys.modules
 
 
-def test_the_hook_costs_nothing_before_it_is_used_and_the_package_imports_no_library() -> None:
+def test_importing_the_package_adds_one_hook_and_imports_no_library() -> None:
     out = run_well(
         """
         import sys
         before = list(sys.meta_path)
         import gpuconf
-        print(sys.meta_path == before, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
+        print([type(one).__name__ for one in sys.meta_path if one not in before], sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
         print(gpuconf.allocators.__all__, hasattr(gpuconf.allocators, "jax"))
         """,
         flags=["-I"],
     )
     first, second = out.splitlines()
-    assert first.startswith("True")
-    assert "torch" not in first
+    assert first == "['_Finder'] []", "it waits for Dask, which may come later"
     assert second == "['cupy', 'numba', 'torch'] False"

@@ -78,6 +78,12 @@ void gpuconf_torch_reset(void);
 void gpuconf_torch_memory_fraction(double fraction, int device);
 void *gpuconf_torch_base_alloc(void *ptr, size_t *size);
 
+/*
+ * Makes gpuconf the source of the segments of PyTorch's own caching allocator: what libc10_cuda.so, which must be loaded, takes with
+ * cudaMalloc from now on. 1, or 0 on failure. Can't be undone.
+ */
+int gpuconf_torch_redirect(void);
+
 /* For cupy.cuda.CFunctionAllocator. param is NULL, or a function of CuPy's that tells the thread's current stream. */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device);
 void gpuconf_cupy_free(void *param, void *ptr, int device);

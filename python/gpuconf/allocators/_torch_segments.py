@@ -1,0 +1,73 @@
+"""What mode "segments" changes in PyTorch's functions, and the settings that it refuses before PyTorch acts on them.
+
+Mode segments supplies what the allocator takes with ``cudaMalloc``. Expandable segments are mapped by the driver instead, and
+the backend ``cudaMallocAsync`` is another allocator. Importing this module does not import PyTorch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from .. import _abi, errors
+from .._typing import Any
+
+_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
+_SETTERS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
+_EMPTIERS = ("_cuda_emptyCache", "_accelerator_emptyCache")
+_PATTERN = r"(?:^|[,\s])(expandable_segments\s*:\s*True|backend\s*:\s*cudaMallocAsync)"
+
+
+def _offending(settings: Any) -> str | None:
+    import re
+
+    found = re.search(_PATTERN, settings) if isinstance(settings, str) else None
+    return found[1] if found else None
+
+
+def _refusal(setting: str, where: str) -> errors.FailedPreconditionError:
+    return errors.FailedPreconditionError(
+        f"{setting}{where} does not go together with gpuconf's mode 'segments' for PyTorch: that memory is not taken with "
+        "cudaMalloc, so no limit would hold for it. Remove the setting, or use the mode 'whole', which does not fragment either"
+    )
+
+
+def refuse_expandable() -> None:
+    """Raise FailedPreconditionError where the environment asks for expandable segments or another backend."""
+    for variable in _VARIABLES:
+        setting = _offending(os.environ.get(variable))
+        if setting is not None:
+            raise _refusal(setting, f" in {variable}")
+
+
+def install() -> None:
+    """Make gpuconf the source of segments, refuse these settings at run time too, and let ``empty_cache()`` reach our pools."""
+    refuse_expandable()
+    _abi.redirect_torch()
+    native: Any = sys.modules["torch"]._C
+    for names, wrap in ((_SETTERS, _refusing), (_EMPTIERS, _trimming)):
+        for name in names:
+            if hasattr(native, name):
+                setattr(native, name, wrap(getattr(native, name)))
+
+
+def _refusing(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(settings: Any) -> Any:
+        setting = _offending(settings)
+        if setting is not None:
+            raise _refusal(setting, "")
+        return change(settings)
+
+    return checked
+
+
+def _trimming(empty: Callable[[], Any]) -> Callable[[], Any]:
+    """``empty_cache()`` returns idle memory to the GPU. PyTorch calls it before it captures a graph, which needs settled memory."""
+
+    def empty_all() -> Any:
+        result = empty()
+        _abi.trim()
+        return result
+
+    return empty_all
