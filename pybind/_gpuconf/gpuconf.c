@@ -1156,6 +1156,9 @@ _wrap__gpuconf_pybind_MemoryTotals(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
         return NULL;
     }
+    if (refused()) {
+        return NULL;
+    }
     retval = pybind_MemoryTotals(number);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);

@@ -250,7 +250,8 @@ def test_importing_the_package_adds_one_hook_and_imports_no_library() -> None:
         import sys
         before = list(sys.meta_path)
         import gpuconf
-        print([type(one).__name__ for one in sys.meta_path if one not in before], sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
+        added = [type(one).__name__ for one in sys.meta_path if one not in before]
+        print(added, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
         print(gpuconf.allocators.__all__, hasattr(gpuconf.allocators, "jax"))
         """,
         flags=["-I"],
