@@ -6,7 +6,7 @@
 //     (gopy checks no unsigned number, leaks for a lone error, and its handles crash the process when they are stale.)
 //  2. Results are always (T, error), the error named err.
 //  3. The first line is "defer runtime.Gate(&err)": no panic reaches Python, every error has its kind.
-//  4. Nothing here blocks for long: WaitForFree takes its timeout, and Python loops, so that Ctrl-C works.
+//  4. Nothing here blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. What takes long is a job.
 //  5. No environment is read here: Python passes it in, because Go sees only that of the process's start.
 //
 // The functions are thin: decode, call, encode. What they do is in gocore and pybind/runtime.

@@ -1,8 +1,8 @@
 package pybind
 
 import (
+	"context"
 	"slices"
-	"time"
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/plan"
@@ -69,70 +69,60 @@ func cardOf(text string) (sim.Card, error) {
 	return spec.Cards[0], nil
 }
 
-// OpenPlan prepares to find out whether a trace, as CSV, would fit: {"plan": number for ContinuePlan, "notices": [[level, text], ...]}.
-func OpenPlan(text string, request string) (opened string, err error) {
+// OpenPlan prepares to find out whether a trace, which FeedPlan hands over, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
+// bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
+func OpenPlan(request string) (job int64, err error) {
 	defer runtime.Gate(&err)
 	if err := runtime.Alive(); err != nil {
-		return "", err
+		return 0, err
 	}
 	var asked planRequest
 	if err := decode(request, &asked); err != nil {
-		return "", err
+		return 0, err
 	}
 	wanted, notices, err := asked.resolve()
 	if err != nil {
-		return "", err
-	}
-	events, err := trace.ParseCSV(text)
-	if err != nil {
-		return "", err
-	}
-	job, err := plan.New(events, wanted)
-	if err != nil {
-		return "", err
+		return 0, err
 	}
 	said := [][2]string{}
 	for _, n := range notices {
 		said = append(said, [2]string{n.Level, n.Text})
 	}
-	return encode(map[string]any{"plan": runtime.PlanJobs().Open(job), "notices": said})
+	return runtime.OpenJob(func(ctx context.Context, input *runtime.Input) (runtime.Outcome, error) {
+		return replayed(ctx, input, wanted, said)
+	}, func() {}), nil
 }
 
-// ContinuePlan works on a plan for about so many milliseconds, at most 100, or one replay. It gives "" as long as there is more to do; then
-// {"limit": bytes, "gpu": name, "memory": bytes, "usage": [plan.Usage], "results": [plan.Result]}.
-func ContinuePlan(id int64, milliseconds int64) (report string, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
-		return "", err
-	}
-	until := time.Now().Add(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
-	err = runtime.PlanJobs().Use(id, func(job *plan.Job) error {
-		for {
-			done, err := job.Step()
-			if err == nil && done {
-				report, err = reportOf(job)
-			}
-			if err != nil || done || !time.Now().Before(until) {
-				return err
-			}
-		}
-	})
-	return report, err
-}
-
-func reportOf(job *plan.Job) (string, error) {
-	r := job.Request()
-	return encode(map[string]any{
-		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(), "results": job.Results(),
-	})
-}
-
-// ClosePlan forgets a plan.
-func ClosePlan(id int64) (done bool, err error) {
+// FeedPlan adds text to the trace of a plan that was not waited for yet: CSV with its header.
+func FeedPlan(id int64, text string) (done bool, err error) {
 	defer runtime.Gate(&err)
 	if err := runtime.Alive(); err != nil {
 		return false, err
 	}
-	runtime.PlanJobs().Close(id)
-	return true, nil
+	job, err := runtime.FindJob(id)
+	if err != nil {
+		return false, err
+	}
+	return true, job.Feed(text)
+}
+
+func replayed(ctx context.Context, input *runtime.Input, wanted plan.Request, notices [][2]string) (runtime.Outcome, error) {
+	events, err := trace.ParseCSV(ctx, string(input.Text))
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	input.Text = nil
+	job, err := plan.New(ctx, events, wanted)
+	if err != nil {
+		return runtime.Outcome{}, err
+	}
+	for done := false; !done; {
+		if done, err = job.Step(ctx); err != nil {
+			return runtime.Outcome{}, err
+		}
+	}
+	r := job.Request()
+	return runtime.Outcome{Large: isLarge(events), Head: map[string]any{
+		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(), "results": job.Results(), "notices": notices,
+	}}, nil
 }

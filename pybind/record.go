@@ -1,6 +1,7 @@
 package pybind
 
 import (
+	"context"
 	"fmt"
 
 	"gpuconf/gocore/bfc"
@@ -8,49 +9,52 @@ import (
 	"gpuconf/pybind/runtime"
 )
 
-// StartRecording begins to record what is done to the memory of all logical GPUs; the newest so many events of each are kept.
-func StartRecording(events int64) (done bool, err error) {
+// StartRecording begins to record what is done to the memory of all logical GPUs; the newest so many events of each are kept. It gives the
+// recording's number, for as long as DropRecording was not called with it.
+func StartRecording(events int64) (id int64, err error) {
 	defer runtime.Gate(&err)
-	return true, runtime.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
+	return runtime.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
 }
 
-// CountRecorded gives "events lost" of the recording that runs.
-func CountRecorded() (counts string, err error) {
+// CountRecorded gives "events lost running" of a recording; running is 0 or 1.
+func CountRecorded(id int64) (counts string, err error) {
 	defer runtime.Gate(&err)
-	all, lost, err := runtime.Shared().CountRecorded()
-	return fmt.Sprintf("%d %d", all, lost), err
+	all, lost, running, err := runtime.Shared().CountRecorded(id)
+	runs := 0
+	if running {
+		runs = 1
+	}
+	return fmt.Sprintf("%d %d %d", all, lost, runs), err
 }
 
-// StopRecording ends the recording. It gives a line of JSON, {"lost": events, "pools": {number: regions as MemoryMap's}}, and the
-// events as CSV.
-func StopRecording() (recorded string, err error) {
+// StopRecording ends a recording, if it runs. OpenRecorded gives what it has seen.
+func StopRecording(id int64) (done bool, err error) {
 	defer runtime.Gate(&err)
-	recording, pools, err := runtime.Shared().StopRecording()
-	if err != nil {
-		return "", err
-	}
-	pictures := map[int]any{}
-	for number, drawn := range pools {
-		pictures[number] = regionsOf(drawn)
-	}
-	head, err := encode(map[string]any{"lost": recording.Lost, "pools": pictures})
-	if err != nil {
-		return "", err
-	}
-	return head + "\n" + trace.FormatCSV(recording.Events), nil
+	return true, runtime.Shared().StopRecording(id)
 }
 
-// ReadTrace reads the CSV of RMM, and ours, and gives it in our form.
-func ReadTrace(text string) (canonical string, err error) {
+// OpenRecorded prepares to make events of a recording that has ended. The job's result is {"events": how many, "lost": events, "pools": {number:
+// regions as MemoryMap's}}; its pages are the events.
+func OpenRecorded(id int64) (job int64, err error) {
 	defer runtime.Gate(&err)
 	if err := runtime.Alive(); err != nil {
-		return "", err
+		return 0, err
 	}
-	events, err := trace.ParseCSV(text)
-	if err != nil {
-		return "", err
-	}
-	return trace.FormatCSV(events), nil
+	return runtime.OpenJob(func(ctx context.Context, _ *runtime.Input) (runtime.Outcome, error) {
+		recording, pools, err := runtime.Shared().Recorded(ctx, id)
+		pictures := map[int]any{}
+		for number, drawn := range pools {
+			pictures[number] = regionsOf(drawn)
+		}
+		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures}
+		return runtime.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
+	}, func() {}), nil
+}
+
+// DropRecording forgets a recording, and ends it if it runs.
+func DropRecording(id int64) (done bool, err error) {
+	defer runtime.Gate(&err)
+	return true, runtime.Shared().DropRecording(id)
 }
 
 // regionsOf gives [[address, bytes, [[address, bytes, requested, in use], ...]], ...].

@@ -216,37 +216,6 @@ def test_each_logical_gpu_has_a_pool_of_its_own(two_gpus: None) -> None:
     assert found.fits is False, "all of them have to"
 
 
-def test_a_plan_can_be_interrupted(tmp_path: Path) -> None:
-    import signal
-    import threading
-
-    lines = [HEADER]
-    for i in range(60_000):
-        lines += [f"1,1,allocate,0x{i + 1:x},{(i * 7919) % 100_000 + 1},0,0"]
-        lines += [f"1,1,free,0x{i - 900:x},{1},0,0"] if i > 1000 else []
-    path = tmp_path / "trace.csv"
-    path.write_text("\n".join(lines))
-    trace = gpuconf.memory.load_trace(path)
-    from gpuconf import _plan
-    from gpuconf._native import core
-
-    opened: list[int] = []
-    original = core.pybind_ContinuePlan
-
-    def interrupt_first(number: int, milliseconds: int) -> str:
-        opened.append(number)
-        signal.raise_signal(signal.SIGINT)
-        return str(original(number, milliseconds))
-
-    assert threading.current_thread() is threading.main_thread()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_plan.core, "pybind_ContinuePlan", interrupt_first)
-        with pytest.raises(KeyboardInterrupt):
-            gpuconf.plan(trace)
-    with pytest.raises(LookupError, match="there is no plan"):
-        core.pybind_ContinuePlan(opened[0], 0)
-
-
 # Pictures
 
 

@@ -237,3 +237,84 @@ def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
         """
     )
     assert out == "True\n"
+
+
+def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_running() -> None:
+    """Each step of the interpreter inside gpuconf in turn, each as if a signal came right there; with the recording held, and not.
+
+    A recording was lost in some places: it ran, nobody had a handle of it, and no other one could start.
+    """
+    out = run_well(
+        """
+        import sys
+        import gpuconf
+
+        class Interrupt(Exception): pass
+
+        class Trip:
+            "Raises at one step inside gpuconf: before a line, an instruction, or the first of a function."
+            def __init__(self, at):
+                self.left, self.at = at, None
+            def __call__(self, frame, event, argument):
+                if "gpuconf" not in frame.f_code.co_filename:
+                    return None
+                frame.f_trace_opcodes = True
+                if event != "exception":
+                    self.left -= 1
+                    if self.left == 0:
+                        self.at = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
+                        raise Interrupt
+                return self
+
+        def held():
+            recording = gpuconf.memory.record(events=100)
+            with recording:
+                gpuconf.memory.allocate(1000).free()
+            return recording
+
+        def dropped():
+            with gpuconf.memory.record(events=100):
+                gpuconf.memory.allocate(1000).free()
+
+        def by_hand():
+            recording = gpuconf.memory.record(events=100)
+            try:
+                recording.start()
+            finally:
+                recording.stop() if recording.running else None
+
+        sys.unraisablehook = lambda unraisable: None  # it hit a __del__
+        gpuconf.simulate("T4")
+        steps = 0
+        for use in (held, dropped, by_hand):
+            use()
+            at = 0
+            while True:
+                at += 1
+                trip, caught = Trip(at), None
+                sys.settrace(trip)
+                try:
+                    use()
+                except Interrupt as error:
+                    caught = error  # with its traceback, and so with all frames and what they hold
+                finally:
+                    sys.settrace(None)
+                if trip.at is None:
+                    break  # the call has fewer steps
+                steps += 1
+                if use is by_hand:
+                    caught = None
+                try:
+                    gpuconf.memory.record(events=100).start().stop()
+                except RuntimeError as error:
+                    raise AssertionError(f"{use.__name__}, step {at}, in {trip.at}: {error}") from caught
+                del caught
+                for buffer in gpuconf.memory.live_buffers():
+                    buffer.free()
+        assert gpuconf.memory.stats().live_blocks == 0
+        gpuconf.reset()
+        print(steps > 1000)
+        """,
+        timeout=120,
+    )
+    assert out == "True\n"

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"gpuconf/gocore/plan"
 	"gpuconf/gocore/trace"
 	"gpuconf/tests_go/traces"
@@ -19,9 +21,9 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 		addrs[op.Block] = uint64(i+1) << 20 // a name; a plan places blocks itself
 		events[i] = trace.Event{Action: trace.Allocate, Addr: addrs[op.Block], Bytes: op.Bytes}
 	}
-	job, err := plan.New(events, plan.Request{Policies: []plan.Policy{policy}})
+	job, err := plan.New(context.Background(), events, plan.Request{Policies: []plan.Policy{policy}})
 	for done := false; err == nil && !done; {
-		done, err = job.Step()
+		done, err = job.Step(context.Background())
 	}
 	if err != nil {
 		return 0, err

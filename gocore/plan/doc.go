@@ -5,7 +5,7 @@
 //
 // A workload is one logical GPU's part of a trace, with addresses replaced by numbers of blocks. A replay runs it through a new pool of
 // some Policy under some limit, and stops at the first allocation that fails. A Job does for each GPU and policy what was asked, one
-// replay a step, so that its user can show progress or give up between two:
+// replay a step. Its user can show progress between two, and give up at any time, by the context:
 //
 //	limit    a replay under the limit that was asked for, if one was
 //	search   replays until the least limit is known

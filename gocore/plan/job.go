@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"context"
+
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -46,14 +48,14 @@ type Usage struct {
 }
 
 // New prepares a job.
-func New(events []trace.Event, request Request) (*Job, error) {
+func New(ctx context.Context, events []trace.Event, request Request) (*Job, error) {
 	if len(request.Policies) == 0 {
 		return nil, status.Errorf(status.InvalidArgument, "no policy is asked for")
 	}
 	if len(events) > 1<<31-2 {
 		return nil, status.Errorf(status.InvalidArgument, "a trace of %d events is too long", len(events))
 	}
-	list, err := workloads(events)
+	list, err := workloads(ctx, events)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +68,8 @@ func New(events []trace.Event, request Request) (*Job, error) {
 	return j, nil
 }
 
-// Step does one replay. done: there is nothing left to do.
-func (j *Job) Step() (done bool, err error) {
+// Step does one replay, or fails with the context's error. done: there is nothing left to do.
+func (j *Job) Step(ctx context.Context) (done bool, err error) {
 	if j.at == len(j.results) {
 		return true, nil
 	}
@@ -75,7 +77,7 @@ func (j *Job) Step() (done bool, err error) {
 	if j.search == nil {
 		j.search = newSearch(w.peakLive)
 		if j.request.LimitBytes > 0 {
-			r.Measure, r.Failure, err = w.replay(r.Policy, j.request.LimitBytes, j.request.Card, true)
+			r.Measure, r.Failure, err = w.replay(ctx, r.Policy, j.request.LimitBytes, j.request.Card, true)
 			fits := r.Failure == nil
 			r.Fits = &fits
 			return false, err
@@ -84,13 +86,13 @@ func (j *Job) Step() (done bool, err error) {
 	limit, found := j.search.next()
 	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with as much memory as it takes
 	if !found {
-		_, failure, err := w.replay(r.Policy, limit*mib, card, false)
+		_, failure, err := w.replay(ctx, r.Policy, limit*mib, card, false)
 		j.search.told(limit, failure == nil)
 		return false, err
 	}
 	r.LeastLimit = limit * mib
 	if r.Measure == nil {
-		r.Measure, _, err = w.replay(r.Policy, r.LeastLimit, card, true)
+		r.Measure, _, err = w.replay(ctx, r.Policy, r.LeastLimit, card, true)
 	}
 	j.search = nil
 	j.at++

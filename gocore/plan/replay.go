@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"errors"
 
 	"gpuconf/gocore/bfc"
@@ -34,11 +35,14 @@ type Point struct {
 	Reserved uint64 `json:"bytes_reserved"`
 }
 
+// stepsBetween is how many events are replayed, or looked at, between two looks at the context.
+const stepsBetween = 1 << 10
+
 // mostPoints is how fine a timeline is.
 const mostPoints = 400
 
 // replay runs a workload through a new pool. With measure it tells more of one that fits, for some more time.
-func (w *workload) replay(policy Policy, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
+func (w *workload) replay(ctx context.Context, policy Policy, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
 	p, err := newPool(policy, limitBytes, card)
 	if err != nil {
 		return nil, nil, err
@@ -50,6 +54,9 @@ func (w *workload) replay(policy Policy, limitBytes uint64, card Card, measure b
 		r.perPoint = max((len(w.ops)+mostPoints-1)/mostPoints, 1)
 	}
 	for i, o := range w.ops {
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
 		if err := r.step(o); err != nil {
 			failure, err := failureOf(err, o, w.micros[i])
 			return nil, failure, err

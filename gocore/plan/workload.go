@@ -1,14 +1,16 @@
 package plan
 
 import (
+	"context"
 	"slices"
 
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
 
-// mostBytes is more than any device has, and small enough that sums of a trace don't wrap.
-const mostBytes = 1 << 50
+// mostBytes bounds what may be live at one time. It is more than any device has, and little enough that a replay in granules is done in seconds:
+// the sizes in a trace are only numbers, and each granule takes memory here.
+const mostBytes = 4 << 40
 
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
@@ -32,10 +34,13 @@ type workload struct {
 }
 
 // workloads takes a trace apart, by GPU.
-func workloads(events []trace.Event) ([]*workload, error) {
+func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 	complete, added := trace.Complete(events)
 	builders := map[int]*builder{}
 	for i, e := range complete {
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		b := builders[e.GPU]
 		if b == nil {
 			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]bool{}}
@@ -69,7 +74,7 @@ func (b *builder) add(e trace.Event, number int) error {
 	switch e.Action {
 	case trace.Allocate:
 		if e.Bytes > mostBytes-b.now {
-			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live", number, uint64(mostBytes))
+			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, which is the most that a plan replays for one GPU", number, uint64(mostBytes))
 		}
 		if e.Bytes == 0 {
 			return nil

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -11,9 +12,11 @@ import (
 const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU"
 
 // FormatCSV writes events, one a line, with the time in seconds since 1970 and all actions.
-func FormatCSV(events []Event) string {
-	text := make([]byte, 0, len(Header)+1+64*len(events))
-	text = append(append(text, Header...), '\n')
+func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
+
+// FormatLines is FormatCSV without the header.
+func FormatLines(events []Event) string {
+	text := make([]byte, 0, 64*len(events))
 	for _, e := range events {
 		text = append(strconv.AppendUint(text, e.Thread, 10), ',')
 		text = append(strconv.AppendInt(text, e.Micros/1e6, 10), '.')
@@ -49,22 +52,26 @@ const (
 	mostGPUs   = 1 << 10 // a number above is no GPU's
 	mostBytes  = 1<<63 - 1
 	secondsDay = 24 * 60 * 60
+
+	mostSeconds = 1 << 33 // since 1970
+	mostColumns = 1 << 10
 )
 
 // ParseCSV reads what RMM's logging adaptor writes, and what FormatCSV does. Columns are found by their names; others are
 // skipped. An action is "allocate", "allocate failure", "free" or its other name "deallocate", or that of a segment. A pointer is
 // hexadecimal, with 0x or without, or "(nil)"; a stream 0x and hexadecimal, or decimal, or "default"; a time HH:MM:SS.ffffff (in some
 // versions HH:MM:SS:ffffff), or seconds. Midnight may pass. An error names the line.
-func ParseCSV(text string) ([]Event, error) {
-	p := parser{rest: strings.TrimPrefix(text, "\uFEFF")}
+func ParseCSV(ctx context.Context, text string) ([]Event, error) {
+	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF")}
 	if err := p.header(); err != nil {
 		return nil, err
 	}
-	events := make([]Event, 0, strings.Count(p.rest, "\n")+1)
+	// An empty line is no event, so the lines alone would say too much.
+	events := make([]Event, 0, min(strings.Count(p.rest, "\n"), len(p.rest)/shortestLine)+1)
 	for {
 		line, ok := p.next()
 		if !ok {
-			return events, nil
+			return events, ctx.Err()
 		}
 		e, err := p.event(line)
 		if err != nil {
@@ -74,7 +81,14 @@ func ParseCSV(text string) ([]Event, error) {
 	}
 }
 
+// shortestLine is an event's: "free,0,0" and the line's end.
+const shortestLine = 9
+
+// stepsBetween is how many lines or events are read, or made, between two looks at the context.
+const stepsBetween = 1 << 12
+
 type parser struct {
+	ctx    context.Context
 	rest   string
 	line   int // number of the last one taken, from 1
 	wanted []int
@@ -82,9 +96,12 @@ type parser struct {
 	days   int64 // midnights passed
 }
 
-// next gives the next line that is not empty.
+// next gives the next line that is not empty. There is none either once the context has ended.
 func (p *parser) next() (line string, ok bool) {
 	for p.rest != "" {
+		if p.line%stepsBetween == 0 && p.ctx.Err() != nil {
+			return "", false
+		}
 		line, p.rest, _ = strings.Cut(p.rest, "\n")
 		p.line++
 		if line = strings.TrimSpace(line); line != "" {
@@ -103,6 +120,9 @@ func (p *parser) header() error {
 	line, ok := p.next()
 	if !ok {
 		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; a header was due: Thread,Time,Action,Pointer,Size,Stream")
+	}
+	if n := strings.Count(line, ",") + 1; n > mostColumns {
+		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
 	}
 	var found [columns]bool
 	for _, name := range strings.Split(line, ",") {
@@ -207,7 +227,7 @@ func (p *parser) time(field string) (micros int64, ok bool) {
 		return 0, true
 	}
 	if !strings.Contains(field, ":") {
-		return parseSeconds(field, 1<<33)
+		return parseSeconds(field, mostSeconds)
 	}
 	parts := strings.SplitN(field, ":", 3)
 	if len(parts) != 3 {

@@ -7,7 +7,8 @@
 // stand in the order in which its books changed, whichever thread did it. An entry makes no Go memory.
 //
 //	running  Append adds entries; the oldest make room
-//	stopped  Stop has made a Recording of what is there, and the tables are gone
+//	stopped  Append does nothing; Recording makes events of the entries, as often as it is called
+//	closed   the tables are gone
 //
 // A Recording is Events, a plain value: every block that was live when its window began is allocated at its beginning, so that it makes sense by
 // itself, also when the ring has lost what came before.
@@ -24,7 +25,8 @@
 //
 //	Thread,Time,Action,Pointer,Size,Stream,GPU
 //
-// Its reader takes what RMM writes and what people make of that: see ParseCSV.
+// Its reader takes what RMM writes and what people make of that: see ParseCSV. ReadSnapshot reads PyTorch's snapshots. Both take memory for
+// at most a multiple of the file's size, and end early when their context does.
 //
 // # Invariants
 //
@@ -35,5 +37,5 @@
 // # Locks
 //
 // Recorder has a mutex for the list of rings. With it held Count and Stop take the guards of the rings, which are the locks of the
-// books that they tell of. Append takes none.
+// books that they tell of. Append takes none. Recording holds the mutex for as long as it works, so Count and Close wait for it.
 package trace

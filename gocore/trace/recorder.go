@@ -1,9 +1,8 @@
 package trace
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"gpuconf/gocore/offheap"
@@ -13,7 +12,7 @@ import (
 // MostEvents is how many entries a ring may have: more than fits into memory, on purpose; it is taken as it is filled.
 const MostEvents = 1 << 28
 
-// Recorder has a ring for each logical GPU, and one for its segments. It runs from its making until Stop.
+// Recorder has a ring for each logical GPU, and one for its segments. It records from NewRecorder to Stop, and has what it recorded until Close.
 type Recorder struct {
 	capacity int // immutable
 
@@ -21,6 +20,9 @@ type Recorder struct {
 	clock *clock  // its end is written with mu held
 	rings []*Ring // guarded by mu; by GPU number, nil where there is none
 	done  bool    // guarded by mu
+
+	live   map[int][]Block // guarded by mu; of the time when it stopped
+	closed bool            // guarded by mu
 }
 
 // Recording is what a Recorder has seen.
@@ -82,47 +84,87 @@ func (r *Recorder) Count() (all, lost uint64) {
 	return all, lost
 }
 
-// Stop ends the recording. live is what is live now, by GPU number: with it the blocks that were live all the time are known too.
-func (r *Recorder) Stop(live map[int][]Block) (Recording, error) {
+// Stop ends the recording: nothing is appended from here on. live is what is live now, by GPU number: with it the blocks that were live all
+// the time are known too. A further call does nothing.
+func (r *Recorder) Stop(live map[int][]Block) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done {
-		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has stopped")
+		return
 	}
-	r.done = true
+	r.done, r.live = true, live
 	r.clock.stop()
-	var recording Recording
-	var err error
-	for gpu, ring := range r.rings {
+	for _, ring := range r.rings {
 		if ring != nil {
-			events, lost, refusal := ring.stop(live[gpu])
-			recording.Events, recording.Lost = append(recording.Events, events...), recording.Lost+lost
-			err = errors.Join(err, refusal)
+			ring.stop()
+			ring.segments.stop()
 		}
 	}
-	sortByTime(recording.Events) // each GPU's are in order
+}
+
+// Recording makes events of what was recorded, which stays: a further call does the same. The recording must have stopped.
+func (r *Recorder) Recording(ctx context.Context) (recording Recording, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.done || r.closed {
+		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has not stopped, or was given up")
+	}
+	var all [][]Event
+	for gpu, ring := range r.rings {
+		if ring == nil {
+			continue
+		}
+		events, lost, err := ring.all(ctx, r.live[gpu])
+		if err != nil {
+			return Recording{}, err
+		}
+		all, recording.Lost = append(all, events), recording.Lost+lost
+	}
+	if recording.Events, err = merged(ctx, all); err != nil {
+		return Recording{}, err
+	}
 	for i := range recording.Events {
 		e := &recording.Events[i]
 		e.Micros = r.clock.micros(uint64(e.Micros))
 	}
-	return recording, err
+	return recording, nil
 }
 
-// stop takes all events of a GPU out of its rings, with ticks for microseconds, and ends the tables.
-func (r *Ring) stop(live []Block) (events []Event, lost uint64, err error) {
-	events, lost, err = r.take()
-	segments, lostToo, refusal := r.segments.take()
+// Close gives the tables up. It stops a recording that runs.
+func (r *Recorder) Close() (err error) {
+	r.Stop(nil)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	for _, ring := range r.rings {
+		if ring != nil {
+			err = errors.Join(err, offheap.Unmap(ring.stopped), offheap.Unmap(ring.segments.stopped))
+			ring.stopped, ring.segments.stopped = nil, nil
+		}
+	}
+	return err
+}
+
+// all gives the events of a GPU, with ticks for microseconds.
+func (r *Ring) all(ctx context.Context, live []Block) (events []Event, lost uint64, err error) {
+	events, err = r.events(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	segments, err := r.segments.events(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	lost = r.lost()
 	began := int64(r.clock.first)
 	if lost > 0 {
 		began = events[0].Micros
 	}
 	before := liveBefore(r.gpu, events, live, began)
 	// Of one time, what was live before comes first; then a segment, before the first block in it.
-	events = slices.Concat(before, segments, events)
-	sortByTime(events)
-	return events, lost + lostToo, errors.Join(err, refusal)
-}
-
-func sortByTime(events []Event) {
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Micros, b.Micros) })
+	events, err = merged(ctx, [][]Event{before, segments, events})
+	return events, lost + r.segments.lost(), err
 }

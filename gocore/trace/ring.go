@@ -1,9 +1,8 @@
 package trace
 
 import (
+	"context"
 	"sync"
-
-	"gpuconf/gocore/offheap"
 )
 
 // entry is an Event as a ring keeps it: 40 bytes, since most of what it costs is the way to memory.
@@ -30,6 +29,8 @@ type Ring struct {
 	entries  []entry     // guarded by guard, as are both below; outside the Go heap; nil once the recorder has stopped
 	at       int         // where the next one goes
 	count    uint64      // of all so far
+
+	stopped []entry // guarded by the recorder's mutex; the table, from Stop to Close
 }
 
 // Segments is the ring for what the GPU's pool takes from the device and gives back: few entries, which blocks' must not push out.
@@ -50,28 +51,38 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	r.count++
 }
 
-// counts and take need the recorder's mutex.
+// What follows needs the recorder's mutex.
+
 func (r *Ring) counts() (all, lost uint64) {
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	return r.count, r.lostLocked()
+	return r.count, r.lost()
 }
 
-func (r *Ring) lostLocked() uint64 { return r.count - min(r.count, uint64(len(r.entries))) }
-
-// take gives what is there, oldest first, with ticks for microseconds, and ends the table.
-func (r *Ring) take() (events []Event, lost uint64, err error) {
+// stop takes the table away from those who append.
+func (r *Ring) stop() {
 	r.guard.Lock()
 	defer r.guard.Unlock()
-	held := int(min(r.count, uint64(len(r.entries))))
-	events = make([]Event, 0, held)
+	r.stopped, r.entries = r.entries, nil
+}
+
+// lost counts the entries that had to make room.
+func (r *Ring) lost() uint64 { return r.count - min(r.count, uint64(len(r.entries)+len(r.stopped))) }
+
+// events gives what is in the table that was stopped, oldest first, with ticks for microseconds.
+func (r *Ring) events(ctx context.Context) ([]Event, error) {
+	held := int(min(r.count, uint64(len(r.stopped))))
+	if held == 0 {
+		return nil, nil
+	}
+	events := make([]Event, 0, held)
 	for i := range held {
-		e := r.entries[(r.at+len(r.entries)-held+i)%len(r.entries)]
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		e := r.stopped[(r.at+len(r.stopped)-held+i)%len(r.stopped)]
 		events = append(events, Event{Micros: int64(e.ticks), Thread: e.doer >> actionBits, Action: Action(e.doer), GPU: r.gpu,
 			Addr: e.addr, Bytes: e.bytes, Stream: e.stream})
 	}
-	lost = r.lostLocked()
-	err = offheap.Unmap(r.entries)
-	r.entries, r.at, r.count = nil, 0, 0
-	return events, lost, err
+	return events, nil
 }

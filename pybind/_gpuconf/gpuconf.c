@@ -45,7 +45,7 @@ typedef enum _PyBindGenWrapperFlags {
 
 
 PyObject *
-_wrap__gpuconf_pybind_ClosePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+_wrap__gpuconf_pybind_CloseJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
     bool retval;
@@ -58,14 +58,14 @@ _wrap__gpuconf_pybind_ClosePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *ar
     if (refused()) {
         return NULL;
     }
-    retval = pybind_ClosePlan(id);
+    retval = pybind_CloseJob(id);
     if (PyErr_Occurred()) {
         return NULL;
     }
     py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_ClosePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+PyObject * _wrap__gpuconf_pybind_CloseJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -173,6 +173,30 @@ PyObject * _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), P
 
 
 PyObject *
+_wrap__gpuconf_pybind_DropRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_DropRecording(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DropRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -222,6 +246,31 @@ _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_FeedPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    char *text;
+    const char *keywords[] = {"id", "text", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &text)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_FeedPlan(id, text);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_FeedPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -441,6 +490,78 @@ _wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBI
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_NewGraph(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_OpenLoad(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t descriptor;
+    const char *keywords[] = {"descriptor", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &descriptor)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_OpenLoad(descriptor);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenLoad(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *request;
+    const char *keywords[] = {"request", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &request)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_OpenPlan(request);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_OpenRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_OpenRecorded(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -697,7 +818,7 @@ PyObject *
 _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
-    bool retval;
+    int64_t retval;
     int64_t events;
     const char *keywords[] = {"events", NULL};
 
@@ -711,10 +832,34 @@ _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     if (PyErr_Occurred()) {
         return NULL;
     }
-    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    py_retval = Py_BuildValue((char *) "L", retval);
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_StopRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_StopRecording(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_StopRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -741,6 +886,31 @@ _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_WaitJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    int64_t milliseconds;
+    const char *keywords[] = {"id", "milliseconds", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &milliseconds)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_WaitJob(id, milliseconds);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_WaitJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -836,21 +1006,20 @@ PyObject * _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), Py
 
 
 PyObject *
-_wrap__gpuconf_pybind_ContinuePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+_wrap__gpuconf_pybind_CountRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
     char *retval;
     int64_t id;
-    int64_t milliseconds;
-    const char *keywords[] = {"id", "milliseconds", NULL};
+    const char *keywords[] = {"id", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &milliseconds)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
     if (refused()) {
         return NULL;
     }
-    retval = pybind_ContinuePlan(id, milliseconds);
+    retval = pybind_CountRecorded(id);
     if (PyErr_Occurred()) {
         if (retval != NULL) free(retval);
         return NULL;
@@ -859,28 +1028,7 @@ _wrap__gpuconf_pybind_ContinuePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     free(retval);
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_ContinuePlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
-_wrap__gpuconf_pybind_CountRecorded(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
-{
-    PyObject *py_retval;
-    char *retval;
-
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_CountRecorded();
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_CountRecorded(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+PyObject * _wrap__gpuconf_pybind_CountRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1023,6 +1171,59 @@ _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_Initialize(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_JobPage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    int64_t number;
+    const char *keywords[] = {"id", "number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &id, &number)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_JobPage(id, number);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_JobPage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_JobResult(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_JobResult(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_JobResult(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1196,59 +1397,6 @@ _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
-_wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    char *retval;
-    char *text;
-    char *request;
-    const char *keywords[] = {"text", "request", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &text, &request)) {
-        return NULL;
-    }
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_OpenPlan(text, request);
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_OpenPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
-_wrap__gpuconf_pybind_ReadTrace(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    char *retval;
-    char *text;
-    const char *keywords[] = {"text", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &text)) {
-        return NULL;
-    }
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_ReadTrace(text);
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_ReadTrace(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1463,27 +1611,6 @@ PyObject * _wrap__gpuconf_pybind_StopPeak(PyObject * PYBINDGEN_UNUSED(dummy), Py
 
 
 PyObject *
-_wrap__gpuconf_pybind_StopRecording(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
-{
-    PyObject *py_retval;
-    char *retval;
-
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_StopRecording();
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_StopRecording(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
-
-
-PyObject *
 _wrap__gpuconf_pybind_TensorInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1562,13 +1689,15 @@ _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN
 PyObject * _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
 
 static PyMethodDef _gpuconf_functions[] = {
-    {(char *) "pybind_ClosePlan", (PyCFunction) _wrap__gpuconf_pybind_ClosePlan, METH_VARARGS|METH_KEYWORDS, "pybind_ClosePlan(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_CloseJob", (PyCFunction) _wrap__gpuconf_pybind_CloseJob, METH_VARARGS|METH_KEYWORDS, "pybind_CloseJob(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
+    {(char *) "pybind_FeedPlan", (PyCFunction) _wrap__gpuconf_pybind_FeedPlan, METH_VARARGS|METH_KEYWORDS, "pybind_FeedPlan(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
@@ -1578,6 +1707,9 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MakeTensor", (PyCFunction) _wrap__gpuconf_pybind_MakeTensor, METH_VARARGS|METH_KEYWORDS, "pybind_MakeTensor(host, nbytes, dtype, shape, name, device)\n\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_MemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_MemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryGrowth(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_NewGraph", (PyCFunction) _wrap__gpuconf_pybind_NewGraph, METH_NOARGS, "pybind_NewGraph()\n\n" },
+    {(char *) "pybind_OpenLoad", (PyCFunction) _wrap__gpuconf_pybind_OpenLoad, METH_VARARGS|METH_KEYWORDS, "pybind_OpenLoad(descriptor)\n\ntype: descriptor: int64_t" },
+    {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(request)\n\ntype: request: char *" },
+    {(char *) "pybind_OpenRecorded", (PyCFunction) _wrap__gpuconf_pybind_OpenRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_OpenRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_OpenSession", (PyCFunction) _wrap__gpuconf_pybind_OpenSession, METH_VARARGS|METH_KEYWORDS, "pybind_OpenSession(graphID, options, env, origin)\n\ntype: graphID: int64_t\ntype: options: char *\ntype: env: char *\ntype: origin: char *" },
     {(char *) "pybind_ReadTensor", (PyCFunction) _wrap__gpuconf_pybind_ReadTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTensor(id, host, nbytes)\n\ntype: id: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_ReleaseTensor", (PyCFunction) _wrap__gpuconf_pybind_ReleaseTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReleaseTensor(id)\n\ntype: id: int64_t" },
@@ -1589,18 +1721,21 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events)\n\ntype: events: int64_t" },
+    {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StopRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
+    {(char *) "pybind_WaitJob", (PyCFunction) _wrap__gpuconf_pybind_WaitJob, METH_VARARGS|METH_KEYWORDS, "pybind_WaitJob(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: after: char *\ntype: device: char *" },
     {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, after, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: after: char *\ntype: flags: int64_t\ntype: device: char *" },
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
-    {(char *) "pybind_ContinuePlan", (PyCFunction) _wrap__gpuconf_pybind_ContinuePlan, METH_VARARGS|METH_KEYWORDS, "pybind_ContinuePlan(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },
-    {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_NOARGS, "pybind_CountRecorded()\n\n" },
+    {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_CountRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
     {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },
     {(char *) "pybind_DrainPlacementLog", (PyCFunction) _wrap__gpuconf_pybind_DrainPlacementLog, METH_NOARGS, "pybind_DrainPlacementLog()\n\n" },
     {(char *) "pybind_Enumerate", (PyCFunction) _wrap__gpuconf_pybind_Enumerate, METH_VARARGS|METH_KEYWORDS, "pybind_Enumerate(env)\n\ntype: env: char *" },
     {(char *) "pybind_Identities", (PyCFunction) _wrap__gpuconf_pybind_Identities, METH_NOARGS, "pybind_Identities()\n\n" },
     {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_JobPage", (PyCFunction) _wrap__gpuconf_pybind_JobPage, METH_VARARGS|METH_KEYWORDS, "pybind_JobPage(id, number)\n\ntype: id: int64_t\ntype: number: int64_t" },
+    {(char *) "pybind_JobResult", (PyCFunction) _wrap__gpuconf_pybind_JobResult, METH_VARARGS|METH_KEYWORDS, "pybind_JobResult(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
@@ -1608,8 +1743,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryTotals", (PyCFunction) _wrap__gpuconf_pybind_MemoryTotals, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryTotals(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
-    {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(text, request)\n\ntype: text: char *\ntype: request: char *" },
-    {(char *) "pybind_ReadTrace", (PyCFunction) _wrap__gpuconf_pybind_ReadTrace, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTrace(text)\n\ntype: text: char *" },
     {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
     {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
     {(char *) "pybind_SessionDevices", (PyCFunction) _wrap__gpuconf_pybind_SessionDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SessionDevices(id)\n\ntype: id: int64_t" },
@@ -1618,7 +1751,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },
     {(char *) "pybind_StartPeak", (PyCFunction) _wrap__gpuconf_pybind_StartPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StartPeak(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_StopPeak", (PyCFunction) _wrap__gpuconf_pybind_StopPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StopPeak(number, id)\n\ntype: number: int64_t\ntype: id: int64_t" },
-    {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_NOARGS, "pybind_StopRecording()\n\n" },
     {(char *) "pybind_TensorInfo", (PyCFunction) _wrap__gpuconf_pybind_TensorInfo, METH_VARARGS|METH_KEYWORDS, "pybind_TensorInfo(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_VisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_VisibleDevices, METH_NOARGS, "pybind_VisibleDevices()\n\n" },
     {(char *) "GoPyInit", (PyCFunction) _wrap__gpuconf_GoPyInit, METH_NOARGS, "GoPyInit()\n\n" },

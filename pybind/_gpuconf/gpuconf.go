@@ -169,10 +169,10 @@ func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	return C.CString(cret)
 }
 
-//export pybind_ClosePlan
-func pybind_ClosePlan(id C.longlong) C.char {
+//export pybind_CloseJob
+func pybind_CloseJob(id C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.ClosePlan(int64(id))
+	cret, __err := pybind.CloseJob(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -197,21 +197,6 @@ func pybind_CloseSession(id C.longlong) C.char {
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
-}
-
-//export pybind_ContinuePlan
-func pybind_ContinuePlan(id C.longlong, milliseconds C.longlong) *C.char {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.ContinuePlan(int64(id), int64(milliseconds))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
-		C.free(unsafe.Pointer(estr))
-		return C.CString("")
-	}
-	return C.CString(cret)
 }
 
 //export pybind_CopyFromHost
@@ -245,9 +230,9 @@ func pybind_CopyToHost(address C.longlong, id C.longlong, offset C.longlong, hos
 }
 
 //export pybind_CountRecorded
-func pybind_CountRecorded() *C.char {
+func pybind_CountRecorded(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.CountRecorded()
+	cret, __err := pybind.CountRecorded(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -319,6 +304,21 @@ func pybind_DropGraph(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_DropRecording
+func pybind_DropRecording(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DropRecording(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_EnterScope
 func pybind_EnterScope(name *C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -362,6 +362,21 @@ func pybind_Execute(op *C.char, inputs *C.char, flags C.longlong, name *C.char, 
 		return C.longlong(0)
 	}
 	return C.longlong(cret)
+}
+
+//export pybind_FeedPlan
+func pybind_FeedPlan(id C.longlong, text *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.FeedPlan(int64(id), C.GoString(text))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
 }
 
 //export pybind_FreeBlock
@@ -452,6 +467,36 @@ func pybind_IsUnified(number C.longlong) C.char {
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_JobPage
+func pybind_JobPage(id C.longlong, number C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.JobPage(int64(id), int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_JobResult
+func pybind_JobResult(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.JobResult(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_LimitBytes
@@ -634,19 +679,49 @@ func pybind_NewGraph() C.longlong {
 	return C.longlong(cret)
 }
 
-//export pybind_OpenPlan
-func pybind_OpenPlan(text *C.char, request *C.char) *C.char {
+//export pybind_OpenLoad
+func pybind_OpenLoad(descriptor C.longlong) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.OpenPlan(C.GoString(text), C.GoString(request))
+	cret, __err := pybind.OpenLoad(int64(descriptor))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
 		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
 		C.free(unsafe.Pointer(estr))
-		return C.CString("")
+		return C.longlong(0)
 	}
-	return C.CString(cret)
+	return C.longlong(cret)
+}
+
+//export pybind_OpenPlan
+func pybind_OpenPlan(request *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenPlan(C.GoString(request))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_OpenRecorded
+func pybind_OpenRecorded(id C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenRecorded(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
 }
 
 //export pybind_OpenSession
@@ -677,21 +752,6 @@ func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
-}
-
-//export pybind_ReadTrace
-func pybind_ReadTrace(text *C.char) *C.char {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.ReadTrace(C.GoString(text))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
-		C.free(unsafe.Pointer(estr))
-		return C.CString("")
-	}
-	return C.CString(cret)
 }
 
 //export pybind_ReleaseTensor
@@ -920,7 +980,7 @@ func pybind_StartPeak(number C.longlong) *C.char {
 }
 
 //export pybind_StartRecording
-func pybind_StartRecording(events C.longlong) C.char {
+func pybind_StartRecording(events C.longlong) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.StartRecording(int64(events))
 
@@ -929,9 +989,9 @@ func pybind_StartRecording(events C.longlong) C.char {
 		estr := C.CString(__err.Error())
 		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
 		C.free(unsafe.Pointer(estr))
-		return boolGoToPy(false)
+		return C.longlong(0)
 	}
-	return boolGoToPy(cret)
+	return C.longlong(cret)
 }
 
 //export pybind_StopPeak
@@ -950,18 +1010,18 @@ func pybind_StopPeak(number C.longlong, id C.longlong) *C.char {
 }
 
 //export pybind_StopRecording
-func pybind_StopRecording() *C.char {
+func pybind_StopRecording(id C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.StopRecording()
+	cret, __err := pybind.StopRecording(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
 		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
 		C.free(unsafe.Pointer(estr))
-		return C.CString("")
+		return boolGoToPy(false)
 	}
-	return C.CString(cret)
+	return boolGoToPy(cret)
 }
 
 //export pybind_TensorInfo
@@ -1007,4 +1067,19 @@ func pybind_WaitForFree(number C.longlong, seen C.longlong, milliseconds C.longl
 		return C.longlong(0)
 	}
 	return C.longlong(cret)
+}
+
+//export pybind_WaitJob
+func pybind_WaitJob(id C.longlong, milliseconds C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.WaitJob(int64(id), int64(milliseconds))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
 }

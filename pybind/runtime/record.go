@@ -1,69 +1,122 @@
 package runtime
 
 import (
+	"context"
+
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
 
+// recording is one that Python has a handle of. It ends when Python stops it, when the devices are given up, or when the handle is dropped.
+// What it has seen stays until then.
+type recording struct {
+	recorder *trace.Recorder
+	pools    map[int]bfc.MemoryMap // guarded by Runtime.mu; as they were at its end
+}
+
 // StartRecording begins to record what is done to the memory of all logical GPUs, of those that are listed later too, and
-// keeps the newest so many events of each.
-func (r *Runtime) StartRecording(capacity int) error {
+// keeps the newest so many events of each. It gives the recording's number.
+func (r *Runtime) StartRecording(capacity int) (id int64, err error) {
 	if err := Alive(); err != nil {
-		return err
+		return 0, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.recorder != nil {
-		return status.Errorf(status.FailedPrecondition, "a recording is running already; stop it first")
+	if r.running != nil {
+		return 0, status.Errorf(status.FailedPrecondition, "a recording is running already; stop it first")
 	}
 	recorder, err := trace.NewRecorder(capacity)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if m := r.manager.Load(); m != nil {
 		if err := m.Record(recorder); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	r.recorder = recorder
-	return nil
+	r.running = &recording{recorder: recorder}
+	return r.recordings.put(r.running), nil
 }
 
-// CountRecorded tells how many events the recording has seen so far, and how many of them had to make room.
-func (r *Runtime) CountRecorded() (all, lost uint64, err error) {
+// CountRecorded tells how many events a recording has seen so far, how many of them had to make room, and whether it runs.
+func (r *Runtime) CountRecorded(id int64) (all, lost uint64, running bool, err error) {
 	if err := Alive(); err != nil {
-		return 0, 0, err
+		return 0, 0, false, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.recorder == nil {
-		return 0, 0, errNoRecording()
+	one, err := r.recordings.get(id, "recording")
+	if err != nil {
+		return 0, 0, false, err
 	}
-	all, lost = r.recorder.Count()
-	return all, lost, nil
+	all, lost = one.recorder.Count()
+	return all, lost, one == r.running, nil
 }
 
-// StopRecording ends the recording and gives what it has, with a picture of each pool as it is now, by number.
-func (r *Runtime) StopRecording() (recording trace.Recording, pools map[int]bfc.MemoryMap, err error) {
+// StopRecording ends a recording. One that has ended is left alone.
+func (r *Runtime) StopRecording(id int64) error {
 	if err := Alive(); err != nil {
-		return trace.Recording{}, nil, err
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.recorder == nil {
-		return trace.Recording{}, nil, errNoRecording()
+	one, err := r.recordings.get(id, "recording")
+	if err == nil && one == r.running {
+		r.endRecordingLocked()
 	}
-	recorder := r.recorder
-	r.recorder = nil
+	return err
+}
+
+// endRecordingLocked ends the recording that runs, if one does.
+func (r *Runtime) endRecordingLocked() {
+	one := r.running
+	if one == nil {
+		return
+	}
 	var live map[int][]trace.Block
 	if m := r.manager.Load(); m != nil {
-		live, pools = m.StopRecording()
+		live, one.pools = m.StopRecording()
 	}
-	recording, err = recorder.Stop(live)
-	return recording, pools, err
+	one.recorder.Stop(live)
+	r.running = nil
 }
 
-func errNoRecording() error {
-	return status.Errorf(status.FailedPrecondition, "no recording is running")
+// Recorded makes events of a recording that has ended, and gives a picture of each pool as it was then, by number.
+func (r *Runtime) Recorded(ctx context.Context, id int64) (events trace.Recording, pools map[int]bfc.MemoryMap, err error) {
+	r.mu.Lock()
+	one, err := r.recordings.get(id, "recording")
+	if err == nil && one == r.running {
+		err = status.Errorf(status.FailedPrecondition, "the recording is running; stop it first")
+	}
+	if err != nil {
+		r.mu.Unlock()
+		return trace.Recording{}, nil, err
+	}
+	recorder, pools := one.recorder, one.pools
+	r.mu.Unlock()
+	if events, err = recorder.Recording(ctx); err != nil {
+		if _, dropped := r.recordings.get(id, "recording"); dropped != nil {
+			err = dropped // by another thread, in between
+		}
+	}
+	return events, pools, err
+}
+
+// DropRecording forgets a recording, and ends it if it runs. Its memory goes back as soon as nothing is made of it any more.
+func (r *Runtime) DropRecording(id int64) error {
+	if err := Alive(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one, err := r.recordings.remove(id, "recording")
+	if err != nil {
+		return err
+	}
+	if one == r.running {
+		r.endRecordingLocked()
+	}
+	go func() { _ = one.recorder.Close() }() // it waits for a Recorded; and a table that can't be unmapped stays
+	return nil
 }

@@ -11,24 +11,24 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
-	"gpuconf/gocore/trace"
 )
 
 // Runtime is the machine that a process runs on and the devices made of it.
 type Runtime struct {
-	mu       sync.Mutex
-	asked    string          // guarded by mu; what Simulate chose, "" for the environment's choice
-	spec     string          // guarded by mu; the machine that is simulated, "" for none
-	notices  []config.Notice // guarded by mu; of the machine, not of the devices
-	recorder *trace.Recorder // guarded by mu; nil: no recording runs
-	draft    *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
+	mu      sync.Mutex
+	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
+	spec    string          // guarded by mu; the machine that is simulated, "" for none
+	notices []config.Notice // guarded by mu; of the machine, not of the devices
+	running *recording      // guarded by mu; nil: no recording runs
+	draft   *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
 	generation atomic.Uint32                  // counts the Managers that were given up, and the times that logical devices were renamed
 
-	graphs   table[*graph.Graph]
-	sessions table[*Session]
+	graphs     table[*graph.Graph]
+	sessions   table[*Session]
+	recordings table[*recording]
 }
 
 // Generation counts the resets so far. What was derived from the devices before one means nothing after it.
@@ -113,8 +113,8 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 		return nil, "", err
 	}
 	m.ExplainNoGPU(machine.whyNone)
-	if r.recorder != nil {
-		if err := m.Record(r.recorder); err != nil {
+	if r.running != nil {
+		if err := m.Record(r.running.recorder); err != nil {
 			return nil, "", errors.Join(err, m.Close(true))
 		}
 	}
@@ -163,12 +163,13 @@ func (r *Runtime) Reset() error {
 	return r.closeLocked()
 }
 
-// closeLocked empties the runtime. Memory in use makes it fail and change nothing; what the driver says while it ends is
+// closeLocked empties the runtime, and ends a recording. Memory in use makes it fail and change nothing; what the driver says while it ends is
 // a notice, because the devices are gone all the same.
 func (r *Runtime) closeLocked() error {
 	m := r.manager.Load()
 	if m == nil {
 		r.draft = nil
+		r.endRecordingLocked()
 		return nil
 	}
 	err := r.work.Load().end(func() error { return m.Close(false) })
@@ -176,6 +177,7 @@ func (r *Runtime) closeLocked() error {
 		return err // in use
 	}
 	r.generation.Add(1)
+	r.endRecordingLocked()
 	r.manager.Store(nil)
 	r.work.Store(nil)
 	r.spec, r.notices = "", nil

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from . import _runtime, errors
 from ._humanbytes import human_bytes
+from ._job import Job
 from ._native import core
 from ._record import Recording
 from ._table import Table
-from ._trace import Trace, load_trace
+from ._trace import HEADER, Trace, load_trace
 from ._typing import Any
 
 POLICIES = ("tensorflow", "regions", "virtual")
 SCHEMA = 1
-
-_STEP_MS = 50  # of work in Go; between two, Python looks for signals, so Ctrl-C works
 
 
 class PlanFailure(
@@ -308,16 +307,14 @@ def plan(
     }
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu names no GPU: write a model, such as 'A10'")
-    opened = json.loads(open_plan(taken._text, json.dumps(request)))
-    try:
-        for level, text in opened["notices"]:
-            log(level, text)
-        told = ""
-        while not told:
-            told = core.pybind_ContinuePlan(opened["plan"], _STEP_MS)
-    finally:
-        core.pybind_ClosePlan(opened["plan"])
-    return Plan(taken, json.loads(told))
+    with Job(open_plan, json.dumps(request)) as job:
+        core.pybind_FeedPlan(job.number, HEADER)
+        for page in taken._pages:
+            core.pybind_FeedPlan(job.number, page)
+        told = job.finish()
+    for level, text in told["notices"]:
+        log(level, text)
+    return Plan(taken, told)
 
 
 def _policies(policy: Any) -> list[str]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from . import errors
+from ._job import Job
 from ._native import core, refuse_in_child
 from ._table import Table
 from ._typing import Any
 
 Pools = dict[int, list[Any]]
+
+
+# Of the CSV that Go reads and writes.
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU\n"
 
 
 class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
@@ -35,9 +40,11 @@ class Trace:
     same: it begins with an allocation of each block that was live by then.
     """
 
-    def __init__(self, text: str, lost: int = 0, pools: Pools | None = None) -> None:
-        # The CSV that Go writes; and each pool's picture after the last event, where that is known.
-        self._text = text
+    def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None) -> None:
+        # The CSV that Go writes, without its header, in pieces, so that no single step on millions of events takes long. And each
+        # pool's picture after the last event, where that is known.
+        self._pages = pages
+        self._count = count
         self._pools = pools
         self._events: tuple[TraceEvent, ...] | None = None
         self.lost = lost
@@ -46,11 +53,15 @@ class Trace:
     def events(self) -> tuple[TraceEvent, ...]:
         """The events, as tuples with names."""
         if self._events is None:
-            self._events = tuple(map(_event, self._text.splitlines()[1:]))
+            self._events = tuple(map(_event, self._lines()))
         return self._events
 
+    def _lines(self) -> Iterator[str]:
+        for page in self._pages:
+            yield from page.splitlines()
+
     def __len__(self) -> int:
-        return self._text.count("\n") - 1
+        return self._count
 
     def __iter__(self) -> Iterator[TraceEvent]:
         return iter(self.events)
@@ -72,7 +83,7 @@ class Trace:
                 )
         if format == "rmm":
             with open(name, "w", encoding="ascii", newline="") as file:
-                file.writelines(_rmm_lines(self._text))
+                file.writelines(_rmm_lines(self._lines))
         elif format == "torch":
             from . import _snapshot
 
@@ -91,15 +102,14 @@ def _event(line: str) -> TraceEvent:
     return TraceEvent(float(time), int(thread), action, int(gpu), int(pointer, 16), int(nbytes), int(stream, 16))
 
 
-def _rmm_lines(text: str) -> Iterator[str]:
+def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
     """The lines of RMM's file: without segments, with the time of day, and with the GPU only where there are several."""
     from time import gmtime, localtime
 
-    lines = text.splitlines()
-    several = any(not line.endswith(",0") for line in lines[1:])
+    several = any(not line.endswith(",0") for line in lines())
     yield "Thread,Time,Action,Pointer,Size,Stream" + (",GPU\n" if several else "\n")
     second, clock = "", ""
-    for line in lines[1:]:
+    for line in lines():
         thread, time, action, rest = line.split(",", 3)
         if action.startswith("segment"):
             continue
@@ -114,22 +124,19 @@ def _rmm_lines(text: str) -> Iterator[str]:
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a file of events: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. What it is, its contents tell.
+    """Read a file of events: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The file's contents say which.
 
-    A snapshot is a pickle: it is read without importing or calling anything that it names. Raises ValueError for a file that is
-    neither, with the line or the entry, and OSError as ``open`` does.
+    A snapshot is a pickle. It is read without importing or calling anything that it names. Whatever it contains, reading it takes
+    memory for a small multiple of its size at most. Ctrl-C works at any time.
+
+    Raises ValueError for a file that is neither, with the line or the entry, and OSError as ``open`` does.
     """
     name = os.fspath(path)
-    refuse_in_child()  # before the imports
-    with open(name, "rb") as file:
-        data = file.read()
-    try:
-        if data[:1] == b"\x80":
-            from . import _snapshot
-
-            return Trace(core.pybind_ReadTrace(_snapshot.read(data)))
-        if b"\0" in data:
-            raise errors.InvalidArgumentError("it is neither CSV nor a pickle")
-        return Trace(core.pybind_ReadTrace(data.decode("utf-8", "replace")))
-    except errors.InvalidArgumentError as error:
-        raise errors.InvalidArgumentError(f"{name!r} can't be read as a trace: {error}") from None
+    refuse_in_child()
+    with open(name, "rb", buffering=0) as file:
+        try:
+            with Job(core.pybind_OpenLoad, file.fileno()) as job:
+                told = job.finish()
+                return Trace(job.pages(), told["events"])
+        except errors.InvalidArgumentError as error:
+            raise errors.InvalidArgumentError(f"{name!r} can't be read as a trace: {error}") from None

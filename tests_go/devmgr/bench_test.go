@@ -72,9 +72,8 @@ func BenchmarkRecorded(b *testing.B) {
 				require.NoError(b, err)
 				require.NoError(b, m.Record(r))
 				defer func() {
-					live, _ := m.StopRecording()
-					_, err := r.Stop(live)
-					require.NoError(b, err)
+					_, _ = m.StopRecording()
+					require.NoError(b, r.Close())
 				}()
 			}
 			pairs(b, func(_ int, bytes uint64) (bfc.Block, error) { return m.Allocate(0, bytes) }, m.Free)

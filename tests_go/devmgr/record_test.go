@@ -1,6 +1,7 @@
 package devmgr_test
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -30,8 +31,10 @@ func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Record
 func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events []trace.Event, lost uint64) {
 	t.Helper()
 	live, _ := m.StopRecording()
-	recording, err := r.Stop(live)
+	r.Stop(live)
+	recording, err := r.Recording(context.Background())
 	require.NoError(t, err)
+	require.NoError(t, r.Close())
 	for _, e := range recording.Events {
 		e.Micros, e.Thread = 0, 0
 		events = append(events, e)
@@ -302,8 +305,10 @@ func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 			runtime.Gosched()
 		}
 		live, pools := m.StopRecording()
-		recording, err := r.Stop(live)
+		r.Stop(live)
+		recording, err := r.Recording(context.Background())
 		require.NoError(t, err)
+		require.NoError(t, r.Close())
 		require.Zero(t, recording.Lost)
 		now := map[uint64]uint64{}
 		for _, e := range recording.Events {

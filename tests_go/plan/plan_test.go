@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
@@ -26,10 +27,10 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	if request.Policies == nil {
 		request.Policies = plan.Policies()
 	}
-	job, err := plan.New(events, request)
+	job, err := plan.New(context.Background(), events, request)
 	require.NoError(t, err)
 	for {
-		done, err := job.Step()
+		done, err := job.Step(context.Background())
 		require.NoError(t, err)
 		if done {
 			return job
@@ -206,13 +207,13 @@ func TestUsage(t *testing.T) {
 }
 
 func TestRequestsThatCannotBe(t *testing.T) {
-	_, err := plan.New(nil, plan.Request{})
+	_, err := plan.New(context.Background(), nil, plan.Request{})
 	require.ErrorContains(t, err, "no policy")
 	_, err = plan.ParsePolicy("fast")
 	require.EqualError(t, err, `unknown policy "fast": it is one of tensorflow, regions, virtual`)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	for _, bytes := range []uint64{1<<50 + 1, 1<<63 - 1, 1<<64 - 1} {
-		_, err = plan.New([]trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 1}, {Action: trace.Allocate, Addr: 2, Bytes: bytes}},
+	for _, bytes := range []uint64{4 << 40, 1<<63 - 1, 1<<64 - 1} {
+		_, err = plan.New(context.Background(), []trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 1}, {Action: trace.Allocate, Addr: 2, Bytes: bytes}},
 			plan.Request{Policies: plan.Policies()})
 		require.ErrorContains(t, err, "event 2: more than")
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))

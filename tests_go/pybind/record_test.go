@@ -1,7 +1,10 @@
 package pybind_test
 
 import (
+	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,54 +15,130 @@ import (
 	"gpuconf/pybind"
 )
 
-func TestARecordingOutlivesTheDevices(t *testing.T) {
+// finish works on a job to its end, and gives its result and its events as CSV.
+func finish(t *testing.T, job int64) (result, csv string) {
+	t.Helper()
+	for done := false; !done; {
+		var err error
+		done, err = pybind.WaitJob(job, 100)
+		require.NoError(t, err)
+	}
+	result, err := pybind.JobResult(job)
+	require.NoError(t, err)
+	csv = trace.Header + "\n"
+	for number := int64(0); ; number++ {
+		page, err := pybind.JobPage(job, number)
+		require.NoError(t, err)
+		if page == "" {
+			_, err = pybind.CloseJob(job)
+			require.NoError(t, err)
+			return result, csv
+		}
+		csv += page
+	}
+}
+
+// wholeTrace is a file of so many events.
+func wholeTrace(t *testing.T, events int) *os.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	text := "Action,Pointer,Size\n" + strings.Repeat("allocate,0x1,3000000\nfree,0x1,3000000\n", events/2)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = file.Close() })
+	return file
+}
+
+func TestARecordingEndsWithTheDevices(t *testing.T) {
 	onMachine(t, "T4:1GiB")
-	_, _ = pybind.StopRecording() // another test's, which calls everything with anything
-	_, err := pybind.StopRecording()
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "no recording is running")
-	_, err = pybind.StartRecording(0)
+	_, err := pybind.StartRecording(0)
 	require.Contains(t, requireKind(t, status.InvalidArgument, err), "1 to")
-	_, err = pybind.StartRecording(100)
+	id, err := pybind.StartRecording(100)
 	require.NoError(t, err)
 	_, err = pybind.StartRecording(100)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
-	for range 2 {
-		initialize(t)
-		held, err := pybind.Allocate(0, 1000)
-		require.NoError(t, err)
-		parseBlock(t, held).free(t)
-		_, err = pybind.Reset()
-		require.NoError(t, err)
-	}
-	counts, err := pybind.CountRecorded()
-	require.NoError(t, err)
-	require.Equal(t, "4 0", counts)
 	initialize(t)
-	held, err := pybind.Allocate(0, 3000)
+	held, err := pybind.Allocate(0, 1000)
 	require.NoError(t, err)
-	recorded, err := pybind.StopRecording()
+	_, err = pybind.Reset()
+	requireKind(t, status.FailedPrecondition, err)
+	counts, err := pybind.CountRecorded(id)
+	require.NoError(t, err)
+	require.Equal(t, "1 0 1", counts, "a reset that is refused changes nothing")
+	parseBlock(t, held).free(t)
+	job, err := pybind.OpenRecorded(id)
+	require.NoError(t, err)
+	for done := false; err == nil && !done; {
+		done, err = pybind.WaitJob(job, 100)
+	}
+	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the recording is running; stop it first")
+	_, err = pybind.CloseJob(job)
+	require.NoError(t, err)
+
+	_, err = pybind.Reset()
+	require.NoError(t, err)
+	counts, err = pybind.CountRecorded(id)
+	require.NoError(t, err)
+	require.Equal(t, "2 0 0", counts)
+	actions := func(csv string) (actions []string) {
+		events, err := trace.ParseCSV(context.Background(), csv)
+		require.NoError(t, err)
+		for _, e := range events {
+			actions = append(actions, e.Action.String())
+		}
+		return actions
+	}
+	for range 2 {
+		_, err = pybind.StopRecording(id) // it has ended; and it stays until it is dropped
+		require.NoError(t, err)
+		job, err = pybind.OpenRecorded(id)
+		require.NoError(t, err)
+		result, csv := finish(t, job)
+		require.JSONEq(t, `{"events": 4, "lost": 0, "pools": {}}`, result)
+		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
+	}
+
+	second, err := pybind.StartRecording(100)
+	require.NoError(t, err)
+	require.NotEqual(t, id, second)
+	_, err = pybind.StopRecording(id)
+	require.NoError(t, err)
+	initialize(t)
+	held, err = pybind.Allocate(0, 3000)
+	require.NoError(t, err)
+	_, err = pybind.StopRecording(second)
 	require.NoError(t, err)
 	parseBlock(t, held).free(t)
-
-	head, csv, _ := strings.Cut(recorded, "\n")
+	job, err = pybind.OpenRecorded(second)
+	require.NoError(t, err)
+	result, csv := finish(t, job)
+	require.Equal(t, []string{"segment_alloc", "allocate"}, actions(csv))
 	var told struct {
-		Lost  int
-		Pools map[string][][]any
+		Events, Lost int
+		Pools        map[string][][]any
 	}
-	require.NoError(t, json.Unmarshal([]byte(head), &told))
-	require.Zero(t, told.Lost)
+	require.NoError(t, json.Unmarshal([]byte(result), &told))
+	require.Equal(t, 2, told.Events)
 	require.Len(t, told.Pools["0"], 1)
-	events, err := trace.ParseCSV(csv)
+
+	third, err := pybind.StartRecording(100)
 	require.NoError(t, err)
-	var actions []string
-	for _, e := range events {
-		actions = append(actions, e.Action.String())
+	for _, drop := range []int64{id, second, third} {
+		_, err = pybind.DropRecording(drop)
+		require.NoError(t, err)
+		for _, call := range []func() error{
+			func() error { _, err := pybind.DropRecording(drop); return err },
+			func() error { _, err := pybind.StopRecording(drop); return err },
+			func() error { _, err := pybind.CountRecorded(drop); return err },
+		} {
+			require.Contains(t, requireKind(t, status.InvalidArgument, call()), "there is no recording")
+		}
 	}
-	session := []string{"segment_alloc", "allocate", "free", "segment_free"}
-	require.Equal(t, append(append(session, session...), "segment_alloc", "allocate"), actions)
-	again, err := pybind.ReadTrace(csv)
+	last, err := pybind.StartRecording(100)
+	require.NoError(t, err, "the third was dropped while it ran")
+	_, err = pybind.DropRecording(last)
 	require.NoError(t, err)
-	require.Equal(t, csv, again)
 }
 
 func TestPlans(t *testing.T) {
@@ -73,12 +152,23 @@ func TestPlans(t *testing.T) {
 		{"a trace that is none", "x", "{}", "line 1: no column Action"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := pybind.OpenPlan(row.trace, row.request)
+			id, err := pybind.OpenPlan(row.request)
+			if err == nil {
+				_, err = pybind.FeedPlan(id, row.trace)
+				require.NoError(t, err)
+				for done := false; err == nil && !done; {
+					done, err = pybind.WaitJob(id, 100)
+				}
+				_, failed := pybind.JobResult(id)
+				require.Equal(t, err, failed)
+				_, closed := pybind.CloseJob(id)
+				require.NoError(t, closed)
+			}
 			require.ErrorContains(t, err, row.want)
 		})
 	}
-	_, err := pybind.ContinuePlan(1<<40, 1)
-	require.Contains(t, requireKind(t, status.NotFound, err), "there is no plan")
+	_, err := pybind.WaitJob(1<<40, 1)
+	require.Contains(t, requireKind(t, status.InvalidArgument, err), "there is no job")
 
 	type result struct {
 		Policy string
@@ -105,22 +195,21 @@ func TestPlans(t *testing.T) {
 			report{Limit: 4 << 20, Memory: 5 << 30, GPU: "Tesla K20m", Results: []result{{"tensorflow", &yes, 3 << 20}, {"regions", &yes, 3 << 20}}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			opened, err := pybind.OpenPlan(job, row.request)
+			id, err := pybind.OpenPlan(row.request)
 			require.NoError(t, err)
-			var plan struct{ Plan int64 }
-			require.NoError(t, json.Unmarshal([]byte(opened), &plan))
-			text := ""
-			for text == "" {
-				text, err = pybind.ContinuePlan(plan.Plan, 0)
-				require.NoError(t, err)
-			}
+			_, err = pybind.FeedPlan(id, job[:10])
+			require.NoError(t, err)
+			_, err = pybind.FeedPlan(id, job[10:])
+			require.NoError(t, err)
+			_, err = pybind.JobResult(id)
+			require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the job has not ended yet")
+			text, csv := finish(t, id)
+			require.Equal(t, trace.Header+"\n", csv, "a plan makes no events")
 			var got report
 			require.NoError(t, json.Unmarshal([]byte(text), &got))
 			require.Equal(t, row.want, got)
-			_, err = pybind.ClosePlan(plan.Plan)
-			require.NoError(t, err)
-			_, err = pybind.ContinuePlan(plan.Plan, 0)
-			requireKind(t, status.NotFound, err)
+			_, err = pybind.JobResult(id)
+			requireKind(t, status.InvalidArgument, err)
 		})
 	}
 }

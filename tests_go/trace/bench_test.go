@@ -18,6 +18,5 @@ func BenchmarkAppend(b *testing.B) {
 	for b.Loop() {
 		ring.Append(trace.Allocate, 4096, 256, 0)
 	}
-	_, err = r.Stop(nil)
-	require.NoError(b, err)
+	require.NoError(b, r.Close())
 }

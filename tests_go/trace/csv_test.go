@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -51,7 +52,7 @@ func TestCSVThatOthersWrite(t *testing.T) {
 		{"nothing at no address", header + "1,1,allocate,(nil),0,0\n", []trace.Event{{Micros: 1e6, Thread: 1, Action: trace.Allocate}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			events, err := trace.ParseCSV(row.text)
+			events, err := trace.ParseCSV(context.Background(), row.text)
 			require.NoError(t, err)
 			require.Equal(t, row.want, events)
 		})
@@ -91,7 +92,7 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"bytes that are no text", header + "1,1,\xff\xfe,0x1,1,0,0\n", `line 2: "\xff\xfe" is no Action`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			_, err := trace.ParseCSV(row.text)
+			_, err := trace.ParseCSV(context.Background(), row.text)
 			require.ErrorContains(t, err, row.want)
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 		})
@@ -115,7 +116,7 @@ func anyEvent(t *rapid.T) trace.Event {
 func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOf(rapid.Custom(anyEvent)).Draw(t, "events")
-		again, err := trace.ParseCSV(trace.FormatCSV(events))
+		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, append([]trace.Event{}, events...), again)
 	})
@@ -125,12 +126,12 @@ func FuzzParseCSV(f *testing.F) {
 	f.Add("Thread,Time,Action,Pointer,Size,Stream\n1,23:59:59.5,allocate,0x100,1,0\n")
 	f.Add("Action,Pointer,Size\nfree,(nil),0")
 	f.Fuzz(func(t *testing.T, text string) {
-		events, err := trace.ParseCSV(text)
+		events, err := trace.ParseCSV(context.Background(), text)
 		if err != nil {
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 			return
 		}
-		again, err := trace.ParseCSV(trace.FormatCSV(events))
+		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, events, again)
 		complete, added := trace.Complete(events)

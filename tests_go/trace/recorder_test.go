@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"context"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -26,6 +27,19 @@ func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
 	return ring
 }
 
+// recorded stops a recording and gives what it has. Asked twice it gives the same.
+func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block) trace.Recording {
+	r.Stop(live)
+	recording, err := r.Recording(context.Background())
+	require.NoError(t, err)
+	r.Stop(nil) // a second one changes nothing
+	again, err := r.Recording(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, recording, again)
+	require.NoError(t, r.Close())
+	return recording
+}
+
 func record(ring *trace.Ring, action trace.Action, addr, bytes uint64) {
 	ring.Append(action, addr, bytes, 0)
 }
@@ -40,8 +54,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	ring.Append(trace.Free, 0x100, 5, 9)
 	all, lost := r.Count()
 	require.Equal(t, []uint64{3, 0}, []uint64{all, lost})
-	recording, err := r.Stop(nil)
-	require.NoError(t, err)
+	recording := recorded(t, r, nil)
 	after := time.Now().UnixMicro()
 	require.Zero(t, recording.Lost)
 	want := []trace.Event{
@@ -59,8 +72,8 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	require.LessOrEqual(t, last, after)
 	require.Equal(t, want, recording.Events)
 
-	_, err = r.Stop(nil)
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	_, err := r.Recording(context.Background())
+	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
 	_, err = r.Ring(0, &sync.Mutex{})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 	record(ring, trace.Free, 1, 1) // nobody hears it
@@ -77,8 +90,7 @@ func TestFullRingKeepsTheNewest(t *testing.T) {
 			all, lost := r.Count()
 			require.EqualValues(t, n, all)
 			require.EqualValues(t, max(n-capacity, 0), lost)
-			recording, err := r.Stop(nil)
-			require.NoError(t, err)
+			recording := recorded(t, r, nil)
 			require.Equal(t, lost, recording.Lost)
 			require.Len(t, recording.Events, min(n, capacity))
 			for i, e := range recording.Events {
@@ -96,8 +108,7 @@ func TestCapacitiesThatCannotBe(t *testing.T) {
 	}
 	r := newRecorder(t, trace.MostEvents)
 	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)
-	recording, err := r.Stop(nil)
-	require.NoError(t, err)
+	recording := recorded(t, r, nil)
 	require.Len(t, recording.Events, 1)
 }
 
@@ -105,8 +116,7 @@ func TestAppendMakesNoGoMemory(t *testing.T) {
 	r := newRecorder(t, 100)
 	ring := ringOf(t, r, 0)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { record(ring, trace.Allocate, 0x100, 1) }))
-	_, err := r.Stop(nil)
-	require.NoError(t, err)
+	require.NoError(t, r.Close())
 }
 
 func TestEachThreadHasItsNumber(t *testing.T) {
@@ -123,8 +133,7 @@ func TestEachThreadHasItsNumber(t *testing.T) {
 		close(done)
 	}()
 	<-done
-	recording, err := r.Stop(nil)
-	require.NoError(t, err)
+	recording := recorded(t, r, nil)
 	first, second, other := recording.Events[0].Thread, recording.Events[1].Thread, recording.Events[2].Thread
 	require.NotZero(t, first)
 	require.Equal(t, first, second)
@@ -152,8 +161,7 @@ func TestThreadsRecord(t *testing.T) {
 		})
 	}
 	group.Wait()
-	recording, err := r.Stop(nil)
-	require.NoError(t, err)
+	recording := recorded(t, r, nil)
 	require.Zero(t, recording.Lost)
 	require.Len(t, recording.Events, threads*each)
 	var seen [2]uint64
@@ -197,8 +205,7 @@ func TestBlocksThatWereLiveBefore(t *testing.T) {
 		for addr, bytes := range live {
 			blocks = append(blocks, trace.Block{Addr: addr, Bytes: bytes})
 		}
-		recording, err := r.Stop(map[int][]trace.Block{0: blocks})
-		require.NoError(t, err)
+		recording := recorded(t, r, map[int][]trace.Block{0: blocks})
 		began := len(after) - 1 - min(seen, capacity)
 		now := map[uint64]uint64{}
 		extra := len(recording.Events) - min(seen, capacity)

@@ -1,0 +1,160 @@
+package pickle
+
+import (
+	"errors"
+	"fmt"
+)
+
+// container runs the instructions that make containers, and fill them.
+func (m *machine) container(op byte) (handled bool, err error) {
+	switch op {
+	case opEmptyList:
+		err = m.pushContainer(List)
+	case opEmptyDict:
+		err = m.pushContainer(Dict)
+	case opEmptyTuple:
+		err = m.push(Value{kind: Tuple})
+	case opEmptySet:
+		err = m.push(Value{kind: Set})
+	case opTuple1, opTuple2, opTuple3:
+		for range op - opTuple1 + 1 {
+			if _, err := m.pop(); err != nil {
+				return true, err
+			}
+		}
+		err = m.push(Value{kind: Tuple})
+	case opTuple, opFrozenSet, opList, opDict:
+		err = m.collect(op)
+	case opAppend:
+		err = m.fill(List, 1)
+	case opSetItem:
+		err = m.fill(Dict, 2)
+	case opAppends:
+		err = m.fillSinceMark(List)
+	case opSetItems:
+		err = m.fillSinceMark(Dict)
+	case opAddItems:
+		err = m.fillSinceMark(Set)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+func (m *machine) pushContainer(kind Kind) error {
+	number, err := m.tree.add(m.budget)
+	if err != nil {
+		return err
+	}
+	return m.push(Value{kind: kind, bits: number})
+}
+
+// collect makes a container of everything since the last mark.
+func (m *machine) collect(op byte) error {
+	items, err := m.popMark()
+	if err != nil {
+		return err
+	}
+	switch op {
+	case opTuple:
+		return m.push(Value{kind: Tuple})
+	case opFrozenSet:
+		return m.push(Value{kind: FrozenSet})
+	}
+	// The items are still behind the stack's end: the container is filled before anything else is pushed.
+	made := Value{kind: List}
+	if op == opDict {
+		made.kind = Dict
+	}
+	if made.bits, err = m.tree.add(m.budget); err != nil {
+		return err
+	}
+	if err := m.put(made, items); err != nil {
+		return err
+	}
+	return m.push(made)
+}
+
+func (m *machine) fillSinceMark(want Kind) error {
+	n, err := m.sinceMark()
+	if err != nil {
+		return err
+	}
+	m.marks = m.marks[:len(m.marks)-1]
+	return m.fill(want, n)
+}
+
+// fill puts the newest n values of the stack into the container below them.
+func (m *machine) fill(want Kind, n int) error {
+	if n > len(m.stack)-m.floor() {
+		return errEmpty
+	}
+	items := m.stack[len(m.stack)-n:]
+	m.stack = m.stack[:len(m.stack)-n]
+	target, err := m.top()
+	if err != nil {
+		return err
+	}
+	if target.kind != want {
+		return fmt.Errorf("expected a %s to add items to, but got %s", want, target.kind)
+	}
+	return m.put(target, items)
+}
+
+// put adds values to a list, or keys and values to a dictionary.
+func (m *machine) put(target Value, items []Value) (err error) {
+	switch target.kind {
+	case List:
+		c := m.tree.at(target)
+		if c.items, err = grown(m.budget, c.items, len(items)); err == nil {
+			c.items = append(c.items, items...)
+		}
+	case Dict:
+		if len(items)%2 != 0 {
+			return errors.New("a key without a value")
+		}
+		err = m.putPairs(m.tree.at(target), items)
+	}
+	return err
+}
+
+// putPairs keeps what stands under a word. The last one of a key counts, as in Python.
+func (m *machine) putPairs(c *container, pairs []Value) (err error) {
+	for i := 0; i < len(pairs); i += 2 {
+		word := pairs[i].Word()
+		if word < 0 {
+			continue
+		}
+		item := pairs[i+1]
+		item.key = uint16(word)
+		replaced := false
+		for j := range c.items {
+			if c.items[j].key == item.key {
+				c.items[j], replaced = item, true
+			}
+		}
+		if replaced {
+			continue
+		}
+		if c.items, err = grown(m.budget, c.items, min((len(pairs)-i)/2, len(m.words)-len(c.items))); err != nil {
+			return err
+		}
+		c.items = append(c.items, item)
+	}
+	return nil
+}
+
+// grown gives a slice room for n more values, and charges what that takes.
+func grown(b *Budget, values []Value, n int) ([]Value, error) {
+	if n <= cap(values)-len(values) {
+		return values, nil
+	}
+	room := len(values) + n
+	if len(values) > 0 {
+		room = max(room, len(values)+len(values)/2+4)
+	}
+	if err := b.Take((room - cap(values)) * valueBytes); err != nil {
+		return values, err
+	}
+	return append(make([]Value, 0, room), values...), nil
+}

@@ -1,0 +1,222 @@
+package pickle
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// scalar runs the instructions that push a number, a text or bytes.
+func (m *machine) scalar(op byte) (handled bool, err error) {
+	var v Value
+	switch op {
+	case opNone:
+		v = Value{kind: None}
+	case opNewTrue:
+		v = Value{kind: Bool, bits: 1}
+	case opNewFalse:
+		v = Value{kind: Bool}
+	case opBinInt1, opBinInt2, opBinInt:
+		v, err = m.fixedInt(op)
+	case opLong1:
+		v, err = m.longInt(1)
+	case opLong4:
+		v, err = m.longInt(4)
+	case opInt, opLong:
+		v, err = m.decimal(op)
+	case opBinFloat:
+		v, err = m.binaryFloat()
+	case opFloat:
+		v, err = m.decimalFloat()
+	case opShortBinUnicode, opShortBinString:
+		v, err = m.counted(Text, 1)
+	case opBinUnicode, opBinString:
+		v, err = m.counted(Text, 4)
+	case opBinUnicode8:
+		v, err = m.counted(Text, 8)
+	case opUnicode, opString:
+		v, err = m.textLine(op)
+	case opShortBinBytes:
+		v, err = m.counted(Bytes, 1)
+	case opBinBytes:
+		v, err = m.counted(Bytes, 4)
+	case opBinBytes8:
+		v, err = m.counted(Bytes, 8)
+	case opByteArray8:
+		v, err = m.counted(ByteArray, 8)
+	default:
+		return false, nil
+	}
+	if err != nil {
+		return true, err
+	}
+	return true, m.push(v)
+}
+
+func (m *machine) fixedInt(op byte) (Value, error) {
+	switch op {
+	case opBinInt1:
+		n, err := m.unsigned(1)
+		return intValue(int64(n)), err
+	case opBinInt2:
+		n, err := m.unsigned(2)
+		return intValue(int64(n)), err
+	}
+	n, err := m.unsigned(4)
+	return intValue(int64(int32(n))), err
+}
+
+func intValue(n int64) Value {
+	if n < 0 {
+		return Value{kind: Int, bits: -uint64(n), negative: true}
+	}
+	return Value{kind: Int, bits: uint64(n)}
+}
+
+// longInt reads a number in two's complement, the lowest byte first.
+func (m *machine) longInt(lengthBytes int) (Value, error) {
+	n, err := m.length(lengthBytes)
+	if err != nil {
+		return Value{}, err
+	}
+	raw, err := m.take(n)
+	if err != nil || n == 0 {
+		return Value{kind: Int}, err
+	}
+	v := Value{kind: Int, negative: raw[n-1] >= 0x80}
+	var sign byte
+	if v.negative {
+		sign = 0xff
+	}
+	for len(raw) > 0 && raw[len(raw)-1] == sign {
+		raw = raw[:len(raw)-1]
+	}
+	if len(raw) > 8 {
+		v.large = true
+		return v, nil
+	}
+	for i := range 8 {
+		digit := sign
+		if i < len(raw) {
+			digit = raw[i]
+		}
+		v.bits |= uint64(digit) << (8 * i)
+	}
+	if v.negative {
+		v.large = v.bits == 0 // -2**64
+		v.bits = -v.bits
+	}
+	return v, nil
+}
+
+// decimal reads INT, which also stands for the booleans of old protocols, or LONG.
+func (m *machine) decimal(op byte) (Value, error) {
+	raw, err := m.line()
+	if err != nil {
+		return Value{}, err
+	}
+	if op == opInt && (string(raw) == "00" || string(raw) == "01") {
+		return Value{kind: Bool, bits: uint64(raw[1] - '0')}, nil
+	}
+	if op == opLong {
+		raw = bytes.TrimSuffix(raw, []byte("L"))
+	}
+	digits := bytes.TrimPrefix(raw, []byte("-"))
+	v := Value{kind: Int, negative: len(digits) < len(raw)}
+	for _, digit := range digits {
+		if digit < '0' || digit > '9' {
+			return Value{}, fmt.Errorf("%s is not a number", m.shown(raw))
+		}
+		next := uint64(digit - '0')
+		v.large = v.large || v.bits > (math.MaxUint64-next)/10
+		v.bits = v.bits*10 + next
+	}
+	if len(digits) == 0 {
+		return Value{}, errors.New("a number without digits")
+	}
+	v.negative = v.negative && (v.bits > 0 || v.large)
+	return v, nil
+}
+
+func (m *machine) binaryFloat() (Value, error) {
+	raw, err := m.take(8)
+	if err != nil {
+		return Value{}, err
+	}
+	return Value{kind: Float, bits: binary.BigEndian.Uint64(raw)}, nil
+}
+
+func (m *machine) decimalFloat() (Value, error) {
+	raw, err := m.line()
+	if err != nil {
+		return Value{}, err
+	}
+	const longest = 400 // more than any float has
+	if len(raw) > longest {
+		return Value{}, fmt.Errorf("a float of %d characters", len(raw))
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		return Value{}, fmt.Errorf("%s is not a float", m.shown(raw))
+	}
+	return Value{kind: Float, bits: math.Float64bits(f)}, nil
+}
+
+// counted reads a text or bytes that follow their length.
+func (m *machine) counted(kind Kind, lengthBytes int) (Value, error) {
+	n, err := m.length(lengthBytes)
+	if err != nil {
+		return Value{}, err
+	}
+	at := m.at
+	if _, err := m.take(n); err != nil {
+		return Value{}, err
+	}
+	if kind != Text {
+		return Value{kind: kind}, nil
+	}
+	return m.textAt(at, n), nil
+}
+
+// textLine reads UNICODE, or STRING, which is in quotes. Escapes stay as they are: no word has any.
+func (m *machine) textLine(op byte) (Value, error) {
+	at := m.at
+	raw, err := m.line()
+	if err != nil || op == opUnicode {
+		return m.textAt(at, len(raw)), err
+	}
+	raw = bytes.TrimRight(raw, " \r\t")
+	if len(raw) < 2 || raw[0] != raw[len(raw)-1] || raw[0] != '"' && raw[0] != '\'' {
+		return Value{}, errors.New("a string without quotes")
+	}
+	return m.textAt(at+1, len(raw)-2), nil
+}
+
+func (m *machine) textAt(at, length int) Value {
+	v := Value{kind: Text, bits: uint64(at)<<textBits | uint64(min(length, textBytes))}
+	if length <= m.longest {
+		v.word = m.words[string(m.data[at:at+length])]
+	}
+	return v
+}
+
+// text shows a value that should be a text.
+func (m *machine) text(v Value) string {
+	if v.kind != Text {
+		return v.String()
+	}
+	at := int(v.bits >> textBits)
+	return m.shown(m.data[at : at+int(v.bits&textBytes)])
+}
+
+// shown is a piece of the file for a message.
+func (m *machine) shown(raw []byte) string {
+	const most = 60
+	if len(raw) > most {
+		return string(raw[:most]) + "..."
+	}
+	return string(raw)
+}

@@ -1,0 +1,268 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/pickle"
+	"gpuconf/gocore/status"
+)
+
+// The words of a snapshot, in the order of snapshotWords.
+const (
+	wordDeviceTraces = iota
+	wordSegments
+	wordAction
+	wordAddr
+	wordSize
+	wordStream
+	wordTime
+	wordDevice
+	wordAddress
+	wordBlocks
+	wordRequestedSize
+	wordState
+	wordActiveAllocated
+	wordActivePendingFree
+	wordAlloc
+	wordFree
+	wordFreeCompleted
+	wordOOM
+	wordSegmentAlloc
+	wordSegmentFree
+	wordSegmentMap
+	wordSegmentUnmap
+)
+
+var snapshotWords = []string{
+	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks", "requested_size", "state",
+	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
+}
+
+// snapshotActions are the actions by torch's words. A free is one when it is completed: until then a stream may use the memory.
+var snapshotActions = [...]Action{
+	wordAlloc: Allocate, wordFree: Free, wordFreeCompleted: Free, wordOOM: AllocateFailure,
+	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap, wordSegmentUnmap: SegmentUnmap,
+}
+
+// ReadSnapshot reads the pickle that torch.cuda.memory._dump_snapshot() writes. Blocks that are live in the end, and that no event
+// mentions, are allocated before the first event. Events with an unknown action are skipped. An error names the entry.
+//
+// It takes memory for at most a multiple of the file's size, whatever the file says.
+func ReadSnapshot(ctx context.Context, data []byte) ([]Event, error) {
+	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
+	var err error
+	var root pickle.Value
+	if s.tree, root, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
+		err = s.read(root)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
+	}
+	if err != nil || len(s.before) == 0 {
+		return s.events, err
+	}
+	return append(s.before, s.events...), nil
+}
+
+// snapshot is what a file's events are made of.
+type snapshot struct {
+	ctx    context.Context
+	tree   *pickle.Tree
+	budget *pickle.Budget
+
+	events []Event
+	seen   map[place]struct{} // the blocks that events mention
+	before []Event
+	walked int // entries
+}
+
+// place is where a block is.
+type place struct {
+	gpu  int
+	addr uint64
+}
+
+func (s *snapshot) read(root pickle.Value) error {
+	traces := s.tree.Get(root, wordDeviceTraces)
+	if traces.Kind() != pickle.List {
+		return errors.New("it has no device_traces; call torch.cuda.memory._record_memory_history() before the code to record")
+	}
+	for gpu, trace := range s.tree.Items(traces) {
+		if err := s.trace(gpu, trace); err != nil {
+			return err
+		}
+	}
+	if segments := s.tree.Get(root, wordSegments); segments.Kind() != pickle.Unset {
+		return s.segments(segments)
+	}
+	return nil
+}
+
+// eventBytes is what an event takes here, and as a line of CSV later.
+const eventBytes = 128
+
+// step is called for each entry. Entries may be shared, so that a small file has any number of them: each is charged for.
+func (s *snapshot) step() error {
+	s.walked++
+	if s.walked%stepsBetween == 0 && s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	return s.budget.Take(entryBytes)
+}
+
+const entryBytes = 16
+
+func (s *snapshot) trace(gpu int, trace pickle.Value) error {
+	if trace.Kind() != pickle.List {
+		return fmt.Errorf("device_traces[%d]: expected a list, but got %s", gpu, trace.Kind())
+	}
+	if err := s.step(); err != nil {
+		return err
+	}
+	for i, entry := range s.tree.Items(trace) {
+		if err := s.event(gpu, entry); err != nil {
+			return fmt.Errorf("device_traces[%d][%d]%w", gpu, i, err)
+		}
+	}
+	return nil
+}
+
+// event adds an event, if its action is a known one.
+func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
+	if entry.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
+	}
+	if err := s.step(); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	word := s.tree.Get(entry, wordAction).Word()
+	if word < wordAlloc {
+		return nil
+	}
+	e := Event{Action: snapshotActions[word], GPU: gpu}
+	fields := fields{s: s, entry: entry}
+	if e.Action != AllocateFailure {
+		e.Addr = fields.number(wordAddr, mostNumber)
+	}
+	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
+	e.Bytes = fields.number(wordSize, mostBytes)
+	e.Stream = fields.optional(wordStream, 0, mostNumber)
+	if fields.err != nil {
+		return fields.err
+	}
+	return s.add(&s.events, e, true)
+}
+
+func (s *snapshot) add(events *[]Event, e Event, mentioned bool) error {
+	if e.GPU >= mostGPUs {
+		return fmt.Errorf(": GPU %d; at most %d GPUs are supported", e.GPU, mostGPUs)
+	}
+	if e.Addr == 0 && e.Bytes > 0 && e.Action != AllocateFailure {
+		return fmt.Errorf(": %s of %d bytes at address 0", e.Action, e.Bytes)
+	}
+	if err := s.budget.Take(eventBytes); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	if mentioned && (e.Action == Allocate || e.Action == Free) {
+		s.seen[place{e.GPU, e.Addr}] = struct{}{}
+	}
+	*events = append(*events, e)
+	return nil
+}
+
+// segments adds an allocation for each block that is live in the end and that no event mentions.
+func (s *snapshot) segments(segments pickle.Value) error {
+	if segments.Kind() != pickle.List {
+		return fmt.Errorf("segments: expected a list, but got %s", segments.Kind())
+	}
+	for i, segment := range s.tree.Items(segments) {
+		if err := s.segment(segment); err != nil {
+			return fmt.Errorf("segments[%d]%w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s *snapshot) segment(segment pickle.Value) error {
+	if segment.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", segment.Kind())
+	}
+	if err := s.step(); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: s, entry: segment}
+	gpu, addr := int(fields.optional(wordDevice, 0, mostGPUs-1)), fields.number(wordAddress, mostNumber)
+	if fields.err != nil {
+		return fields.err
+	}
+	blocks := s.tree.Get(segment, wordBlocks)
+	if blocks.Kind() != pickle.List && blocks.Kind() != pickle.Unset {
+		return fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
+	}
+	for j, block := range s.tree.Items(blocks) {
+		size, err := s.block(block, gpu, addr)
+		if err != nil {
+			return fmt.Errorf(".blocks[%d]%w", j, err)
+		}
+		addr += size
+	}
+	return nil
+}
+
+func (s *snapshot) block(block pickle.Value, gpu int, addr uint64) (size uint64, err error) {
+	if block.Kind() != pickle.Dict {
+		return 0, fmt.Errorf(": expected a dict, but got %s", block.Kind())
+	}
+	if err := s.step(); err != nil {
+		return 0, fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: s, entry: block}
+	size = fields.number(wordSize, mostBytes)
+	state := s.tree.Get(block, wordState).Word()
+	if fields.err != nil || state != wordActiveAllocated && state != wordActivePendingFree {
+		return size, fields.err
+	}
+	if _, mentioned := s.seen[place{gpu, addr}]; mentioned {
+		return size, nil
+	}
+	requested := fields.optional(wordRequestedSize, size, mostBytes)
+	if fields.err != nil {
+		return size, fields.err
+	}
+	var began int64
+	if len(s.events) > 0 {
+		began = s.events[0].Micros
+	}
+	return size, s.add(&s.before, Event{Micros: began, Action: Allocate, GPU: gpu, Addr: addr, Bytes: requested}, false)
+}
+
+const (
+	mostNumber = 1<<64 - 1
+	mostMicros = mostSeconds*1e6 - 1
+)
+
+// fields takes numbers out of a dictionary until one is wrong.
+type fields struct {
+	s     *snapshot
+	entry pickle.Value
+	err   error
+}
+
+func (f *fields) number(word int, most uint64) uint64 {
+	value := f.s.tree.Get(f.entry, word)
+	n, ok := value.Uint()
+	if (!ok || n > most) && f.err == nil {
+		f.err = fmt.Errorf(": %s must be an integer from 0 to %d, but got %s", snapshotWords[word], most, value)
+	}
+	return n
+}
+
+// optional is number for what may be missing.
+func (f *fields) optional(word int, missing, most uint64) uint64 {
+	if f.s.tree.Get(f.entry, word).Kind() == pickle.Unset {
+		return missing
+	}
+	return f.number(word, most)
+}

@@ -1,0 +1,86 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/status"
+)
+
+// File is a file that Python has opened. It is read here, so that Python neither waits for the disk nor holds the contents.
+type File struct{ fd int }
+
+// ShareFile makes another descriptor of the same file, which is this package's to close: Python may close its own at any time.
+func ShareFile(fd int64) (*File, error) {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, status.Errorf(status.InvalidArgument, "file descriptor %d: %w", fd, err)
+	}
+	return &File{own}, nil
+}
+
+// Close closes the descriptor.
+func (f *File) Close() { _ = unix.Close(f.fd) } // nothing was written: there is nothing to lose
+
+const (
+	chunkBytes = 1 << 20
+	pollMS     = 50
+)
+
+// ReadAll reads to the end, or until the context ends. accept sees the first bytes, so that a file of another kind need not be read.
+func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]byte, error) {
+	data := make([]byte, 0, f.size()+1)
+	for {
+		if err := f.ready(ctx); err != nil {
+			return nil, err
+		}
+		if len(data) == cap(data) {
+			data = append(data, make([]byte, chunkBytes)...)[:len(data)]
+		}
+		n, err := unix.Read(f.fd, data[len(data):min(cap(data), len(data)+chunkBytes)])
+		switch {
+		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil:
+			return nil, status.Errorf(status.Unavailable, "reading the file: %w", err)
+		case n == 0:
+			return data, nil
+		}
+		first := len(data) == 0
+		data = data[:len(data)+n]
+		if first {
+			if err := accept(data); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// size is a regular file's, up to a bound: it is a hint, and may be wrong.
+func (f *File) size() int {
+	const most = 1 << 30
+	var stat unix.Stat_t
+	if unix.Fstat(f.fd, &stat) != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0
+	}
+	return int(min(max(stat.Size, 0), most))
+}
+
+// ready waits until there is something to read. A regular file always has.
+func (f *File) ready(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}, pollMS)
+		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return nil // the read tells what is wrong
+		}
+	}
+}
+
+// IsText reports whether the beginning of a file may be that of a text.
+func IsText(first []byte) bool { return bytes.IndexByte(first, 0) < 0 }
