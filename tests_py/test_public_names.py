@@ -45,6 +45,7 @@ def test_signatures_can_be_read(module: ModuleType) -> None:
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_dir_shows_the_public_names(module: ModuleType) -> None:
     assert public_names.extra(module) == set()
+    assert public_names.unreachable(module) == []
 
 
 def test_the_walk_of_the_adaptors() -> None:

@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 
-_dask.prepare()
+_dask.register()
 
 
 def get_include() -> str:
@@ -96,4 +96,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "float32", "float64", "int32"]
+    return __all__

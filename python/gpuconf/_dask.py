@@ -1,9 +1,10 @@
 """Buffers as results and arguments of Dask tasks.
 
-Dask asks a table of serialisers by type before it uses pickle. gpuconf registers there when both it and ``distributed`` have been
-imported. A buffer travels as its bytes and arrives as an :class:`ArrivedBuffer`, which takes device memory when a task first uses
-it. The receiving thread must not: an error there (no GPU, no memory left) leaves the task waiting forever, and in a client it
-would initialise a configuration that the program did not ask for.
+Dask asks a table of serialisers by type before it uses pickle. When Dask is imported it calls this module, because of an entry
+point (``dask.sizeof`` in pyproject.toml); ``import gpuconf`` registers where Dask was first. A buffer travels as its bytes and
+arrives as an :class:`ArrivedBuffer`, which takes device memory when a task first uses it. The receiving thread must not: an error
+there (no GPU, no memory left) leaves the task waiting forever, and in a client it would initialise a configuration that the
+program did not ask for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from . import _import_hook
 from ._typing import Any
 
 TYPE_CHECKING = False
@@ -21,20 +21,25 @@ if TYPE_CHECKING:
 _SERIALISERS = "distributed.protocol.serialize"
 
 
-def prepare() -> None:
-    """Register with Dask if it is loaded, and otherwise once it is."""
-    if hasattr(sys.modules.get(_SERIALISERS), "dask_deserialize"):
-        _register()
+def when_dask_is_imported(_sizeof: object) -> None:
+    """Register once the table is there. Dask calls this, and ``distributed``, which has the table, imports Dask first."""
+    from . import _import_hook
+
+    if _SERIALISERS in sys.modules:
+        register()
     else:
-        _import_hook.when_imported(_SERIALISERS, _register)
+        _import_hook.when_imported(_SERIALISERS, register)
 
 
-def _register() -> None:
+def register() -> None:
+    """Register if ``distributed`` has been imported."""
+    serialisers: Any = sys.modules.get(_SERIALISERS)
+    if not hasattr(serialisers, "dask_deserialize"):
+        return
     from dask.sizeof import sizeof
 
     from ._buffer import Buffer
 
-    serialisers: Any = sys.modules[_SERIALISERS]  # not by import: distributed.protocol has a function of this name
     sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows what moving one costs
     serialisers.dask_serialize.register(Buffer, _dump)
     serialisers.dask_deserialize.register(Buffer, _load)

@@ -242,14 +242,14 @@ def devices(known: bool = False) -> st.SearchStrategy[Any]:
 
 def configurations() -> st.SearchStrategy[Any]:
     """A list or tuple of configurations: most often one that a GPU takes."""
-    limited = st.builds(L, st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]))
+    limited = st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]).map(L)  # builds() would make up the other fields from their types
     anything = st.builds(
         L,
         st.sampled_from([None, 1, 10, -1]),
         st.sampled_from([None, 0, -1, -5, 1, -6]),
         st.sampled_from([None, 0, 1, 2]),
     )
-    prioritized = st.builds(L, st.sampled_from([1, 10]), st.sampled_from([0, -1]))
+    prioritized = st.builds(L, st.sampled_from([1, 10]), st.sampled_from([0, -1]), st.none())
     ordered = st.builds(L, st.sampled_from([1, 10]), st.none(), st.sampled_from([1, 2, 3]))
     lists = st.one_of(*(st.lists(one, max_size=3) for one in (st.just(L()), limited, prioritized, ordered, anything)))
     return st.one_of(lists, lists, lists.map(tuple))
@@ -342,8 +342,8 @@ def whole_configurations(draw: st.DrawFn) -> tuple[int, Any, list[Any], list[Any
     some = st.lists(st.sampled_from([CPU, *GPUS[:gpus]]), max_size=4)
     shown = draw(st.one_of(st.none(), some, some.map(lambda devices: [CPU, *devices])))
     growth = draw(st.lists(st.sampled_from([None, None, True, False, 1, 2]), min_size=gpus, max_size=gpus))
-    limited = st.builds(L, st.sampled_from([1, 7, 10.9]))
-    urgent = st.builds(L, st.sampled_from([1, 10]), st.sampled_from([0, -1, -5] * 3 + [-6, 1, None]))
+    limited = st.sampled_from([1, 7, 10.9]).map(L)
+    urgent = st.builds(L, st.sampled_from([1, 10]), st.sampled_from([0, -1, -5] * 3 + [-6, 1, None]), st.none())
     ordered = st.builds(L, st.sampled_from([1, 2, 3, 4]), st.none(), st.sampled_from([1, 2, 3] * 4 + [None]))
     kind = draw(st.sampled_from([limited, urgent, ordered, st.one_of(limited, urgent, ordered)]))
     each = draw(st.sampled_from([st.none(), st.lists(kind, min_size=1, max_size=3), st.none() | st.lists(kind, max_size=2)]))

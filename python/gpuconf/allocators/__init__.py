@@ -31,4 +31,7 @@ else:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """List those whose library is installed: ``inspect.getmembers`` and pydoc import what is listed."""
+    from .._import_hook import installed
+
+    return [name for name in __all__ if installed(name)]

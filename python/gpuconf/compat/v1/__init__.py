@@ -86,4 +86,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "float32", "float64", "int32"]
+    return __all__
