@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import __version__, errors
+from . import __version__, _console, errors
 from ._configure import limit_bytes
+from ._glyphs import glyphs_of
 from ._plan import POLICIES, columns, plan
 
 FITS, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -20,26 +21,49 @@ FITS, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
-    try:
-        code: int = options.run(options)
-        sys.stdout.flush()
-    except _UsageError as error:
-        print(f"gpuconf {options.command}: {error}", file=sys.stderr)
-        return USAGE
-    except BrokenPipeError:  # whoever reads has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ERROR
-    except (errors.GpuconfError, OSError) as error:
-        print(f"gpuconf {options.command}: {error}", file=sys.stderr)
-        return ERROR
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    _console.prepare()
+    code, failed = _run(arguments)
+    unwritten = _console.finish()
+    if unwritten is not None and not failed:
+        return _output_failed("gpuconf", unwritten)
     return code
 
 
+def _run(arguments: Sequence[str] | None) -> tuple[int, bool]:
+    """The exit code, and whether standard output has failed already."""
+    command = "gpuconf"
+    try:
+        options = _parser().parse_args(arguments)
+        command = f"gpuconf {options.command}"
+        if sys.stdout is None:
+            _console.complain(f"{command}: standard output is closed")
+            return ERROR, True
+        return options.run(options), False
+    except SystemExit as end:  # argparse has printed help or an error
+        return int(end.code or 0), False
+    except _UsageError as error:
+        _console.complain(f"{command}: {error}")
+        return USAGE, False
+    except OSError as error:
+        if error.filename is None:
+            return _output_failed(command, error), True
+        _console.complain(f"{command}: {error}")
+        return ERROR, False
+    except errors.GpuconfError as error:
+        _console.complain(f"{command}: {error}")
+        return ERROR, False
+    except KeyboardInterrupt:
+        return INTERRUPTED, False
+
+
+def _output_failed(command: str, error: OSError) -> int:
+    if not isinstance(error, BrokenPipeError):  # else the reader has seen enough
+        _console.complain(f"{command}: standard output: {error.strerror}")
+    return ERROR
+
+
 class _UsageError(Exception):
-    """The command line can't be meant so."""
+    """The command cannot be run like this."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -108,8 +132,9 @@ def _draw(found: object, options: argparse.Namespace) -> None:
             found.plot(options.plot)
             return
         except errors.UnimplementedError as error:
-            print(f"gpuconf plan: {error}; here is text instead", file=sys.stderr)
-    print(*_plot.bars(found), sep="\n", file=sys.stderr if options.json else sys.stdout)
+            _console.complain(f"gpuconf plan: {error}; here is text instead")
+    stream = sys.stderr if options.json else sys.stdout
+    print(*_plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
 
 
 def _colours() -> bool:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections import namedtuple
 
+from . import _runtime, _sizes, errors
 from ._device_argument import Device
+from ._glyphs import Glyphs, glyphs_of
 from ._humanbytes import human_bytes
 from ._native import core
 from ._scope import gpu_text
@@ -44,7 +48,12 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
     oversubscribed_bytes: int  # as in ``MemoryStats``
 
     def draw(self, width: int = 64) -> str:
-        """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free."""
+        """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free.
+
+        Where the encoding of ``sys.stdout`` lacks these, they are ``#``, ``+`` and ``.``. Raises ValueError for a width outside
+        1 to 10,000, and TypeError for one that is not an int.
+        """
+        glyphs, width = glyphs_of(sys.stdout), _checked(width)
         in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
         reserved = sum(r.nbytes for r in self.regions)
         limit = human_bytes(self.bytes_limit)
@@ -55,7 +64,7 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
             )
         for region in self.regions:
             blocks = sum(c.in_use for c in region.chunks)
-            lines.append(f"  {region.address:#014x} ▕{_bar(region, width)}▏ {human_bytes(region.nbytes)}, {blocks} in use")
+            lines.append(f"  {region.address:#014x} {_bar(region, width, glyphs)} {human_bytes(region.nbytes)}, {blocks} in use")
         if not self.regions:
             lines.append("  nothing is taken from the GPU yet")
         return "\n".join(lines)
@@ -68,7 +77,17 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
         printer.text(self.draw())
 
 
-def _bar(region: Region, width: int) -> str:
+def _checked(width: int) -> int:
+    try:
+        cells = operator.index(width)
+    except TypeError:
+        raise errors.InvalidTypeError(f"width must be an int, but got {type(width).__name__}: {_runtime.shown(width)}") from None
+    if not 1 <= cells <= 10_000:
+        raise errors.InvalidArgumentError(f"width must be 1 to 10000 cells, but got {_sizes.shown(cells)}")
+    return cells
+
+
+def _bar(region: Region, width: int, glyphs: Glyphs) -> str:
     """Cell i stands for the bytes [i, i+1) * nbytes / width of the region."""
     used = [0] * width  # in units of 1/width byte, so that everything stays whole
     for chunk in region.chunks:
@@ -78,7 +97,8 @@ def _bar(region: Region, width: int) -> str:
         end = start + chunk.nbytes * width
         for cell in range(start // region.nbytes, min(width, -(-end // region.nbytes))):
             used[cell] += min(end, (cell + 1) * region.nbytes) - max(start, cell * region.nbytes)
-    return "".join("·" if u == 0 else "█" if u == region.nbytes else "▒" for u in used)
+    cells = (glyphs.free if u == 0 else glyphs.full if u == region.nbytes else glyphs.part for u in used)
+    return glyphs.left + "".join(cells) + glyphs.right
 
 
 def memory_map(device: Device | None = None) -> MemoryMap:

@@ -11,9 +11,14 @@ from ._native import core
 def write(lines: Iterable[str]) -> None:
     """Write lines in one go, so that those of several threads don't mix."""
     text = "".join(f"{line}\n" for line in lines)
-    if text and sys.stderr is not None:
-        sys.stderr.write(text)
+    if not text or sys.stderr is None:
+        return
+    try:
+        encoding = getattr(sys.stderr, "encoding", None)
+        sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) if encoding else text)
         sys.stderr.flush()
+    except (OSError, ValueError, LookupError):
+        pass  # a stream that is closed or full: what the lines tell of is done, and must not be lost with them
 
 
 def tell() -> None:

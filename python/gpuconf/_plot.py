@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import errors
+from ._glyphs import BLOCKS, Glyphs
 from ._humanbytes import human_bytes
 
 TYPE_CHECKING = False
@@ -54,8 +55,8 @@ def _times(points: tuple[PlanPoint, ...]) -> tuple[list[float], str]:
     return [float(i) for i in range(len(points))], "progress of the trace"
 
 
-def bars(plan: Plan, rows: int = 20, width: int = 50) -> list[str]:
-    """Lines of text: time runs down; ``█`` in use, ``▒`` reserved, ``·`` up to the limit or the most that is reserved."""
+def bars(plan: Plan, glyphs: Glyphs = BLOCKS, rows: int = 20, width: int = 50) -> list[str]:
+    """Lines of text: time runs down; what is in use, what is reserved, and what is left up to the limit or the highest point."""
     lines = []
     policy = (plan.fitting or plan.policies or ("",))[-1]
     for usage in plan.usages:
@@ -63,13 +64,15 @@ def bars(plan: Plan, rows: int = 20, width: int = 50) -> list[str]:
         if not points:  # nothing but failures
             continue
         full = max([plan.limit or 0, *(p.bytes_reserved for p in points)])
-        lines.append(f"GPU:{usage.gpu} {policy}: █ in use, ▒ reserved, the whole width is {human_bytes(full)}")
+        lines.append(
+            f"GPU:{usage.gpu} {policy}: {glyphs.full} in use, {glyphs.part} reserved, the whole width is {human_bytes(full)}"
+        )
         count = min(rows, len(points))
         scale, unit = (1, "s ") if points[-1].time >= 1 else (1000, "ms")
         for row in range(count):
             part = points[row * len(points) // count : (row + 1) * len(points) // count]
             in_use, reserved = max(p.bytes_in_use for p in part), max(p.bytes_reserved for p in part)
             used, held = -(-in_use * width // full), -(-reserved * width // full)
-            bar = "█" * used + "▒" * (held - used) + "·" * (width - held)
-            lines.append(f"{part[-1].time * scale:>10.3f} {unit} ▕{bar}▏ {human_bytes(in_use)}")
+            bar = glyphs.full * used + glyphs.part * (held - used) + glyphs.free * (width - held)
+            lines.append(f"{part[-1].time * scale:>10.3f} {unit} {glyphs.left}{bar}{glyphs.right} {human_bytes(in_use)}")
     return lines
