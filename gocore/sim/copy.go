@@ -113,7 +113,7 @@ func (m *Machine) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint6
 
 // later queues a transfer, once its memory is known to be there. It is looked for again when its turn comes.
 func (m *Machine) later(ordinal int, t transfer, number gpu.Stream) error {
-	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
+	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if t.bytes == 0 {
 			return nil
 		}
@@ -154,18 +154,18 @@ func (m *Machine) nowOrQueue(ordinal int, t transfer) (queued *work, err error) 
 	if err := t.check(c); err != nil {
 		return nil, err
 	}
-	if queued, err := m.queueUnlessQuiet(c, t); err != nil || queued != nil {
-		return queued, err
+	if queued := m.queueUnlessQuiet(c, t); queued != nil {
+		return queued, nil
 	}
 	t.move()
 	return nil, nil
 }
 
-func (m *Machine) queueUnlessQuiet(c *card, t transfer) (*work, error) {
+func (m *Machine) queueUnlessQuiet(c *card, t transfer) *work {
 	m.queues.mu.Lock()
 	defer m.queues.mu.Unlock()
-	if err := m.queues.admits(c, c.legacy); err != nil || m.queues.quiet(c) {
-		return nil, err
+	if m.queues.quiet(c) {
+		return nil
 	}
-	return m.enqueue(c.legacy, t.work(c)), nil
+	return m.enqueue(c.legacy, t.work(c))
 }

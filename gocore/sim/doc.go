@@ -61,10 +61,7 @@
 //     the work that uses what it frees, as cuMemFree may.
 //   - A stream or an event that does not exist is ErrorInvalidHandle.
 //
-// # Captures
-//
-// Streams can be captured and graphs launched (capture.go), as other code of a process does on a GPU: Machine has the calls, gpu.Driver only
-// asks. A launch does the captured work one piece after the other. Waits for words and graphs within graphs can't be captured.
+// Nothing captures the streams of a Machine. Tests capture them with the driver of tests_go/capturing.
 //
 // # Invariants
 //

@@ -6,21 +6,10 @@ import "gpuconf/gocore/gpu"
 type event struct {
 	card *card
 	mark *work // nil before the first record
-
-	capture *capture // where it was recorded in one; then mark is nil
-	at      progress
 }
 
 // done tells whether what the event marks is done.
 func (e *event) done() bool { return e.mark == nil || e.mark.done }
-
-// observed tells whether the event's state may be asked for.
-func (e *event) observed() error {
-	if e.capture == nil {
-		return nil
-	}
-	return e.capture.spoil(e.card, gpu.ErrorCapturedEvent, "the state of a captured event was asked for")
-}
 
 // findEvent gives the event that a caller means. q.mu is held.
 func (q *queues) findEvent(number gpu.Event) (*event, error) {
@@ -53,14 +42,14 @@ func (m *Machine) EventDestroy(ordinal int, number gpu.Event) error {
 
 // EventQuery tells whether what an event marks is done.
 func (m *Machine) EventQuery(ordinal int, number gpu.Event) (done bool, err error) {
-	err = m.withEvent(ordinal, number, func(e *event) error { done = e.done(); return e.observed() })
-	return done && err == nil, err
+	err = m.withEvent(ordinal, number, func(e *event) error { done = e.done(); return nil })
+	return done, err
 }
 
 // EventSynchronize waits for what an event marks.
 func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 	var mark *work
-	err := m.withEvent(ordinal, number, func(e *event) error { mark = e.mark; return e.observed() })
+	err := m.withEvent(ordinal, number, func(e *event) error { mark = e.mark; return nil })
 	if err != nil || mark == nil {
 		return err
 	}
@@ -69,7 +58,7 @@ func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 
 // EventRecord marks the end of what is queued in a stream.
 func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) error {
-	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
+	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
 		if err != nil {
 			return err
@@ -77,24 +66,17 @@ func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) e
 		if e.card != c {
 			return c.errorf(gpu.ErrorInvalidHandle, "event %#x is another GPU's", uint64(event))
 		}
-		if s.capture != nil {
-			e.recordCaptured(s)
-			return nil
-		}
-		e.capture, e.mark = nil, m.enqueue(s, &work{})
+		e.mark = m.enqueue(s, &work{})
 		return nil
 	})
 }
 
 // StreamWaitEvent makes later work of a stream wait for what the event marks now.
 func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Event) error {
-	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
+	return m.withStream(ordinal, number, func(_ *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
 		if err != nil {
 			return err
-		}
-		if s.capture != nil || e.capture != nil {
-			return m.queues.waitCaptured(c, s, e)
 		}
 		if !e.done() {
 			m.enqueue(s, &work{after: e.mark})

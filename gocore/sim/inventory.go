@@ -10,7 +10,6 @@ type Inventory struct {
 	Streams         int // default ones left out
 	Events          int
 	HostAllocations int
-	Graphs          int // and what was instantiated of them
 }
 
 // Inventory counts what has not been given back.
@@ -35,13 +34,6 @@ func (m *Machine) Inventory() Inventory {
 	for _, e := range m.queues.events {
 		if e != nil {
 			n.Events++
-		}
-	}
-	for _, table := range [][]*graph{m.queues.graphs, m.queues.execs} {
-		for _, g := range table {
-			if g != nil {
-				n.Graphs++
-			}
 		}
 	}
 	return n

@@ -19,8 +19,6 @@ type queues struct {
 	progress *sync.Cond // work is done, or a stream ends
 	streams  []*stream  // by number; nil where a number is free. Guarded by mu, as is all below and in a stream
 	events   []*event   // by number, likewise
-	graphs   []*graph   // likewise; and what was instantiated of them
-	execs    []*graph
 	lastSeq  uint64
 	lastID   uint64
 }
@@ -39,12 +37,11 @@ type stream struct {
 	priority int
 	blocking bool // it and the card's legacy stream wait for each other
 
-	queue     []*work  // not done yet, in order
-	running   bool     // somebody does queue[0] right now
-	worker    bool     // a goroutine cares for it
-	destroyed bool     // its number is not valid any more; the queue still is
-	ended     bool     // its context is gone
-	capture   *capture // what it is captured into; nil for none
+	queue     []*work // not done yet, in order
+	running   bool    // somebody does queue[0] right now
+	worker    bool    // a goroutine cares for it
+	destroyed bool    // its number is not valid any more; the queue still is
+	ended     bool    // its context is gone
 }
 
 func newQueues(stepped bool) *queues {
@@ -72,7 +69,6 @@ func (q *queues) closeContext(c *card, why gpu.Result) {
 	for s := range q.of(c) {
 		q.end(s, why)
 	}
-	q.endGraphs(c)
 	for i, e := range q.events {
 		if e != nil && e.card == c {
 			q.events[i] = nil
@@ -85,10 +81,9 @@ func (q *queues) closeContext(c *card, why gpu.Result) {
 
 // end drops a stream's work. Whoever waits for it, goes on. q.mu is held.
 func (q *queues) end(s *stream, why gpu.Result) {
-	q.dropCapture(s)
 	for _, w := range s.queue {
 		w.dropped = why
-		w.end()
+		w.done = true
 	}
 	s.queue, s.ended, s.destroyed = nil, true, true
 	q.release(s)
@@ -182,7 +177,6 @@ func (m *Machine) StreamDestroy(ordinal int, number gpu.Stream) error {
 		if s.number < firstStream {
 			return c.errorf(gpu.ErrorInvalidHandle, "a default stream cannot be destroyed")
 		}
-		m.queues.dropCapture(s)
 		s.destroyed = true
 		m.queues.release(s)
 		return nil
@@ -203,20 +197,14 @@ func (m *Machine) StreamGetPriority(ordinal int, number gpu.Stream) (priority in
 
 // StreamQuery tells whether a stream has nothing left to do.
 func (m *Machine) StreamQuery(ordinal int, number gpu.Stream) (done bool, err error) {
-	err = m.withStream(ordinal, number, func(c *card, s *stream) error {
-		done = len(s.queue) == 0
-		return m.queues.observes(c, s)
-	})
-	return done && err == nil, err
+	err = m.withStream(ordinal, number, func(_ *card, s *stream) error { done = len(s.queue) == 0; return nil })
+	return done, err
 }
 
 // StreamSynchronize waits for what is queued in a stream.
 func (m *Machine) StreamSynchronize(ordinal int, number gpu.Stream) error {
 	var last *work
-	err := m.withStream(ordinal, number, func(c *card, s *stream) error {
-		if err := m.queues.observes(c, s); err != nil {
-			return err
-		}
+	err := m.withStream(ordinal, number, func(_ *card, s *stream) error {
 		if n := len(s.queue); n > 0 {
 			last = s.queue[n-1]
 		}
@@ -226,6 +214,46 @@ func (m *Machine) StreamSynchronize(ordinal int, number gpu.Stream) error {
 		return err
 	}
 	return m.await(last)
+}
+
+// ContextSynchronize waits for what is queued in all streams of a card.
+func (m *Machine) ContextSynchronize(ordinal int) error {
+	last, err := m.lastOfEach(ordinal)
+	for _, w := range last {
+		if err == nil {
+			err = m.await(w)
+		}
+	}
+	return err
+}
+
+func (m *Machine) lastOfEach(ordinal int) (last []*work, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	c, err := m.contextLocked(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	m.queues.mu.Lock()
+	defer m.queues.mu.Unlock()
+	for s := range m.queues.of(c) {
+		if n := len(s.queue); n > 0 {
+			last = append(last, s.queue[n-1])
+		}
+	}
+	return last, nil
+}
+
+// StreamGetCaptureInfo gives 0: nothing captures the streams of a Machine.
+func (m *Machine) StreamGetCaptureInfo(ordinal int, number gpu.Stream) (capture uint64, err error) {
+	return 0, m.withStream(ordinal, number, func(*card, *stream) error { return nil })
+}
+
+// StreamGetCaptureLife fails, because there is no capture.
+func (m *Machine) StreamGetCaptureLife(ordinal int, number gpu.Stream) (gpu.GraphLife, error) {
+	return nil, m.withStream(ordinal, number, func(c *card, _ *stream) error {
+		return c.errorf(gpu.ErrorInvalidValue, "stream %#x is not captured", uint64(number))
+	})
 }
 
 // withStream looks at a stream under the locks.

@@ -24,9 +24,6 @@ func (m *Machine) StreamWriteValue64(ordinal int, number gpu.Stream, addr, value
 // writes it needs to tell nobody.
 func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value uint64) error {
 	return m.withWord(ordinal, number, addr, func(c *card, s *stream) error {
-		if s.capture != nil {
-			return s.capture.spoil(c, gpu.ErrorNotSupported, "a captured wait for a word is not simulated")
-		}
 		m.enqueue(s, &work{until: func() bool {
 			// The address was good when this was queued, and stays mapped until the machine closes, which ends the stream first.
 			return int64(atomic.LoadUint64(&wordsAt(addr, 1)[0])-value) >= 0
@@ -37,7 +34,7 @@ func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value 
 
 // withWord queues something that touches a word.
 func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue func(*card, *stream) error) error {
-	return m.queueIn(ordinal, number, func(c *card, s *stream) error {
+	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if !c.description.StreamMemOps {
 			return c.errorf(gpu.ErrorNotSupported, "its streams can neither write nor wait for words")
 		}

@@ -18,27 +18,13 @@ type work struct {
 
 	done    bool
 	dropped gpu.Result // why it is done but was never run: its context ended. Else 0
-
-	finished func() // called when it is done or dropped, under queues.mu; nil: nobody
 }
 
-// end notes that nothing is left of it. q.mu is held.
-func (w *work) end() {
-	w.done = true
-	if w.finished != nil {
-		w.finished()
-	}
-}
-
-// enqueue appends to a stream, or to what it is captured into. Machine.mu is held for reading, and queues.mu.
+// enqueue appends to a stream. Machine.mu is held for reading, and queues.mu.
 func (m *Machine) enqueue(s *stream, w *work) *work {
 	q := m.queues
 	q.lastSeq++
 	w.stream, w.seq = s, q.lastSeq
-	if s.capture != nil {
-		s.capture.take(s, w)
-		return w
-	}
 	s.queue = append(s.queue, w)
 	if !q.stepped && !s.worker {
 		s.worker = true
@@ -133,7 +119,7 @@ func (m *Machine) perform(w *work) {
 	q.mu.Lock()
 	s.running = false
 	if w.dropped == 0 {
-		w.end()
+		w.done = true
 	}
 	if !s.ended {
 		s.queue = s.queue[1:]

@@ -8,43 +8,10 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/faults"
 	"gpuconf/tests_go/handover"
 )
-
-// capturer captures streams of a simulated machine.
-type capturer struct{ *sim.Machine }
-
-func (c capturer) BeginCapture(ordinal int, stream gpu.Stream) error {
-	return c.StreamBeginCapture(ordinal, stream)
-}
-
-func (c capturer) EndCapture(ordinal int, stream gpu.Stream) (uint64, error) {
-	graph, err := c.StreamEndCapture(ordinal, stream)
-	return uint64(graph), err
-}
-
-func (c capturer) GraphPieces(ordinal int, graph uint64) int {
-	pieces, _ := c.GraphNodes(ordinal, sim.Graph(graph))
-	return pieces
-}
-
-func (c capturer) Instantiate(ordinal int, graph uint64) (uint64, error) {
-	exec, err := c.GraphInstantiate(ordinal, sim.Graph(graph))
-	return uint64(exec), err
-}
-
-func (c capturer) Launch(ordinal int, exec uint64, stream gpu.Stream) error {
-	return c.GraphLaunch(ordinal, sim.GraphExec(exec), stream)
-}
-
-func (c capturer) DestroyGraph(ordinal int, graph uint64) error {
-	return c.GraphDestroy(ordinal, sim.Graph(graph))
-}
-
-func (c capturer) DestroyExec(ordinal int, exec uint64) error {
-	return c.GraphExecDestroy(ordinal, sim.GraphExec(exec))
-}
 
 func TestCaptures(t *testing.T) {
 	for name, opts := range bothTimelines {
@@ -55,7 +22,7 @@ func TestCaptures(t *testing.T) {
 					d.requireNothingLeft(t)
 					require.NoError(t, d.machine.Close())
 				})
-				return capturer{d.machine}
+				return capturing.New(d.machine)
 			})
 		})
 	}
@@ -63,9 +30,12 @@ func TestCaptures(t *testing.T) {
 
 // Where the driver can't tell when a graph ends, or anything else goes wrong, a captured stream gets no memory, and the books stay as they are.
 func TestCapturesThatCannotBeFollowed(t *testing.T) {
-	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
+	d := newDriver(t, "T4", sim.Options{})
+	captures := capturing.New(d.machine)
+	d.Injector = faults.NewInjector(captures)
+	m := initializedOn(t, d, d, 8)
 	stream := newStream(t, d)
-	require.NoError(t, d.machine.StreamBeginCapture(0, stream))
+	require.NoError(t, captures.BeginCapture(0, stream))
 	before := stats(t, m, "GPU:0")
 	for _, row := range []struct {
 		call   string
@@ -95,8 +65,8 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 	none, err := m.AllocateOn(0, -1, stream, 0)
 	require.NoError(t, err)
 	require.Zero(t, none)
-	graph, err := d.machine.StreamEndCapture(0, stream)
+	graph, err := captures.EndCapture(0, stream)
 	require.NoError(t, err)
-	require.NoError(t, d.machine.GraphDestroy(0, graph))
+	require.NoError(t, captures.DestroyGraph(0, graph))
 	require.Zero(t, stats(t, m, "GPU:0").CapturedBytes)
 }

@@ -7,38 +7,49 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/drivertest"
 	"gpuconf/tests_go/faults"
 )
 
+// machines are those that the conformance suite runs on.
+var machines = []struct {
+	name, text string
+	opts       sim.Options
+}{
+	{"one card", "H100-80GB", sim.Options{}},
+	{"two cards", "2xH100-80GB", sim.Options{}},
+	{"a card with little memory", "T4:64MiB", sim.Options{}},
+	{"cards of different ages", "K40,T4:256MiB,B200", sim.Options{}},
+	{"eight cards", "8xA100-40GB", sim.Options{}},
+	{"renumbered, and partly in use", "4xT4", sim.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30}},
+	{"no virtual memory management", "2xT4", sim.Options{NoVMM: true}},
+	{"a card without virtual memory management", "T4,K40", sim.Options{}},
+	{"no stream memory operations", "2xT4", sim.Options{NoStreamMemOps: true}},
+	{"no managed memory", "2xT4", sim.Options{NoManaged: true}},
+	{"managed memory that has to fit", "2xT4", sim.Options{NoOversubscription: true}},
+	{"managed memory and nothing virtual", "T4:64MiB", sim.Options{NoVMM: true, UsedBytes: 8 << 20}},
+}
+
 func TestConformance(t *testing.T) {
-	for _, text := range []string{"H100-80GB", "2xH100-80GB", "T4:64MiB", "K40,T4:256MiB,B200", "8xA100-40GB"} {
-		t.Run(text, func(t *testing.T) {
-			drivertest.TestDriver(t, func() (gpu.Driver, error) { return open(text, sim.Options{}) })
+	for _, row := range machines {
+		t.Run(row.name, func(t *testing.T) {
+			drivertest.TestDriver(t, func() (gpu.Driver, error) { return open(row.text, row.opts) })
 		})
 	}
 }
 
-func TestConformanceOfRenumberedMachine(t *testing.T) {
-	drivertest.TestDriver(t, func() (gpu.Driver, error) {
-		return open("4xT4", sim.Options{Visible: []int{3, 1}, UsedBytes: 1 << 30})
-	})
-}
-
-func TestConformanceOfLesserMachines(t *testing.T) {
-	for name, row := range map[string]struct {
-		text string
-		opts sim.Options
-	}{
-		"no virtual memory management":             {"2xT4", sim.Options{NoVMM: true}},
-		"a card without virtual memory management": {"T4,K40", sim.Options{}},
-		"no stream memory operations":              {"2xT4", sim.Options{NoStreamMemOps: true}},
-		"no managed memory":                        {"2xT4", sim.Options{NoManaged: true}},
-		"managed memory that has to fit":           {"2xT4", sim.Options{NoOversubscription: true}},
-		"managed memory and nothing virtual":       {"T4:64MiB", sim.Options{NoVMM: true, UsedBytes: 8 << 20}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			drivertest.TestDriver(t, func() (gpu.Driver, error) { return open(row.text, row.opts) })
+// The same machines behind a driver that captures streams: the facts about captures hold, and so do all others.
+func TestConformanceWithCaptures(t *testing.T) {
+	for _, row := range machines {
+		t.Run(row.name, func(t *testing.T) {
+			drivertest.TestDriver(t, func() (gpu.Driver, error) {
+				m, err := open(row.text, row.opts)
+				if err != nil {
+					return nil, err
+				}
+				return capturing.New(m), nil
+			})
 		})
 	}
 }
@@ -63,44 +74,7 @@ func open(text string, opts sim.Options) (gpu.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return capturer{m}, nil
-}
-
-// capturer captures streams of a machine.
-type capturer struct{ *sim.Machine }
-
-var _ drivertest.Capturer = capturer{}
-
-func (c capturer) BeginCapture(ordinal int, stream gpu.Stream) error {
-	return c.StreamBeginCapture(ordinal, stream)
-}
-
-func (c capturer) EndCapture(ordinal int, stream gpu.Stream) (uint64, error) {
-	graph, err := c.StreamEndCapture(ordinal, stream)
-	return uint64(graph), err
-}
-
-func (c capturer) GraphPieces(ordinal int, graph uint64) int {
-	pieces, err := c.GraphNodes(ordinal, sim.Graph(graph))
-	must(err)
-	return pieces
-}
-
-func (c capturer) Instantiate(ordinal int, graph uint64) (uint64, error) {
-	exec, err := c.GraphInstantiate(ordinal, sim.Graph(graph))
-	return uint64(exec), err
-}
-
-func (c capturer) Launch(ordinal int, exec uint64, stream gpu.Stream) error {
-	return c.GraphLaunch(ordinal, sim.GraphExec(exec), stream)
-}
-
-func (c capturer) DestroyGraph(ordinal int, graph uint64) error {
-	return c.GraphDestroy(ordinal, sim.Graph(graph))
-}
-
-func (c capturer) DestroyExec(ordinal int, exec uint64) error {
-	return c.GraphExecDestroy(ordinal, sim.GraphExec(exec))
+	return m, nil
 }
 
 // newMachine opens a machine until the test ends.
