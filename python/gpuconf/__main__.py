@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__, _console, errors
-from ._configure import limit_bytes
 from ._glyphs import glyphs_of
 from ._plan import POLICIES, columns, plan
+from ._sizes import limit_bytes
 
 FITS, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
 

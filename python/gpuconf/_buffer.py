@@ -13,6 +13,7 @@ from types import TracebackType
 
 from . import _runtime, _sizes, errors
 from ._device_argument import Device
+from ._foreign import views
 from ._fork import module_lock
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import check_scope, gpu_number
@@ -35,7 +36,6 @@ _WAIT_MS = 50
 _live: dict[weakref.ref[Buffer], tuple[list[str], int]] = {}
 _lost: dict[weakref.ref[Buffer], Any] = {}  # whose buffer has gone before its entry; filled by the interpreter in one step
 _lending = module_lock(globals(), "_lending")  # a collection may end a loan of one buffer while another's begins
-_views: dict[int, weakref.ref[Any]] = {}  # by the id of the array behind a view; ctypes arrays have no hash
 
 
 class Buffer:
@@ -225,7 +225,7 @@ class Buffer:
                 )
             array = _hostmemory.array_at(self.ptr, self.nbytes)
             key = id(array)
-            _views[key] = weakref.ref(array, functools.partial(_views.pop, key))
+            views[key] = weakref.ref(array, functools.partial(views.pop, key))
         return memoryview(array).cast("B")
 
     @property
@@ -357,8 +357,8 @@ def live() -> tuple[list[str], str]:
         sweep()
     held = _held()
     lines = [repr(b) for b in held]
-    if _views:
-        lines.append(f"{len(_views)} view{'s' if len(_views) > 1 else ''} of device memory")
+    if views:
+        lines.append(f"{len(views)} view{'s' if len(views) > 1 else ''} of device memory")
     free = any(not b._freed for b in held)
     return lines, "free them: for b in gpuconf.memory.live_buffers(): b.free()" if free else ""
 

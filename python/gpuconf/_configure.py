@@ -8,7 +8,7 @@ from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from . import _runtime, errors
+from . import _runtime, _sizes, errors
 from ._native import refuse_in_child
 from ._table import Table
 from ._types import PhysicalDevice
@@ -105,8 +105,8 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     if len(each) != len(gpus):
         raise errors.InvalidArgumentError(f"limit has {len(each)} entries, but {len(gpus)} GPUs are visible")
     if limit is not None and not isinstance(limit, (list, tuple)):
-        limit_bytes(limit, 1 << 40)  # a mistake is an error without a GPU too
-    return [limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+        _sizes.limit_bytes(limit, 1 << 40)  # a mistake is an error without a GPU too
+    return [_sizes.limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
 
 
 def _total(gpu: PhysicalDevice) -> int:
@@ -115,19 +115,6 @@ def _total(gpu: PhysicalDevice) -> int:
     from ._native import core
 
     return int(json.loads(core.pybind_DeviceDetails(_runtime.position(gpu)[0]))["total_bytes"])
-
-
-def limit_bytes(limit: Any, total: int | None = None) -> int:
-    """Bytes of a limit, rounded down to whole MiB; a percentage is of ``total``."""
-    from . import _sizes
-
-    if isinstance(limit, bool):
-        raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
-    wanted = _sizes.size("limit", limit, total)
-    if not 1 << 20 <= wanted < 2**63:
-        given = repr(limit) if isinstance(limit, str) else _sizes.shown(wanted)
-        raise errors.InvalidArgumentError(f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}")
-    return wanted >> 20 << 20
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:

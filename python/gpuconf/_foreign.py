@@ -7,11 +7,15 @@ address, and reading a wrong one ends the process. So the address is looked up i
 from __future__ import annotations
 
 import sys
+import weakref
 
 from . import errors
 from ._typing import Any
 
 _MAPS = "/proc/self/maps"
+
+# The live arrays behind ``Buffer.view``, by their id; arrays of ctypes have no hash.
+views: dict[int, weakref.ref[Any]] = {}
 
 
 def check(exporter: Any, address: int, nbytes: int, write: bool = False) -> None:
@@ -46,9 +50,7 @@ def made_up(owner: Any) -> bool:
 
 def _ours(owner: Any) -> bool:
     """Whether it is the array behind a ``Buffer.view``. Such memory stays mapped, in more pieces than are quickly looked up."""
-    from ._buffer import _views
-
-    return id(owner) in _views
+    return id(owner) in views
 
 
 def _look_up(kind: str, address: int, nbytes: int, write: bool) -> None:

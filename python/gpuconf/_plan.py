@@ -6,7 +6,7 @@ import os
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
 
-from . import _runtime, errors
+from . import _runtime, _sizes, errors
 from ._humanbytes import human_bytes
 from ._job import Job
 from ._native import core
@@ -295,15 +295,14 @@ def plan(
     open_plan = core.pybind_OpenPlan  # loads the core, which comes before all imports
     import json
 
-    from ._configure import limit_bytes
     from ._notices import log
 
     taken = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     request = {
-        "limit": limit_bytes(limit) if limit is not None else 0,
+        "limit": _sizes.limit_bytes(limit) if limit is not None else 0,
         "gpu": _runtime.check_text("gpu", gpu) if gpu is not None else "",
         "policies": _policies(policy),
-        "env": json.loads(_runtime._environment()),
+        "env": json.loads(_runtime.environment()),
     }
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu names no GPU: write a model, such as 'A10'")

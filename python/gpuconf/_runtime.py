@@ -61,7 +61,8 @@ at_enumeration: list[Callable[[], object]] = []
 _on_forget.append(at_enumeration.clear)
 
 
-def _environment() -> str:
+def environment() -> str:
+    """The environment for the core, as JSON: the variables that it reads, and what stands in for them."""
     import json
 
     read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
@@ -101,7 +102,7 @@ def _enumerate() -> None:
         list_devices = core.pybind_Enumerate  # loads the core, which comes before all imports: see _native._load
         import json
 
-        told = json.loads(list_devices(_environment()))
+        told = json.loads(list_devices(environment()))
         publish()
         devices = [PhysicalDevice(name, device_type) for name, device_type in told["physical"]]
         _positions.update({device: i for i, device in enumerate(devices)})
@@ -148,7 +149,7 @@ def initialize(function: str) -> None:
             return
         physical_devices()
         try:
-            told = core.pybind_Initialize(_environment(), _caller(function))
+            told = core.pybind_Initialize(environment(), _caller(function))
         finally:
             publish()
         if _logical is None:
@@ -178,7 +179,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
         physical_devices()
         first = _logical is None or _joined
         try:
-            receipt = open_session(_environment(), _caller(function))
+            receipt = open_session(environment(), _caller(function))
         finally:
             publish()
         if receipt & 1 and _logical is not None:  # there are others now

@@ -38,6 +38,17 @@ def size(what: str, value: Any, total: int | None = None) -> int:
         raise errors.InvalidTypeError(text) from None
 
 
+def limit_bytes(limit: Any, total: int | None = None) -> int:
+    """Bytes of a limit, rounded down to whole MiB; a percentage is of ``total``."""
+    if isinstance(limit, bool):
+        raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
+    wanted = size("limit", limit, total)
+    if not 1 << 20 <= wanted < 2**63:
+        given = repr(limit) if isinstance(limit, str) else shown(wanted)
+        raise errors.InvalidArgumentError(f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}")
+    return wanted >> 20 << 20
+
+
 def _parsed(what: str, text: str, total: int | None) -> int:
     stripped = text.strip()
     unit = stripped.lstrip(_DIGITS + ".")

@@ -182,9 +182,7 @@ class Tensor:
         return self
 
     def __reduce__(self) -> Any:
-        from ._ops import constant
-
-        return constant, (self.numpy(),)
+        return _rebuilt, (self.numpy(),)
 
     def __del__(self) -> None:
         if self._ending() or getattr(self, "_receipt", None) is None:
@@ -279,6 +277,12 @@ def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor
     if receipt[0] & 1:
         _placement_log.tell()
     return tensor
+
+
+def _rebuilt(array: Any) -> Tensor:
+    """Unpickle a tensor."""
+    array = _arrays.array_of(array, None)
+    return make("constant", array, array.shape, "")
 
 
 def converted(value: Any, like: Any = None) -> Tensor:

@@ -119,7 +119,7 @@ class GpuconfError(Exception):
 
     code: str = "UNKNOWN"
 
-    _library = ""  # "torch" or "cupy": the class is that library's out-of-memory class too
+    _library = ""  # such as "torch": the class is that library's out-of-memory class too
 
     @property
     def message(self) -> str:
@@ -136,7 +136,8 @@ class GpuconfError(Exception):
         cls = type(self)
         parts: tuple[object, ...] = _built_in(cls).__reduce__(self)  # type: ignore[assignment]
         library = vars(cls).get("_library")
-        return _rebuild, (ResourceExhaustedError if library else cls, parts[1], library), *parts[2:]
+        home = (library, cls.__module__, cls.__qualname__) if library else None
+        return _rebuild, (ResourceExhaustedError if library else cls, parts[1], home), *parts[2:]
 
 
 class OpError(GpuconfError):
@@ -354,14 +355,17 @@ def _built_in(cls: type[BaseException]) -> type[BaseException]:
     return cls
 
 
-def _rebuild(cls: type[BaseException], args: tuple[object, ...], library: str | None = None) -> BaseException:
-    """Unpickle an error. One that is a library's out-of-memory class too is a plain one where the library is not loaded."""
-    if library == "torch":
-        cls = _joined_with_torch()
-    elif library == "cupy" and "cupy" in sys.modules:
-        from .allocators import cupy
+def _rebuild(cls: type[BaseException], args: tuple[object, ...], home: tuple[str, str, str] | None = None) -> BaseException:
+    """Unpickle an error. One that is a library's out-of-memory class too is a plain one where the library is not loaded.
 
-        cls = cupy.OutOfMemoryError
+    ``home`` is the library, and the module and name of the class. Only that module imports the library.
+    """
+    if home is not None and home[0] == "torch":
+        cls = _joined_with_torch()
+    elif home is not None and home[0] in sys.modules:
+        import importlib
+
+        cls = getattr(importlib.import_module(home[1]), home[2])
     built_in = _built_in(cls)
     error = built_in.__new__(cls, *args)
     built_in.__init__(error, *args)  # OSError takes its fields here; what a subclass's own does is in its attributes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from ... import _arrays, errors
 from ..._fork import module_lock
 from ..._native import core, loaded, refuse_in_child
+from ..._tensor import Tensor as EagerTensor
 from ..._types import LogicalDevice
 from ..._typing import Any, NoReturn
 from ._control import ControlDependencies, Controller
@@ -446,7 +447,26 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
     return found
 
 
-def _binary(kind: str, left: Any, right: Any) -> Tensor:
-    from ._ops import node
+def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
+    """Add an operation on tensors of one graph; other values become constants of it."""
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    graph = tensors[0].graph if tensors else get_default_graph()
+    for tensor in tensors:
+        if tensor.graph is not graph:
+            raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
+    like = tensors[0] if tensors else None
+    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name)
 
+
+def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, EagerTensor):
+        value = value.numpy()
+    dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
+    array = _arrays.array_of(value, dtype)
+    return graph.constant(array, array.shape, "")
+
+
+def _binary(kind: str, left: Any, right: Any) -> Tensor:
     return node(kind, (left, right), 0, "")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ... import _arrays, errors
 from ..._ops import listed
 from ..._tensor import Tensor as EagerTensor
 from ..._tensor import name_of as _text_of
 from ..._typing import Any
-from ._graph import Graph, Tensor, get_default_graph
+from ._graph import Tensor, get_default_graph, node
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
@@ -64,24 +62,3 @@ def name_of(name: Any) -> str:
         except UnicodeDecodeError as error:
             raise errors.InvalidArgumentError(str(error)) from None
     return _text_of(name)
-
-
-def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
-    """Add an operation on tensors of one graph; other values become constants of it."""
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    graph = tensors[0].graph if tensors else get_default_graph()
-    for tensor in tensors:
-        if tensor.graph is not graph:
-            raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
-    like = tensors[0] if tensors else None
-    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name)
-
-
-def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, EagerTensor):
-        value = value.numpy()
-    dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
-    array = _arrays.array_of(value, dtype)
-    return graph.constant(array, array.shape, "")
