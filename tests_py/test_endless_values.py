@@ -140,3 +140,21 @@ def test_configuration_refuses_it_with_a_short_text(value: Any) -> None:
             call(value())
         assert isinstance(caught.value, gpuconf.errors.GpuconfError)
         assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_a_session_refuses_endless_fetches_and_feeds() -> None:
+    mapping: dict[str, Any] = {}
+    mapping["again"] = mapping
+    with v1.Graph().as_default():
+        tensor = v1.constant(1.0)
+        with v1.Session() as session:
+            for fetches in (itself(), twice(), in_a_tuple(), deep(), mapping, [tensor, itself()], {"a": (tensor, mapping)}):
+                with pytest.raises(ValueError, match="the fetches contain themselves, or are nested too deeply"):
+                    session.run(fetches)
+            with pytest.raises(ValueError, match="the feeds contain themselves, or are nested too deeply"):
+                session.run(tensor, {(tensor,): itself()})
+            for value in VALUES:
+                with pytest.raises(ValueError, match=r"Can't convert non-rectangular Python sequence|Cannot feed "):
+                    session.run(tensor, {tensor: value()})
+            assert session.run([[tensor]]) == [[1.0]]

@@ -41,6 +41,13 @@ good = np.arange(4, dtype="f4")
 there = good.ctypes.data
 buffer = gpuconf.memory.allocate(64)
 
+with v1.Graph().as_default():
+    tensor = v1.constant([1.0, 2.0])
+    session = v1.Session()
+
+def feed(value):
+    session.run(tensor, {tensor: value})
+
 def refused(call, *arguments):
     try:
         call(*arguments)
@@ -64,6 +71,8 @@ for address in (16, 0x10000, 1 << 46, 0xffff800000000000, 1 << 64, -4096, 0):
     refused(gpuconf.add_n, [[1.0, 2.0], Array(address)])
     refused(gpuconf.constant, [Array(address), Array(address)])
     refused(v1.constant, Array(address))
+    refused(feed, Array(address))
+    refused(feed, [Array(address)])
     if 0 < address < 1 << 63:
         refused(gpuconf.constant, np.asarray(Array(address)))
         refused(gpuconf.constant, np.asarray(Array(address, shape=(6,)))[2:4])

@@ -34,6 +34,7 @@ COMMANDS = {
 CODES = dict.fromkeys(COMMANDS, 0) | {"no fit": 3, "no trace": 1, "wrong usage": 2}
 QUIET = ("no trace", "wrong usage")  # they print nothing on standard output
 every_command = pytest.mark.parametrize("command", COMMANDS)
+few_commands = pytest.mark.parametrize("command", ["json and plot", "no trace", "wrong usage", "help"])
 
 
 @pytest.fixture
@@ -106,14 +107,14 @@ def test_standard_output_is_closed(folder: Path, command: str) -> None:
         )
 
 
-@every_command
+@few_commands
 def test_standard_error_is_closed(folder: Path, command: str) -> None:
     done = shell(folder, command, "2>&-")
     assert done.returncode == CODES[command]
     assert bool(done.stdout) == (command not in QUIET), "errors do not go to standard output instead"
 
 
-@every_command
+@few_commands
 def test_both_are_closed(folder: Path, command: str) -> None:
     done = shell(folder, command, "<&- >&- 2>&-")
     assert done.returncode == (CODES[command] if command in ("help", "wrong usage") else 1)
@@ -137,7 +138,7 @@ def test_the_disk_is_full_and_nothing_is_buffered(folder: Path, command: str) ->
     assert (done.returncode, done.stderr.decode()) == (1, f"gpuconf {name}: standard output: No space left on device\n")
 
 
-@every_command
+@few_commands
 def test_standard_error_is_full(folder: Path, command: str) -> None:
     done = shell(folder, command, "2>/dev/full")
     if command == "json and plot":  # where the drawing goes to standard error
@@ -146,7 +147,7 @@ def test_standard_error_is_full(folder: Path, command: str) -> None:
         assert done.returncode == CODES[command]
 
 
-@every_command
+@few_commands
 def test_nobody_reads(folder: Path, command: str) -> None:
     done = shell(folder, command, "| true; exit ${PIPESTATUS[0]}")
     assert done.returncode in (CODES[command], 1)

@@ -176,7 +176,7 @@ def test_a_tensor_tells_what_it_is(two_gpus: None) -> None:
     assert bool(tf.constant(0.0)) is False
     with pytest.raises(TypeError, match="Scalar tensor"):
         len(tf.constant(7))
-    with pytest.raises(TypeError, match=r"made by gpuconf\.constant"):
+    with pytest.raises(TypeError, match=r"come from gpuconf\.constant"):
         tf.Tensor()
 
 

@@ -57,10 +57,7 @@ def array_of(value: Any, dtype: Any = None) -> Any:
     if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
         return _readable(value)  # and no more than read
     wanted = None if dtype is None else dtype_of(dtype)
-    leaf = _first_leaf(value)
-    typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
-    if typed and leaf is not value and not isinstance(leaf, np.generic):
-        _check_arrays(value, np)
+    typed = check_readable(value)
     array = _converted(value, np)
     _check_kind(array, value)
     if not typed:
@@ -77,6 +74,22 @@ def array_of(value: Any, dtype: Any = None) -> Any:
 _MOST_DIMENSIONS, _MOST_SIZES = 64, 254
 # So many elements, or lists of them, take gigabytes. A list that contains another several times can claim any number.
 _MOST_ELEMENTS, _MOST_LISTS = 1 << 28, 1 << 24
+
+
+def check_readable(value: Any) -> bool:
+    """Refuse what NumPy would read without an end, or at an address that is not there. Tells whether the elements have types.
+
+    A value that is no list is not looked at, unless its address is the program's word only.
+    """
+    np = numpy()
+    leaf = _first_leaf(value)
+    typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
+    if leaf is value:
+        if _foreign.made_up(_foreign.owner_of(value)):
+            _converted(value, np)
+    elif typed and not isinstance(leaf, np.generic):
+        _check_arrays(value, np)
+    return typed
 
 
 def _first_leaf(value: Any) -> Any:

@@ -15,6 +15,7 @@ from . import _runtime, _sizes, errors
 from ._device_argument import Device
 from ._foreign import views
 from ._fork import module_lock
+from ._made import Made
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import check_scope, gpu_number
 from ._types import LogicalDevice
@@ -38,7 +39,7 @@ _lost: dict[weakref.ref[Buffer], Any] = {}  # whose buffer has gone before its e
 _lending = module_lock(globals(), "_lending")  # a collection may end a loan of one buffer while another's begins
 
 
-class Buffer:
+class Buffer(metaclass=Made):
     """Device memory that was handed out: by :func:`allocate`, until :meth:`free`.
 
     Attributes: ``ptr``, the device address; ``nbytes``, the size that was asked for; ``device``, the LogicalDevice.
@@ -66,8 +67,7 @@ class Buffer:
     # goes with the process, so they do nothing then.
     _ending = staticmethod(sys.is_finalizing)
 
-    def __init__(self, *_: Any) -> None:
-        raise errors.InvalidTypeError("a Buffer is not made by hand: gpuconf.memory.allocate() gives one")
+    _made_by = "they come from gpuconf.memory.allocate()"
 
     @classmethod
     def _empty(cls, nbytes: int) -> Buffer:

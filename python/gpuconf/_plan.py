@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from . import _runtime, _sizes, errors
 from ._humanbytes import human_bytes
 from ._job import Job
+from ._made import Made, make
 from ._native import core
 from ._record import Recording
 from ._table import Table
@@ -98,13 +99,15 @@ class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_r
     bytes_reserved: int
 
 
-class Plan:
+class Plan(metaclass=Made):
     """What :func:`gpuconf.plan` has found out. ``print`` shows it as a table.
 
     Attributes: ``limit`` in bytes, or None; ``gpu``, the product's name, and ``gpu_memory`` in bytes, or None; ``events``, the
     trace's length, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a PlanResult for each of them
     under each policy.
     """
+
+    _made_by = "they come from gpuconf.plan()"
 
     def __init__(self, trace: Trace, told: dict[str, Any]) -> None:
         self.limit: int | None = told["limit"] or None
@@ -313,7 +316,7 @@ def plan(
         told = job.finish()
     for level, text in told["notices"]:
         log(level, text)
-    return Plan(taken, told)
+    return make(Plan, taken, told)
 
 
 def _policies(policy: Any) -> list[str]:

@@ -12,6 +12,7 @@ from types import TracebackType
 from . import errors
 from ._handle import Handle
 from ._job import Job
+from ._made import Made, make
 from ._native import core, loaded
 from ._trace import Trace, TraceEvent
 
@@ -56,7 +57,7 @@ class _Run(Handle):
                 with Job(core.pybind_OpenRecorded, self.number) as job:
                     told = job.finish()
                     pools = {int(gpu): regions for gpu, regions in told["pools"].items()}
-                    self._traces.setdefault("trace", Trace(job.pages(), told["events"], told["lost"], pools))
+                    self._traces.setdefault("trace", make(Trace, job.pages(), told["events"], told["lost"], pools))
             except errors.InvalidArgumentError:
                 if not self._traces:  # else another thread was faster, and the core has forgotten the recording
                     raise
@@ -95,7 +96,7 @@ def _stop(recording: Recording, *_: object) -> None:
         recording.stop()
 
 
-class Recording:
+class Recording(metaclass=Made):
     """A recording of all logical GPUs, in all threads, between ``start`` and ``stop``; or in a ``with`` block.
 
     ``reset`` and ``simulate`` end it, and so does dropping it. When it has ended, ``trace`` is what it has seen, and ``events``,
@@ -103,6 +104,8 @@ class Recording:
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    _made_by = "they come from gpuconf.memory.record()"
 
     def __init__(self, events: int) -> None:
         self._capacity = events
@@ -216,4 +219,4 @@ def record(events: int = 1_000_000) -> Recording:
         raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {_runtime.shown(events)}") from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {_sizes.shown(count)}")
-    return Recording(count)
+    return make(Recording, count)

@@ -6,6 +6,7 @@ import sys
 from types import TracebackType
 
 from . import _buffer, _runtime, errors
+from ._made import Made, make
 from ._native import core, loaded, refuse_in_child
 
 
@@ -68,7 +69,7 @@ def _live_tensors() -> list[str]:
 _entered: list[Simulation] = []
 
 
-class Simulation:
+class Simulation(metaclass=Made):
     """What ``simulate`` returns: a handle that ends the simulation when it is used as a context manager.
 
     Simulations may overlap: one that ends while a later one goes on changes nothing yet; after the later one the machine is
@@ -76,6 +77,8 @@ class Simulation:
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    _made_by = "they come from gpuconf.simulate()"
 
     def __init__(self, spec: str, before: str) -> None:
         self.spec = spec
@@ -141,4 +144,4 @@ def simulate(spec: str | None) -> Simulation:
     if spec is not None and not _runtime.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec names no GPU: write a model, such as 'H100-80GB', or None to end the simulation")
     before, now = _choose(spec or "", "simulate is refused").split("\n")
-    return Simulation(now, before)
+    return make(Simulation, now, before)

@@ -6,6 +6,7 @@ import sys
 import weakref
 
 from . import _arrays, _placement_log, _runtime, errors
+from ._made import Made
 from ._native import core, keep, loaded, refuse_in_child
 from ._scope import current_scope
 from ._typing import Any
@@ -27,7 +28,7 @@ _held: set[_Ref] = set()
 _abandoned: list[_Ref] = []
 
 
-class Tensor:
+class Tensor(metaclass=Made):
     """An array in a device's memory. It never changes, and its memory is given back when it is dropped.
 
     Operations make it: ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
@@ -43,8 +44,7 @@ class Tensor:
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __init__(self) -> None:
-        raise errors.InvalidTypeError("a tensor is made by gpuconf.constant and the other operations")
+    _made_by = "they come from gpuconf.constant() and the other operations"
 
     def _about(self) -> dict[str, Any]:
         refuse_in_child()

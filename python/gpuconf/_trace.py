@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from . import errors
 from ._job import Job
+from ._made import Made, make
 from ._native import core, refuse_in_child
 from ._table import Table
 from ._typing import Any
@@ -33,12 +34,14 @@ class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "g
     stream: int  # CUDA's handle; 0 is the default stream
 
 
-class Trace:
+class Trace(metaclass=Made):
     """What was done to device memory, oldest first. It never changes.
 
     ``lost`` counts the older events that a recording had no room for. What a recording gives makes sense by itself all the
     same: it begins with an allocation of each block that was live by then.
     """
+
+    _made_by = "they come from gpuconf.memory.record() and load_trace()"
 
     def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None) -> None:
         # The CSV that Go writes, without its header, in pieces, so that no single step on millions of events takes long. And each
@@ -137,6 +140,6 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 told = job.finish()
-                return Trace(job.pages(), told["events"])
+                return make(Trace, job.pages(), told["events"])
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"{name!r} can't be read as a trace: {error}") from None

@@ -16,7 +16,10 @@ def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
 
     Raises TypeError for a key that is not a tensor of the graph or a value of the wrong type, and ValueError for a wrong shape.
     """
-    return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
+    try:
+        return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
+    except RecursionError:
+        raise errors.InvalidArgumentError("the feeds contain themselves, or are nested too deeply") from None
 
 
 def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
@@ -79,6 +82,7 @@ def _array(value: Any, dtype: Any) -> Any:
             f"Type of feed value {_arrays.shown(value)} with type {type(value)} is not compatible with Tensor type {dtype.type}. "
             "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
+    _arrays.check_readable(value)
     try:
         return np.asarray(value, dtype)
     except TypeError as error:

@@ -21,7 +21,10 @@ class Fetches:
         self.tensors: dict[Tensor, None] = {}  # a set that keeps its order
         self.operations: dict[Operation, None] = {}
         self._graph = graph
-        self.build = self._parsed(structure)
+        try:
+            self.build = self._parsed(structure)
+        except RecursionError:
+            raise errors.InvalidArgumentError("the fetches contain themselves, or are nested too deeply") from None
 
     def _parsed(self, fetch: Any) -> Build:
         """Note what a fetch consists of, and give the function that makes its result."""

@@ -9,6 +9,7 @@ from types import TracebackType
 
 from ... import _arrays, errors
 from ..._fork import module_lock
+from ..._made import Made, make
 from ..._native import core, loaded, refuse_in_child
 from ..._tensor import Tensor as EagerTensor
 from ..._types import LogicalDevice
@@ -36,11 +37,12 @@ def _node_def(name: str, op: str, inputs: list[str], device: str) -> NodeDef:
     return NodeDef(name=name, op=op, input=inputs, device=device)
 
 
-class Operation:
+class Operation(metaclass=Made):
     """An operation of a graph: a node, with one result."""
 
     __slots__ = ("_control_inputs", "_number", "device", "graph", "inputs", "name", "outputs", "type")
 
+    _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
     _number: int  # the core's
     name: str
     type: str  # such as "MatMul"
@@ -72,7 +74,7 @@ class Operation:
         return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}>"
 
 
-class Tensor:
+class Tensor(metaclass=Made):
     """What an operation of a graph will make. It has a value in a session's run only."""
 
     __slots__ = ("_dtype", "op", "shape")
@@ -80,6 +82,7 @@ class Tensor:
     __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
     __array_ufunc__ = None
 
+    _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
     op: Operation
     shape: tuple[int, ...]
     _dtype: str
@@ -316,11 +319,11 @@ class Graph:
         import json
 
         node = json.loads(told)
-        operation = Operation()
+        operation = make(Operation)
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]
         operation._control_inputs = tuple(controls)
-        tensor = Tensor()
+        tensor = make(Tensor)
         tensor.op, tensor.shape, tensor._dtype = operation, tuple(node["shape"]), node["dtype"]
         operation.outputs = [tensor]
         self._operations.append(operation)
