@@ -147,12 +147,26 @@ gpu-test: ## try a wheel on this machine's GPU, with the libraries that it has
 gpu-bench: ## measure a wheel on this machine's GPU, and write docs/gpu-results.md
 	$(PYTHON) benchmarks/gpu.py $(WHEEL)
 
-# Heavy: PyTorch alone is gigabytes. They run without a GPU, over a driver of host memory.
+# Heavy: a set of PyTorch, CuPy and Numba is 6 to 8 GB. It runs without a GPU, over a driver of host memory. Each set has an environment of
+# its own, with exact versions: SET=torch-2.6-cuda12, torch-2.9-cuda12, torch-2.11-cuda13 or torch-2.15-cuda13. uv installs it, because
+# an older pip may choose another CUDA for PyTorch than for CuPy.
+SET ?= torch-2.15-cuda13
+UV := uv==0.13.9
+FRAMEWORKS_VENV = .venv-frameworks/$(SET)
+TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis)==[^"]*)",/\1/p' pyproject.toml)
+
+$(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt)
+	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "there is no set $(SET); there are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
+	@$(MAKE) --no-print-directory VENV=$(FRAMEWORKS_VENV) install
+	@echo "installing $(SET) into $(FRAMEWORKS_VENV)"
+	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
+	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/requirements/$(SET).txt $(TEST_TOOLS)
+	@touch $@
+
 .PHONY: test-frameworks
-test-frameworks: $(VENV)/dev ## test with the real PyTorch, CuPy and Numba, without a GPU (downloads them)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[torch,cupy,numba]' numpy
-	$(BIN)/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with the real PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
+	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
 
 .PHONY: clean
 clean: ## remove what the other targets made
-	rm -rf $(VENV) $(PEERS_VENV) build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

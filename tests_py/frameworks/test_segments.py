@@ -55,6 +55,7 @@ print(take(50 * MIB))
 print(client.client_free(pointer), live(), client.client_free(foreign), ctypes.c_int.in_dll(runtime, "runtime_frees").value)
 """,
         CLIENT=str(client),
+        LD_PRELOAD="",  # not the runtime for PyTorch: the client has its own
     )
     assert out.splitlines() == [f"0 [1] {int(used_before)} 0", "(2, None)", "0 [0] 0 1"], "2 is CUDA's own code for out of memory"
 
@@ -82,6 +83,7 @@ with gpuconf.device("GPU:1"):
 print(live())
 """,
         CLIENT=str(client),
+        LD_PRELOAD="",  # not the runtime for PyTorch: the client has its own
     )
     assert out.splitlines() == ["[0, 1]", "[0, 2]"]
 

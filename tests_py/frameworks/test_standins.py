@@ -158,6 +158,21 @@ print(live())
     assert out.splitlines() == ["(0, True)", "(0, False)", "(1, True)", f"(0, False) [0, 1, 0] {waits}", "[0, 2, 0]"]
 
 
+def test_a_version_outside_the_tested_sets_is_warned_of_when_it_is_routed(driver: Path) -> None:
+    out = no_gpu.run(
+        driver,
+        TORCH
+        + """
+import logging
+logging.basicConfig(stream=sys.stdout, format="%(message).60s")
+torch.__version__ = "2.10.0"
+gpuconf.configure(limit="64MiB", libraries=["torch"])
+gpuconf.configure(limit="64MiB", libraries=["torch"])
+""",
+    )
+    assert out.splitlines() == ["PyTorch 2.10.0 is routed, but it is outside the sets of versi"[:60]]
+
+
 def test_torch_too_late(driver: Path) -> None:
     out = no_gpu.run(
         driver,

@@ -20,7 +20,7 @@ from cupy.cuda import memory
 
 from .. import _abi, _runtime, _scope, errors
 from .._typing import Any
-from . import _share
+from . import _share, _versions
 
 __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
 
@@ -152,6 +152,7 @@ def install() -> None:
     cupy.cuda.set_allocator(allocate)
     _scope.companions["cupy"] = _follow
     _installed = True
+    _versions.check("cupy", cupy.__version__)
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:

@@ -11,6 +11,7 @@ then the context is waited for once, and all of it is given back.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
@@ -20,7 +21,7 @@ from numba.cuda.cudadrv import driver
 
 from .. import _abi, _runtime, _scope, errors
 from .._typing import Any
-from . import _share
+from . import _share, _versions
 
 __all__ = ["GpuconfMemoryManager", "install", "installed"]
 
@@ -144,6 +145,11 @@ def used() -> bool:
     return any(device.primary_context is not None for device in driver.driver.devices.values())
 
 
+def _version() -> object:
+    """The version of numba-cuda. The ``numba.cuda`` that was once a part of Numba has none."""
+    return getattr(sys.modules.get("numba_cuda"), "__version__", "of an unknown version")
+
+
 def install() -> None:
     """Make gpuconf's memory manager Numba's. The same call again does nothing.
 
@@ -157,6 +163,7 @@ def install() -> None:
                 "Call gpuconf.configure() or gpuconf.allocators.numba.install() before the first use of numba.cuda"
             )
         cuda.set_memory_manager(GpuconfMemoryManager)
+        _versions.check("numba-cuda", _version())
     _scope.companions["numba"] = _follow
 
 

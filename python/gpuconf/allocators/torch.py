@@ -26,7 +26,7 @@ import torch
 from .. import _abi, _runtime, _scope, errors
 from .._fork import module_lock
 from .._typing import Any
-from . import _share, _torch_books, _torch_segments
+from . import _share, _torch_books, _torch_segments, _versions
 
 __all__ = ["MODES", "install", "installed"]
 
@@ -81,6 +81,7 @@ def install(mode: str = "whole") -> None:
         _scope.companions["torch"] = _follow
         torch.cuda._lazy_call(_begin)
         _mode = mode
+    _versions.check("torch", torch.__version__)
 
 
 def _begin() -> None:

@@ -62,6 +62,7 @@ class Pool:
 def install() -> types.ModuleType:
     """Put the stand-in where ``import cupy`` finds it."""
     cupy: Any = types.ModuleType("cupy")
+    cupy.__version__ = "14.2.0"
     cupy.cuda = types.ModuleType("cupy.cuda")
     cupy.cuda.memory = types.ModuleType("cupy.cuda.memory")
     cupy.cuda.device = types.SimpleNamespace(get_device_id=lambda: Device.current)

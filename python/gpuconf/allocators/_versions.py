@@ -1,0 +1,37 @@
+"""The sets of versions that gpuconf is tested with, and a warning for a library outside all of them.
+
+Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` tests on it.
+"""
+
+from __future__ import annotations
+
+from .. import _notices
+
+# By set: the series of each library, and the CUDA that its wheels are built for.
+SETS = {
+    "torch-2.6-cuda12": {"torch": "2.6", "cupy": "13.6", "numba-cuda": "0.20", "cuda": "12"},
+    "torch-2.9-cuda12": {"torch": "2.9", "cupy": "14.2", "numba-cuda": "0.30", "cuda": "12"},
+    "torch-2.11-cuda13": {"torch": "2.11", "cupy": "13.6", "numba-cuda": "0.20", "cuda": "13"},
+    "torch-2.15-cuda13": {"torch": "2.15", "cupy": "14.2", "numba-cuda": "0.30", "cuda": "13"},
+}
+_NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba-cuda": "numba-cuda", "cuda": "CUDA"}
+
+_checked: set[str] = set()
+
+
+def check(library: str, version: object) -> None:
+    """Log one warning in a process where this version of ``"torch"``, ``"cupy"`` or ``"numba-cuda"`` is in no set.
+
+    Any release of a series will do: 2.9.1 is of the series 2.9.
+    """
+    series = ".".join(str(version).split("+")[0].split(".")[:2])
+    if library in _checked or any(each[library] == series for each in SETS.values()):
+        return
+    _checked.add(library)
+    sets = "; ".join(
+        f"{name} ({', '.join(f'{_NAMES[one]} {which}' for one, which in each.items())})" for name, each in SETS.items()
+    )
+    _notices.log(
+        "warning",
+        f"{_NAMES[library]} {version} is routed, but it is outside the sets of versions that gpuconf is tested with: {sets}",
+    )

@@ -1,0 +1,54 @@
+"""The sets of versions that gpuconf is tested with are those of the requirement files, and any other version is warned of once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpuconf.allocators import _versions
+
+REQUIREMENTS = Path(__file__).with_name("requirements")
+DISTRIBUTIONS = {"torch": "torch", "cupy": "cupy-cuda{cuda}x", "numba-cuda": "numba-cuda"}
+
+
+def test_every_set_is_a_file_of_exact_requirements() -> None:
+    assert sorted(path.stem for path in REQUIREMENTS.glob("*.txt")) == sorted(_versions.SETS)
+    for name, versions in _versions.SETS.items():
+        text = (REQUIREMENTS / f"{name}.txt").read_text()
+        assert all(re.match(r"[\w.-]+==[\w.]+( ; .*)?$", line) for line in text.splitlines()), f"{name} has a range"
+        for library, distribution in DISTRIBUTIONS.items():
+            pinned = re.search(rf"^{distribution.format(**versions)}==([\d.]+)", text, re.M)
+            assert pinned is not None, f"{name} has no {library}"
+            assert pinned[1].startswith(versions[library] + "."), f"{name} has {library} {pinned[1]}"
+        cuda = re.search(r"^nvidia-cuda-runtime(?:-cu12)?==(\d+)\.", text, re.M)
+        assert cuda is not None
+        assert cuda[1] == versions["cuda"]
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(_versions, "_checked", set())
+    caplog.set_level("WARNING", "gpuconf")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    ("library", "version"), [("torch", "2.9.1+cu128"), ("torch", "2.15.0"), ("cupy", "13.6.0"), ("numba-cuda", "0.30.4")]
+)
+def test_a_version_of_a_set_is_not_mentioned(told: Any, library: str, version: str) -> None:
+    _versions.check(library, version)
+    assert told() == []
+
+
+@pytest.mark.parametrize(
+    ("library", "version"), [("torch", "2.10.0+cu130"), ("torch", "2.1"), ("cupy", "15.0.0a1"), ("numba-cuda", None)]
+)
+def test_another_version_gets_one_warning_that_names_the_sets(told: Any, library: str, version: Any) -> None:
+    _versions.check(library, version)
+    _versions.check(library, version)
+    (text,) = told()
+    assert f"{version} is routed, but it is outside the sets of versions that gpuconf is tested with" in text
+    assert all(name in text for name in _versions.SETS)
+    assert "(PyTorch 2.15, CuPy 14.2, numba-cuda 0.30, CUDA 13)" in text
