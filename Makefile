@@ -71,8 +71,9 @@ soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED on (1) whil
 	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s)
+fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s), and read MUTANTS of snapshots (100000)
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
+	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
 
 .PHONY: lint
 lint: $(VENV)/dev ## check formats, styles and types

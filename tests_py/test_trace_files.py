@@ -9,6 +9,8 @@ import os
 import pickle
 import pickletools
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import gpuconf
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from script import run_well
 
 HEADER = "Thread,Time,Action,Pointer,Size,Stream"
 MIB = 1 << 20
@@ -376,6 +379,42 @@ def test_a_pickle_runs_nothing(name: str, tmp_path: Path) -> None:
         copyreg.remove_extension("os", "system", EXTENSION)  # type: ignore[no-untyped-call]
         copyreg.clear_extension_cache()
     assert not mark.exists()
+
+
+def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
+    """It says a memo index of 2**30. Python's unpickler, which was the reader, made a table of 16 GiB for that."""
+    write(tmp_path, b"\x80\x04K\x01r\xff\xff\xff\x3f.")
+    out = run_well(
+        f"""
+        import resource
+        import gpuconf
+        path = {str(tmp_path / "snapshot.pickle")!r}
+        gpuconf.simulated()  # loads the core
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            gpuconf.memory.load_trace(path)
+        except ValueError as error:
+            print("it has no device_traces" in str(error))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 16 << 10)
+        """
+    )
+    assert out == "True\nTrue\n"
+
+
+def test_a_plan_of_a_huge_allocation_takes_no_memory(tmp_path: Path) -> None:
+    """The size is only a number in the file, but each 2 MiB of it took memory, and time, when a plan mapped them."""
+    path = tmp_path / "trace.csv"
+    path.write_text(f"Action,Pointer,Size\nallocate,0x1,{1 << 50}\n")
+    with pytest.raises(ValueError, match="event 1: more than 4398046511104 bytes are live at one time"):
+        gpuconf.plan(path)
+
+
+def test_mutants_of_snapshots() -> None:
+    """A sample of the 100,000 of ``make fuzz``: none prints anything, takes much memory, or is read otherwise than by Python."""
+    script = Path(__file__).with_name("snapshot_mutants.py")
+    done = subprocess.run([sys.executable, script, "3000"], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert re.match(r"3000 mutants: \d\d\d+ read, the others refused", done.stdout)
 
 
 def test_a_pickle_that_names_a_class_says_so(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ type Budget struct {
 	all, left int
 }
 
-// A snapshot takes some four times its size. Small files may take more than their share.
+// A snapshot takes some four times its size. The base is for small ones that mention the same event often.
 const (
-	baseBytes    = 64 << 20
+	baseBytes    = 4 << 20
 	bytesPerByte = 16
 )
 

@@ -92,8 +92,8 @@ func (m *machine) fill(want Kind, n int) error {
 	items := m.stack[len(m.stack)-n:]
 	m.stack = m.stack[:len(m.stack)-n]
 	target, err := m.top()
-	if err != nil {
-		return err
+	if err != nil || n == 0 {
+		return err // as in Python, to which nothing can be added to anything
 	}
 	if target.kind != want {
 		return fmt.Errorf("expected a %s to add items to, but got %s", want, target.kind)

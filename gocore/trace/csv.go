@@ -118,6 +118,9 @@ func (p *parser) errorf(format string, args ...any) error {
 // header finds the columns: wanted says for each column of the file which one it is, -1 for none.
 func (p *parser) header() error {
 	line, ok := p.next()
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
 	if !ok {
 		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; a header was due: Thread,Time,Action,Pointer,Size,Stream")
 	}

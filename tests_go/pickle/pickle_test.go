@@ -53,6 +53,7 @@ func TestPlainValues(t *testing.T) {
 		{"a tuple of three", "NNN\x87.", "tuple"},
 		{"a set", "\x8f(K\x01\x90.", "set"},
 		{"a frozenset", "(K\x01\x91.", "frozenset"},
+		{"nothing added to a number", "K\x01(e.", "1"},
 		{"what is behind the end", "N.anything", "None"},
 		{"a mark that is popped", "N(0.", "None"},
 		{"a memo without order", "K\x01q\x09K\x02q\x00K\x03\x940h\x09.", "1"},
@@ -188,7 +189,7 @@ func TestBudget(t *testing.T) {
 		})
 	}
 	_, _, err := pickle.Read(context.Background(), []byte(strings.Repeat("]", size)), words, pickle.NewBudget(0))
-	require.ErrorContains(t, err, "its contents take more than 64 MiB of memory, more than 16 times the size of the file")
+	require.ErrorContains(t, err, "its contents take more than 4 MiB of memory, more than 16 times the size of the file")
 }
 
 func TestReadEndsWithItsContext(t *testing.T) {

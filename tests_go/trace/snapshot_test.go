@@ -1,0 +1,209 @@
+package trace_test
+
+import (
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
+)
+
+// snapshots are excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several protocols, with and without stack frames.
+func snapshots(t testing.TB) map[string][]byte {
+	paths, err := filepath.Glob("testdata/*.pickle")
+	require.NoError(t, err)
+	require.Len(t, paths, 3)
+	found := map[string][]byte{}
+	for _, path := range paths {
+		found[filepath.Base(path)], err = os.ReadFile(path)
+		require.NoError(t, err)
+	}
+	return found
+}
+
+func TestSnapshotsOfPyTorch(t *testing.T) {
+	var first []trace.Event
+	for name, data := range snapshots(t) {
+		t.Run(name, func(t *testing.T) {
+			events, err := trace.ReadSnapshot(context.Background(), data)
+			require.NoError(t, err)
+			require.Greater(t, len(events), 40)
+			if first == nil {
+				first = events
+			}
+			require.Equal(t, first, events, "whatever the protocol, and the frames")
+			_, added := trace.Complete(events)
+			require.LessOrEqual(t, added, 60)
+		})
+	}
+}
+
+// pickled writes a pickle by hand.
+func pickled(value any) string {
+	switch v := value.(type) {
+	case string:
+		return "\x8c" + string([]byte{byte(len(v))}) + v
+	case int:
+		return "\x8a\x09" + string(binary.LittleEndian.AppendUint64(nil, uint64(v))) + "\x00"
+	case []any:
+		text := "]("
+		for _, item := range v {
+			text += pickled(item)
+		}
+		return text + "e"
+	case map[string]any:
+		text := "}("
+		for key, item := range v {
+			text += pickled(key) + pickled(item)
+		}
+		return text + "u"
+	}
+	return "N"
+}
+
+type (
+	list = []any
+	dict = map[string]any
+)
+
+func file(value any) []byte { return []byte("\x80\x04" + pickled(value) + ".") }
+
+func TestSnapshot(t *testing.T) {
+	alloc := dict{"action": "alloc", "addr": 4096, "size": 100, "time_us": 7}
+	live := dict{"size": 512, "requested_size": 300, "state": "active_allocated"}
+	pending := dict{"size": 1024, "state": "active_pending_free"}
+	free := dict{"size": 256, "state": "inactive"}
+	events, err := trace.ReadSnapshot(context.Background(), file(dict{
+		"device_traces": list{list{}, list{alloc, dict{"action": "later"}, dict{"action": "free_requested"},
+			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100, "stream": 3}}},
+		"segments": list{dict{"device": 1, "address": 1 << 20, "blocks": list{live, free, pending}}, dict{"device": 1, "address": 4096, "blocks": list{live}}},
+	}))
+	require.NoError(t, err)
+	require.Equal(t, []trace.Event{
+		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1 << 20, Bytes: 300},
+		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 1<<20 + 768, Bytes: 1024},
+		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 4096, Bytes: 100},
+		{Action: trace.AllocateFailure, GPU: 1, Bytes: 5},
+		{Action: trace.Free, GPU: 1, Addr: 4096, Bytes: 100, Stream: 3},
+	}, events, "what is live in the end and in no event comes first; an address that events mention is theirs")
+}
+
+func TestSnapshotsThatAreNone(t *testing.T) {
+	event := func(changes dict) any {
+		e := dict{"action": "alloc", "addr": 1, "size": 1}
+		for key, value := range changes {
+			e[key] = value
+		}
+		return dict{"device_traces": list{list{e}}}
+	}
+	many := list{}
+	for range 1025 {
+		many = append(many, list{})
+	}
+	many[1024] = list{dict{"action": "alloc", "addr": 1, "size": 1}}
+	for _, row := range []struct {
+		name string
+		file any
+		want string
+	}{
+		{"another object", list{}, "it is not a memory snapshot: it has no device_traces; call torch.cuda.memory._record_memory_history()"},
+		{"no list of traces", dict{"device_traces": 5}, "it has no device_traces"},
+		{"no list", dict{"device_traces": list{5}}, "device_traces[0]: expected a list, but got int"},
+		{"no event", dict{"device_traces": list{list{dict{}, 5}}}, "device_traces[0][1]: expected a dict, but got int"},
+		{"no address", event(dict{"addr": nil}), "device_traces[0][0]: addr must be an integer from 0 to 18446744073709551615, but got None"},
+		{"address 0", event(dict{"addr": 0}), "device_traces[0][0]: allocate of 1 bytes at address 0"},
+		{"a size that is none", event(dict{"size": "x"}), "size must be an integer from 0 to 9223372036854775807, but got str"},
+		{"a size beyond 63 bits", event(dict{"size": -1}), "but got 18446744073709551615"},
+		{"a late time", event(dict{"time_us": 1 << 60}), "time_us must be an integer from 0 to 8589934591999999"},
+		{"many GPUs", dict{"device_traces": many}, "device_traces[1024][0]: GPU 1024; at most 1024 GPUs are supported"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := trace.ReadSnapshot(context.Background(), file(row.file))
+			require.ErrorContains(t, err, row.want)
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+		})
+	}
+}
+
+// A list of references to one list of references to one event: a few thousand bytes stand for billions of events.
+func TestSharedEntriesAreBounded(t *testing.T) {
+	const many = 4000
+	references := func(index string) string { return "](" + strings.Repeat("h"+index, many) + "e" }
+	event := pickled(dict{"action": "alloc", "addr": 1, "size": 1}) + "\x940"
+	block := pickled(dict{"size": 0, "state": "inactive"}) + "\x940"
+	for name, data := range map[string]string{
+		"events":        event + references("\x00") + "\x940" + "}\x8c\x0ddevice_traces" + references("\x01") + "s.",
+		"empty entries": "}\x940" + references("\x00") + "\x940" + "}\x8c\x0ddevice_traces" + references("\x01") + "s.",
+		"blocks": block + "}(\x8c\x07address" + "K\x01\x8c\x06blocks" + references("\x00") + "u\x940" +
+			"}(\x8c\x0ddevice_traces]\x8c\x08segments" + references("\x01") + "u.",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := trace.ReadSnapshot(context.Background(), []byte(data))
+			require.ErrorContains(t, err, "its contents take more than")
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20))
+		})
+	}
+}
+
+func TestReadingEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := trace.ReadSnapshot(ctx, file(dict{"device_traces": list{}}))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = trace.ParseCSV(ctx, "Action,Pointer,Size\nfree,0x1,1\n")
+	require.ErrorIs(t, err, context.Canceled)
+	r := newRecorder(t, 10)
+	record(ringOf(t, r, 0), trace.AllocateFailure, 0, 1)
+	r.Stop(nil)
+	_, err = r.Recording(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	recording, err := r.Recording(context.Background())
+	require.NoError(t, err, "nothing is lost")
+	require.Len(t, recording.Events, 1)
+	require.NoError(t, r.Close())
+}
+
+// Lines without an event take no memory: room was made for one in each.
+func TestEmptyLinesTakeNoMemory(t *testing.T) {
+	text := "Action,Pointer,Size\n" + strings.Repeat("\n", 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	events, err := trace.ParseCSV(context.Background(), text)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Empty(t, events)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*len(text)))
+	_, err = trace.ParseCSV(context.Background(), strings.Repeat(",", 1<<20)+"\n")
+	require.ErrorContains(t, err, "line 1: 1048577 columns in")
+}
+
+func FuzzReadSnapshot(f *testing.F) {
+	for _, data := range snapshots(f) {
+		f.Add(data)
+	}
+	f.Add([]byte("\x80\x04K\x01r\xff\xff\xff\x3f."))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		events, err := trace.ReadSnapshot(context.Background(), data)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+200*len(data)))
+		if err != nil {
+			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
+			return
+		}
+		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
+		require.NoError(t, err)
+		require.Equal(t, append([]trace.Event{}, events...), again)
+	})
+}
