@@ -56,5 +56,6 @@ def _dump(buffer: Buffer) -> tuple[dict[str, Any], list[bytearray]]:
 
 def _load(about: dict[str, Any], frames: Sequence[bytearray | memoryview]) -> Buffer:
     from ._arrived import ArrivedBuffer
+    from ._made import make
 
-    return ArrivedBuffer(about["nbytes"], None if about["freed"] else bytearray().join(frames))
+    return make(ArrivedBuffer, about["nbytes"], None if about["freed"] else bytearray().join(frames))

@@ -244,18 +244,17 @@ def test_an_error_in_what_waits_fails_the_import(someone: str) -> None:
     assert someone not in sys.modules
 
 
-def test_importing_the_package_adds_one_hook_and_imports_no_library() -> None:
+def test_importing_the_package_adds_no_hook_and_imports_no_library() -> None:
     out = run_well(
         """
         import sys
         before = list(sys.meta_path)
         import gpuconf
-        added = [type(one).__name__ for one in sys.meta_path if one not in before]
-        print(added, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
+        print(sys.meta_path == before, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
         print(gpuconf.allocators.__all__, hasattr(gpuconf.allocators, "jax"))
         """,
         flags=["-I"],
     )
     first, second = out.splitlines()
-    assert first == "['_Finder'] []", "it waits for Dask, which may come later"
+    assert first == "True []", "what waits for Dask is there in processes that import Dask"
     assert second == "['cupy', 'numba', 'torch'] False"
