@@ -35,11 +35,11 @@ class Handle:
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+    _ref: _Ref | None = None  # in the class too: a subclass that refuses to be made, as in a forked child, is dropped all the same
 
     def __init__(self, drop: Callable[[int], object]) -> None:
         close_abandoned()
         self._receipt: list[int] = []
-        self._ref: _Ref | None = None
         ref = _Ref(self, _abandoned.append)
         ref.drop, ref.receipt = drop, self._receipt
         _held.add(ref)
