@@ -50,6 +50,7 @@ var functions = map[string]any{
 	"MemoryInfo":              pybind.MemoryInfo,
 	"MemoryMap":               pybind.MemoryMap,
 	"MemoryStats":             pybind.MemoryStats,
+	"MemoryTotals":            pybind.MemoryTotals,
 	"MergeScope":              pybind.MergeScope,
 	"NewGraph":                pybind.NewGraph,
 	"OpenLoad":                pybind.OpenLoad,
