@@ -49,8 +49,7 @@
 //
 // # Streams
 //
-// A stream with work has a goroutine that does it, in order. Options.Stepped takes the goroutines away: then each Step does one
-// piece of work, and a call that waits does just what it waits for.
+// A stream with work has a goroutine that does it, in order. Options.BeforeWork lets a test hold each piece of work until its turn.
 //
 //   - The legacy default stream and blocking streams wait for each other as CUDA's do. There is one per-thread
 //     default stream for all threads. Priorities are kept, and change nothing.

@@ -26,9 +26,9 @@ type Options struct {
 	NoManaged          bool
 	NoOversubscription bool
 
-	// Stepped leaves the progress of streams to Step, so that a test can try every order. A call that waits does
-	// the work that it waits for, and no other.
-	Stepped bool
+	// BeforeWork is called before each piece of work that could be done now, by the goroutine of its stream, which holds no lock. A test
+	// keeps it from returning to try every order (tests_go/stepping). nil is none.
+	BeforeWork func(ordinal int, stream gpu.Stream)
 }
 
 // Machine is a machine of simulated GPUs. Whoever made it closes it; its memory is mapped until then.
@@ -54,7 +54,7 @@ func New(spec Spec, opts Options) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Machine{handles: map[gpu.Handle]*part{}, queues: newQueues(opts.Stepped), space: addressSpace{alignment: largeBytes}}
+	m := &Machine{handles: map[gpu.Handle]*part{}, queues: newQueues(opts.BeforeWork), space: addressSpace{alignment: largeBytes}}
 	for ordinal, slot := range slots {
 		c, err := openCard(spec.Cards[slot], slot, ordinal, opts)
 		if err != nil {

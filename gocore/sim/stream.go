@@ -9,11 +9,10 @@ import (
 
 // queues is what a machine does in the background: its streams, the work in them, and events.
 //
-// A stream that has work has a goroutine, which ends when the work does. On a stepped machine there are no goroutines: Step does
-// one piece of work, and whoever waits does the pieces that it waits for.
+// A stream that has work has a goroutine, which ends when the work does.
 type queues struct {
-	stepped bool           // never changes
-	workers sync.WaitGroup // the goroutines
+	before  func(ordinal int, stream gpu.Stream) // Options.BeforeWork; never changes
+	workers sync.WaitGroup                       // the goroutines
 
 	mu       sync.Mutex // after Machine.mu, where both are held
 	progress *sync.Cond // work is done, or a stream ends
@@ -44,8 +43,8 @@ type stream struct {
 	ended     bool    // its context is gone
 }
 
-func newQueues(stepped bool) *queues {
-	q := &queues{stepped: stepped}
+func newQueues(before func(int, gpu.Stream)) *queues {
+	q := &queues{before: before}
 	q.progress = sync.NewCond(&q.mu)
 	return q
 }

@@ -26,7 +26,7 @@ func (m *Machine) enqueue(s *stream, w *work) *work {
 	q.lastSeq++
 	w.stream, w.seq = s, q.lastSeq
 	s.queue = append(s.queue, w)
-	if !q.stepped && !s.worker {
+	if !s.worker {
 		s.worker = true
 		q.workers.Go(func() { m.workThrough(s) })
 	}
@@ -115,6 +115,9 @@ func (m *Machine) perform(w *work) {
 	q, s := m.queues, w.stream
 	s.running = true
 	q.mu.Unlock()
+	if q.before != nil {
+		q.before(s.card.description.Ordinal, s.number)
+	}
 	m.do(w)
 	q.mu.Lock()
 	s.running = false
@@ -154,11 +157,7 @@ func (m *Machine) await(w *work) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for !w.done {
-		if !q.stepped {
-			q.progress.Wait()
-		} else if !m.advance(w) {
-			return c.errorf(gpu.ErrorNotReady, "a stepped machine would wait for ever: a stream waits for a word that no work writes")
-		}
+		q.progress.Wait()
 	}
 	if w.dropped != 0 {
 		return c.errorf(w.dropped, "the context ended while work was waited for")

@@ -2,8 +2,8 @@
 // there is.
 //
 // A Program is what a few threads do: take memory on a stream, queue work that writes and reads it, say that another stream uses it, give it
-// back. Exhaust runs a program on a stepped simulated machine in all interleavings of the threads' calls and of the single pieces of work that the
-// device does; Sample runs it on a device that works by itself, in random ones.
+// back. Exhaust runs a program on a simulated machine that works step by step (tests_go/stepping), in all interleavings of the threads' calls
+// and of the single pieces of work that the device does; Sample runs it on a device that works by itself, in random ones.
 //
 // # What is judged
 //

@@ -5,12 +5,14 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/stepping"
 )
 
 func newStream(t testing.TB, m *sim.Machine, flags gpu.StreamFlags) gpu.Stream {
@@ -84,7 +86,6 @@ func TestMisuseOfStreams(t *testing.T) {
 		{"the middle of host memory", func() error { return m.MemFreeHost(0, host.Addr+8) }, gpu.ErrorInvalidValue},
 		{"no host memory", func() error { _, err := m.MemHostAlloc(0, 0); return err }, gpu.ErrorInvalidValue},
 		{"too much host memory", func() error { _, err := m.MemHostAlloc(0, math.MaxUint64); return err }, gpu.ErrorOutOfMemory},
-		{"steps of a machine that goes on by itself", func() error { _, err := m.Step(0, stream); return err }, gpu.ErrorNotPermitted},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			require.ErrorIs(t, row.call(), row.want)
@@ -212,7 +213,8 @@ func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMachine(t, "2xT4", sim.Options{Stepped: true})
+			taken := make(chan struct{})
+			m := newMachine(t, "2xT4", sim.Options{BeforeWork: func(int, gpu.Stream) { <-taken }})
 			require.NoError(t, m.ContextRetain(0))
 			require.NoError(t, m.ContextRetain(1))
 			w := world{m, alloc(t, m, 16), reserve(t, m, 1), hostAlloc(t, m, 8)}
@@ -220,6 +222,7 @@ func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 			stream := newStream(t, m, gpu.StreamNonBlocking)
 			require.NoError(t, row.queue(w, stream))
 			require.NoError(t, row.take(w))
+			close(taken)
 			require.ErrorIs(t, m.StreamSynchronize(0, stream), gpu.ErrorIllegalAddress)
 
 			_, err := m.MemAlloc(0, 1)
@@ -236,87 +239,125 @@ func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 	}
 }
 
-func TestASteppedMachineWaitsForSteps(t *testing.T) {
-	m := retained(t, "T4", sim.Options{Stepped: true})
-	addr := alloc(t, m, 16)
-	a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
-	require.Empty(t, m.Steppable(0))
-	ran, err := m.Step(0, a)
-	require.NoError(t, err)
-	require.False(t, ran, "nothing to do")
-	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, a))
-	require.NoError(t, m.MemsetD8Async(0, addr, 2, 8, b))
-	require.NoError(t, m.MemsetD8Async(0, addr, 3, 1, a))
-	require.Equal(t, []gpu.Stream{a, b}, m.Steppable(0))
-	require.Equal(t, byte(0), view(addr, 16)[15])
-
-	for _, step := range []struct {
-		stream gpu.Stream
-		want   []byte
-	}{{b, []byte{2, 2, 0}}, {a, []byte{1, 1, 1}}, {a, []byte{3, 1, 1}}} {
-		ran, err := m.Step(0, step.stream)
-		require.NoError(t, err)
-		require.True(t, ran)
-		memory := view(addr, 16)
-		require.Equal(t, step.want, []byte{memory[0], memory[1], memory[8]})
-	}
-	require.Empty(t, m.Steppable(0))
-	_, err = m.Step(0, 99999)
-	require.ErrorIs(t, err, gpu.ErrorInvalidHandle)
-	require.Nil(t, m.Steppable(5))
+// inSteps runs a test on a machine that does its work step by step.
+func inSteps(t *testing.T, test func(*testing.T, *sim.Machine, *stepping.Steps)) {
+	synctest.Test(t, func(t *testing.T) {
+		m, steps := openStepped(t)
+		test(t, m, steps)
+	})
 }
 
-func TestWaitingDoesWhatIsWaitedForOnly(t *testing.T) {
-	m := retained(t, "T4", sim.Options{Stepped: true})
-	addr := alloc(t, m, 4)
-	producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamDefault)
-	event := newEvent(t, m)
-	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, producer))
-	require.NoError(t, m.EventRecord(0, event, producer))
-	require.NoError(t, m.MemsetD8Async(0, addr+1, 1, 1, producer))
-	require.NoError(t, m.StreamWaitEvent(0, consumer, event))
-	require.NoError(t, m.MemsetD8Async(0, addr+2, 1, 1, consumer))
-	require.NoError(t, m.MemsetD8Async(0, addr+3, 1, 1, bystander))
-	require.Equal(t, []gpu.Stream{producer, bystander}, m.Steppable(0), "the consumer waits")
-
-	require.NoError(t, m.StreamSynchronize(0, consumer))
-	require.Equal(t, []byte{1, 0, 1, 0}, view(addr, 4), "what the producer did after the event, and the bystander, was not needed")
-	got := make([]byte, 4)
-	require.NoError(t, m.MemcpyDtoH(0, got, addr))
-	require.Equal(t, []byte{1, 0, 1, 1}, got, "the legacy stream waits for blocking streams")
-	require.NoError(t, m.EventSynchronize(0, event))
-	require.NoError(t, m.StreamSynchronize(0, producer))
-	require.Equal(t, []byte{1, 1, 1, 1}, view(addr, 4))
+func openStepped(t *testing.T) (*sim.Machine, *stepping.Steps) {
+	steps := &stepping.Steps{}
+	m := retained(t, "T4", sim.Options{BeforeWork: steps.Hold})
+	t.Cleanup(steps.End)
+	return m, steps
 }
 
-func TestASteppedWaitForAWordRunsTheWriter(t *testing.T) {
-	m := retained(t, "T4", sim.Options{Stepped: true})
-	word := hostAlloc(t, m, 8)
-	reader, writer := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
-	require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 5))
-	require.ErrorIs(t, m.StreamSynchronize(0, reader), gpu.ErrorNotReady, "nobody writes the word")
-	require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 4))
-	require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 5))
-	require.NoError(t, m.StreamSynchronize(0, reader))
-	require.Equal(t, uint64(5), word.Words[0])
+func TestWorkIsDoneInSteps(t *testing.T) {
+	inSteps(t, func(t *testing.T, m *sim.Machine, steps *stepping.Steps) {
+		addr := alloc(t, m, 16)
+		a, b := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+		require.Empty(t, steps.Steppable(0))
+		require.False(t, steps.Step(0, a), "nothing to do")
+		require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, a))
+		require.NoError(t, m.MemsetD8Async(0, addr, 2, 8, b))
+		require.NoError(t, m.MemsetD8Async(0, addr, 3, 1, a))
+		require.Equal(t, []gpu.Stream{a, b}, steps.Steppable(0))
+		require.Empty(t, steps.Steppable(1))
+		require.Equal(t, byte(0), view(addr, 16)[15])
 
-	require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 6))
-	word.Words[0] = 7
-	require.Equal(t, []gpu.Stream{reader}, m.Steppable(0), "the host may write it, too")
+		for _, step := range []struct {
+			stream gpu.Stream
+			want   []byte
+		}{{b, []byte{2, 2, 0}}, {a, []byte{1, 1, 1}}, {a, []byte{3, 1, 1}}} {
+			require.True(t, steps.Step(0, step.stream))
+			memory := view(addr, 16)
+			require.Equal(t, step.want, []byte{memory[0], memory[1], memory[8]})
+		}
+		require.Empty(t, steps.Steppable(0))
+	})
 }
 
-func TestADestroyedStreamCanBeStepped(t *testing.T) {
-	m := retained(t, "T4", sim.Options{Stepped: true})
-	addr := alloc(t, m, 1)
-	stream := newStream(t, m, gpu.StreamNonBlocking)
-	require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, stream))
-	require.NoError(t, m.StreamDestroy(0, stream))
-	require.Equal(t, []gpu.Stream{stream}, m.Steppable(0))
-	ran, err := m.Step(0, stream)
-	require.NoError(t, err)
-	require.True(t, ran)
-	require.Equal(t, byte(1), view(addr, 1)[0])
-	require.Equal(t, stream, newStream(t, m, gpu.StreamDefault))
+// A call that waits returns when what it waits for is done, whatever else is queued.
+func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
+	inSteps(t, func(t *testing.T, m *sim.Machine, steps *stepping.Steps) {
+		addr := alloc(t, m, 4)
+		producer, consumer, bystander := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamDefault)
+		event := newEvent(t, m)
+		require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, producer))
+		require.NoError(t, m.EventRecord(0, event, producer))
+		require.NoError(t, m.MemsetD8Async(0, addr+1, 1, 1, producer))
+		require.NoError(t, m.StreamWaitEvent(0, consumer, event))
+		require.NoError(t, m.MemsetD8Async(0, addr+2, 1, 1, consumer))
+		require.NoError(t, m.MemsetD8Async(0, addr+3, 1, 1, bystander))
+		require.Equal(t, []gpu.Stream{producer, bystander}, steps.Steppable(0), "the consumer waits")
+
+		got := make([]byte, 4)
+		waits := []struct {
+			name string
+			wait func() error
+			need []gpu.Stream
+			want []byte
+		}{
+			{"for the event", func() error { return m.EventSynchronize(0, event) }, []gpu.Stream{producer, producer}, []byte{1, 0, 0, 0}},
+			{"for the consumer", func() error { return m.StreamSynchronize(0, consumer) }, []gpu.Stream{consumer, consumer}, []byte{1, 0, 1, 0}},
+			{
+				"for the legacy stream, and so for blocking ones", func() error { return m.MemcpyDtoH(0, got, addr) },
+				[]gpu.Stream{bystander, gpu.StreamNull}, []byte{1, 0, 1, 1},
+			},
+			{"for all streams", func() error { return m.ContextSynchronize(0) }, []gpu.Stream{producer}, []byte{1, 1, 1, 1}},
+		}
+		for _, row := range waits {
+			result := make(chan error, 1)
+			go func() { result <- row.wait() }()
+			for _, stream := range row.need {
+				synctest.Wait()
+				require.Empty(t, result, "%s: the wait ended before the work", row.name)
+				require.True(t, steps.Step(0, stream), row.name)
+			}
+			require.Len(t, result, 1, "%s: the wait goes on", row.name)
+			require.NoError(t, <-result)
+			require.Equal(t, row.want, view(addr, 4), row.name)
+		}
+		require.Equal(t, []byte{1, 0, 1, 1}, got)
+	})
+}
+
+func TestAWordLetsAStreamGoOn(t *testing.T) {
+	inSteps(t, func(t *testing.T, m *sim.Machine, steps *stepping.Steps) {
+		word := hostAlloc(t, m, 8)
+		reader, writer := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
+		require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 5))
+		require.Empty(t, steps.Steppable(0), "nobody writes the word")
+		require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 4))
+		require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 5))
+		for _, stream := range []gpu.Stream{writer, writer, reader} {
+			require.Equal(t, []gpu.Stream{stream}, steps.Steppable(0))
+			require.True(t, steps.Step(0, stream))
+		}
+		require.Equal(t, uint64(5), word.Words[0])
+
+		require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 6))
+		require.Empty(t, steps.Steppable(0))
+		atomic.StoreUint64(&word.Words[0], 7)
+		time.Sleep(time.Second) // by synctest's clock: the stream looks at the word again
+		require.Equal(t, []gpu.Stream{reader}, steps.Steppable(0), "the host may write it, too")
+		require.True(t, steps.Step(0, reader))
+	})
+}
+
+func TestADestroyedStreamGoesOn(t *testing.T) {
+	inSteps(t, func(t *testing.T, m *sim.Machine, steps *stepping.Steps) {
+		addr := alloc(t, m, 1)
+		stream := newStream(t, m, gpu.StreamNonBlocking)
+		require.NoError(t, m.MemsetD8Async(0, addr, 1, 1, stream))
+		require.NoError(t, m.StreamDestroy(0, stream))
+		require.Equal(t, []gpu.Stream{stream}, steps.Steppable(0))
+		require.True(t, steps.Step(0, stream))
+		require.Equal(t, byte(1), view(addr, 1)[0])
+		require.Equal(t, stream, newStream(t, m, gpu.StreamDefault))
+	})
 }
 
 // outcomes runs a script in every order that steps can have, and collects what it came to.
@@ -324,11 +365,11 @@ func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []s
 	t.Helper()
 	var explore func(prefix []int) // prefix: which of the steppable streams was taken at each step
 	explore = func(prefix []int) {
-		m := retained(t, "T4", sim.Options{Stepped: true})
+		m, steps := openStepped(t)
 		addr := alloc(t, m, 3)
 		script(m, addr)
 		for depth := 0; ; depth++ {
-			choices := m.Steppable(0)
+			choices := steps.Steppable(0)
 			if len(choices) == 0 {
 				found = append(found, string(view(addr, 3)))
 				break
@@ -339,9 +380,7 @@ func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []s
 				}
 				prefix = append(prefix, 0)
 			}
-			ran, err := m.Step(0, choices[prefix[depth]])
-			require.NoError(t, err)
-			require.True(t, ran)
+			require.True(t, steps.Step(0, choices[prefix[depth]]))
 		}
 		require.NoError(t, m.Close())
 	}
@@ -350,7 +389,9 @@ func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []s
 	return slices.Compact(found)
 }
 
-func TestEveryInterleavingCanBeTried(t *testing.T) {
+func TestEveryInterleavingCanBeTried(t *testing.T) { synctest.Test(t, everyInterleavingCanBeTried) }
+
+func everyInterleavingCanBeTried(t *testing.T) {
 	// write queues a letter into one stream and then another letter into another.
 	write := func(m *sim.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags, second gpu.Stream) {
 		first := newStream(t, m, flags)
