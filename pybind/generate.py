@@ -31,7 +31,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 TARGET = HERE / "_gpuconf"
 TOOLS = HERE / "tools" / "go.mod"
-STUB = ROOT / "python" / "gpuconf" / "_gpuconf.pyi"
+STUB = ROOT / "python" / "gpuconf" / "_core" / "_gpuconf.pyi"
 NAME = "gpuconf"
 BOUND = "gpuconf/pybind"
 

@@ -67,12 +67,12 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         built = Path(self.folder.name, LIBRARY)
         self.go_build(built)
         if version == "editable":
-            in_place = Path(self.root, "python", "gpuconf", LIBRARY)
+            in_place = Path(self.root, "python", "gpuconf", "_core", LIBRARY)
             fresh = in_place.with_suffix(".new")
             shutil.copy(built, fresh)
             fresh.replace(in_place)  # a running program keeps the old file
         else:
-            build_data["force_include"][str(built)] = f"gpuconf/{LIBRARY}"
+            build_data["force_include"][str(built)] = f"gpuconf/_core/{LIBRARY}"
         machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{machine}"

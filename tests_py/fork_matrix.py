@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gpuconf
 from forking import Notes, fork, refused_or_not
-from gpuconf import _import_hook
+from gpuconf._core import import_hook as _import_hook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -276,7 +276,7 @@ def _import_of_a_library(world: World) -> None:
 
 
 def _notice(world: World) -> None:
-    from gpuconf._notices import log
+    from gpuconf._core.notices import log
 
     log("warning", "a notice")
 
@@ -598,9 +598,9 @@ def main() -> int:
 
 def _import_before_the_forks() -> None:
     """So that each background needn't do it again. Loads no core."""
-    import gpuconf._abi
-    import gpuconf._hostmemory
-    import gpuconf._interchange
+    import gpuconf._core.abi
+    import gpuconf._core.hostmemory
+    import gpuconf._core.interchange
     import gpuconf.compat.v1  # noqa: F401
     import numpy  # noqa: F401
 

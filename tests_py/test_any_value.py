@@ -9,7 +9,7 @@ import gpuconf
 import gpuconf.compat.v1 as tf1
 import numpy as np
 import pytest
-from gpuconf._native import core
+from gpuconf._core.native import core
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays

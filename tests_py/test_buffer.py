@@ -17,7 +17,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
-from gpuconf._native import core
+from gpuconf._core.native import core
 from gpuconf.errors import InvalidArgumentError, InvalidTypeError
 
 MIB = 1 << 20

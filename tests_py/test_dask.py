@@ -17,8 +17,8 @@ import gpuconf
 import numpy as np
 import pytest
 from gpuconf import errors, memory
-from gpuconf._arrived import ArrivedBuffer
-from gpuconf._made import make
+from gpuconf._core.made import make
+from gpuconf.memory._arrived import ArrivedBuffer
 from script import run, run_well
 
 MIB = 1 << 20
@@ -74,7 +74,7 @@ with distributed.Client(n_workers=2, **workers) as client:
     result = client.submit(made, workers=[a])
     received = result.result()
     facts["client"] = isinstance(received, gpuconf.memory.Buffer), received.nbytes, bytes(received.copy_to_host()[:4]).decode()
-    facts["client initialised"] = gpuconf._runtime.initialized()
+    facts["client initialised"] = gpuconf._core.runtime.initialized()
     facts["known size"] = client.nbytes(summary=False)[result.key]
     try:
         received.ptr

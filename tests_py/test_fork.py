@@ -263,7 +263,7 @@ def test_the_binary_refuses_by_itself() -> None:
     run_well(
         HARNESS
         + """
-from gpuconf._native import core, keep
+from gpuconf._core.native import core, keep
 gpuconf.simulate("T4")
 buffer = gpuconf.memory.allocate(1000)
 memory_stats = core.pybind_MemoryStats
@@ -325,7 +325,7 @@ def test_no_lock_that_another_thread_holds_at_the_fork_is_held_in_the_child() ->
     out = run_well(
         HARNESS
         + """
-from gpuconf import _import_hook
+from gpuconf._core import import_hook as _import_hook
 import gpuconf.compat.v1 as v1
 gpuconf.simulate("T4")
 buffer = gpuconf.memory.allocate(1000)
@@ -362,10 +362,10 @@ print(*(".".join(name) for name in names))
 """
     )
     assert set(out.split()) >= {
-        "gpuconf._buffer._lending",
-        "gpuconf._import_hook._lock",
-        "gpuconf._native._lock",
-        "gpuconf._runtime._lock",
+        "gpuconf.memory._buffer._lending",
+        "gpuconf._core.import_hook._lock",
+        "gpuconf._core.native._lock",
+        "gpuconf._core.runtime._lock",
         "gpuconf.compat.v1._graph._global_lock",
     }
 

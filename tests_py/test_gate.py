@@ -12,7 +12,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
-from gpuconf._native import core
+from gpuconf._core.native import core
 
 STATUS = Path(__file__).resolve().parent.parent / "gocore" / "status" / "status.go"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import gpuconf
 import pytest
-from gpuconf import _gpuconf
-from gpuconf._native import core
+from gpuconf._core import _gpuconf
+from gpuconf._core.native import core
 from script import run, run_well
 
 LIBRARY = Path(gpuconf.library_path())
@@ -44,8 +44,8 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     modules, maps = out.splitlines()
     assert maps == "[]"
     loaded = {name.partition(".")[0] for name in modules.split()}
-    assert "gpuconf._gpuconf" not in modules.split()
-    assert "gpuconf._hostmemory" not in modules.split()
+    assert "gpuconf._core._gpuconf" not in modules.split()
+    assert "gpuconf._core.hostmemory" not in modules.split()
     assert "gpuconf.compat" not in modules.split()  # sessions and graphs wait until somebody names them
     heavy = {
         "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",

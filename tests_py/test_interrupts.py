@@ -123,7 +123,7 @@ def test_the_command_can_be_interrupted(during: str, tmp_path: Path) -> None:
 
 def test_an_interrupted_job_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its number means nothing any more, whichever call the exception comes into."""
-    from gpuconf._native import core
+    from gpuconf._core.native import core
 
     path = csv_file(tmp_path, 20_000)
     trace = gpuconf.memory.load_trace(path)

@@ -39,7 +39,7 @@ def test_a_plan_needs_no_devices(holes: Path, monkeypatch: pytest.MonkeyPatch) -
     """Nothing is listed: a configuration can still be made."""
     found = gpuconf.plan(holes, limit="7MiB")
     assert found.fits is True
-    from gpuconf import _runtime
+    from gpuconf._core import runtime as _runtime
 
     assert not _runtime.enumerated()
 
@@ -239,7 +239,7 @@ def test_a_picture_needs_matplotlib(holes: Path, tmp_path: Path, monkeypatch: py
 
 
 def test_bars_of_text(holes: Path) -> None:
-    from gpuconf import _plot
+    from gpuconf.planning import plot as _plot
 
     assert _plot.bars(gpuconf.plan(holes, limit="8MiB"), rows=3, width=8) == [
         "GPU:0 virtual: █ in use, ▒ reserved, the whole width is 8.00MiB",

@@ -99,7 +99,7 @@ def test_a_target_stays_on_its_device(one_gpu: None) -> None:
     """Running an operation copied its result to the host, only to drop it."""
     x = filled(1, "x")
     with tf.Session() as session:
-        from gpuconf._native import core
+        from gpuconf._core.native import core
 
         step = f'{{"targets": [{x.op._number}]}}'
         assert core.pybind_RunSession(session._number, step) == "1 0 0", "one operation, no copy"

@@ -14,7 +14,7 @@ import gpuconf
 import gpuconf.compat.v1 as tf
 import numpy as np
 import pytest
-from gpuconf._native import core
+from gpuconf._core.native import core
 from script import run_well
 
 if TYPE_CHECKING:

@@ -347,7 +347,7 @@ def test_a_reset_before_anything_does_nothing() -> None:
         import sys
         import gpuconf
         gpuconf.reset()
-        print("gpuconf._gpuconf" in sys.modules)
+        print("gpuconf._core._gpuconf" in sys.modules)
         """
     )
     assert out == "False\n"

@@ -59,7 +59,7 @@ def test_text_is_a_size_everywhere(text: str, trace: str) -> None:
 @pytest.mark.parametrize("text", NOT_SIZES, ids=lambda text: ascii(text)[:20])
 @pytest.mark.usefixtures("one_gpu")
 def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None:
-    shown = gpuconf._runtime.shown(text)
+    shown = gpuconf._core.texts.shown(text)
     for what, call in (
         ("nbytes", lambda: gpuconf.memory.allocate(text)),
         ("limit", lambda: gpuconf.plan(trace, limit=text)),

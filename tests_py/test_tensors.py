@@ -13,7 +13,7 @@ import gpuconf as tf
 import gpuconf.compat.v1 as tf1
 import numpy as np
 import pytest
-from gpuconf._native import core
+from gpuconf._core.native import core
 from script import run_well
 
 CPU0, GPU0, GPU1 = (f"/job:localhost/replica:0/task:0/device:{name}" for name in ("CPU:0", "GPU:0", "GPU:1"))
@@ -498,7 +498,7 @@ def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
         import json, random, signal, sys
         import gpuconf as tf
         import numpy as np
-        from gpuconf._native import core
+        from gpuconf._core.native import core
 
         class Stop(BaseException):
             pass

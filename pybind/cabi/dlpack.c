@@ -112,7 +112,7 @@ static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape
 }
 
 /*
- * For python/gpuconf/_interchange.py, which holds the GIL: an array in memory as a capsule that keeps owner alive. flags are DLPack's,
+ * For python/gpuconf/_core/interchange.py, which holds the GIL: an array in memory as a capsule that keeps owner alive. flags are DLPack's,
  * below 0 for the older version. NULL with an error set.
  */
 PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shape, int32_t ndim, int32_t code, int32_t bits,

@@ -17,7 +17,7 @@ const mark = "\x1e"
 var broken atomic.Pointer[string]
 
 // Gate stands at the border, deferred first in every function that C or Python can call: it catches panics and gives
-// an error the form that python/gpuconf/_native.py reads, "\x1eKIND\x1etext".
+// an error the form that python/gpuconf/_core/native.py reads, "\x1eKIND\x1etext".
 //
 // A panic means that a promise of ours is broken. The books may be wrong, so Gate closes the border behind it: Broken
 // is set, and the functions that ask Alive first refuse from then on.

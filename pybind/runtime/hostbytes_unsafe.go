@@ -3,7 +3,7 @@ package runtime
 import "unsafe"
 
 // HostBytes sees host memory that Python has locked for the length of a call as a byte slice. The address comes from
-// CPython's buffer protocol (python/gpuconf/_hostmemory.py) and never outlives the call.
+// CPython's buffer protocol (python/gpuconf/_core/hostmemory.py) and never outlives the call.
 func HostBytes(address, nbytes int64) []byte {
 	if nbytes == 0 {
 		return nil

@@ -14,16 +14,19 @@ Importing this loads neither the compiled core nor CUDA; the first call that nee
 
 from __future__ import annotations
 
-from . import _dask, allocators, config, debugging, errors, memory
-from ._configure import Configuration, configure
-from ._native import library_path
-from ._ops import add, add_n, constant, identity, matmul
-from ._plan import Plan, plan
-from ._scope import current_scope, device
-from ._simulate import Simulation, reset, simulate, simulated
-from ._tensor import Tensor
-from ._typing import Any
-from ._visible import VisibleDevice, visible_devices
+from . import allocators, config, debugging, errors, memory
+from ._core.devices import VisibleDevice
+from ._core.native import library_path
+from ._core.public import load_old_pickles, name_after
+from ._core.scope import current_scope, device
+from ._core.typing import Any
+from .allocators._configure import Configuration, configure
+from .machine.simulate import Simulation, reset, simulate, simulated
+from .machine.visible import visible_devices
+from .memory import _dask
+from .planning.plan import Plan, plan
+from .tensors.operations import add, add_n, constant, identity, matmul
+from .tensors.tensor import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ __all__ = [
 
 
 _dask.register()
+name_after(__name__, __all__)
+load_old_pickles()
 
 
 def get_include() -> str:
@@ -88,10 +93,10 @@ else:
             import importlib
 
             return importlib.import_module(".compat", __name__)
-        from . import _arrays
+        from .tensors import arrays
 
-        if name in _arrays.DTYPES:
-            return _arrays.numpy().dtype(name)
+        if name in arrays.DTYPES:
+            return arrays.numpy().dtype(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

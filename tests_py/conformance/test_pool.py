@@ -6,7 +6,7 @@ import threading
 
 import gpuconf as tf
 import pytest
-from gpuconf._native import core
+from gpuconf._core.native import core
 
 from .helpers import MIB, L, gpus, initialize, refused
 

@@ -10,7 +10,8 @@ from typing import Any
 import gpuconf
 import no_gpu
 import pytest
-from gpuconf import _import_hook, config
+from gpuconf import config
+from gpuconf._core import import_hook as _import_hook
 from script import run_well
 
 GIB = 1 << 30

@@ -123,7 +123,7 @@ def test_the_stream_and_the_device_are_cupys_current_ones(driver: Path) -> None:
         + """
 split(64, 32)
 gpuconf.configure(libraries=["cupy"])
-from gpuconf import _abi
+from gpuconf._core import abi as _abi
 from gpuconf.allocators.cupy import allocate
 first = allocate(1000)
 print(live())

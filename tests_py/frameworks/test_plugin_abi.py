@@ -115,7 +115,7 @@ def test_cpp_threads_keep_books_and_memory(client: ctypes.CDLL) -> None:
 
 @pytest.mark.usefixtures("limited")
 def test_the_stream_leads_a_thread_without_a_scope_to_its_logical_gpu(client: ctypes.CDLL) -> None:
-    from gpuconf import _abi
+    from gpuconf._core import abi as _abi
 
     stream = _abi.logical_stream(1)
     assert _abi.logical_stream(0) == 0
@@ -136,7 +136,7 @@ def test_the_stream_leads_a_thread_without_a_scope_to_its_logical_gpu(client: ct
 
 @pytest.mark.usefixtures("limited")
 def test_cupys_functions_ask_for_the_stream(client: ctypes.CDLL) -> None:
-    from gpuconf import _abi
+    from gpuconf._core import abi as _abi
 
     library = ctypes.PyDLL(gpuconf.library_path())  # CuPy holds the GIL in these calls
     library.gpuconf_cupy_malloc.restype = ctypes.c_void_p

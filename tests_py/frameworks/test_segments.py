@@ -22,7 +22,7 @@ client.client_free.argtypes = client.client_set_stream.argtypes = (ctypes.c_void
 def take(size):
     pointer = ctypes.c_void_p()
     return client.client_malloc(ctypes.byref(pointer), ctypes.c_size_t(size)), pointer.value
-from gpuconf import _abi
+from gpuconf._core import abi as _abi
 """
 
 
@@ -98,7 +98,7 @@ def test_a_pytorch_that_can_not_be_routed_is_refused(driver: Path, tmp_path: Pat
     out = no_gpu.run(
         driver,
         f"""
-        from gpuconf import _abi
+        from gpuconf._core import abi as _abi
         def redirect():
             try:
                 _abi.redirect_torch()

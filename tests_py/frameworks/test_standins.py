@@ -24,12 +24,12 @@ def test_torch_is_plugged_with_all_hooks_and_initialised_by_its_first_use(driver
         + """
 print(gpuconf.configure(limit="64MiB", libraries=["torch"]).libraries)
 print(torch_standin.plugged.names, sorted(torch_standin.HOOKS))
-print(gpuconf._runtime.initialized())
+print(gpuconf._core.runtime.initialized())
 pointer = torch_standin.plugged.raw_alloc(1000)
-print(gpuconf._runtime.initialized(), live())
+print(gpuconf._core.runtime.initialized(), live())
 torch_standin.plugged.raw_delete(pointer)
 print(live(), torch_standin.plugged.raw_alloc(0))
-from gpuconf import _abi
+from gpuconf._core import abi as _abi
 print([address == _abi.address(f"gpuconf_torch_{name}") for name, address in zip(
     ("begin_pool", "base_alloc", "memory_fraction", "record_stream", "reset"),
     (torch_standin.HOOKS[hook] for hook in ("set_begin_allocate_to_pool", "set_base_alloc_fn", "set_memory_fraction_fn",

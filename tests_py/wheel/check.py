@@ -54,7 +54,11 @@ def check_tag(wheel: Path) -> None:
         raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
     names = zipfile.ZipFile(wheel).namelist()
     libraries = [name for name in names if name.endswith(".so")]
-    if libraries != ["gpuconf/_gpuconf.abi3.so"] or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
+    if (
+        libraries != ["gpuconf/_core/_gpuconf.abi3.so"]
+        or "gpuconf/py.typed" not in names
+        or "gpuconf/include/gpuconf.h" not in names
+    ):
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
 

@@ -32,6 +32,6 @@ else:
 
 def __dir__() -> list[str]:
     """List those whose library is installed: ``inspect.getmembers`` and pydoc import what is listed."""
-    from .._import_hook import installed
+    from .._core.import_hook import installed
 
     return [name for name in __all__ if installed(name)]

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from .. import _runtime, _scope, errors
+from .. import errors
+from .._core import runtime
+from .._core import scope as _scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .._memory_stats import MemoryStats
+    from ..memory._stats import MemoryStats
 
 
 def require_real(library: str) -> None:
     """Refuse on simulated GPUs: kernels that ran on host addresses would crash the process, or the GPU's context."""
-    if _runtime.simulated():
+    if runtime.simulated():
         raise errors.FailedPreconditionError(
-            f"{library} can't run on simulated GPUs ({_runtime.simulated()}): their memory is host memory. "
+            f"{library} can't run on simulated GPUs ({runtime.simulated()}): their memory is host memory. "
             "End the simulation with gpuconf.simulate(None), or leave the library as it is"
         )
 
 
 def routed(ordinal: int, function: str) -> int:
     """The logical GPU that this thread allocates from on a CUDA ordinal, as in ``gpuconf_malloc``. Initialises the runtime."""
-    _runtime.logical_devices(function)
-    ordinals = _runtime.ordinals()
+    runtime.logical_devices(function)
+    ordinals = runtime.ordinals()
     scope = _scope.current_gpu()
     if 0 <= scope < len(ordinals) and ordinals[scope] == ordinal:
         return scope
@@ -32,11 +34,11 @@ def routed(ordinal: int, function: str) -> int:
 
 def name_of(number: int) -> str:
     """A logical GPU's name by number."""
-    return _runtime.logical_gpu(number).name
+    return runtime.logical_gpu(number).name
 
 
 def stats_of(ordinal: int, function: str) -> MemoryStats:
     """The books of the logical GPU that this thread allocates from on a CUDA ordinal."""
-    from .._memory_stats import stats
+    from ..memory._stats import stats
 
     return stats(name_of(routed(ordinal, function)))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import torch
 
-from .. import _notices, _runtime, errors
-from .._native import core
-from .._typing import Any
+from .. import errors
+from .._core import notices, runtime
+from .._core.native import core
+from .._core.typing import Any
 from . import _share
 
 _accumulated: dict[int, dict[str, int]] = {}  # what reset_accumulated_memory_stats() counts from, by logical GPU
-_runtime.on_forget(_accumulated.clear)
+runtime.on_forget(_accumulated.clear)
 
 
 def _totals(number: int) -> dict[str, int]:
@@ -33,7 +34,7 @@ def memory_stats(device: int) -> dict[str, Any]:
     ``active`` is ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size from which on blocks
     are oversize.
     """
-    from .._memory_stats import stats
+    from ..memory._stats import stats
 
     number = _share.routed(device, "torch.cuda.memory_stats")
     now, totals = stats(_share.name_of(number)), _totals(number)
@@ -103,7 +104,7 @@ def reset_peak(device: int) -> None:
 
 def reset_accumulated(device: int) -> None:
     """``torch._C._cuda_resetAccumulatedMemoryStats``."""
-    from .._memory_stats import stats
+    from ..memory._stats import stats
 
     number = _share.routed(device, "torch.cuda.reset_accumulated_memory_stats")
     now, totals = stats(_share.name_of(number)), _totals(number)
@@ -132,7 +133,7 @@ def total_bytes(ordinal: int) -> int:
     """A card's memory, by CUDA ordinal."""
     import json
 
-    for position, device in enumerate(_runtime.physical_devices()):
+    for position, device in enumerate(runtime.physical_devices()):
         if device.name == f"/physical_device:GPU:{ordinal}":
             return int(json.loads(core.pybind_DeviceDetails(position))["total_bytes"])
     raise errors.InvalidArgumentError(f"CUDA device {ordinal} is not among gpuconf's physical devices")
@@ -154,12 +155,12 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
 
     A ``torch.cuda.MemPool`` has nothing in mode whole.
     """
-    from .._memory_map import memory_map
+    from ..memory._map import memory_map
 
-    _runtime.logical_devices("torch.cuda.memory_snapshot")
+    runtime.logical_devices("torch.cuda.memory_snapshot")
     shown = pool is None or tuple(pool[:2]) == (0, 0)
     segments = []
-    for number, ordinal in enumerate(_runtime.ordinals() if shown else ()):
+    for number, ordinal in enumerate(runtime.ordinals() if shown else ()):
         for region in memory_map(_share.name_of(number)).regions:
             in_use = sum(chunk.nbytes for chunk in region.chunks if chunk.in_use)
             segments.append(
@@ -193,7 +194,7 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
 def record_history(*args: Any, **_: Any) -> None:
     """``torch._C._cuda_record_memory_history``: nothing is recorded, and the log says so."""
     if args and args[0] is not None:
-        _notices.log(
+        notices.log(
             "warning",
             "torch.cuda.memory._record_memory_history records nothing in mode 'whole': a snapshot shows only the present state. "
             "gpuconf.memory.record() records a history, and mode 'segments' keeps PyTorch's",

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable
 
-from .. import _abi, errors
-from .._typing import Any
+from .. import errors
+from .._core import abi
+from .._core.typing import Any
 
 _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _SETTERS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")
@@ -44,7 +45,7 @@ def refuse_expandable() -> None:
 def install() -> None:
     """Make gpuconf the source of segments, refuse these settings at run time too, and let ``empty_cache()`` reach our pools."""
     refuse_expandable()
-    _abi.redirect_torch()
+    abi.redirect_torch()
     native: Any = sys.modules["torch"]._C
     for names, wrap in ((_SETTERS, _refusing), (_EMPTIERS, _trimming)):
         for name in names:
@@ -67,7 +68,7 @@ def _trimming(empty: Callable[[], Any]) -> Callable[[], Any]:
 
     def empty_all() -> Any:
         result = empty()
-        _abi.trim()
+        abi.trim()
         return result
 
     return empty_all

@@ -5,7 +5,7 @@ Each set is a file of exact requirements in ``tests_py/frameworks/requirements``
 
 from __future__ import annotations
 
-from .. import _notices
+from .._core import notices
 
 # By set: the series of each library, and the CUDA that its wheels are built for.
 SETS = {
@@ -31,7 +31,7 @@ def check(library: str, version: object) -> None:
     sets = "; ".join(
         f"{name} ({', '.join(f'{_NAMES[one]} {which}' for one, which in each.items())})" for name, each in SETS.items()
     )
-    _notices.log(
+    notices.log(
         "warning",
         f"{_NAMES[library]} {version} is routed, but it is outside the sets of versions that gpuconf is tested with: {sets}",
     )

@@ -18,8 +18,9 @@ from contextlib import AbstractContextManager
 import cupy
 from cupy.cuda import memory
 
-from .. import _abi, _runtime, _scope, errors
-from .._typing import Any
+from .. import errors
+from .._core import abi, runtime, scope
+from .._core.typing import Any
 from . import _share, _versions
 
 __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
@@ -46,15 +47,15 @@ def allocate(nbytes: int) -> Any:
     device = cupy.cuda.device.get_device_id()
     owned = _take(nbytes, device)
     if not owned.ptr and nbytes:
-        if not _runtime.initialized():  # the first allocation
-            _runtime.logical_devices("cupy")
+        if not runtime.initialized():  # the first allocation
+            runtime.logical_devices("cupy")
             return allocate(nbytes)
         raise _failure(nbytes, device)
     return memory.MemoryPointer(owned, 0)
 
 
 def _failure(nbytes: int, device: int) -> Exception:
-    error = _abi.failure()
+    error = abi.failure()
     if not isinstance(error, errors.ResourceExhaustedError):
         return error
     books = _share.stats_of(device, "cupy")
@@ -75,7 +76,7 @@ _take: Callable[[int, int], Any] = _find_way
 
 def _by_c(current_stream: int) -> Callable[[int, int], Any]:
     """All in C, but for this call: CuPy's own memory class calls gpuconf, which asks CuPy for the stream."""
-    take, malloc, free = memory.CFunctionAllocatorMemory, _abi.address("gpuconf_cupy_malloc"), _abi.address("gpuconf_cupy_free")
+    take, malloc, free = memory.CFunctionAllocatorMemory, abi.address("gpuconf_cupy_malloc"), abi.address("gpuconf_cupy_free")
 
     def by_c(nbytes: int, device: int) -> Any:
         return take(nbytes, current_stream, malloc, free, device)
@@ -92,7 +93,7 @@ class _Owned:
 
     def __init__(self, ptr: int, nbytes: int, device: int, stream: int) -> None:
         self.key = (ptr, nbytes, device, stream)
-        self.free = _abi.library().gpuconf_free
+        self.free = abi.library().gpuconf_free
 
     def __del__(self) -> None:
         if not self._ending() and self.key[0]:
@@ -102,7 +103,7 @@ class _Owned:
 def _by_python(nbytes: int, device: int) -> Any:
     """For a CuPy whose functions are not where C finds them: its documented interface only."""
     stream = cupy.cuda.get_current_stream().ptr
-    ptr = _abi.library().gpuconf_malloc(nbytes, device, stream) or 0
+    ptr = abi.library().gpuconf_malloc(nbytes, device, stream) or 0
     return memory.UnownedMemory(ptr, nbytes, _Owned(ptr, nbytes, device, stream), device)
 
 
@@ -150,14 +151,14 @@ def install() -> None:
             "Call gpuconf.configure() or gpuconf.allocators.cupy.install() before the first array"
         )
     cupy.cuda.set_allocator(allocate)
-    _scope.companions["cupy"] = _follow
+    scope.companions["cupy"] = _follow
     _installed = True
     _versions.check("cupy", cupy.__version__)
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
     """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when CuPy is taken apart."""
-    device: AbstractContextManager[Any] = cupy.cuda.Device(_runtime.ordinals()[number])
+    device: AbstractContextManager[Any] = cupy.cuda.Device(runtime.ordinals()[number])
     return device
 
 

@@ -19,8 +19,9 @@ from cuda.bindings.driver import CUdeviceptr
 from numba import cuda
 from numba.cuda.cudadrv import driver
 
-from .. import _abi, _runtime, _scope, errors
-from .._typing import Any
+from .. import errors
+from .._core import abi, runtime, scope
+from .._core.typing import Any
 from . import _share, _versions
 
 __all__ = ["GpuconfMemoryManager", "install", "installed"]
@@ -53,14 +54,14 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
 
     def memalloc(self, size: int) -> Any:
         """Device memory from the logical GPU of the thread's scope. Raises MemoryError with gpuconf's text."""
-        _runtime.logical_devices("numba")
-        ordinal, malloc = self.context.device.id, _abi.library().gpuconf_malloc
+        runtime.logical_devices("numba")
+        ordinal, malloc = self.context.device.id, abi.library().gpuconf_malloc
         ptr = malloc(size, ordinal, None) or 0
         if not ptr and size:
             self._give_back()  # what waits there may be enough
             ptr = malloc(size, ordinal, None) or 0
             if not ptr:
-                raise _abi.failure()
+                raise abi.failure()
         if ptr:
             self._blocks[ptr] = size
         return cuda.MemoryPointer(self.context, CUdeviceptr(ptr), size, finalizer=self._finalizer(ptr, size))
@@ -127,7 +128,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
 
 
 def _free(ptr: int) -> None:
-    _abi.library().gpuconf_free(ptr, 0, 0, None)
+    abi.library().gpuconf_free(ptr, 0, 0, None)
 
 
 _numba_memory_manager = GpuconfMemoryManager
@@ -164,12 +165,12 @@ def install() -> None:
             )
         cuda.set_memory_manager(GpuconfMemoryManager)
         _versions.check("numba-cuda", _version())
-    _scope.companions["numba"] = _follow
+    scope.companions["numba"] = _follow
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
     """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when Numba is taken apart."""
-    device: AbstractContextManager[Any] = cuda.gpus[_runtime.ordinals()[number]]
+    device: AbstractContextManager[Any] = cuda.gpus[runtime.ordinals()[number]]
     return device
 
 

@@ -23,9 +23,10 @@ from contextlib import AbstractContextManager
 
 import torch
 
-from .. import _abi, _runtime, _scope, errors
-from .._fork import module_lock
-from .._typing import Any
+from .. import errors
+from .._core import abi, runtime, scope
+from .._core.fork import module_lock
+from .._core.typing import Any
 from . import _share, _torch_books, _torch_segments, _versions
 
 __all__ = ["MODES", "install", "installed"]
@@ -78,7 +79,7 @@ def install(mode: str = "whole") -> None:
             _torch_books.replace()
         else:
             _torch_segments.install()
-        _scope.companions["torch"] = _follow
+        scope.companions["torch"] = _follow
         torch.cuda._lazy_call(_begin)
         _mode = mode
     _versions.check("torch", torch.__version__)
@@ -86,29 +87,29 @@ def install(mode: str = "whole") -> None:
 
 def _begin() -> None:
     """Run by PyTorch when it first uses CUDA, before its first allocation."""
-    _runtime.logical_devices("torch")
+    runtime.logical_devices("torch")
 
 
 def _plug() -> None:
     """Make gpuconf's functions PyTorch's allocator, with the hooks that the Python constructor leaves out."""
     global _allocator
-    from .._native import library_path
+    from .._core.native import library_path
 
-    _abi.library()
+    abi.library()
     plugged = torch.cuda.memory.CUDAPluggableAllocator(library_path(), "gpuconf_torch_malloc", "gpuconf_torch_free")
     hooks = plugged.allocator()
-    hooks.set_record_stream_fn(_abi.address("gpuconf_torch_record_stream"))
-    hooks.set_reset_fn(_abi.address("gpuconf_torch_reset"))
-    hooks.set_memory_fraction_fn(_abi.address("gpuconf_torch_memory_fraction"))
-    hooks.set_base_alloc_fn(_abi.address("gpuconf_torch_base_alloc"))
-    hooks.set_begin_allocate_to_pool(_abi.address("gpuconf_torch_begin_pool"))
+    hooks.set_record_stream_fn(abi.address("gpuconf_torch_record_stream"))
+    hooks.set_reset_fn(abi.address("gpuconf_torch_reset"))
+    hooks.set_memory_fraction_fn(abi.address("gpuconf_torch_memory_fraction"))
+    hooks.set_base_alloc_fn(abi.address("gpuconf_torch_base_alloc"))
+    hooks.set_begin_allocate_to_pool(abi.address("gpuconf_torch_begin_pool"))
     torch.cuda.memory.change_current_allocator(plugged)
     _allocator = plugged
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
     """Inside a scope: the logical GPU's device, and its stream where it shares the card."""
-    ordinals = _runtime.ordinals()
+    ordinals = runtime.ordinals()
     ordinal = ordinals[number]
     with contextlib.ExitStack() as stack:  # not a generator, which Python would finish at exit, when PyTorch is taken apart
         stack.enter_context(torch.cuda.device(ordinal))
@@ -122,7 +123,7 @@ def _follow(number: int) -> AbstractContextManager[Any]:
 
 
 def _stream_of(number: int, ordinal: int) -> Any:
-    handle = _abi.logical_stream(number)
+    handle = abi.logical_stream(number)
     return torch.cuda.ExternalStream(handle, device=ordinal) if handle else torch.cuda.default_stream(ordinal)
 
 

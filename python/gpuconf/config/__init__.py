@@ -6,7 +6,8 @@ differs on purpose.
 
 from __future__ import annotations
 
-from .._types import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
+from .._core.devices import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
+from .._core.public import name_after
 from . import experimental, optimizer, threading
 from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
 from ._devices import get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
@@ -41,6 +42,8 @@ __all__ = [
     "set_visible_devices",
     "threading",
 ]
+
+name_after(__name__, __all__)
 
 
 def __dir__() -> list[str]:

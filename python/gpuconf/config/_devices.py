@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import _runtime, errors
-from .._native import core, refuse_in_child
-from .._types import LogicalDevice, PhysicalDevice
-from .._typing import Any
+from .. import errors
+from .._core import runtime, texts
+from .._core.devices import LogicalDevice, PhysicalDevice
+from .._core.native import core, refuse_in_child
+from .._core.typing import Any
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
@@ -19,7 +20,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
     >>> [d.name for d in list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
     """
-    return [d for d in _runtime.physical_devices() if device_type is None or d.device_type == device_type]
+    return [d for d in runtime.physical_devices() if device_type is None or d.device_type == device_type]
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
@@ -31,12 +32,12 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     >>> [d.name for d in list_logical_devices()]
     ['/device:CPU:0', '/device:GPU:0', '/device:GPU:1']
     """
-    return [d for d in _runtime.logical_devices("list_logical_devices") if device_type is None or d.device_type == device_type]
+    return [d for d in runtime.logical_devices("list_logical_devices") if device_type is None or d.device_type == device_type]
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """List the physical devices that the runtime will use, in the order in which they were set."""
-    physical = _runtime.physical_devices()
+    physical = runtime.physical_devices()
     told = core.pybind_VisibleDevices()
     visible = [physical[int(i)] for i in told.split(",")] if told else []
     return [d for d in visible if device_type is None or d.device_type == device_type]
@@ -52,15 +53,15 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     initialised and the list would change.
     """
     asked: Sequence[Any] = devices if isinstance(devices, list) else [devices]
-    _runtime.physical_devices()
+    runtime.physical_devices()
     import json
 
-    references = [_runtime.position(device) for device in asked]
+    references = [runtime.position(device) for device in asked]
     if device_type is not None:
         _look_at_types(asked, references, device_type)
     # A type that is no string equals no device's type, as in TensorFlow, where the two are compared with ==.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
-    core.pybind_SetVisibleDevices(json.dumps(references), _runtime.check_text("device_type", wanted), device_type is not None)
+    core.pybind_SetVisibleDevices(json.dumps(references), texts.check_text("device_type", wanted), device_type is not None)
 
 
 def _look_at_types(devices: Sequence[Any], references: list[tuple[int, str]], device_type: object) -> None:
@@ -78,13 +79,13 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
     refuse_in_child()
     if not isinstance(device, PhysicalDevice):
         raise errors.InvalidArgumentError(f"device must be a tf.config.PhysicalDevice, but got: {device}")
-    if not _runtime.enumerated() or _runtime.position(device)[0] < 0:
+    if not runtime.enumerated() or runtime.position(device)[0] < 0:
         raise errors.InvalidArgumentError(
             f"The PhysicalDevice must be one obtained from calling `tf.config.list_physical_devices`, but got: {device}"
         )
     import json
 
-    told = json.loads(core.pybind_DeviceDetails(_runtime.position(device)[0]))
+    told = json.loads(core.pybind_DeviceDetails(runtime.position(device)[0]))
     if not told:
         return {}
     return {"device_name": told["device_name"], "compute_capability": (told["major"], told["minor"])}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from .. import _runtime, errors
-from .._native import core
-from .._types import PhysicalDevice
-from .._typing import Any
+from .. import errors
+from .._core import runtime
+from .._core.devices import PhysicalDevice
+from .._core.native import core
+from .._core.typing import Any
 
 _UNSET = -(2**63)  # what the core says for "never set"
 
 # What the core was told and the caller's own value, by position: True and 1 are one setting, but the getter gives back what
 # was set.
 _values: dict[int, tuple[int, bool | int]] = {}
-_runtime.on_forget(_values.clear)
+runtime.on_forget(_values.clear)
 
 
 class _NoGrowthError(errors.NotFoundError, KeyError):
@@ -24,7 +25,7 @@ def get_memory_growth(device: PhysicalDevice) -> Any:
 
     Raises ValueError for an unknown device and KeyError for one that is no GPU.
     """
-    position, text = _runtime.position(device)
+    position, text = runtime.position(device)
     try:
         value = core.pybind_MemoryGrowth(position, text)
     except errors.NotFoundError:
@@ -44,7 +45,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     Raises ValueError for an unknown device, a device with logical devices configured, or one that is no GPU; TypeError
     for a value that is neither bool nor int; RuntimeError where the runtime is initialised and the value would change.
     """
-    position, text = _runtime.position(device)
+    position, text = runtime.position(device)
     if position >= 0 and not isinstance(device, PhysicalDevice) and not core.pybind_LogicalConfigured(position, text):
         device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
     bad = "" if isinstance(enable, int) else type(enable).__name__

@@ -6,15 +6,16 @@ import contextlib
 import math
 from collections.abc import Sequence
 
-from .. import _runtime, errors
-from .._native import core
-from .._types import LogicalDeviceConfiguration, PhysicalDevice
-from .._typing import Any
+from .. import errors
+from .._core import runtime, texts
+from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
+from .._core.native import core
+from .._core.typing import Any
 from . import _arguments
 
 # The very objects that were set, by position, for the getter.
 _objects: dict[int, Any] = {}
-_runtime.on_forget(_objects.clear)
+runtime.on_forget(_objects.clear)
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> Any:
@@ -22,7 +23,7 @@ def get_logical_device_configuration(device: PhysicalDevice) -> Any:
 
     Raises ValueError for an unknown device.
     """
-    position, text = _runtime.position(device)
+    position, text = runtime.position(device)
     return _objects.get(position) if core.pybind_LogicalConfigured(position, text) else None
 
 
@@ -36,7 +37,7 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     for a field that is no number and for what can't be iterated over; AttributeError, as TensorFlow does, for an entry that is no
     configuration; RuntimeError where the runtime is initialised and the configuration would change.
     """
-    position, text = _runtime.position(device)
+    position, text = runtime.position(device)
     if position >= 0:
         device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
     try:
@@ -113,7 +114,7 @@ def _canonical(configurations: Any) -> str:
     if not hasattr(configurations, "__len__"):
         iter(configurations)
         raise errors.InvalidTypeError(
-            f"logical_devices must be a list, but got {type(configurations).__name__}: {_runtime.shown(configurations)}"
+            f"logical_devices must be a list, but got {type(configurations).__name__}: {texts.shown(configurations)}"
         )
     items = [
         [
@@ -137,5 +138,5 @@ def _number(field: str, value: Any) -> float | str | None:
             return "inf" if value > 0 else "-inf"
         number = None
     if number is None:
-        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {_runtime.shown(value)}")
+        raise errors.InvalidTypeError(f"{field} must be a number of MiB, but got {type(value).__name__}: {texts.shown(value)}")
     return number if math.isfinite(number) else str(number)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .. import _runtime
-from .._native import core
-from .._notices import log
+from .._core import runtime, texts
+from .._core.native import core
+from .._core.notices import log
 
 
 def _device(function: str, device: str) -> str:
     """Initialise the runtime, then check that the argument is a string: in TensorFlow's order."""
-    _runtime.logical_devices(function)
-    return device if type(device) is str and device.isascii() and "\0" not in device else _runtime.device_text(device)
+    runtime.logical_devices(function)
+    return device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
 
 
 def get_memory_info(device: str) -> dict[str, int]:
@@ -31,7 +31,7 @@ def get_memory_info(device: str) -> dict[str, int]:
 def get_memory_usage(device: str) -> int:
     """Tell the memory in use on a logical GPU, in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
     log("warning", "get_memory_usage is deprecated: use get_memory_info(device)['current']")
-    _runtime.logical_devices("get_memory_usage")  # so that later errors name this function
+    runtime.logical_devices("get_memory_usage")  # so that later errors name this function
     return get_memory_info(device)["current"]
 
 

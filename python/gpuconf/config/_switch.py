@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import _runtime
-from .._native import core
-from .._typing import Any
+from .._core import runtime
+from .._core.native import core
+from .._core.typing import Any
 
 # Settings whose getters look at nothing else. The others evaluate the whole configuration, for which devices are listed.
 _QUIET = ("device_policy", "synchronous_execution")
@@ -13,7 +13,7 @@ _QUIET = ("device_policy", "synchronous_execution")
 def get(name: str) -> Any:
     """The value of a setting. Some getters evaluate the whole configuration and raise what is wrong with it."""
     if name not in _QUIET:
-        _runtime.physical_devices()
+        runtime.physical_devices()
     text = core.pybind_Setting(name)
     import json
 

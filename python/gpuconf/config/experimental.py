@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from .._types import LogicalDeviceConfiguration as VirtualDeviceConfiguration
+from .._core.devices import LogicalDeviceConfiguration as VirtualDeviceConfiguration
 from ._cluster import ClusterDeviceFilters
-from ._devices import (
-    get_device_details,
-    get_visible_devices,
-    list_logical_devices,
-    list_physical_devices,
-    set_visible_devices,
-)
+from ._devices import get_device_details, get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
 from ._growth import get_memory_growth, set_memory_growth
 from ._logical import get_logical_device_configuration as get_virtual_device_configuration
 from ._logical import set_virtual_device_configuration

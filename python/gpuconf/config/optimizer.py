@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .. import _runtime, errors
-from .._typing import Any
+from .. import errors
+from .._core import texts
+from .._core.typing import Any
 from . import _arguments, _switch
 
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]
@@ -30,9 +31,9 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     try:
         items = dict(options).items()
     except TypeError as error:
-        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {_runtime.shown(options)}") from error
+        raise errors.InvalidTypeError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
     except ValueError as error:
-        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {_runtime.shown(options)}") from error
+        raise errors.InvalidArgumentError(f"{error}: options must be a dict, but got {texts.shown(options)}") from error
     _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 

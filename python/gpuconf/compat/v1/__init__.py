@@ -15,7 +15,8 @@ import sys
 from collections.abc import Iterable
 
 from ... import config, debugging, errors
-from ..._typing import Any
+from ..._core.public import name_after
+from ..._core.typing import Any
 from ...errors import OpError
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
@@ -78,11 +79,14 @@ else:
 
     def __getattr__(name: str) -> Any:
         """``float32`` and so on, as in ``gpuconf``."""
-        from ... import _arrays
+        from ...tensors import arrays
 
-        if name in _arrays.DTYPES:
-            return _arrays.numpy().dtype(name)
+        if name in arrays.DTYPES:
+            return arrays.numpy().dtype(name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+name_after(__name__, __all__)
 
 
 def __dir__() -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ... import _runtime, errors
-from ..._native import core
-from ..._types import LogicalDeviceConfiguration
-from ..._typing import Any
+from ... import errors
+from ..._core import runtime
+from ..._core.devices import LogicalDeviceConfiguration
+from ..._core.native import core
+from ..._core.typing import Any
 from ...config import _logical, experimental
 from ._config_proto import ConfigProto
 from ._session_options import options_of
@@ -34,7 +35,7 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         raise errors.InvalidArgumentError("execution_mode must be one of None, SYNC, ASYNC")
     if config is None and device_policy is None and execution_mode is None:
         return
-    if _runtime.enumerated() or _runtime.at_enumeration:
+    if runtime.enumerated() or runtime.current.at_enumeration:
         raise errors.InvalidArgumentError(
             "tf.enable_eager_execution must be called at program startup. The devices are listed already: call it before any other "
             "call about devices, or call gpuconf.reset() first"
@@ -52,4 +53,4 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         if cpus > 1:
             _logical.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
 
-    _runtime.at_enumeration.append(take_over)
+    runtime.current.at_enumeration.append(take_over)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ... import _arrays, errors
-from ..._tensor import Tensor as EagerTensor
-from ..._typing import Any
+from ... import errors
+from ..._core.typing import Any
+from ...tensors import arrays as _arrays
+from ...tensors.tensor import Tensor as EagerTensor
 from ._fetches import shown
 from ._graph import Graph, Tensor
 

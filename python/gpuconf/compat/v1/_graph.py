@@ -7,13 +7,14 @@ import threading
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from ... import _arrays, errors
-from ..._fork import module_lock
-from ..._made import Made, make
-from ..._native import core, loaded, refuse_in_child
-from ..._tensor import Tensor as EagerTensor
-from ..._types import LogicalDevice
-from ..._typing import Any, NoReturn
+from ... import errors
+from ..._core.devices import LogicalDevice
+from ..._core.fork import module_lock
+from ..._core.made import Made, make
+from ..._core.native import core, loaded, refuse_in_child
+from ..._core.typing import Any, NoReturn
+from ...tensors import arrays
+from ...tensors.tensor import Tensor as EagerTensor
 from ._control import ControlDependencies, Controller
 from ._proto import Message, Repeated, Scalar
 from ._scopes import Scopes
@@ -100,7 +101,7 @@ class Tensor(metaclass=Made):
     @property
     def dtype(self) -> Any:
         """The NumPy dtype of the elements."""
-        return _arrays.numpy().dtype(self._dtype)
+        return arrays.numpy().dtype(self._dtype)
 
     @property
     def device(self) -> str:
@@ -296,10 +297,10 @@ class Graph:
             told = core.pybind_AddConstant(
                 self._number,
                 name,
-                _arrays.address_of(array),
+                arrays.address_of(array),
                 array.nbytes,
-                _arrays.name_of(array),
-                _arrays.shape_text(shape),
+                arrays.name_of(array),
+                arrays.shape_text(shape),
                 _numbers(controls),
                 device,
             )
@@ -467,7 +468,7 @@ def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:
     if isinstance(value, EagerTensor):
         value = value.numpy()
     dtype = like._dtype if like is not None and isinstance(value, (int, float, list, tuple)) else None
-    array = _arrays.array_of(value, dtype)
+    array = arrays.array_of(value, dtype)
     return graph.constant(array, array.shape, "")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ... import _arrays, errors
-from ..._ops import listed
-from ..._tensor import Tensor as EagerTensor
-from ..._tensor import name_of as _text_of
-from ..._typing import Any
+from ... import errors
+from ..._core.typing import Any
+from ...tensors import arrays
+from ...tensors.operations import listed
+from ...tensors.tensor import Tensor as EagerTensor
+from ...tensors.tensor import name_of as _text_of
 from ._graph import Tensor, get_default_graph, node
 
 
@@ -21,8 +22,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <gpuconf.compat.v1.Tensor 'a:0' shape=(2, 3) dtype=float32>
     """
-    array = _arrays.array_of(value.numpy() if isinstance(value, EagerTensor) else value, dtype)
-    sizes = array.shape if shape is None else _arrays.shape_of(shape)
+    array = arrays.array_of(value.numpy() if isinstance(value, EagerTensor) else value, dtype)
+    sizes = array.shape if shape is None else arrays.shape_of(shape)
     if verify_shape and sizes != array.shape:
         raise errors.InvalidTypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
     return get_default_graph().constant(array, sizes, name_of(name))

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ... import _runtime, errors
-from ..._native import core
-from ..._typing import Any
+from ... import errors
+from ..._core import texts
+from ..._core.native import core
+from ..._core.typing import Any
 
 Scope = str | Callable[[Any], Any] | None
 
@@ -80,7 +81,7 @@ def _answer(function: Any, asked: _Asked) -> str:
     told = function(asked)
     if told is None:
         return ""
-    return _runtime.check_text("a device function's answer", told)
+    return texts.check_text("a device function's answer", told)
 
 
 # (what is inside, the scope around it) -> what the two ask for together.
@@ -107,7 +108,7 @@ class _Scope:
 
     def __init__(self, scopes: Scopes, argument: Any) -> None:
         if argument is not None and not callable(argument):
-            argument = _runtime.check_text("device name", argument)
+            argument = texts.check_text("device name", argument)
         self._scopes = scopes
         self._argument = argument
 

@@ -6,9 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from ... import _arrays, _placement_log, _runtime, errors
-from ..._native import core, loaded, refuse_in_child
-from ..._typing import Any
+from ... import errors
+from ..._core import runtime
+from ..._core.native import core, loaded, refuse_in_child
+from ..._core.typing import Any
+from ...tensors import arrays as _arrays
+from ...tensors import placement_log
 from . import _feeds, _graph
 from ._config_proto import ConfigProto
 from ._device_attributes import _DeviceAttributes
@@ -49,7 +52,7 @@ class Session:
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
         options = options_of(config)
         graph_number = self._graph._number
-        self._number = _runtime.join(
+        self._number = runtime.join(
             "Session",
             lambda env, origin: core.pybind_OpenSession(graph_number, options, env, origin),
             cpus_only=config is not None and config.device_count.get("GPU", 1) <= 0,
@@ -171,7 +174,7 @@ class Session:
         import json
 
         lines = json.loads(core.pybind_SessionLog(self._number))
-        _placement_log.write(lines)
+        placement_log.write(lines)
         return bool(lines)
 
     def _check_open(self) -> None:

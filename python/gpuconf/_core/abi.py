@@ -1,0 +1,96 @@
+"""The C symbols of ``gpuconf.h``, by ctypes: what hands addresses of C functions to other libraries, or calls as they do.
+
+A function of the library guards itself against fork, as those of the core do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+
+from .. import errors
+from . import runtime
+from .native import library_path
+from .typing import Any
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The shared object. The core loads it first, because it knows how."""
+    runtime.physical_devices()
+    opened = ctypes.CDLL(library_path())
+    opened.gpuconf_malloc.argtypes = (ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+    opened.gpuconf_malloc.restype = ctypes.c_void_p
+    opened.gpuconf_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+    opened.gpuconf_free.restype = None
+    opened.gpuconf_record_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    opened.gpuconf_logical_stream.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_void_p))
+    opened.gpuconf_last_error.restype = ctypes.c_char_p
+    return opened
+
+
+def address(name: str) -> int:
+    """The address of a C function."""
+    found = ctypes.cast(getattr(library(), name), ctypes.c_void_p).value
+    assert found
+    return found
+
+
+def last_error() -> str:
+    """Why the last call of this thread failed, or ""."""
+    text = library().gpuconf_last_error()
+    return text.decode("utf-8", "replace") if text else ""
+
+
+def failure() -> errors.GpuconfError:
+    """The error of the last call of this thread. C knows kinds by their text only."""
+    text = last_error()
+    code = "RESOURCE_EXHAUSTED" if " out of memory" in text else "FAILED_PRECONDITION"
+    return errors.from_code(code, text)
+
+
+def trim() -> None:
+    """Return memory in which no block lies to the GPUs."""
+    if not library().gpuconf_trim():
+        raise failure()
+
+
+def redirect_torch() -> None:
+    """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises where this PyTorch can't be routed."""
+    if not library().gpuconf_torch_redirect():
+        raise failure()
+
+
+def record_stream(ptr: int, stream: int) -> None:
+    """Say that a live block is used in another stream."""
+    if not library().gpuconf_record_stream(ptr, stream):
+        raise failure()
+
+
+def logical_stream(number: int) -> int:
+    """The stream that stands for a logical GPU; 0 is the default stream."""
+    stream = ctypes.c_void_p()
+    if not library().gpuconf_logical_stream(number, ctypes.byref(stream)):
+        raise failure()
+    return stream.value or 0
+
+
+@functools.cache
+def dlpack() -> Callable[..., Any]:
+    """``gpuconf_python_dlpack``, which wants the GIL: PyDLL keeps it."""
+    function = ctypes.PyDLL(library_path()).gpuconf_python_dlpack
+    int32 = ctypes.c_int32
+    function.argtypes = (
+        ctypes.py_object,
+        ctypes.c_void_p,
+        ctypes.POINTER(ctypes.c_int64),
+        int32,
+        int32,
+        int32,
+        int32,
+        int32,
+        int32,
+    )
+    function.restype = ctypes.py_object
+    return function

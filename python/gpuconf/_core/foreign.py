@@ -1,0 +1,77 @@
+"""Host memory at an address that a program made up: ``ctypes``' ``from_address``, and Python's ``__array_interface__``.
+
+All other memory that reaches gpuconf belongs to an object that allocated it. Here nothing but the program's word stands behind the
+address, and reading a wrong one ends the process. So the address is looked up in the process's memory map first.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+from .. import errors
+from .typing import Any
+
+_MAPS = "/proc/self/maps"
+
+# The live arrays behind ``Buffer.view``, by their id; arrays of ctypes have no hash.
+views: dict[int, weakref.ref[Any]] = {}
+
+
+def check(exporter: Any, address: int, nbytes: int, write: bool = False) -> None:
+    """Raise InvalidArgumentError if an object's bytes are at an address that cannot be read, or written."""
+    owner = owner_of(exporter)
+    if nbytes and made_up(owner) and not _ours(owner):
+        _look_up(type(owner).__name__, address, nbytes, write)
+
+
+def owner_of(exporter: Any) -> Any:
+    """What a view, or a view of a view, is of; None for memory that NumPy allocated."""
+    numpy = sys.modules.get("numpy")
+    while exporter is not None:
+        if isinstance(exporter, memoryview):
+            exporter = exporter.obj
+        elif numpy is not None and isinstance(exporter, numpy.ndarray):
+            exporter = exporter.base
+            if isinstance(exporter, tuple):  # of an object with __array_struct__: that, and the capsule
+                exporter = exporter[0]
+        else:
+            break
+    return exporter
+
+
+def made_up(owner: Any) -> bool:
+    """Whether an object's address is the program's word only."""
+    if owner is None:
+        return False
+    # A type of ctypes is recognized by its own type, without importing ctypes.
+    return type(type(owner)).__module__ == "_ctypes" or hasattr(owner, "__array_interface__") or hasattr(owner, "__array_struct__")
+
+
+def _ours(owner: Any) -> bool:
+    """Whether it is the array behind a ``Buffer.view``. Such memory stays mapped, in more pieces than are quickly looked up."""
+    return id(owner) in views
+
+
+def _look_up(kind: str, address: int, nbytes: int, write: bool) -> None:
+    try:
+        with open(_MAPS, encoding="ascii", errors="replace") as maps:
+            lines = maps.readlines()
+    except OSError:  # without /proc nothing is known
+        return
+    at, end = address, address + nbytes
+    for line in lines:  # in the order of their addresses
+        span, _, rest = line.partition(" ")
+        first, last = (int(number, 16) for number in span.split("-"))
+        if last <= at:
+            continue
+        if first > at or rest[0] != "r" or (write and rest[1] != "w"):
+            break
+        at = last
+        if at >= end:
+            return
+    verb = "written" if write else "read"
+    raise errors.InvalidArgumentError(
+        f"{nbytes} bytes at host address 0x{address:x} cannot be {verb}: the process has no such memory there. "
+        f"The address came from an object of type {kind}"
+    )

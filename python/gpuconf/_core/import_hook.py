@@ -1,0 +1,88 @@
+"""Doing something when a module is imported for the first time, if it ever is."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+from .fork import module_lock
+from .typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+_lock = module_lock(globals(), "_lock")
+_waiting: dict[str, Callable[[], None]] = {}
+
+
+class _Finder:
+    """Stands first in ``sys.meta_path``, finds nothing itself, and sees what the others find."""
+
+    def __init__(self) -> None:
+        self._looking = threading.local()  # the other finders may ask for the same name again
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in _waiting or getattr(self._looking, "name", None) == name:
+            return None
+        self._looking.name = name
+        try:
+            spec = self._ask_the_others(name, path, target)
+        finally:
+            self._looking.name = None
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            _wrap(name, spec.loader)
+        return spec
+
+    def _ask_the_others(self, name: str, path: Any, target: Any) -> ModuleSpec | None:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None:
+                spec: ModuleSpec | None = find(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+
+_finder = _Finder()
+
+
+def _wrap(name: str, loader: Any) -> None:
+    """Follow up the one ``exec_module`` of this loader object, which is otherwise left as it is."""
+    execute = loader.exec_module
+
+    def execute_and_follow_up(module: ModuleType) -> None:
+        loader.exec_module = execute
+        execute(module)
+        with _lock:
+            then = _waiting.pop(name, None)
+        if then is not None:
+            then()
+
+    loader.exec_module = execute_and_follow_up
+
+
+def when_imported(name: str, then: Callable[[], None]) -> None:
+    """Call ``then`` once, after the module ``name`` has been imported for the first time. An error in it fails the import."""
+    with _lock:
+        _waiting[name] = then
+        if _finder not in sys.meta_path:
+            sys.meta_path.insert(0, _finder)
+
+
+def forget(name: str) -> None:
+    """Wait for a module no longer."""
+    with _lock:
+        _waiting.pop(name, None)
+
+
+def installed(name: str) -> bool:
+    """Whether a top-level module could be imported. Nothing is imported to find out."""
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False

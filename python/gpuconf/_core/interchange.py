@@ -1,0 +1,120 @@
+"""How other libraries see memory without a copy: DLPack and the CUDA array interface; a buffer as bytes in one dimension."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import errors
+from . import runtime, texts
+from .native import core
+from .typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..memory._buffer import Buffer
+    from ..tensors.tensor import Tensor
+
+_CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13  # DLPack's kinds of devices
+_NO_SYNCHRONISATION = -1
+_OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
+_BYTES = (1, 8)  # unsigned integers of 8 bits
+_TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32)}
+
+
+class Loan:
+    """What a DLPack capsule or a copy keeps alive: the buffer, whose memory stays until the last loan has ended."""
+
+    __slots__ = ("buffer",)
+
+    _ending = staticmethod(sys.is_finalizing)
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        buffer._lend(id(self))
+
+    def __del__(self) -> None:
+        if not self._ending():
+            self.buffer._end_loan(id(self))
+
+
+def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:
+    """Version 3 of the interface. Simulated memory is host memory, so there it is not offered at all."""
+    if runtime.host_visible():
+        raise AttributeError("a buffer on a simulated GPU has no __cuda_array_interface__: its memory is host memory. Use view()")
+    buffer._check_live()
+    return {
+        "shape": (buffer.nbytes,),
+        "typestr": "|u1",
+        "data": (buffer.ptr if buffer.nbytes else 0, False),
+        "strides": None,
+        "stream": None,  # what gpuconf itself writes is there when the call returns
+        "version": 3,
+    }
+
+
+def device(buffer: Buffer) -> tuple[int, int]:
+    """DLPack's kind of device and its number: a simulated GPU's memory is the CPU's."""
+    if runtime.host_visible():
+        return _CPU, 0
+    return gpu_of(buffer.device.name)
+
+
+def gpu_of(name: str) -> tuple[int, int]:
+    """The real GPU below a logical one, and whether its memory there is CUDA's managed memory."""
+    number = int(name.rpartition(":")[2])
+    return _CUDA_MANAGED if core.pybind_IsUnified(number) else _CUDA, runtime.ordinals()[number]
+
+
+def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
+    """A DLPack capsule of the bytes, versioned where the consumer knows versions."""
+    buffer._check_live()
+    where = _place("buffer", device(buffer), dl_device, copy)
+    if where[0] == _CPU:
+        if stream is not None:
+            raise errors.InvalidArgumentError("stream must be None for a buffer on a simulated GPU, whose memory is host memory")
+    else:
+        _keep_until_used(buffer.ptr, buffer.nbytes, stream)
+    return _made(Loan(buffer), buffer.ptr, (buffer.nbytes,), _BYTES, where, _WRITABLE if _knows_versions(max_version) else _OLDER)
+
+
+def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
+    """A DLPack capsule of a tensor in a real GPU's memory, not to be written to where the consumer knows versions."""
+    told = tensor._about()
+    where = _place("tensor", gpu_of(told["backing_device"]), dl_device, copy)
+    _keep_until_used(told["address"], told["address"], stream)
+    flags = _READ_ONLY if _knows_versions(max_version) else _OLDER
+    return _made(tensor, told["address"], tensor.shape, _TYPES[told["dtype"]], where, flags)
+
+
+def _place(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> tuple[int, int]:
+    """The device that the capsule names: managed memory is CUDA memory of its GPU as well, for consumers that ask for that."""
+    wanted = where if dl_device is None else tuple(dl_device)
+    if wanted != where and (where[0] != _CUDA_MANAGED or wanted != (_CUDA, where[1])):
+        raise BufferError(f"this {what} is on DLPack device {where} and can't be moved to {wanted}: copy it")
+    if copy:
+        raise BufferError(f"a {what} is lent without a copy only")
+    return wanted
+
+
+def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:
+    """What gpuconf has written is there. What is given back while the consumer's stream works goes to others only after that."""
+    from . import abi
+
+    if stream is None or stream == _NO_SYNCHRONISATION or not nbytes:
+        return
+    if not isinstance(stream, int) or stream == 0 or stream < _NO_SYNCHRONISATION:
+        text = f"stream must be None, -1, or a CUDA stream's number other than 0, but got {texts.shown(stream)}"
+        raise errors.InvalidArgumentError(text)
+    abi.record_stream(ptr, stream)
+
+
+def _knows_versions(max_version: Any) -> bool:
+    return max_version is not None and tuple(max_version) >= (1, 0)
+
+
+def _made(owner: Any, ptr: int, shape: tuple[int, ...], dtype: tuple[int, int], where: tuple[int, int], flags: int) -> Any:
+    from ctypes import c_int64
+
+    from . import abi
+
+    return abi.dlpack()(owner, ptr, (c_int64 * len(shape))(*shape), len(shape), *dtype, *where, flags)

@@ -1,0 +1,47 @@
+"""Where public classes live as users see them: in pickles, tracebacks and ``help``."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable
+
+# Modules that classes were pickled under before they moved, and the module that has each now.
+_MOVED = {
+    "_configure": "gpuconf",
+    "_memory_map": "gpuconf.memory",
+    "_memory_stats": "gpuconf.memory",
+    "_ops": "gpuconf",
+    "_plan": "gpuconf.planning.plan",
+    "_trace": "gpuconf.memory",
+    "_types": "gpuconf.config",
+    "_visible": "gpuconf",
+}
+
+_PUBLIC = ("gpuconf.compat.v1", "gpuconf.config", "gpuconf.errors", "gpuconf.memory")  # an alias keeps its class's module
+
+
+def name_after(module: str, names: Iterable[str]) -> None:
+    """Make ``module`` the ``__module__`` of the classes among its public names."""
+    namespace = vars(sys.modules[module])
+    for name in names:
+        found = namespace.get(name)
+        if isinstance(found, type) and found.__module__.startswith("gpuconf.") and found.__module__ not in _PUBLIC:
+            found.__module__ = module
+
+
+class _Moved(types.ModuleType):
+    """A module that is gone. It finds its names where they are now."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        __import__(_MOVED[self.__name__.rpartition(".")[2]])
+        return getattr(sys.modules[_MOVED[self.__name__.rpartition(".")[2]]], name)
+
+
+def load_old_pickles() -> None:
+    """Let pickles from before the move load: they name modules that are gone."""
+    for old in _MOVED:
+        name = f"gpuconf.{old}"
+        sys.modules.setdefault(name, _Moved(name, "Its names have moved."))

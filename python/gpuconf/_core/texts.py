@@ -1,0 +1,55 @@
+"""A caller's objects as text: for messages, and as it may cross the border to the core."""
+
+from __future__ import annotations
+
+from .. import errors
+from .devices import LogicalDevice, PhysicalDevice
+
+
+def shown(value: object) -> str:
+    """A caller's object for a message, without its middle where it is long."""
+    text = bounded_repr(value)
+    return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"
+
+
+def bounded_repr(value: object) -> str:
+    """An object's repr, which ends soon and never raises: lists within lists are cut short, and a repr may fail."""
+    try:
+        if not isinstance(value, (list, tuple, dict, set, frozenset)) or hasattr(value, "_fields"):
+            return repr(value)
+        import reprlib
+
+        cut = reprlib.Repr()
+        cut.maxlevel, cut.maxstring, cut.maxlong, cut.maxother = 4, 400, 400, 400
+        cut.maxlist = cut.maxtuple = cut.maxdict = cut.maxset = cut.maxfrozenset = 16
+        return cut.repr(value)
+    except Exception as error:  # a number of more digits than Python prints, an object's own failure
+        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+
+
+def check_text(what: str, value: object) -> str:
+    """A string that can cross the border, or the error that says why not."""
+    if not isinstance(value, str):
+        raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {shown(value)}")
+    if "\0" in value:
+        raise errors.InvalidArgumentError(f"{what} must not contain a NUL character: {shown(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidArgumentError(f"{what} is not valid text (it has a lone surrogate): {shown(value)}") from None
+    return value
+
+
+def device_text(device: object) -> str:
+    """A device argument as a string that can cross the border, or the error that says what to write."""
+    try:
+        return check_text("device", device)
+    except errors.InvalidTypeError as error:
+        remedy = ""
+        if isinstance(device, PhysicalDevice):
+            remedy = "; use the name of one of list_logical_devices()"
+        elif isinstance(device, LogicalDevice) and isinstance(device.name, str):
+            remedy = "; use its name"
+        elif isinstance(device, int) and not isinstance(device, bool):
+            remedy = f"; write 'GPU:{device}'" if 0 <= device < 10_000 else "; write 'GPU:0'"
+        raise errors.InvalidTypeError(f"{error}{remedy}") from None

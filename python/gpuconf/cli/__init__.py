@@ -1,0 +1,1 @@
+"""The command ``gpuconf``, also ``python -m gpuconf``: one file a command."""

@@ -1,0 +1,9 @@
+"""Exit codes, and the error of wrong usage."""
+
+from __future__ import annotations
+
+OK, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class UsageError(Exception):
+    """The command cannot be run like this."""

@@ -1,0 +1,42 @@
+"""Device memory by hand: allocate and free under the limits, look at the books, measure a peak.
+
+>>> import gpuconf
+>>> with gpuconf.memory.allocate(1_000_000, "GPU:0") as buffer:
+...     buffer.nbytes, gpuconf.memory.stats("GPU:0").bytes_in_use
+(1000000, 1000192)
+"""
+
+from __future__ import annotations
+
+from .._core.public import name_after
+from ._buffer import Buffer, allocate, live_buffers
+from ._map import Chunk, MemoryMap, Region, memory_map
+from ._measure import Measurement, measure
+from ._record import Recording, record
+from ._stats import MemoryStats, stats
+from ._trace import Trace, TraceEvent, load_trace
+
+__all__ = [
+    "Buffer",
+    "Chunk",
+    "Measurement",
+    "MemoryMap",
+    "MemoryStats",
+    "Recording",
+    "Region",
+    "Trace",
+    "TraceEvent",
+    "allocate",
+    "live_buffers",
+    "load_trace",
+    "measure",
+    "memory_map",
+    "record",
+    "stats",
+]
+
+name_after(__name__, __all__)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,61 @@
+"""Buffers as results and arguments of Dask tasks.
+
+Dask asks a table of serialisers by type before it uses pickle. When Dask is imported it calls this module, because of an entry
+point (``dask.sizeof`` in pyproject.toml); ``import gpuconf`` registers where Dask was first. A buffer travels as its bytes and
+arrives as an :class:`ArrivedBuffer`, which takes device memory when a task first uses it. The receiving thread must not: an error
+there (no GPU, no memory left) leaves the task waiting forever, and in a client it would initialise a configuration that the
+program did not ask for.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .._core.typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ._buffer import Buffer
+
+_SERIALISERS = "distributed.protocol.serialize"
+
+
+def when_dask_is_imported(_sizeof: object) -> None:
+    """Register once the table is there. Dask calls this, and ``distributed``, which has the table, imports Dask first."""
+    from .._core import import_hook
+
+    if _SERIALISERS in sys.modules:
+        register()
+    else:
+        import_hook.when_imported(_SERIALISERS, register)
+
+
+def register() -> None:
+    """Register if ``distributed`` has been imported."""
+    serialisers: Any = sys.modules.get(_SERIALISERS)
+    if not hasattr(serialisers, "dask_deserialize"):
+        return
+    from dask.sizeof import sizeof
+
+    from ._buffer import Buffer
+
+    sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows what moving one costs
+    serialisers.dask_serialize.register(Buffer, _dump)
+    serialisers.dask_deserialize.register(Buffer, _load)
+
+
+def _size(buffer: Buffer) -> int:
+    return buffer.nbytes
+
+
+def _dump(buffer: Buffer) -> tuple[dict[str, Any], list[bytearray]]:
+    about = {"nbytes": buffer.nbytes, "freed": buffer.freed}
+    return about, [] if buffer.freed else [buffer.copy_to_host()]  # a memoryview would send distributed's pickler into a recursion
+
+
+def _load(about: dict[str, Any], frames: Sequence[bytearray | memoryview]) -> Buffer:
+    from .._core.made import make
+    from ._arrived import ArrivedBuffer
+
+    return make(ArrivedBuffer, about["nbytes"], None if about["freed"] else bytearray().join(frames))

@@ -1,0 +1,89 @@
+"""Measure what a stretch of a program does to a logical GPU's memory."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import errors
+from .._core import runtime
+from .._core.device_argument import Device
+from .._core.native import core, loaded
+from .._core.scope import check_scope, gpu_number
+from .._core.typing import Any
+
+
+class Measurement:
+    """A ``with`` block's effect on one logical GPU, in bytes; the numbers stand when the block has ended.
+
+    ``before`` and ``after`` are the memory in use at its ends, ``peak`` the most in between. Measurements may be nested and
+    may overlap, in all threads, and leave ``get_memory_info``'s peak alone.
+    """
+
+    before: int
+    after: int
+    peak: int
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, device: Device | None) -> None:
+        self._device = device
+        self._token: tuple[int, int, int] | None = None  # number of the GPU, id of the measurement, generation
+
+    @property
+    def increase(self) -> int:
+        """What is in use in addition: ``after - before``."""
+        return self.after - self.before
+
+    @property
+    def peak_increase(self) -> int:
+        """What was in use in addition at the peak: ``peak - before``."""
+        return self.peak - self.before
+
+    def to_dict(self) -> dict[str, int]:
+        """All numbers by name, in bytes. Raises RuntimeError before the block has ended."""
+        if not hasattr(self, "peak"):
+            raise errors.FailedPreconditionError("this measurement has not finished: leave its with block first")
+        return {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
+
+    def __enter__(self) -> Measurement:
+        if self._token is not None:
+            raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
+        number = gpu_number(self._device, "memory.measure")
+        try:
+            with runtime.unchanged():  # so that the number is of this generation
+                gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
+                self._token = (gpu, peak_id, runtime.current.generation)
+        except errors.InvalidArgumentError:
+            if number < 0:
+                check_scope()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if self._ending():
+            return
+        token, self._token = self._token, None
+        if not loaded():  # in a forked child
+            return
+        with runtime.unchanged():  # the next pool counts its measurements anew
+            if token is not None and token[2] == runtime.current.generation:
+                self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
+                return
+        if kind is None:  # else the block's own error is the one to see
+            raise errors.FailedPreconditionError("the runtime was reset during the measurement")
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "peak"):
+            return "<gpuconf.Measurement, not finished>"
+        return f"<gpuconf.Measurement: before {self.before}, peak {self.peak}, after {self.after} bytes>"
+
+
+def measure(device: Device | None = None) -> Measurement:
+    """Measure the memory that a ``with`` block uses on a logical GPU. ``device`` and its default are as for :func:`allocate`.
+
+    >>> with measure() as m:
+    ...     allocate(1000, "GPU:0").free()
+    >>> m.increase, m.peak_increase
+    (0, 1024)
+    """
+    return Measurement(device)

@@ -1,0 +1,222 @@
+"""Record what a program does with device memory."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+
+from .. import errors
+from .._core.handle import Handle
+from .._core.job import Job
+from .._core.made import Made, make
+from .._core.native import core, loaded
+from ._trace import Trace, TraceEvent
+
+TYPE_CHECKING = False
+
+
+class _Run(Handle):
+    """One run of a recording, from its start on. It ends when this object is dropped."""
+
+    def __init__(self) -> None:
+        super().__init__(core.pybind_DropRecording)
+        self._traces: dict[str, Trace] = {}  # at most one; of several threads that stop it, setdefault picks the first one's
+
+    def counts(self) -> tuple[int, int, bool]:
+        """How many events there were, how many of them are lost, and whether it runs."""
+        seen, lost, running = map(int, core.pybind_CountRecorded(self.number).split())
+        return seen, lost, bool(running)
+
+    @property
+    def running(self) -> bool:
+        """Whether it records. It does not in a forked child."""
+        if self.closed or not loaded():
+            return False
+        try:
+            return self.counts()[2]
+        except errors.InvalidArgumentError:
+            return False  # another thread has stopped it meanwhile
+
+    def end(self) -> None:
+        """Record no more. What was recorded stays."""
+        if not self.closed and loaded():
+            try:  # noqa: SIM105 - contextlib would be more steps that a signal handler can come between
+                core.pybind_StopRecording(self.number)
+            except errors.InvalidArgumentError:
+                pass  # another thread has stopped it, and has the trace
+
+    def trace(self) -> Trace:
+        """End it, and return what it has seen."""
+        if not self._traces:
+            try:
+                core.pybind_StopRecording(self.number)
+                with Job(core.pybind_OpenRecorded, self.number) as job:
+                    told = job.finish()
+                    pools = {int(gpu): regions for gpu, regions in told["pools"].items()}
+                    self._traces.setdefault("trace", make(Trace, job.pages(), told["events"], told["lost"], pools))
+            except errors.InvalidArgumentError:
+                if not self._traces:  # else another thread was faster, and the core has forgotten the recording
+                    raise
+        self.close()
+        return self._traces["trace"]
+
+
+class _Block(functools.partial):  # type: ignore[type-arg]
+    """The ``__exit__`` that a ``with`` statement takes before its block, and calls after it.
+
+    A signal handler can raise before the first line of a function that is written in Python, so an ``__exit__`` may do nothing at
+    all. But the statement drops this object then, and no traceback holds it: a call of it has no frame.
+    """
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+    run: _Run | None = None  # what the block has started
+
+    def __del__(self) -> None:
+        if not self._ending() and self.run is not None:
+            self.run.end()
+
+
+class _Exit:
+    """Makes a _Block for each ``with`` statement."""
+
+    def __get__(self, recording: Recording | None, owner: type[Recording]) -> Callable[..., None]:
+        if recording is None:
+            return _stop
+        block = _Block(_stop, recording)
+        recording._block = weakref.ref(block)
+        return block
+
+
+def _stop(recording: Recording, *_: object) -> None:
+    if not recording._ending() and loaded():  # else this is a forked child, and the recording is its parent's
+        recording.stop()
+
+
+class Recording(metaclass=Made):
+    """A recording of all logical GPUs, in all threads, between ``start`` and ``stop``; or in a ``with`` block.
+
+    ``reset`` and ``simulate`` end it, and so does dropping it. When it has ended, ``trace`` is what it has seen, and ``events``,
+    ``lost`` and ``save`` are the trace's. It can be started again, and then forgets that.
+    """
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    _made_by = "they come from gpuconf.memory.record()"
+
+    def __init__(self, events: int) -> None:
+        self._capacity = events
+        self._run: _Run | None = None
+        self._block: weakref.ref[_Block] | None = None  # of the newest with statement
+
+    @property
+    def running(self) -> bool:
+        """Whether it records: it was started, and neither stopped nor ended by ``reset`` or ``simulate``."""
+        return self._run is not None and self._run.running
+
+    def start(self) -> Recording:
+        """Begin. Raises RuntimeError while another recording runs."""
+        return self._begin(_Run())
+
+    def _begin(self, run: _Run) -> Recording:
+        before = self._run
+        try:
+            run.open(core.pybind_StartRecording, self._capacity)
+            self._run = run
+            return self
+        except BaseException:
+            run.close()
+            self._run = before
+            raise
+
+    def stop(self) -> Trace:
+        """End it, and return what it has seen. A second call returns the same, in other threads too."""
+        if self._run is None:
+            raise errors.FailedPreconditionError("this recording was never started")
+        return self._run.trace()
+
+    @property
+    def trace(self) -> Trace:
+        """What it has seen. Raises RuntimeError before it has ended."""
+        if self.running:
+            raise errors.FailedPreconditionError("this recording runs; stop it first")
+        return self.stop()
+
+    @property
+    def events(self) -> tuple[TraceEvent, ...]:
+        """The trace's events."""
+        return self.trace.events
+
+    @property
+    def lost(self) -> int:
+        """How many older events had no room; while it runs, so far."""
+        if self._run is not None and self._run.running:
+            return self._run.counts()[1]
+        return self.trace.lost
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - json and pandas call it so
+        """Write the trace to a file; see :meth:`Trace.save`."""
+        self.trace.save(path, format)
+
+    def __len__(self) -> int:
+        if self._run is not None and self._run.running:
+            seen, lost, _ = self._run.counts()
+            return seen - lost
+        return len(self.trace)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __enter__(self) -> Recording:
+        run = _Run()
+        self._arm(run)
+        return self._begin(run)
+
+    def _arm(self, run: _Run) -> None:
+        """Let the with statement end a run, before it begins. This is a function because no traceback may hold the block later."""
+        block = self._block() if self._block is not None else None
+        if block is not None:
+            block.run = run
+
+    if TYPE_CHECKING:
+
+        def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    else:
+        __exit__ = _Exit()
+
+    def __repr__(self) -> str:
+        if self._run is None:
+            return "<gpuconf.Recording, not started>"
+        if self._run._traces:
+            return f"<gpuconf.Recording: {self._run.trace()!r}>"
+        return "<gpuconf.Recording, running>" if self._run.running else "<gpuconf.Recording, ended>"
+
+
+def record(events: int = 1_000_000) -> Recording:
+    """Record allocations, failures and frees of all logical GPUs: when, in which thread, where, how much, for which stream.
+
+    Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in memory
+    outside the Python and Go heaps that is taken as they come (40 bytes each). One recording runs at a time. ``reset`` and
+    ``simulate`` end it; ``stop`` then returns what it had seen. Dropping the Recording ends it too.
+
+    Raises ValueError for a number of events that can't be.
+
+    >>> with record() as recording:
+    ...     allocate(1000, "GPU:1").free()
+    >>> [(e.action, e.gpu, e.nbytes) for e in recording.events if "segment" not in e.action]
+    [('allocate', 1, 1000), ('free', 1, 1000)]
+    """
+    import operator
+
+    from .._core import sizes, texts
+
+    try:
+        count = operator.index(events)
+    except TypeError:
+        raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}") from None
+    if not 1 <= count <= 1 << 28:
+        raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")
+    return make(Recording, count)

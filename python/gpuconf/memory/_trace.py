@@ -1,0 +1,145 @@
+"""What was done to device memory, as a value: of a recording, or of a file that RMM or PyTorch wrote."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+
+from .. import errors
+from .._core.job import Job
+from .._core.made import Made, make
+from .._core.native import core, refuse_in_child
+from .._core.table import Table
+from .._core.typing import Any
+
+Pools = dict[int, list[Any]]
+
+
+# Of the CSV that Go reads and writes.
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU\n"
+
+
+class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
+    """One thing that was done to one logical GPU's memory."""
+
+    __slots__ = ()
+
+    time: float  # seconds since 1970, to the microsecond; since midnight, if a file tells no date
+    thread: int  # threading.get_ident() of the thread on x86-64; 0 where it is not known
+    action: str  # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap"
+    gpu: int  # the number of the logical GPU
+    address: int  # 0 for a failure
+    nbytes: int  # that were asked for; of a segment, which the pool took from the GPU or gave back, its size
+    stream: int  # CUDA's handle; 0 is the default stream
+
+
+class Trace(metaclass=Made):
+    """What was done to device memory, oldest first. It never changes.
+
+    ``lost`` counts the older events that a recording had no room for. What a recording gives makes sense by itself all the
+    same: it begins with an allocation of each block that was live by then.
+    """
+
+    _made_by = "they come from gpuconf.memory.record() and load_trace()"
+
+    def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None) -> None:
+        # The CSV that Go writes, without its header, in pieces, so that no single step on millions of events takes long. And each
+        # pool's picture after the last event, where that is known.
+        self._pages = pages
+        self._count = count
+        self._pools = pools
+        self._events: tuple[TraceEvent, ...] | None = None
+        self.lost = lost
+
+    @property
+    def events(self) -> tuple[TraceEvent, ...]:
+        """The events, as tuples with names."""
+        if self._events is None:
+            self._events = tuple(map(_event, self._lines()))
+        return self._events
+
+    def _lines(self) -> Iterator[str]:
+        for page in self._pages:
+            yield from page.splitlines()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[TraceEvent]:
+        return iter(self.events)
+
+    def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - json and pandas call it so
+        """Write a file: ``"rmm"``, the CSV of RMM, or ``"torch"``, a snapshot for https://pytorch.org/memory_viz.
+
+        Without ``format`` the name decides: ``.csv``, or ``.pickle`` and ``.pkl``. RMM's CSV has a column ``GPU`` in addition where
+        more than GPU:0 is in the trace, and leaves the segments out.
+
+        Raises ValueError for a name that tells no format, and OSError as ``open`` does.
+        """
+        name = os.fspath(path)
+        if format is None:
+            format = {".csv": "rmm", ".pickle": "torch", ".pkl": "torch"}.get(os.path.splitext(name)[1].lower())  # noqa: A001
+            if format is None:
+                raise errors.InvalidArgumentError(
+                    f"{name!r} tells no format: end it in .csv or .pickle, or say format='rmm' or 'torch'"
+                )
+        if format == "rmm":
+            with open(name, "w", encoding="ascii", newline="") as file:
+                file.writelines(_rmm_lines(self._lines))
+        elif format == "torch":
+            from . import _snapshot
+
+            with open(name, "wb") as file:
+                _snapshot.write(file, self.events, self._pools)
+        else:
+            raise errors.InvalidArgumentError(f"format must be 'rmm' or 'torch', but got {format!r}")
+
+    def __repr__(self) -> str:
+        lost = f", {self.lost} older ones lost" if self.lost else ""
+        return f"<gpuconf.Trace of {len(self)} events{lost}>"
+
+
+def _event(line: str) -> TraceEvent:
+    thread, time, action, pointer, nbytes, stream, gpu = line.split(",")
+    return TraceEvent(float(time), int(thread), action, int(gpu), int(pointer, 16), int(nbytes), int(stream, 16))
+
+
+def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
+    """The lines of RMM's file: without segments, with the time of day, and with the GPU only where there are several."""
+    from time import gmtime, localtime
+
+    several = any(not line.endswith(",0") for line in lines())
+    yield "Thread,Time,Action,Pointer,Size,Stream" + (",GPU\n" if several else "\n")
+    second, clock = "", ""
+    for line in lines():
+        thread, time, action, rest = line.split(",", 3)
+        if action.startswith("segment"):
+            continue
+        if not time.startswith(second + "."):
+            second = time.partition(".")[0]
+            at = int(second)
+            t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day that had no date has no time zone either
+            clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
+        if not several:
+            rest = rest.rpartition(",")[0]
+        yield f"{thread},{clock}{time[len(second) :]},{action},{rest}\n"
+
+
+def load_trace(path: str | os.PathLike[str]) -> Trace:
+    """Read a file of events: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The file's contents say which.
+
+    A snapshot is a pickle. It is read without importing or calling anything that it names. Whatever it contains, reading it takes
+    memory for a small multiple of its size at most. Ctrl-C works at any time.
+
+    Raises ValueError for a file that is neither, with the line or the entry, and OSError as ``open`` does.
+    """
+    name = os.fspath(path)
+    refuse_in_child()
+    with open(name, "rb", buffering=0) as file:
+        try:
+            with Job(core.pybind_OpenLoad, file.fileno()) as job:
+                told = job.finish()
+                return make(Trace, job.pages(), told["events"])
+        except errors.InvalidArgumentError as error:
+            raise errors.InvalidArgumentError(f"{name!r} can't be read as a trace: {error}") from None

@@ -1,0 +1,1 @@
+"""Eager tensors, the operations on them, and the placement log. ``gpuconf`` has the public names."""

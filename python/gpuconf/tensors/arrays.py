@@ -1,0 +1,239 @@
+"""NumPy, which only tensors need, and how values become arrays that the core can read."""
+
+from __future__ import annotations
+
+import operator
+
+from .. import errors
+from .._core import foreign, texts
+from .._core.native import refuse_in_child
+from .._core.typing import Any
+
+# The element types that there are kernels for, by NumPy's name.
+DTYPES = ("float32", "float64", "int32")
+
+
+def numpy() -> Any:
+    """The module. Where it is missing, the error names the extra that brings it."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise errors.UnavailableError("tensors and sessions need NumPy: install it with pip install 'gpuconf[numpy]'") from error
+    return numpy
+
+
+# NumPy's types that gpuconf computes with, in the machine's byte order, with their names; their own attribute is slow.
+_names: dict[Any, str] = {}
+
+
+def _good(np: Any) -> dict[Any, str]:
+    if not _names:
+        _names.update({np.dtype(name): name for name in DTYPES})
+    return _names
+
+
+def name_of(array: Any) -> str:
+    """The name of the type of an array that :func:`array_of` gave."""
+    return _good(numpy())[array.dtype]
+
+
+def dtype_of(dtype: Any) -> Any:
+    """A NumPy dtype that gpuconf computes with, in the machine's byte order."""
+    try:
+        found = numpy().dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, and Python's parser has a say
+        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}") from None
+    if found.name not in DTYPES:
+        raise errors.InvalidTypeError(f"gpuconf computes with {', '.join(DTYPES)}, not with {found.name}")
+    return found.newbyteorder("=")
+
+
+def array_of(value: Any, dtype: Any = None) -> Any:
+    """A value as an array of a type that gpuconf computes with, by rows, in the machine's byte order.
+
+    Without ``dtype`` an array keeps its type; Python's floats are float32 and its ints are int32, as in TensorFlow.
+    """
+    refuse_in_child()  # what follows may be the first import of NumPy
+    np = numpy()
+    if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
+        return _readable(value)  # and no more than read
+    wanted = None if dtype is None else dtype_of(dtype)
+    typed = check_readable(value)
+    array = _converted(value, np)
+    _check_kind(array, value)
+    if not typed:
+        wanted = _natural(array, value, wanted, np)
+    if wanted is None:
+        wanted = dtype_of(array.dtype)
+    if wanted.kind == "i" and array.dtype.kind in "iuO":
+        _check_range(array, wanted, np)
+    with np.errstate(all="ignore"):  # a float too large for float32 is inf, as in TensorFlow
+        return np.asarray(array, dtype=wanted, order="C")
+
+
+# NumPy's bound for dimensions (32 before NumPy 2), and TensorFlow's.
+_MOST_DIMENSIONS, _MOST_SIZES = 64, 254
+# So many elements, or lists of them, take gigabytes. A list that contains another several times can claim any number.
+_MOST_ELEMENTS, _MOST_LISTS = 1 << 28, 1 << 24
+
+
+def check_readable(value: Any) -> bool:
+    """Refuse what NumPy would read without an end, or at an address that is not there. Tells whether the elements have types.
+
+    A value that is no list is not looked at, unless its address is the program's word only.
+    """
+    np = numpy()
+    leaf = _first_leaf(value)
+    typed = hasattr(leaf, "dtype") or not isinstance(leaf, (bool, int, float, complex, str, bytes, list, tuple, type(None)))
+    if leaf is value:
+        if foreign.made_up(foreign.owner_of(value)):
+            _converted(value, np)
+    elif typed and not isinstance(leaf, np.generic):
+        _check_arrays(value, np)
+    return typed
+
+
+def _first_leaf(value: Any) -> Any:
+    """The first element of nested lists that is not a list. Raises for lists that NumPy would never finish with.
+
+    NumPy stops at the first list that is not as long as its neighbours, so it is enough to look at the first of each level.
+    """
+    leaf, elements, lists, text = value, 1, 1, "Can't convert non-rectangular Python sequence to Tensor: "
+    for _ in range(_MOST_DIMENSIONS + 1):
+        if not isinstance(leaf, (list, tuple)) or not leaf:
+            break
+        lists, elements = elements, elements * len(leaf)
+        leaf = leaf[0]
+    else:
+        raise errors.InvalidArgumentError(f"{text}it contains itself, or has more than {_MOST_DIMENSIONS} dimensions")
+    if elements > _MOST_ELEMENTS or lists > _MOST_LISTS:
+        raise errors.InvalidArgumentError(f"{text}it has {elements} elements in {lists} sequences: pass a NumPy array")
+    return leaf
+
+
+def _check_arrays(value: Any, np: Any) -> None:
+    """Check the arrays in nested lists, which NumPy will read at once."""
+    left, seen = [value], set()
+    while left:
+        each = left.pop()
+        if not isinstance(each, (list, tuple)):
+            _converted(each, np)
+        elif id(each) not in seen:
+            seen.add(id(each))
+            left.extend(each)
+
+
+def _converted(value: Any, np: Any) -> Any:
+    """An object as an array, whose memory can be read."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        what = (
+            "non-rectangular Python sequence" if isinstance(value, (list, tuple)) else f"an object of type {type(value).__name__}"
+        )
+        raise errors.InvalidArgumentError(f"Can't convert {what} to Tensor: {error}") from None
+    except OverflowError as error:  # an address or a size in an array interface
+        raise errors.InvalidArgumentError(f"Can't convert an object of type {type(value).__name__} to Tensor: {error}") from None
+    return _readable(array)
+
+
+def _readable(array: Any) -> Any:
+    owner = foreign.owner_of(array)
+    if foreign.made_up(owner):
+        if array.dtype.hasobject:  # addresses of objects, which nothing can check
+            raise errors.InvalidTypeError(
+                f"Can't convert an object of type {type(owner).__name__} to Tensor: it holds Python objects"
+            )
+        low, high = _bounds(array)
+        foreign.check(owner, low, high - low)
+    return array
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The first address of an array's elements, and the one behind the last."""
+    low = high = int(array.__array_interface__["data"][0])
+    if not array.size:
+        return low, low
+    for size, stride in zip(array.shape, array.strides, strict=True):
+        reach = (size - 1) * stride
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    return low, high + array.itemsize
+
+
+def _check_kind(array: Any, value: Any) -> None:
+    if array.dtype.kind in "fiu":
+        return
+    if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
+        return  # ints that no type of NumPy's holds
+    raise errors.InvalidTypeError(
+        f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) "
+        f"to a Tensor: gpuconf computes with {', '.join(DTYPES)}"
+    )
+
+
+def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
+    """The type of what consists of Python's own numbers."""
+    if wanted is None:
+        return np.dtype("float32" if array.dtype.kind == "f" else "int32")
+    if wanted.kind == "i" and array.dtype.kind == "f" and array.size:
+        raise errors.InvalidTypeError(f"Cannot convert {shown(value)} to a Tensor of dtype {wanted.name}")
+    return wanted
+
+
+def _check_range(array: Any, wanted: Any, np: Any) -> None:
+    limits = np.iinfo(wanted)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise errors.InvalidArgumentError(
+            f"the numbers don't fit in {wanted.name}: they go from {shown(array.min())} to {shown(array.max())}"
+        )
+
+
+def shown(value: Any) -> str:
+    """A value for a message: not too long, and whatever its repr does."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
+        return str(value)
+    text = texts.bounded_repr(value)
+    return text if len(text) <= 100 else text[:100] + "..."
+
+
+def shape_of(shape: Any) -> tuple[int, ...]:
+    """A shape argument: an int or a sequence of ints."""
+    try:
+        return (operator.index(shape),)
+    except TypeError:
+        pass
+    from itertools import islice
+
+    try:
+        sizes = tuple(operator.index(size) for size in islice(shape, _MOST_SIZES + 1))  # an iterator may be endless
+    except TypeError:
+        raise errors.InvalidTypeError(f"shape must be an int or a sequence of ints, but got {shown(shape)}") from None
+    if len(sizes) > _MOST_SIZES:
+        raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
+    return sizes
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """The number of elements of a shape."""
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """A shape for the core."""
+    return ",".join(map(str, shape))
+
+
+def address_of(array: Any) -> int:
+    """Where an array's elements are. Whoever calls keeps the array."""
+    return int(array.__array_interface__["data"][0]) if array.nbytes else 0
+
+
+def empty(shape: tuple[int, ...], dtype: str) -> Any:
+    """An array to read a result into."""
+    try:
+        return numpy().empty(shape, dtype)
+    except MemoryError as error:
+        raise errors.ResourceExhaustedError(f"the host is out of memory for a result of shape {shape}: {error}") from None

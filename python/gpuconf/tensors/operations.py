@@ -1,0 +1,99 @@
+"""The operations, run at once. Those of ``gpuconf.compat.v1`` build graphs instead."""
+
+from __future__ import annotations
+
+from .. import errors
+from .._core.typing import Any
+from . import arrays
+from .tensor import Tensor, converted, execute, make, name_of, number
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
+    """Make a tensor of a value: numbers, nested lists, arrays.
+
+    It goes to the device of this thread's scope, without one to the first GPU if there is any. Without ``dtype``, Python's floats
+    become float32 and its ints int32; arrays keep their type. With ``shape`` a single element fills the tensor, and as many as
+    it has are put in by rows.
+
+    Raises TypeError for what is no float32, float64 or int32, and ValueError for a sequence with gaps or numbers that don't fit.
+
+    >>> constant([[1.0, 2.0], [3.0, 4.0]]).shape
+    (2, 2)
+    """
+    if isinstance(value, Tensor):
+        value = value.numpy()
+    array = arrays.array_of(value, dtype)
+    sizes = array.shape if shape is None else arrays.shape_of(shape)
+    if array.size not in (1, arrays.elements(sizes)):
+        raise errors.InvalidTypeError(
+            f"Eager execution of tf.constant with unsupported shape. The value has {array.size} elements, but got `shape` {sizes} "
+            f"with {arrays.elements(sizes)} elements."
+        )
+    return make("constant", array, sizes, name_of(name))
+
+
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
+    """Multiply two matrices, each transposed first if so wanted.
+
+    Raises ValueError for what are no matrices or don't fit together, or are of different types. On a real GPU, raises RuntimeError
+    (UnavailableError) where there is no cuBLAS; so do the sums.
+
+    >>> matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
+    array([[11.]], dtype=float32)
+    """
+    x, y = converted(a, b), converted(b, a)
+    flags = (1 if transpose_a else 0) | (2 if transpose_b else 0)
+    try:
+        return execute("matmul", "MatMul", f"{number(x)} {number(y)}", flags, name_of(name))
+    finally:
+        del x, y  # an error's traceback would keep what was converted here
+
+
+def add(x: Any, y: Any, name: str | None = None) -> Tensor:
+    """Add two tensors; shapes are broadcast as NumPy does. Raises ValueError where they don't fit or the types differ.
+
+    >>> add([1.0, 2.0], 3.0).numpy()
+    array([4., 5.], dtype=float32)
+    """
+    left, right = converted(x, y), converted(y, x)
+    try:
+        return execute("add", "Add", f"{number(left)} {number(right)}", 0, name_of(name))
+    finally:
+        del left, right
+
+
+def add_n(inputs: Any, name: str | None = None) -> Tensor:
+    """Add the tensors of a list, from left to right. Raises ValueError for an empty list, other shapes or other types.
+
+    >>> add_n([constant(1), constant(2), constant(3)]).numpy()
+    array(6, dtype=int32)
+    """
+    values = listed(inputs)
+    tensors = list(map(converted, values, [values[0]] * len(values)))
+    try:
+        return execute("add_n", "AddN", " ".join(map(str, map(number, tensors))), 0, name_of(name))
+    finally:
+        del tensors
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
+    """Give a tensor of the same contents; in a device's scope it is one in that device's memory.
+
+    >>> with gpuconf.device("GPU:1"):
+    ...     identity([1.0]).device
+    '/job:localhost/replica:0/task:0/device:GPU:1'
+    """
+    tensor = converted(input)
+    try:
+        return execute("identity", "Identity", str(number(tensor)), 0, name_of(name))
+    finally:
+        del tensor
+
+
+def listed(inputs: Any) -> list[Any]:
+    """The argument of add_n."""
+    if isinstance(inputs, (list, tuple)) and inputs:
+        return list(inputs)
+    raise errors.InvalidArgumentError(
+        "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape."
+    )

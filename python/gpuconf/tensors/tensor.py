@@ -1,0 +1,319 @@
+"""Eager tensors: arrays in a device's memory, made by the operations of ``gpuconf``."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+
+from .. import errors
+from .._core import runtime, texts
+from .._core.made import Made
+from .._core.native import core, keep, loaded, refuse_in_child
+from .._core.scope import current_scope
+from .._core.typing import Any
+from . import arrays, placement_log
+
+_CPU = 1  # DLPack's kind of device
+
+
+class _Ref(weakref.ref):  # type: ignore[type-arg]
+    """What outlives a tensor that could not be released."""
+
+    __slots__ = ("receipt",)
+
+    receipt: list[int]
+
+
+# A tensor is released by its __del__, into which Ctrl-C may come, before its first line too. So each has a weak reference here
+# whose callback, which is no Python code and can't be interrupted, puts it on the list of those that are left to do.
+_held: set[_Ref] = set()
+_abandoned: list[_Ref] = []
+
+
+class Tensor(metaclass=Made):
+    """An array in a device's memory. It never changes, and its memory is given back when it is dropped.
+
+    Operations make it: ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
+    """
+
+    __slots__ = ("__weakref__", "_info", "_receipt", "_ref")
+
+    __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
+
+    _receipt: list[int]  # what the core gave: twice its number of the tensor, plus 1 if it had something to tell
+    _info: dict[str, Any]
+    _ref: _Ref | None
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    _made_by = "they come from gpuconf.constant() and the other operations"
+
+    def _about(self) -> dict[str, Any]:
+        refuse_in_child()
+        try:
+            return self._info
+        except AttributeError:
+            import json
+
+            self._info = json.loads(core.pybind_TensorInfo(self._receipt[0] >> 1))
+            return self._info
+
+    @property
+    def device(self) -> str:
+        """The full name of the device that the tensor's operation ran on."""
+        return str(self._about()["device"])
+
+    @property
+    def backing_device(self) -> str:
+        """The full name of the device whose memory the tensor is in. Int32 operations of a GPU leave theirs in the CPU's."""
+        return str(self._about()["backing_device"])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size in each dimension; ``()`` for a scalar."""
+        return tuple(self._about()["shape"])
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype of the elements."""
+        return arrays.numpy().dtype(self._about()["dtype"])
+
+    def numpy(self) -> Any:
+        """Copy the tensor into a NumPy array of its own."""
+        told = self._about()
+        array = arrays.empty(self.shape, told["dtype"])
+        core.pybind_ReadTensor(self._receipt[0] >> 1, arrays.address_of(array), array.nbytes)
+        return array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise errors.InvalidArgumentError("a tensor's elements can't be had without a copy; see numpy.from_dlpack")
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __add__(self, other: Any) -> Any:
+        return _binary("Add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _binary("Add", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _binary("MatMul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _binary("MatMul", other, self)
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise errors.InvalidTypeError("Scalar tensor has no `len()`")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        told = self._about()
+        return f"<gpuconf.Tensor: shape={self.shape}, dtype={told['dtype']}, numpy={self.numpy()!r}>"
+
+    def __str__(self) -> str:
+        array = self.numpy()
+        text = f"\n{array}" if array.ndim else str(array)
+        return f"gpuconf.Tensor({text}, shape={self.shape}, dtype={array.dtype.name})"
+
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+        """The memory itself for ``from_dlpack`` of NumPy, PyTorch, CuPy and others; that of a simulated GPU is the CPU's.
+
+        Whoever takes it keeps it, and must not write to it. Raises BufferError for another device, and on a real GPU for a copy;
+        ValueError for a stream that can't be.
+        """
+        if not self._about()["host_visible"]:
+            from .._core import interchange
+
+            return interchange.tensor_capsule(self, stream, max_version, dl_device, copy)
+        if stream is not None:
+            raise errors.InvalidArgumentError("stream must be None: the memory is the CPU's")
+        np = arrays.numpy()
+        array = np.asarray(_Loan(self)) if self._about()["address"] else self.numpy()
+        if max_version is not None and tuple(max_version) >= (1, 0):
+            try:  # with the mark that it is not to be written
+                return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+            except TypeError:  # NumPy before 2.1 knows only the older protocol
+                pass
+        if copy:
+            array = array.copy()
+        if dl_device is not None and tuple(dl_device) != (_CPU, 0):
+            raise BufferError(f"this tensor is on DLPack device {(_CPU, 0)} and can't be moved to {tuple(dl_device)}: copy it")
+        return _writable(array, np).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA, ``(13, ordinal)`` for CUDA's unified memory.
+
+        Memory that the host can read is the CPU's: ``(1, 0)``.
+        """
+        told = self._about()
+        if told["host_visible"]:
+            return _CPU, 0
+        from .._core import interchange
+
+        return interchange.gpu_of(told["backing_device"])
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The memory for CuPy, Numba and others. Missing where it is not a real GPU's."""
+        told = self._about()
+        if told["host_visible"]:
+            raise AttributeError("a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack")
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (told["address"], True),
+            "strides": None,
+            "stream": None,  # what gpuconf computes is there when the call returns
+            "version": 3,
+        }
+
+    def __copy__(self) -> Tensor:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        return _rebuilt, (self.numpy(),)
+
+    def __del__(self) -> None:
+        if self._ending() or getattr(self, "_receipt", None) is None:
+            return
+        _release(self._receipt)
+        ref, self._ref = self._ref, None
+        if ref is not None:
+            _held.discard(ref)
+
+
+def _release(receipt: list[int]) -> None:
+    if not receipt or not loaded():  # in a forked child the memory is the parent's
+        return
+    try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
+        core.pybind_ReleaseTensor(receipt[0] >> 1)
+    except errors.GpuconfError:  # it is released already, or the runtime is gone, and the memory with it
+        pass
+
+
+def release_abandoned() -> None:
+    """Release the tensors whose ``__del__`` was cut short. Several threads may do so at once, and signal handlers in between."""
+    while _abandoned:
+        try:
+            ref = _abandoned[0]
+            _release(ref.receipt)  # twice does no harm
+            _held.discard(ref)
+            _abandoned.remove(ref)  # last, so that Ctrl-C loses nothing
+        except (IndexError, ValueError):  # another thread was faster
+            pass
+
+
+class _Loan:
+    """What an array of a tensor's own memory keeps alive."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        told = self.tensor._about()
+        return {"shape": self.tensor.shape, "typestr": self.tensor.dtype.str, "data": (told["address"], True), "version": 3}
+
+
+def _writable(array: Any, np: Any) -> Any:
+    """The same memory without the mark that it is not to be written: the older protocol has no word for that."""
+    if array.flags.writeable:
+        return array
+    told = dict(array.__array_interface__)
+    told["data"] = (told["data"][0], False)
+    holder = type("_Held", (), {"__array_interface__": told, "array": array})()
+    return np.asarray(holder)
+
+
+def _begun(function: str) -> Tensor:
+    """A tensor that owns what the core will give from the first moment on: Ctrl-C can come at any."""
+    runtime.initialize(function)
+    if _abandoned:
+        release_abandoned()
+    tensor: Tensor = object.__new__(Tensor)
+    tensor._receipt = []
+    tensor._ref = ref = _Ref(tensor, _abandoned.append)
+    ref.receipt = tensor._receipt
+    _held.add(ref)
+    return tensor
+
+
+def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tensor:
+    """Run an operation on tensors that the core knows by number, in this thread's scope."""
+    tensor = _begun(function)
+    receipt = tensor._receipt
+    keep(receipt, core.pybind_Execute, op, inputs, flags, name, current_scope())
+    if receipt[0] & 1:
+        placement_log.tell()
+    return tensor
+
+
+def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
+    """Copy an array that :func:`arrays.array_of` gave into a new tensor, in this thread's scope."""
+    tensor = _begun(function)
+    receipt = tensor._receipt
+    text = arrays.shape_text(shape)
+    keep(
+        receipt,
+        core.pybind_MakeTensor,
+        arrays.address_of(array),
+        array.nbytes,
+        arrays.name_of(array),
+        text,
+        name,
+        current_scope(),
+    )
+    if receipt[0] & 1:
+        placement_log.tell()
+    return tensor
+
+
+def _rebuilt(array: Any) -> Tensor:
+    """Unpickle a tensor."""
+    array = arrays.array_of(array, None)
+    return make("constant", array, array.shape, "")
+
+
+def converted(value: Any, like: Any = None) -> Tensor:
+    """A value as a tensor. Python's own numbers take the type of the operand beside them."""
+    if isinstance(value, Tensor):
+        return value
+    if hasattr(value, "op") and hasattr(value, "graph"):
+        raise errors.InvalidTypeError(f"{value} is a tensor of a graph: it has a value only in a Session, by run()")
+    dtype = like.dtype if isinstance(like, Tensor) and isinstance(value, (int, float, list, tuple)) else None
+    array = arrays.array_of(value, dtype)
+    return make("constant", array, array.shape, "")
+
+
+def number(tensor: Tensor) -> int:
+    """The core's number of a tensor."""
+    return tensor._receipt[0] >> 1
+
+
+def name_of(name: Any) -> str:
+    """A name argument."""
+    return "" if name is None else texts.check_text("name", name)
+
+
+def _binary(op: str, left: Any, right: Any) -> Any:
+    if hasattr(left, "graph") or hasattr(right, "graph"):
+        return NotImplemented  # a tensor of a graph makes a node of it
+    refuse_in_child()  # before NumPy is imported
+    x, y = converted(left, right), converted(right, left)
+    try:
+        return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")
+    finally:
+        del x, y  # an error's traceback would keep what was converted here
