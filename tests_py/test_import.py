@@ -14,6 +14,7 @@ from gpuconf._core.native import core
 from script import run, run_well
 
 LIBRARY = Path(gpuconf.library_path())
+PACKAGE = LIBRARY.parent.parent
 USE = "import gpuconf; gpuconf.simulate('T4'); gpuconf.memory.allocate(1000).free(); print('used')"
 
 
@@ -165,7 +166,7 @@ def test_a_missing_binary_says_what_to_do(tmp_path: Path) -> None:
         f"""
         import os, shutil, sys
         package = {str(tmp_path / "gpuconf")!r}
-        shutil.copytree({str(LIBRARY.parent)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        shutil.copytree({str(PACKAGE)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
         sys.path.insert(0, {str(tmp_path)!r})
         import gpuconf
         assert gpuconf.__file__.startswith(package), gpuconf.__file__
@@ -174,7 +175,7 @@ def test_a_missing_binary_says_what_to_do(tmp_path: Path) -> None:
                 gpuconf.config.list_physical_devices()
             except gpuconf.errors.UnavailableError as error:
                 print(isinstance(error, RuntimeError), error)
-        shutil.copy({str(LIBRARY)!r}, package)
+        shutil.copy({str(LIBRARY)!r}, package + "/_core")
         sys.path_importer_cache.clear()
         print(len(gpuconf.config.list_physical_devices()))
         """
@@ -194,7 +195,7 @@ def test_the_stub_has_the_functions_of_the_binary() -> None:
 
 def test_python_uses_every_function_of_the_binary() -> None:
     stub = (LIBRARY.parent / "_gpuconf.pyi").read_text()
-    sources = "".join(path.read_text() for path in LIBRARY.parent.rglob("*.py"))
+    sources = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     bound = re.findall(r"^def (pybind_\w+)\(", stub, re.M)
     assert [name for name in bound if f"core.{name}" not in sources] == []
 
@@ -237,8 +238,8 @@ def test_an_unknown_file_of_that_name_is_an_import_error_of_its_own(tmp_path: Pa
         f"""
         import shutil, sys
         package = {str(tmp_path / "gpuconf")!r}
-        shutil.copytree({str(LIBRARY.parent)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-        open(package + "/_gpuconf.abi3.so", "w").write("no library")
+        shutil.copytree({str(PACKAGE)!r}, package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        open(package + "/_core/_gpuconf.abi3.so", "w").write("no library")
         sys.path.insert(0, {str(tmp_path)!r})
         import gpuconf
         gpuconf.config.list_physical_devices()

@@ -19,7 +19,7 @@ from ._core.devices import VisibleDevice
 from ._core.native import library_path
 from ._core.public import load_old_pickles, name_after
 from ._core.scope import current_scope, device
-from ._core.typing import Any
+from ._typing import Any
 from .allocators._configure import Configuration, configure
 from .machine.simulate import Simulation, reset, simulate, simulated
 from .machine.visible import visible_devices

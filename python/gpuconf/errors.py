@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import sys
 
-from ._core.typing import Any
+from ._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def _shown(value: Any) -> Any:
         return f"operation {value.name}"
     if hasattr(value, "op") and hasattr(value, "graph"):
         return f"tensor {value.name}"
-    if kind == "_DeviceAttributes":
+    if kind in ("DeviceAttributes", "_DeviceAttributes"):
         return re.sub(r", -?\d+\)$", ", incarnation)", repr(value))
     if isinstance(value, (numpy.ndarray, numpy.generic)):
         return f"{kind} {value.dtype} {value.tolist()!r}"

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 
 from .. import errors
+from .._typing import Any
 from . import runtime
 from .native import library_path
-from .typing import Any
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import sys
 import weakref
 
 from .. import errors
-from .typing import Any
+from .._typing import Any
 
 _MAPS = "/proc/self/maps"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from .typing import Any
+from .._typing import Any
 
 
 def module_lock(module: dict[str, Any], name: str) -> threading.RLock:

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable
 
 from .. import errors
+from .._typing import Any
 from .native import keep, loaded
-from .typing import Any
 
 
 class _Ref(weakref.ref):  # type: ignore[type-arg]

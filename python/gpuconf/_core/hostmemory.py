@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .. import errors
+from .._typing import Any
 from . import foreign
-from .typing import Any
 
 
 class _PyBuffer(ctypes.Structure):

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+from .._typing import Any
 from .fork import module_lock
-from .typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

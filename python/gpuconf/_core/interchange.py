@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from .. import errors
+from .._typing import Any
 from . import runtime, texts
 from .native import core
-from .typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from .._typing import Any
 from .handle import Handle
 from .native import core
-from .typing import Any
 
 # One wait in Go. Python looks for signals between two.
 _STEP_MS = 20

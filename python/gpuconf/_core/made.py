@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import errors
-from .typing import Any
+from .._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import os
 from collections.abc import Callable
 
 from .. import errors
+from .._typing import Any
 from .fork import module_lock
-from .typing import Any
 
 TYPE_CHECKING = False
 

@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Callable
 
+from .._typing import Any
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .native import core
 from .notices import publish
-from .typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

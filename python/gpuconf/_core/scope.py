@@ -12,10 +12,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
 from .. import errors
+from .._typing import Any
 from . import device_argument, runtime, texts
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
 from .native import core, loaded
-from .typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 
 from .. import errors
+from .._typing import Any
 from . import texts
-from .typing import Any
 
 _UNITS = {
     "": 1,

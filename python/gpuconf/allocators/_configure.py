@@ -13,7 +13,7 @@ from .._core import runtime, sizes, texts
 from .._core.devices import PhysicalDevice
 from .._core.native import refuse_in_child
 from .._core.table import Table
-from .._core.typing import Any
+from .._typing import Any
 
 Limit = int | str | None
 

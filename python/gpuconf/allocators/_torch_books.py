@@ -14,7 +14,7 @@ import torch
 from .. import errors
 from .._core import notices, runtime
 from .._core.native import core
-from .._core.typing import Any
+from .._typing import Any
 from . import _share
 
 _accumulated: dict[int, dict[str, int]] = {}  # what reset_accumulated_memory_stats() counts from, by logical GPU

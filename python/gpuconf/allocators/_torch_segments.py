@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from .. import errors
 from .._core import abi
-from .._core.typing import Any
+from .._typing import Any
 
 _VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _SETTERS = ("_cuda_cudaCachingAllocator_set_allocator_settings", "_accelerator_setAllocatorSettings")

@@ -20,7 +20,7 @@ from cupy.cuda import memory
 
 from .. import errors
 from .._core import abi, runtime, scope
-from .._core.typing import Any
+from .._typing import Any
 from . import _share, _versions
 
 __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]

@@ -21,7 +21,7 @@ from numba.cuda.cudadrv import driver
 
 from .. import errors
 from .._core import abi, runtime, scope
-from .._core.typing import Any
+from .._typing import Any
 from . import _share, _versions
 
 __all__ = ["GpuconfMemoryManager", "install", "installed"]

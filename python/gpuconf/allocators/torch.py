@@ -26,7 +26,7 @@ import torch
 from .. import errors
 from .._core import abi, runtime, scope
 from .._core.fork import module_lock
-from .._core.typing import Any
+from .._typing import Any
 from . import _share, _torch_books, _torch_segments, _versions
 
 __all__ = ["MODES", "install", "installed"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .._core.typing import Any
+from .._typing import Any
 
 
 def prepare() -> None:

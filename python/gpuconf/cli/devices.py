@@ -7,7 +7,7 @@ import json
 
 from .._core.columns import columns
 from .._core.humanbytes import human_bytes
-from .._core.typing import Any
+from .._typing import Any
 from ..machine.simulate import simulated
 from ..machine.visible import visible_devices
 from .exits import OK

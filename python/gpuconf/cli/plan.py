@@ -10,7 +10,7 @@ import sys
 from .. import errors
 from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
-from .._core.typing import Any
+from .._typing import Any
 from ..memory import load_trace
 from ..planning import plot
 from ..planning.plan import POLICIES, Plan, plan

@@ -6,7 +6,7 @@ import operator
 
 from .. import errors
 from .._core import texts
-from .._core.typing import Any
+from .._typing import Any
 
 
 def integer(what: str, value: Any) -> int | None:

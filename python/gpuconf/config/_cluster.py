@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import errors
-from .._core.typing import Any
+from .._typing import Any
 
 _WHY = "needs TensorFlow's distributed runtime; gpuconf configures the devices of one process"
 

@@ -8,7 +8,7 @@ from .. import errors
 from .._core import runtime, texts
 from .._core.devices import LogicalDevice, PhysicalDevice
 from .._core.native import core, refuse_in_child
-from .._core.typing import Any
+from .._typing import Any
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:

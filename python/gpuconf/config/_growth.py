@@ -6,7 +6,7 @@ from .. import errors
 from .._core import runtime
 from .._core.devices import PhysicalDevice
 from .._core.native import core
-from .._core.typing import Any
+from .._typing import Any
 
 _UNSET = -(2**63)  # what the core says for "never set"
 

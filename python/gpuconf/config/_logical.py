@@ -10,7 +10,7 @@ from .. import errors
 from .._core import runtime, texts
 from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
 from .._core.native import core
-from .._core.typing import Any
+from .._typing import Any
 from . import _arguments
 
 # The very objects that were set, by position, for the getter.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .._core import runtime
 from .._core.native import core
-from .._core.typing import Any
+from .._typing import Any
 
 # Settings whose getters look at nothing else. The others evaluate the whole configuration, for which devices are listed.
 _QUIET = ("device_policy", "synchronous_execution")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import texts
-from .._core.typing import Any
+from .._typing import Any
 from . import _arguments, _switch
 
 __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "set_jit"]

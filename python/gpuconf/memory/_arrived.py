@@ -11,7 +11,7 @@ from .._core import hostmemory
 from .._core.devices import LogicalDevice
 from .._core.fork import module_lock
 from .._core.native import loaded, refuse_in_child
-from .._core.typing import Any
+from .._typing import Any
 from ._buffer import Buffer, allocate
 
 _lock = module_lock(globals(), "_lock")  # two threads may use a buffer for the first time at once

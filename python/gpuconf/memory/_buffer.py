@@ -20,7 +20,7 @@ from .._core.fork import module_lock
 from .._core.made import Made
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import check_scope, gpu_number
-from .._core.typing import Any
+from .._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

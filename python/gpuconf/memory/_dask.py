@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from .._core.typing import Any
+from .._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

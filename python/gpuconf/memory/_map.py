@@ -14,7 +14,7 @@ from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
 from .._core.table import Table
-from .._core.typing import Any
+from .._typing import Any
 
 
 class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):

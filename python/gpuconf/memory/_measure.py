@@ -9,7 +9,7 @@ from .._core import runtime
 from .._core.device_argument import Device
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
-from .._core.typing import Any
+from .._typing import Any
 
 
 class Measurement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Sequence
 
-from .._core.typing import Any
+from .._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core, refuse_in_child
 from .._core.table import Table
-from .._core.typing import Any
+from .._typing import Any
 
 Pools = dict[int, list[Any]]
 

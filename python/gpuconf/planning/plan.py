@@ -14,7 +14,7 @@ from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core
 from .._core.table import Table
-from .._core.typing import Any
+from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
 

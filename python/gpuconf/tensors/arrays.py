@@ -7,7 +7,7 @@ import operator
 from .. import errors
 from .._core import foreign, texts
 from .._core.native import refuse_in_child
-from .._core.typing import Any
+from .._typing import Any
 
 # The element types that there are kernels for, by NumPy's name.
 DTYPES = ("float32", "float64", "int32")

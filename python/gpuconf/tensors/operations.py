@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import errors
-from .._core.typing import Any
+from .._typing import Any
 from . import arrays
 from .tensor import Tensor, converted, execute, make, name_of, number
 

@@ -10,7 +10,7 @@ from .._core import runtime, texts
 from .._core.made import Made
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import current_scope
-from .._core.typing import Any
+from .._typing import Any
 from . import arrays, placement_log
 
 _CPU = 1  # DLPack's kind of device

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from ... import config, debugging, errors
 from ..._core.public import name_after
-from ..._core.typing import Any
+from ..._typing import Any
 from ...errors import OpError
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller

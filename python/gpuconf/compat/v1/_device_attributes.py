@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class _DeviceAttributes:
+class DeviceAttributes:
     """A device of a session: its full name, its type (``"GPU"``), its memory limit in bytes, and its incarnation.
 
     The incarnation is a random number of 64 bits that tells the devices of different sessions apart.

@@ -6,7 +6,7 @@ from ... import errors
 from ..._core import runtime
 from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core
-from ..._core.typing import Any
+from ..._typing import Any
 from ...config import _logical, experimental
 from ._config_proto import ConfigProto
 from ._session_options import options_of

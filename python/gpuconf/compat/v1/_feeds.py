@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ... import errors
-from ..._core.typing import Any
+from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors.tensor import Tensor as EagerTensor
 from ._fetches import shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ... import errors
-from ..._core.typing import Any
+from ..._typing import Any
 from ._graph import Graph, Operation, Tensor
 
 Build = Callable[[dict[Tensor, Any]], Any]

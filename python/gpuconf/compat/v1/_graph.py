@@ -12,7 +12,7 @@ from ..._core.devices import LogicalDevice
 from ..._core.fork import module_lock
 from ..._core.made import Made, make
 from ..._core.native import core, loaded, refuse_in_child
-from ..._core.typing import Any, NoReturn
+from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
 from ._control import ControlDependencies, Controller

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import errors
-from ..._core.typing import Any
+from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor

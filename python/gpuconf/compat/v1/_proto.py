@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterator, MutableMapping, MutableSequence
 
 from ... import errors
-from ..._core.typing import Any
+from ..._typing import Any
 
 
 class Scalar:

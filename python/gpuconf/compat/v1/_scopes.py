@@ -10,7 +10,7 @@ from types import TracebackType
 from ... import errors
 from ..._core import texts
 from ..._core.native import core
-from ..._core.typing import Any
+from ..._typing import Any
 
 Scope = str | Callable[[Any], Any] | None
 

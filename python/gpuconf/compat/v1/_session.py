@@ -9,12 +9,12 @@ from types import TracebackType
 from ... import errors
 from ..._core import runtime
 from ..._core.native import core, loaded, refuse_in_child
-from ..._core.typing import Any
+from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors import placement_log
 from . import _feeds, _graph
 from ._config_proto import ConfigProto
-from ._device_attributes import _DeviceAttributes
+from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
 from ._graph import Graph, Operation, Tensor
 from ._session_options import options_of
@@ -64,7 +64,7 @@ class Session:
         """The graph that it runs."""
         return self._graph
 
-    def list_devices(self) -> list[_DeviceAttributes]:
+    def list_devices(self) -> list[DeviceAttributes]:
         """List the devices of the session: name, type, memory limit in bytes, and incarnation of each.
 
         Raises CancelledError for a closed session.
@@ -72,7 +72,7 @@ class Session:
         import json
 
         self._check_open()
-        return [_DeviceAttributes(*row) for row in json.loads(core.pybind_SessionDevices(self._number))]
+        return [DeviceAttributes(*row) for row in json.loads(core.pybind_SessionDevices(self._number))]
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Compute tensors and return them as NumPy arrays, scalars as NumPy scalars.

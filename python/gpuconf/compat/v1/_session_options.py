@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._core.typing import Any
+from ..._typing import Any
 from ._config_proto import ConfigProto
 
 
