@@ -16,10 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+# Rooms of the package that users do not import from: what is public of them has another home.
+PRIVATE = ("cli", "machine", "planning", "tensors")
+
+
 def modules() -> list[types.ModuleType]:
     """All public modules: those without an underscore on the way to them. The adaptors need their libraries."""
     found = (info.name for info in pkgutil.walk_packages(gpuconf.__path__, "gpuconf.", onerror=lambda _: None))
-    names = [name for name in found if "._" not in name and not name.startswith("gpuconf.allocators.")]
+    names = [
+        name
+        for name in found
+        if "._" not in name and name.split(".")[1] not in PRIVATE and not name.startswith("gpuconf.allocators.")
+    ]
     return [gpuconf, *map(importlib.import_module, sorted(names))]
 
 

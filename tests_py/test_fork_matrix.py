@@ -45,7 +45,7 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
         replaced += len(_MODULE_LOCK.findall(text))
         assert text.count("module_lock(globals()") == len(_MODULE_LOCK.findall(text)), path
         elsewhere.update((path.relative_to(PACKAGE).as_posix(), found[1]) for found in _LOCK.finditer(text))
-    assert elsewhere == {("_fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")}
+    assert elsewhere == {("_core/fork.py", "RLock"), ("compat/v1/_graph.py", "RLock")}
     assert replaced >= 6
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) looks here
 from .._core.public import name_after
 from ._buffer import Buffer, allocate, live_buffers
 from ._map import Chunk, MemoryMap, Region, memory_map

@@ -57,12 +57,13 @@ class Buffer(metaclass=Made):
     ptr: int
     nbytes: int
     device: LogicalDevice
-    _id: int  # 0: nothing to free
-    _entry: weakref.ref[Buffer] | None  # in _live; it goes before the buffer does, or it would count as lost
-    _receipt: list[str]
-    _generation: int
-    _freed: bool
-    _loans: Collection[int]  # DLPack capsules and what was made of them, and copies under way; guarded by _lending
+    if TYPE_CHECKING:
+        _id: int  # 0: nothing to free
+        _entry: weakref.ref[Buffer] | None  # in _live; it goes before the buffer does, or it would count as lost
+        _receipt: list[str]
+        _generation: int
+        _freed: bool
+        _loans: Collection[int]  # DLPack capsules and what was made of them, and copies under way; guarded by _lending
 
     # Bound here for `__del__` and `__exit__`: when the last objects go at exit, the globals of this module may be None. The memory
     # goes with the process, so they do nothing then.

@@ -13,6 +13,8 @@ from .._core.scope import current_scope
 from .._typing import Any
 from . import arrays, placement_log
 
+TYPE_CHECKING = False
+
 _CPU = 1  # DLPack's kind of device
 
 
@@ -40,9 +42,10 @@ class Tensor(metaclass=Made):
 
     __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
 
-    _receipt: list[int]  # what the core gave: twice its number of the tensor, plus 1 if it had something to tell
-    _info: dict[str, Any]
-    _ref: _Ref | None
+    if TYPE_CHECKING:
+        _receipt: list[int]  # what the core returned: twice its number of the tensor, plus 1 if it left notices
+        _info: dict[str, Any]
+        _ref: _Ref | None
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
