@@ -78,7 +78,8 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
         del y
         answers = {}
         for name in memory.__all__:
-            if name not in ("CUDAPluggableAllocator", "MemPool", "use_mem_pool", "change_current_allocator", "list_gpu_processes"):
+            if name not in ("CUDAPluggableAllocator", "MemPool", "MemPoolContext", "use_mem_pool", "change_current_allocator",
+                            "list_gpu_processes"):
                 given = {"set_per_process_memory_fraction": [0.5], "caching_allocator_alloc": [1000],
                          "caching_allocator_delete": [answers.get("caching_allocator_alloc")]}.get(name, [])
                 before = answers.get(name)

@@ -403,7 +403,14 @@ def case_torch_memory_functions_all_answer() -> None:
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     torch.empty(1000, device="cuda")
     memory = torch.cuda.memory
-    skipped = ("CUDAPluggableAllocator", "MemPool", "use_mem_pool", "change_current_allocator", "list_gpu_processes")
+    skipped = (
+        "CUDAPluggableAllocator",
+        "MemPool",
+        "MemPoolContext",
+        "use_mem_pool",
+        "change_current_allocator",
+        "list_gpu_processes",
+    )
     pointer = 0
     for name in memory.__all__:
         if name in skipped:
