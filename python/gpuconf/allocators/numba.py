@@ -49,13 +49,17 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         """The version of Numba's interface."""
         return 1
 
+    @property
+    def _ordinal(self) -> int:
+        return int(self.context.device.id)  # numba-cuda 0.20 has an object of cuda.bindings there
+
     def initialize(self) -> None:
         """Nothing: gpuconf is initialised by the first allocation. Numba calls this often, and not always before ``reset``."""
 
     def memalloc(self, size: int) -> Any:
         """Device memory from the logical GPU of the thread's scope. Raises MemoryError with gpuconf's text."""
         runtime.logical_devices("numba")
-        ordinal, malloc = self.context.device.id, abi.library().gpuconf_malloc
+        ordinal, malloc = self._ordinal, abi.library().gpuconf_malloc
         ptr = malloc(size, ordinal, None) or 0
         if not ptr and size:
             self._give_back()  # what waits there may be enough
@@ -87,7 +91,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         if not self._pending or self.deallocations.is_disabled:
             return
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        with cuda.gpus[self.context.device.id]:
+        with cuda.gpus[self._ordinal]:
             self.context.synchronize()
         for ptr in pending:
             _free(ptr)
@@ -106,7 +110,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
 
     def get_memory_info(self) -> Any:
         """What the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
-        books = _share.stats_of(self.context.device.id, "numba")
+        books = _share.stats_of(self._ordinal, "numba")
         return cuda.MemoryInfo(free=books.bytes_limit - books.bytes_in_use, total=books.bytes_limit)
 
     def get_ipc_handle(self, memory: Any) -> Any:

@@ -61,9 +61,16 @@ class CudaAPIError(Exception):
     pass
 
 
+class DeviceNumber:
+    """What numba-cuda 0.20 has for a device's number: an object of cuda.bindings, which ctypes refuses."""
+
+    def __int__(self) -> int:
+        return 0
+
+
 class Context:
     def __init__(self) -> None:
-        self.device = types.SimpleNamespace(id=0)
+        self.device = types.SimpleNamespace(id=DeviceNumber())
         self.memory_manager = module.cudadrv.driver._memory_manager(context=self)
 
     def create_stream(self) -> object:
