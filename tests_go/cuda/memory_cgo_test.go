@@ -3,7 +3,6 @@
 package cuda_test
 
 import (
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,66 +43,6 @@ func TestSynchronousCallsWait(t *testing.T) {
 			require.Equal(t, row.want, word.Bytes[0])
 		})
 	}
-}
-
-// TestNothingBadReachesTheDriver: what CUDA would take, or die of, is refused before it sees it.
-func TestNothingBadReachesTheDriver(t *testing.T) {
-	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
-	driver := open(t)
-	for ordinal := range 2 {
-		require.NoError(t, driver.ContextRetain(ordinal))
-	}
-	addr, err := driver.MemAlloc(0, mib)
-	require.NoError(t, err)
-	others, err := driver.MemAlloc(1, mib)
-	require.NoError(t, err)
-	host, err := driver.MemHostAlloc(0, 4096)
-	require.NoError(t, err)
-	reserved, err := driver.MemAddressReserve(8*mib, 0)
-	require.NoError(t, err)
-	handle, err := driver.MemCreate(0, 2*mib)
-	require.NoError(t, err)
-	require.NoError(t, driver.MemMap(reserved, 2*mib, handle))
-
-	before := fake.Count("*")
-	for name, call := range map[string]func() error{
-		"another GPU's memory":            func() error { return driver.MemcpyHtoD(0, others, []byte{1}) },
-		"another GPU's memory to free":    func() error { return driver.MemFree(0, others) },
-		"a mapping without access":        func() error { return driver.MemsetD8(0, reserved, 1, 1) },
-		"an async copy over the end":      func() error { return driver.MemcpyHtoDAsync(0, addr+mib-8, host.Addr, 16, gpu.StreamNull) },
-		"an async copy from host memory":  func() error { return driver.MemcpyHtoDAsync(0, addr, host.Addr+4090, 16, gpu.StreamNull) },
-		"an async copy to nowhere":        func() error { return driver.MemcpyDtoHAsync(0, 4096, addr, 16, gpu.StreamNull) },
-		"an async copy between GPUs":      func() error { return driver.MemcpyDtoDAsync(0, addr, others, 16, gpu.StreamNull) },
-		"an async fill of nothing":        func() error { return driver.MemsetD8Async(0, 4096, 1, 16, gpu.StreamNull) },
-		"a word in nothing":               func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, 4096, 1) },
-		"a crooked word":                  func() error { return driver.StreamWriteValue64(0, gpu.StreamNull, host.Addr+4, 1) },
-		"a wait for another GPU's word":   func() error { return driver.StreamWaitValue64(0, gpu.StreamNull, others, 1) },
-		"half a mapping to unmap":         func() error { return driver.MemUnmap(reserved, mib) },
-		"nothing to unmap":                func() error { return driver.MemUnmap(reserved+4*mib, 2*mib) },
-		"no bytes to unmap":               func() error { return driver.MemUnmap(reserved, 0) },
-		"a mapping and more to unmap":     func() error { return driver.MemUnmap(reserved, 4*mib) },
-		"around the address space":        func() error { return driver.MemUnmap(reserved, math.MaxUint64) },
-		"access to what is not mapped":    func() error { return driver.MemSetAccess(0, reserved, 4*mib) },
-		"a handle that is none":           func() error { return driver.MemMap(reserved+2*mib, 2*mib, handle+1) },
-		"a handle that is none, released": func() error { return driver.MemRelease(handle + 1) },
-		"part of a reservation":           func() error { return driver.MemAddressFree(reserved, 2*mib) },
-		"no reservation":                  func() error { return driver.MemAddressFree(reserved+2*mib, 2*mib) },
-		"page-locked memory that is none": func() error { return driver.MemFreeHost(0, host.Addr+8) },
-		"page-locked memory of another":   func() error { return driver.MemFreeHost(1, host.Addr) },
-		"no page-locked memory":           func() error { _, err := driver.MemHostAlloc(0, 0); return err },
-	} {
-		require.ErrorIs(t, call(), gpu.ErrorInvalidValue, name)
-	}
-	require.ErrorIs(t, driver.StreamDestroy(0, 0x1234), gpu.ErrorInvalidHandle)
-	require.ErrorIs(t, driver.EventDestroy(0, 0x1234), gpu.ErrorInvalidHandle)
-	_, err = driver.MemAlloc(0, math.MaxUint64)
-	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-	_, err = driver.MemHostAlloc(0, math.MaxUint64)
-	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-	require.Equal(t, before, fake.Count("*"), "the driver was asked")
-
-	require.NoError(t, driver.MemSetAccess(0, reserved, 2*mib))
-	require.NoError(t, driver.MemsetD8(0, reserved, 1, 2*mib))
 }
 
 // TestRefusedGivingBack: what CUDA refuses to take back is still there, and can be given back later.

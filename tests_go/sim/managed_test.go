@@ -77,27 +77,6 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	}
 }
 
-func TestMisuseOfManagedMemory(t *testing.T) {
-	m := retained(t, "2xT4:64MiB", sim.Options{})
-	require.NoError(t, m.ContextRetain(1))
-	addr := allocManaged(t, m, 2*mib)
-	for name, call := range map[string]func() error{
-		"a free on another device":            func() error { return m.MemFree(1, addr) },
-		"another device's fill":               func() error { return m.MemsetD8(1, addr, 1, 1) },
-		"a free as a reservation":             func() error { return m.MemAddressFree(addr, 2*mib) },
-		"a mapping over it":                   func() error { return m.MemMap(addr, 2*mib, create(t, m, 1)) },
-		"an unmapping":                        func() error { return m.MemUnmap(addr, 2*mib) },
-		"a free as page-locked memory":        func() error { return m.MemFreeHost(0, addr) },
-		"a fill beyond the end":               func() error { return m.MemsetD8(0, addr, 1, 2*mib+1) },
-		"a fill that goes around":             func() error { return m.MemsetD8(0, addr+1, 1, math.MaxUint64) },
-		"an overlapping copy":                 func() error { return m.MemcpyDtoD(0, addr, addr+8, 16) },
-		"a copy on to a neighbour's rounding": func() error { return m.MemcpyHtoD(0, addr+2*mib-1, []byte{1, 2}) },
-	} {
-		require.ErrorIs(t, call(), gpu.ErrorInvalidValue, name)
-	}
-	require.Equal(t, make([]byte, 2*mib), view(addr, 2*mib))
-}
-
 // TestRangesOfManagedMemoryServeAgain: a pool that takes and gives back regions without end must not use up the addresses.
 func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	m := retained(t, "T4:64MiB", sim.Options{NoVMM: true})

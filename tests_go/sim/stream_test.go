@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -44,57 +43,6 @@ func held(t testing.TB, m *sim.Machine, addr uint64) (stream gpu.Stream, word *u
 	require.NoError(t, m.StreamWaitValue64(0, stream, memory.Addr, 1))
 	require.NoError(t, m.MemsetD8Async(0, addr, 1, 16, stream))
 	return stream, &memory.Words[0]
-}
-
-func TestMisuseOfStreams(t *testing.T) {
-	m := newMachine(t, "2xT4", sim.Options{})
-	for ordinal := range 2 {
-		require.NoError(t, m.ContextRetain(ordinal))
-	}
-	addr, host := alloc(t, m, 4096), hostAlloc(t, m, 4096)
-	stream, gone := newStream(t, m, gpu.StreamDefault), newStream(t, m, gpu.StreamDefault)
-	event, goneEvent := newEvent(t, m), newEvent(t, m)
-	require.NoError(t, m.StreamDestroy(0, gone))
-	require.NoError(t, m.EventDestroy(0, goneEvent))
-	before := m.Inventory()
-
-	for _, row := range []struct {
-		name string
-		call func() error
-		want gpu.Result
-	}{
-		{"unknown flags", func() error { _, err := m.StreamCreate(0, 2, 0); return err }, gpu.ErrorInvalidValue},
-		{"a destroyed stream", func() error { return m.MemsetD8Async(0, addr, 1, 1, gone) }, gpu.ErrorInvalidHandle},
-		{"a second destroy", func() error { return m.StreamDestroy(0, gone) }, gpu.ErrorInvalidHandle},
-		{"a stream that never was", func() error { return m.StreamSynchronize(0, 99999) }, gpu.ErrorInvalidHandle},
-		{"the end of the null stream", func() error { return m.StreamDestroy(0, gpu.StreamNull) }, gpu.ErrorInvalidHandle},
-		{"the end of the per-thread stream", func() error { return m.StreamDestroy(0, gpu.StreamPerThread) }, gpu.ErrorInvalidHandle},
-		{"another GPU's stream", func() error { return m.StreamSynchronize(1, stream) }, gpu.ErrorInvalidHandle},
-		{"a destroyed event", func() error { return m.EventSynchronize(0, goneEvent) }, gpu.ErrorInvalidHandle},
-		{"an event that never was", func() error { return m.StreamWaitEvent(0, stream, 7) }, gpu.ErrorInvalidHandle},
-		{"a record of an event that never was", func() error { return m.EventRecord(0, 99999, stream) }, gpu.ErrorInvalidHandle},
-		{"another GPU's event", func() error { return m.EventDestroy(1, event) }, gpu.ErrorInvalidHandle},
-		{"a record of another GPU's event", func() error { return m.EventRecord(1, event, gpu.StreamNull) }, gpu.ErrorInvalidHandle},
-		{"a word at an odd place", func() error { return m.StreamWriteValue64(0, stream, host.Addr+4, 1) }, gpu.ErrorInvalidValue},
-		{"a word nowhere", func() error { return m.StreamWaitValue64(0, stream, 4096, 1) }, gpu.ErrorInvalidValue},
-		{"a word behind the end", func() error { return m.StreamWriteValue64(0, stream, addr+4096, 1) }, gpu.ErrorInvalidValue},
-		{"a copy from where no host memory is", func() error { return m.MemcpyHtoDAsync(0, addr, host.Addr+4090, 7, stream) }, gpu.ErrorInvalidValue},
-		{"a copy from device memory as host memory", func() error { return m.MemcpyHtoDAsync(0, addr, addr+64, 8, stream) }, gpu.ErrorInvalidValue},
-		{"copies that overlap", func() error { return m.MemcpyDtoDAsync(0, addr, addr+8, 9, stream) }, gpu.ErrorInvalidValue},
-		{"an empty copy in a destroyed stream", func() error { return m.MemcpyDtoDAsync(0, addr, addr, 0, gone) }, gpu.ErrorInvalidHandle},
-		{"host memory of another GPU", func() error { return m.MemFreeHost(1, host.Addr) }, gpu.ErrorInvalidValue},
-		{"the middle of host memory", func() error { return m.MemFreeHost(0, host.Addr+8) }, gpu.ErrorInvalidValue},
-		{"no host memory", func() error { _, err := m.MemHostAlloc(0, 0); return err }, gpu.ErrorInvalidValue},
-		{"too much host memory", func() error { _, err := m.MemHostAlloc(0, math.MaxUint64); return err }, gpu.ErrorOutOfMemory},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			require.ErrorIs(t, row.call(), row.want)
-			require.Equal(t, before, m.Inventory(), "a refused call changed something")
-		})
-	}
-	for _, bad := range []uint64{0, 1, math.MaxUint64} {
-		require.NoError(t, m.MemcpyDtoDAsync(0, bad, bad, 0, stream), "an empty copy")
-	}
 }
 
 func TestNumbersComeAgainAndIDsDoNot(t *testing.T) {

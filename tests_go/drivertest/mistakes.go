@@ -1,0 +1,223 @@
+package drivertest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"gpuconf/gocore/gpu"
+)
+
+// mistake is a call that must be refused, and the answer.
+type mistake struct {
+	name string
+	call func() error
+	want gpu.Result
+	who  bool // asked or spared
+}
+
+// Package cuda passes some calls on to the driver, which refuses them; from the others, which a driver need not survive, it is spared.
+const asked, spared = true, false
+
+// workshop is a driver of three GPUs of 64 MiB with one of everything to make mistakes with. GPUs 0 and 1 have a context, GPU 2 has none.
+type workshop struct {
+	gpu.Driver
+	granule uint64
+
+	addr, others, managed    uint64 // memory of GPU 0, of GPU 1, and managed memory of GPU 0: 1000 bytes each, filled with 7
+	host                     gpu.HostMemory
+	stream, goneStream       gpu.Stream
+	event, goneEvent         gpu.Event
+	base                     uint64 // eight granules: the first is mapped, the fifth and sixth are one mapping without access, the last is GPU 1's
+	closed, other            uint64 // the fifth and the last
+	one, two, three, dropped gpu.Handle
+}
+
+// TestMistakes runs the one table of mistakes that CUDA leaves undefined, or where it does not say which of several it reports. Simulated
+// machines refuse them, and so does package cuda over tests_go/fakecuda. A real driver need not; what CUDA promises is in TestDriver.
+//
+// state must give the same before and after each call. asked tells it that package cuda passes the call on to the driver.
+func TestMistakes(t *testing.T, open Open, state func(driver gpu.Driver, asked bool) any) {
+	w := newWorkshop(t, open)
+	for _, table := range [][]mistake{w.ofMemory(), w.ofManagedMemory(), w.ofStreams(), w.ofVirtualMemory()} {
+		for _, row := range table {
+			t.Run(row.name, func(t *testing.T) {
+				before := state(w.Driver, row.who)
+				require.ErrorIs(t, row.call(), row.want)
+				require.Equal(t, before, state(w.Driver, row.who), "a refused call changed something")
+				w.look(t)
+			})
+		}
+	}
+}
+
+func newWorkshop(t *testing.T, open Open) *workshop {
+	driver, err := open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, driver.Close()) })
+	w := &workshop{Driver: driver}
+	must := func(err error) { t.Helper(); require.NoError(t, err) }
+	for ordinal := range 2 {
+		must(w.ContextRetain(ordinal))
+	}
+	w.granule, _, err = w.MemGetAllocationGranularity(0)
+	must(err)
+	w.addr, err = w.MemAlloc(0, 1000)
+	must(err)
+	w.others, err = w.MemAlloc(1, 1000)
+	must(err)
+	w.managed, err = w.MemAllocManaged(0, 1000)
+	must(err)
+	must(w.MemsetD8(0, w.addr, 7, 1000))
+	must(w.MemsetD8(1, w.others, 7, 1000))
+	must(w.MemsetD8(0, w.managed, 7, 1000))
+	w.host, err = w.MemHostAlloc(0, 4096)
+	must(err)
+	for _, stream := range []*gpu.Stream{&w.stream, &w.goneStream} {
+		*stream, err = w.StreamCreate(0, gpu.StreamDefault, 0)
+		must(err)
+	}
+	for _, event := range []*gpu.Event{&w.event, &w.goneEvent} {
+		*event, err = w.EventCreate(0)
+		must(err)
+	}
+	must(w.StreamDestroy(0, w.goneStream))
+	must(w.EventDestroy(0, w.goneEvent))
+	w.base, err = w.MemAddressReserve(8*w.granule, 0)
+	must(err)
+	w.closed, w.other = w.base+4*w.granule, w.base+7*w.granule
+	for _, row := range []struct {
+		handle        *gpu.Handle
+		ordinal       int
+		granules, dst uint64
+	}{{&w.one, 0, 1, w.base}, {&w.two, 0, 2, w.closed}, {&w.three, 1, 1, w.other}, {&w.dropped, 0, 1, 0}} {
+		*row.handle, err = w.MemCreate(row.ordinal, row.granules*w.granule)
+		must(err)
+		if row.dst != 0 {
+			must(w.MemMap(row.dst, row.granules*w.granule, *row.handle))
+		}
+	}
+	must(w.MemRelease(w.dropped))
+	must(w.MemSetAccess(0, w.base, w.granule))
+	must(w.MemsetD8(0, w.base, 7, w.granule))
+	return w
+}
+
+// look finds all memory as it was.
+func (w *workshop) look(t *testing.T) {
+	t.Helper()
+	for _, place := range []struct {
+		ordinal     int
+		addr, bytes uint64
+	}{{0, w.addr, 1000}, {1, w.others, 1000}, {0, w.managed, 1000}, {0, w.base, w.granule}} {
+		got := make([]byte, place.bytes)
+		require.NoError(t, w.MemcpyDtoH(place.ordinal, got, place.addr))
+		for i := range got {
+			if got[i] != 7 {
+				require.Failf(t, "a refused call wrote", "byte %d of GPU %d's memory is %d", i, place.ordinal, got[i])
+			}
+		}
+	}
+}
+
+func (w *workshop) ofMemory() []mistake {
+	const noContext, noDevice = 2, 3
+	return []mistake{
+		{"no device comes before no context", func() error { _, err := w.MemAlloc(noDevice, 0); return err }, gpu.ErrorInvalidDevice, spared},
+		{"no context comes before bad size", func() error { _, err := w.MemAlloc(noContext, 0); return err }, gpu.ErrorInvalidContext, spared},
+		{"no context comes before out of memory", func() error { _, err := w.MemAlloc(noContext, 1<<60); return err }, gpu.ErrorInvalidContext, spared},
+		{"an empty copy needs a context", func() error { return w.MemcpyHtoD(noContext, w.addr, nil) }, gpu.ErrorInvalidContext, spared},
+		{"an empty fill needs a device", func() error { return w.MemsetD8(noDevice, w.addr, 0, 0) }, gpu.ErrorInvalidDevice, spared},
+		{"release of what was never retained", func() error { return w.ContextRelease(noContext) }, gpu.ErrorInvalidContext, spared},
+		{"a negative device", func() error { return w.ContextRetain(math.MinInt) }, gpu.ErrorInvalidDevice, spared},
+		{"free on another device", func() error { return w.MemFree(1, w.addr) }, gpu.ErrorInvalidValue, spared},
+		{"copy to another device's memory", func() error { return w.MemcpyHtoD(1, w.addr, []byte{1}) }, gpu.ErrorInvalidValue, spared},
+		{"copy from another device's memory", func() error { return w.MemcpyDtoH(0, make([]byte, 1), w.others) }, gpu.ErrorInvalidValue, spared},
+		{"fill of another device's memory", func() error { return w.MemsetD8(0, w.others, 1, 1) }, gpu.ErrorInvalidValue, spared},
+		{"the rounding behind an allocation is not its own", func() error { return w.MemsetD8(0, w.addr+1000, 1, 1) }, gpu.ErrorInvalidValue, spared},
+		{"a fill over the end by one", func() error { return w.MemsetD8(0, w.addr+999, 1, 2) }, gpu.ErrorInvalidValue, spared},
+		{"a length that wraps around", func() error { return w.MemsetD8(0, w.addr+8, 1, math.MaxUint64-4) }, gpu.ErrorInvalidValue, spared},
+		{"more than there is", func() error { _, err := w.MemAlloc(0, 64<<20); return err }, gpu.ErrorOutOfMemory, asked},
+		{"a size that wraps around", func() error { _, err := w.MemAlloc(0, math.MaxUint64-3); return err }, gpu.ErrorOutOfMemory, spared},
+		{"host memory of another GPU", func() error { return w.MemFreeHost(1, w.host.Addr) }, gpu.ErrorInvalidValue, spared},
+		{"the middle of host memory", func() error { return w.MemFreeHost(0, w.host.Addr+8) }, gpu.ErrorInvalidValue, spared},
+		{"no host memory", func() error { _, err := w.MemHostAlloc(0, 0); return err }, gpu.ErrorInvalidValue, spared},
+		{"too much host memory", func() error { _, err := w.MemHostAlloc(0, math.MaxUint64); return err }, gpu.ErrorOutOfMemory, spared},
+	}
+}
+
+func (w *workshop) ofManagedMemory() []mistake {
+	addr, invalid := w.managed, gpu.ErrorInvalidValue
+	return []mistake{
+		{"managed: a free on another device", func() error { return w.MemFree(1, addr) }, invalid, spared},
+		{"managed: another device's fill", func() error { return w.MemsetD8(1, addr, 1, 1) }, invalid, spared},
+		{"managed: a free as a reservation", func() error { return w.MemAddressFree(addr, 1000) }, invalid, spared},
+		{"managed: a mapping over it", func() error { return w.MemMap(addr, w.granule, w.one) }, invalid, asked},
+		{"managed: an unmapping", func() error { return w.MemUnmap(addr, w.granule) }, invalid, spared},
+		{"managed: a free as page-locked memory", func() error { return w.MemFreeHost(0, addr) }, invalid, spared},
+		{"managed: a fill beyond the end", func() error { return w.MemsetD8(0, addr, 1, 1001) }, invalid, spared},
+		{"managed: a fill that goes around", func() error { return w.MemsetD8(0, addr+1, 1, math.MaxUint64) }, invalid, spared},
+		{"managed: a copy on to its rounding", func() error { return w.MemcpyHtoD(0, addr+999, []byte{1, 2}) }, invalid, spared},
+	}
+}
+
+func (w *workshop) ofStreams() []mistake {
+	invalid, handle := gpu.ErrorInvalidValue, gpu.ErrorInvalidHandle
+	return []mistake{
+		{"unknown flags", func() error { _, err := w.StreamCreate(0, 2, 0); return err }, invalid, asked},
+		{"a destroyed stream", func() error { return w.MemsetD8Async(0, w.addr, 1, 1, w.goneStream) }, handle, asked},
+		{"a second destroy", func() error { return w.StreamDestroy(0, w.goneStream) }, handle, spared},
+		{"a stream that never was", func() error { return w.StreamDestroy(0, 99999) }, handle, spared},
+		{"the end of the null stream", func() error { return w.StreamDestroy(0, gpu.StreamNull) }, handle, spared},
+		{"the end of the per-thread stream", func() error { return w.StreamDestroy(0, gpu.StreamPerThread) }, handle, spared},
+		{"another GPU's stream", func() error { return w.StreamDestroy(1, w.stream) }, handle, spared},
+		{"a destroyed event", func() error { return w.EventSynchronize(0, w.goneEvent) }, handle, asked},
+		{"an event that never was", func() error { return w.EventDestroy(0, 7) }, handle, spared},
+		{"another GPU's event", func() error { return w.EventDestroy(1, w.event) }, handle, spared},
+		{"a record of another GPU's event", func() error { return w.EventRecord(1, w.event, gpu.StreamNull) }, handle, asked},
+		{"a word at an odd place", func() error { return w.StreamWriteValue64(0, w.stream, w.host.Addr+4, 1) }, invalid, spared},
+		{"a word nowhere", func() error { return w.StreamWaitValue64(0, w.stream, 4096, 1) }, invalid, spared},
+		{"a word behind the end", func() error { return w.StreamWriteValue64(0, w.stream, w.addr+1000, 1) }, invalid, spared},
+		{"another GPU's word", func() error { return w.StreamWaitValue64(0, w.stream, w.others, 1) }, invalid, spared},
+		{"an asynchronous copy over the end", func() error { return w.MemcpyHtoDAsync(0, w.addr+992, w.host.Addr, 16, w.stream) }, invalid, spared},
+		{"an asynchronous copy to nowhere", func() error { return w.MemcpyDtoHAsync(0, 4096, w.addr, 16, w.stream) }, invalid, spared},
+		{"an asynchronous copy between GPUs", func() error { return w.MemcpyDtoDAsync(0, w.addr, w.others, 16, w.stream) }, invalid, spared},
+		{"an asynchronous fill of nothing", func() error { return w.MemsetD8Async(0, 4096, 1, 16, w.stream) }, invalid, spared},
+		{"a copy from where no host memory is", func() error { return w.MemcpyHtoDAsync(0, w.addr, w.host.Addr+4090, 7, w.stream) }, invalid, spared},
+		{"a copy from device memory as host memory", func() error { return w.MemcpyHtoDAsync(0, w.addr, w.addr+64, 8, w.stream) }, invalid, spared},
+	}
+}
+
+func (w *workshop) ofVirtualMemory() []mistake {
+	invalid, none, g := gpu.ErrorInvalidValue, gpu.ErrorOutOfMemory, w.granule
+	return []mistake{
+		{"a handle that never was", func() error { return w.MemRelease(1000) }, invalid, spared},
+		{"handle 0", func() error { return w.MemRelease(0) }, invalid, spared},
+		{"a second release", func() error { return w.MemRelease(w.dropped) }, invalid, spared},
+		{"a map of a released handle", func() error { return w.MemMap(w.base+g, g, w.dropped) }, invalid, spared},
+		{"the end of a reservation with mappings", func() error { return w.MemAddressFree(w.base, 8*g) }, invalid, asked},
+		{"the end of a part of a reservation", func() error { return w.MemAddressFree(w.base+g, g) }, invalid, spared},
+		{"the end of the beginning of a reservation", func() error { return w.MemAddressFree(w.base, g) }, invalid, spared},
+		{"a map of a handle that never was", func() error { return w.MemMap(w.base+g, g, 1000) }, invalid, spared},
+		{"an unmap of nothing", func() error { return w.MemUnmap(w.base+2*g, g) }, invalid, spared},
+		{"an unmap of no bytes", func() error { return w.MemUnmap(w.base, 0) }, invalid, spared},
+		{"an unmap of a mapping and more", func() error { return w.MemUnmap(w.base, 2*g) }, invalid, spared},
+		{"access to what is not mapped", func() error { return w.MemSetAccess(0, w.base, 2*g) }, invalid, spared},
+		{"a fill without access", func() error { return w.MemsetD8(0, w.closed, 1, 1) }, invalid, spared},
+		{"a copy from where there is no access", func() error { return w.MemcpyDtoH(0, make([]byte, 1), w.closed) }, invalid, spared},
+		{"a fill over the end of access", func() error { return w.MemsetD8(0, w.base, 1, g+1) }, invalid, spared},
+		{"access to a part of a mapping", func() error { return w.MemSetAccess(0, w.closed, g) }, invalid, spared},
+		{"access to another GPU's memory", func() error { return w.MemSetAccess(0, w.other, g) }, gpu.ErrorInvalidDevice, asked},
+		{"access of another GPU", func() error { return w.MemSetAccess(1, w.base, g) }, gpu.ErrorInvalidDevice, asked},
+		{"another GPU's fill", func() error { return w.MemsetD8(1, w.base, 1, 1) }, invalid, spared},
+		{"a free of a mapping", func() error { return w.MemFree(0, w.base) }, invalid, spared},
+		{"an unmap of a part of a granule", func() error { return w.MemUnmap(w.base, g/2) }, invalid, spared},
+		{"an unmap that wraps around", func() error { return w.MemUnmap(w.base, math.MaxUint64-g+1) }, invalid, spared},
+		{"a reservation of half a page", func() error { _, err := w.MemAddressReserve(2048, 0); return err }, invalid, asked},
+		{"more addresses than there are", func() error { _, err := w.MemAddressReserve(1<<62, 0); return err }, none, asked},
+		{"an alignment that nothing has", func() error { _, err := w.MemAddressReserve(g, 1<<63); return err }, none, asked},
+		{"more than is free", func() error { _, err := w.MemCreate(0, 62*mib); return err }, none, asked},
+		{"a size that wraps around the granules", func() error { _, err := w.MemCreate(0, math.MaxUint64-g+1); return err }, none, asked},
+	}
+}

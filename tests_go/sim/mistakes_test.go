@@ -1,0 +1,19 @@
+package sim_test
+
+import (
+	"testing"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
+	"gpuconf/tests_go/drivertest"
+)
+
+// What a machine refuses changes nothing, and takes no memory.
+func TestMistakes(t *testing.T) {
+	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB", sim.Options{}) },
+		func(driver gpu.Driver, _ bool) any {
+			free, _, err := driver.MemGetInfo(0)
+			must(err)
+			return []any{driver.(*sim.Machine).Inventory(), free}
+		})
+}
