@@ -11,8 +11,8 @@
 //	SB  built by sessions           Build: a setter may ask for what is built, and for any number of threads
 //	S3  initialized                 Initialize: only equal values may be set; there is no way back
 //
-// A session has a plan of its own, which need not be the configuration's; so SB is not S3. A caller goes from S2 to S3 in three steps: Plan says what to build, the caller builds it, Initialize records who
-// wanted it. When Plan or the building fails the State is still in S2, to be mended and tried again.
+// A session has a layout of its own, which need not be the configuration's; so SB is not S3. A caller goes from S2 to S3 in three steps: Layout says what to build, the caller builds it, Initialize records who
+// wanted it. When Layout or the building fails the State is still in S2, to be mended and tried again.
 //
 // # Calls
 //
@@ -53,7 +53,7 @@
 // # Evaluation
 //
 // Setters look at one device at a time. Whether the settings fit together is looked at by Evaluate, and therefore by
-// Plan and by the getters SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over
+// Layout and by the getters SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over
 // the visible GPUs in physical order:
 //
 //	K1  some but not all entries of a GPU have a priority    priority must be specified for all virtual devices
@@ -63,7 +63,7 @@
 // K1 and K2 exist only when some device has a logical configuration, be it the CPU or a hidden GPU, and K3 and
 // growth itself only when none has: from then on growth is silently ignored.
 //
-// Plan goes on with what device creation checks, in this order. It knows the caller's machine by GPUFacts.
+// Layout goes on with what device creation checks, in this order. It knows the caller's machine by GPUFacts.
 //
 //	N1   NotFound         No CPU devices are available in this process
 //	N13  InvalidArgument  Could not parse entry in 'visible_device_list': ... (*)
@@ -80,10 +80,10 @@
 //	N11  InvalidArgument  Priority -9 is outside the range of supported priorities [-5,0] ...
 //	N17  Internal         Unified memory on GPUs with compute capability lower than 6.0 ... (*)
 //
-//	(*) only with Options, those of a session (PlanFor) or of the program's start (Import): nothing in tf.config leads there.
+//	(*) only with Options, those of a session (LayoutFor) or of the program's start (Import): nothing in tf.config leads there.
 //
-// A session's options count for the plan where they are set, and the configuration where they are not; AllowGrowth can only
-// switch growth on. How many devices a session wants to see is no part of what is built: it is in the plan beside the devices.
+// A session's options count for the layout where they are set, and the configuration where they are not; AllowGrowth can only
+// switch growth on. How many devices a session wants to see is no part of what is built: it is in the layout beside the devices.
 //
 // A GPU's logical devices are one for each entry, else one that is sized by DefaultLimit; they are numbered in physical
 // order of the GPUs, or by ordinal first. Unlike in TensorFlow a priority always belongs to the entry that
@@ -94,11 +94,11 @@
 //  1. visible holds indices of physical devices.
 //  2. Only a GPU has a growth value.
 //  3. Only a CPU or a GPU has a logical configuration, and only one that its setter accepts.
-//  4. A call that returns an error changes nothing. Getters, Evaluate and Plan never change anything.
+//  4. A call that returns an error changes nothing. Getters, Evaluate and Layout never change anything.
 //  5. Setting what is stored succeeds in every state and changes nothing.
-//  6. In S3 no call changes what Plan returns.
+//  6. In S3 no call changes what Layout returns.
 //  7. The state shares no memory with its callers: changing an argument or a result later has no effect.
-//  8. The same state and facts give the same plan.
+//  8. The same state and facts give the same layout.
 //
 // Check walks 1 to 3. A State has no lock; devmgr guards it.
 package config

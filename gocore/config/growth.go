@@ -44,7 +44,7 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	if equalPointers(s.growth[index], &value) {
 		return nil
 	}
-	if s.frozen(func(built []PlannedDevice) bool { return growAs(built, index, value != 0) }) {
+	if s.frozen(func(built []LayoutDevice) bool { return growAs(built, index, value != 0) }) {
 		return s.tooLate("Physical devices cannot be modified after being initialized", "Set memory growth")
 	}
 	s.growth[index] = &value
@@ -52,6 +52,6 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 }
 
 // growAs reports whether all devices of a physical one have this growth.
-func growAs(built []PlannedDevice, physical int, growth bool) bool {
-	return !slices.ContainsFunc(built, func(d PlannedDevice) bool { return d.Physical == physical && d.Growth != growth })
+func growAs(built []LayoutDevice, physical int, growth bool) bool {
+	return !slices.ContainsFunc(built, func(d LayoutDevice) bool { return d.Physical == physical && d.Growth != growth })
 }

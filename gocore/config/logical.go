@@ -31,7 +31,7 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 		return nil
 	}
 	hidden := !slices.Contains(s.visible, index)
-	if s.frozen(func(built []PlannedDevice) bool { return hidden || splitAs(built, index, configs.Items) }) {
+	if s.frozen(func(built []LayoutDevice) bool { return hidden || splitAs(built, index, configs.Items) }) {
 		return s.tooLate("Virtual devices cannot be modified after being initialized", "Set logical devices")
 	}
 	s.logical[index] = configs.clone()
@@ -39,7 +39,7 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 }
 
 // splitAs reports whether the devices of a physical one are those that items ask for.
-func splitAs(built []PlannedDevice, physical int, items []LogicalConfig) bool {
+func splitAs(built []LayoutDevice, physical int, items []LogicalConfig) bool {
 	items = slices.Clone(items)
 	slices.SortStableFunc(items, func(a, b LogicalConfig) int { return cmp.Compare(valueOr(a.Ordinal, 0), valueOr(b.Ordinal, 0)) })
 	for _, d := range built {
@@ -54,7 +54,7 @@ func splitAs(built []PlannedDevice, physical int, items []LogicalConfig) bool {
 	return len(items) == 0
 }
 
-func (d PlannedDevice) isAsked(item LogicalConfig) bool {
+func (d LayoutDevice) isAsked(item LogicalConfig) bool {
 	if item.MemoryLimitMiB == nil { // a CPU
 		return !d.Limited
 	}

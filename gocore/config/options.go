@@ -67,8 +67,8 @@ func (o Options) check() error {
 	return nil
 }
 
-// count puts the numbers of devices that were asked for into a plan.
-func (o Options) count(p *Plan) {
+// count puts the numbers of devices that were asked for into a layout.
+func (o Options) count(p *Layout) {
 	if n, asked := o.DeviceCount["CPU"]; asked {
 		p.CPUs = int(n)
 	}

@@ -21,9 +21,9 @@ type State struct {
 	switches switches
 	imported Options // what Import took over; its lists are in visible and logical
 
-	built       []PlannedDevice // what sessions have built, in SB; never changes
-	initialized bool            // S3
-	origin      string          // who built the devices: "file:line (call)", or ""
+	built       []LayoutDevice // what sessions have built, in SB; never changes
+	initialized bool           // S3
+	origin      string         // who built the devices: "file:line (call)", or ""
 }
 
 // New is the state right after enumeration: everything visible, nothing configured.
@@ -64,16 +64,16 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Build goes from S2 to SB, or from SB to SB with other devices: a session has built a plan of its own. From here on a setter may
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built a layout of its own. From here on a setter may
 // ask only for what is built. origin says whose session it is, as "file:line (call)", for the errors of later setters. In S3 it
 // does nothing.
-func (s *State) Build(plan Plan, origin string) {
+func (s *State) Build(layout Layout, origin string) {
 	if !s.initialized {
-		s.built, s.origin = plan.Devices, origin
+		s.built, s.origin = layout.Devices, origin
 	}
 }
 
-// Initialize goes from S2 or SB to S3: from here on only equal values may be set. In S2 the caller has carried out a Plan, and
+// Initialize goes from S2 or SB to S3: from here on only equal values may be set. In S2 the caller has carried out a Layout, and
 // origin says who caused it. A second call does nothing.
 func (s *State) Initialize(origin string) {
 	if !s.Initialized() {
@@ -86,7 +86,7 @@ func (s *State) Initialize(origin string) {
 func (s *State) Initialized() bool { return s.initialized || s.built != nil }
 
 // frozen reports whether a setter of a new value comes too late: always in S3, and in SB unless it asks for what is built.
-func (s *State) frozen(asksFor func(built []PlannedDevice) bool) bool {
+func (s *State) frozen(asksFor func(built []LayoutDevice) bool) bool {
 	return s.initialized || s.built != nil && !asksFor(s.built)
 }
 

@@ -41,7 +41,7 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	if slices.Equal(s.visible, visible) {
 		return nil
 	}
-	if s.frozen(func(built []PlannedDevice) bool { return stem(built, visible) }) {
+	if s.frozen(func(built []LayoutDevice) bool { return stem(built, visible) }) {
 		return s.tooLate("Visible devices cannot be modified after being initialized", "Set visible devices")
 	}
 	s.visible = visible
@@ -49,7 +49,7 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 }
 
 // stem reports whether the devices are those of the visible physical ones, in physical order.
-func stem(built []PlannedDevice, visible []int) bool {
+func stem(built []LayoutDevice, visible []int) bool {
 	var physical []int
 	for _, d := range built {
 		physical = append(physical, d.Physical)

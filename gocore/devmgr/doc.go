@@ -26,7 +26,7 @@
 //
 // # Locks
 //
-// mu guards state, logical, gpus, plan and closed. Statistics, copies and the rest that uses memory take it for reading, configuration
+// mu guards state, logical, gpus, layout and closed. Statistics, copies and the rest that uses memory take it for reading, configuration
 // and life-cycle for writing. An allocation or a free that succeeds takes no lock of the Manager at all (hot.go): Close seals every pool
 // before it looks whether all are idle, so no block appears in between, and a sealed or closed pool sends the caller to mu.
 // Order: mu, then the lock of a pool's captures, then a recorder's lock (record.go), then a pool's own, then the driver's. owners and the notices have locks of their own that are leaves.

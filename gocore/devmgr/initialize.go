@@ -25,25 +25,25 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 		m.state.Initialize(origin)
 		return nil
 	}
-	plan, err := m.state.Plan(m.facts())
+	layout, err := m.state.Layout(m.facts())
 	if err != nil {
 		return err
 	}
-	if err := m.buildLocked(plan, env, origin); err != nil {
+	if err := m.buildLocked(layout, env, origin); err != nil {
 		return err
 	}
 	m.state.Initialize(origin)
 	return nil
 }
 
-// buildLocked puts the devices of a plan into their places, or changes nothing.
-func (m *Manager) buildLocked(plan config.Plan, env config.Env, origin string) error {
-	pools, logical, err := m.build(plan, env)
+// buildLocked puts the devices of a layout into their places, or changes nothing.
+func (m *Manager) buildLocked(layout config.Layout, env config.Env, origin string) error {
+	pools, logical, err := m.build(layout, env)
 	if err != nil {
 		return err
 	}
-	m.plan, m.builtBy = plan, origin
-	m.state.Build(plan, origin)
+	m.layout, m.builtBy = layout, origin
+	m.state.Build(layout, origin)
 	m.putLocked(pools, logical)
 	m.recordNewLocked(pools)
 	return nil
@@ -75,8 +75,8 @@ func (m *Manager) Initialized() bool {
 	return !m.closed && m.state.Initialized()
 }
 
-// build makes the pools of a plan, all or none.
-func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logical []LogicalDevice, err error) {
+// build makes the pools of a layout, all or none.
+func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, logical []LogicalDevice, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closePools(m.driver, pools))
@@ -86,16 +86,16 @@ func (m *Manager) build(plan config.Plan, env config.Env) (pools []*pool, logica
 	collect, notices := env.GarbageCollection()
 	m.notice(notices...)
 	m.noticeAllocator(env)
-	for _, planned := range plan.Devices {
+	for _, wanted := range layout.Devices {
 		d := LogicalDevice{
-			Name:     planned.Logical.Name,
-			FullName: localTask + planned.Logical.Name,
-			Type:     planned.Logical.Type,
+			Name:     wanted.Logical.Name,
+			FullName: localTask + wanted.Logical.Name,
+			Type:     wanted.Logical.Type,
 			Ordinal:  -1,
 			gpu:      -1,
 		}
 		if d.Type == "GPU" {
-			p, err := m.newPool(len(pools), planned, env, collect)
+			p, err := m.newPool(len(pools), wanted, env, collect)
 			if err != nil {
 				return pools, logical, err
 			}

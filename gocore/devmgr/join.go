@@ -28,26 +28,26 @@ func (m *Manager) Join(options config.Options, env config.Env, origin string, un
 	if m.closed {
 		return View{}, false, errClosed()
 	}
-	plan, err := m.state.PlanFor(m.facts(), options)
+	layout, err := m.state.LayoutFor(m.facts(), options)
 	if err != nil {
 		return View{}, false, err
 	}
 	switch {
-	case !m.state.Initialized() && plan.GPUs == 0:
+	case !m.state.Initialized() && layout.GPUs == 0:
 	case !m.state.Initialized():
-		err = m.buildLocked(plan, env, origin)
+		err = m.buildLocked(layout, env, origin)
 		renamed = err == nil
-	case options.AboutGPUs() && !plan.Equal(m.plan):
+	case options.AboutGPUs() && !layout.Equal(m.layout):
 		before := m.namesLocked()
-		if unused != nil && !slices.Equal(before, namesOf(plan)) {
+		if unused != nil && !slices.Equal(before, namesOf(layout)) {
 			if err := unused(); err != nil {
 				return View{}, false, m.errDiffers(err.Error())
 			}
 		}
-		err = m.rebuildLocked(plan, env, origin)
+		err = m.rebuildLocked(layout, env, origin)
 		renamed = !slices.Equal(before, m.namesLocked())
 	}
-	return View{CPUs: plan.CPUs, GPUs: min(plan.GPUs, len(m.gpus))}, renamed, err
+	return View{CPUs: layout.CPUs, GPUs: min(layout.GPUs, len(m.gpus))}, renamed, err
 }
 
 func (m *Manager) namesLocked() (names []string) {
@@ -57,7 +57,7 @@ func (m *Manager) namesLocked() (names []string) {
 	return names
 }
 
-func namesOf(p config.Plan) (names []string) {
+func namesOf(p config.Layout) (names []string) {
 	for _, d := range p.Devices {
 		names = append(names, localTask+d.Logical.Name)
 	}
@@ -69,19 +69,19 @@ func (m *Manager) errDiffers(inUse string) error {
 		"Use the same GPU options there and here, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
-// rebuildLocked gives the pools up, which must be empty, and builds those of another plan.
-func (m *Manager) rebuildLocked(plan config.Plan, env config.Env, origin string) error {
+// rebuildLocked gives the pools up, which must be empty, and builds those of another layout.
+func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string) error {
 	if live := m.sealLocked(); live != "" {
 		m.unsealLocked()
 		return m.errDiffers("memory is in use: " + live)
 	}
-	before, beforeBy := m.plan, m.builtBy
+	before, beforeBy := m.layout, m.builtBy
 	closeErr := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
 	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
 	if closeErr != nil {
 		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("pools were given up, but not all went well: %v", closeErr)})
 	}
-	err := m.buildLocked(plan, env, origin)
+	err := m.buildLocked(layout, env, origin)
 	if err == nil {
 		return nil
 	}

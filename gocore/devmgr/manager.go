@@ -28,7 +28,7 @@ type Manager struct {
 	logical []LogicalDevice         // guarded by mu; empty before initialisation
 	names   []devname.Name          // guarded by mu; the full names of logical
 	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
-	plan    config.Plan             // guarded by mu; what gpus was built from
+	layout  config.Layout           // guarded by mu; what gpus was built from
 	builtBy string                  // guarded by mu; who asked for that, as "file:line (call)"
 	hot     atomic.Pointer[[]*pool] // gpus, for those who allocate without mu; written with mu held
 	owners  owners                  // which pool an address belongs to

@@ -65,33 +65,33 @@ func (u upstream) MemFree(addr uint64) error {
 }
 
 // newPool retains the GPU's context and puts an empty pool on it. No pool memory is taken before the first allocation.
-func (m *Manager) newPool(number int, planned config.PlannedDevice, env config.Env, collect bool) (*pool, error) {
-	device, _ := m.Details(planned.Physical)
+func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool) (*pool, error) {
+	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
 	}
-	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: planned.Priority,
-		limited: planned.Limited, unified: planned.Unified}
-	if err := m.fill(p, planned, env, collect); err != nil {
+	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: wanted.Priority,
+		limited: wanted.Limited, unified: wanted.Unified}
+	if err := m.fill(p, wanted, env, collect); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
 	return p, nil
 }
 
 // fill decides the limit and the growth, and makes the allocator.
-func (m *Manager) fill(p *pool, planned config.PlannedDevice, env config.Env, collect bool) (err error) {
-	if p.limitBytes, err = m.limit(p.device, planned, env); err != nil {
+func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool) (err error) {
+	if p.limitBytes, err = m.limit(p.device, wanted, env); err != nil {
 		return err
 	}
 	if err := p.checkUnified(); err != nil {
 		return err
 	}
-	if planned.Allocator != "" {
-		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + planned.Allocator})
+	if wanted.Allocator != "" {
+		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
 		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. allocator_type is '%s': there "+
-			"is one allocator, 'BFC'", p.number, p.limitBytes, planned.Allocator)
+			"is one allocator, 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
-	growth, notices := env.AllowGrowth(planned.Growth)
+	growth, notices := env.AllowGrowth(wanted.Growth)
 	m.notice(notices...)
 	sub, err := m.subAllocator(p, growth)
 	if err != nil {
@@ -143,16 +143,16 @@ func (p *pool) closeRange() error {
 }
 
 // limit is what was asked for, else what the GPU can spare.
-func (m *Manager) limit(device gpu.Device, planned config.PlannedDevice, env config.Env) (uint64, error) {
-	if planned.Limited {
-		return planned.LimitBytes, nil
+func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env) (uint64, error) {
+	if wanted.Limited {
+		return wanted.LimitBytes, nil
 	}
 	free, total, err := m.driver.MemGetInfo(device.Ordinal)
 	if err != nil {
 		return 0, driverError(err, "Failed to query available memory for GPU %d", device.Ordinal)
 	}
 	limit, notices, err := config.DefaultLimit(config.Memory{
-		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Sizing: planned.Sizing,
+		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Sizing: wanted.Sizing,
 	}, env)
 	m.notice(notices...)
 	return limit, err

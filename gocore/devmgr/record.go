@@ -8,7 +8,7 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Record begins to record what is done to the memory of all logical GPUs, those of later plans too. There is one
+// Record begins to record what is done to the memory of all logical GPUs, those of later layouts too. There is one
 // recorder at a time; a new one replaces it, also when it fails.
 func (m *Manager) Record(r *trace.Recorder) error {
 	m.mu.Lock()
@@ -61,7 +61,7 @@ func recordPools(r *trace.Recorder, pools []*pool) error {
 	return nil
 }
 
-// recordNewLocked lets the pools of a plan be recorded where a recording runs.
+// recordNewLocked lets the pools of a layout be recorded where a recording runs.
 func (m *Manager) recordNewLocked(pools []*pool) {
 	if m.recorder == nil {
 		return

@@ -58,13 +58,13 @@ func TestImport(t *testing.T) {
 func TestImportedCPUsAreLogicalDevices(t *testing.T) {
 	s := newSession("P3")
 	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 2}}))
-	plan, err := s.state.Plan(s.facts)
+	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)
-	require.Equal(t, []string{"/device:CPU:0", "/device:CPU:1", "/device:GPU:0", "/device:GPU:1"}, planned(plan))
+	require.Equal(t, []string{"/device:CPU:0", "/device:CPU:1", "/device:GPU:0", "/device:GPU:1"}, namesIn(layout))
 
 	s = newSession("P3")
 	require.NoError(t, s.state.Import(config.Options{DeviceCount: map[string]int64{"CPU": 0}}))
-	_, err = s.state.Plan(s.facts)
+	_, err = s.state.Layout(s.facts)
 	require.ErrorContains(t, err, "No CPU devices are available in this process")
 }
 
@@ -74,10 +74,10 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	require.NoError(t, s.state.Import(config.Options{AllowGrowth: true, Sizing: config.Sizing{Fraction: 0.4}}))
 	gpu := config.Arg{Device: device("GPU", 0)}
 	require.NoError(t, s.state.SetGrowth(gpu, 0, ""))
-	plan, err := s.state.Plan(s.facts)
+	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)
-	require.True(t, plan.Devices[1].Growth)
-	require.InDelta(t, 0.4, plan.Devices[1].Sizing.Fraction, 0)
+	require.True(t, layout.Devices[1].Growth)
+	require.InDelta(t, 0.4, layout.Devices[1].Sizing.Fraction, 0)
 	_, set, err := s.state.Growth(gpu)
 	require.NoError(t, err)
 	require.True(t, set, "the getter tells what the setter was told")
@@ -86,7 +86,7 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	require.NoError(t, s.state.Import(config.Options{Sizing: config.Sizing{Fraction: 0.4}}))
 	limit := 100.0
 	require.NoError(t, s.state.SetLogicalConfigs(gpu, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}}))
-	_, err = s.state.Plan(s.facts)
+	_, err = s.state.Layout(s.facts)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	require.ErrorContains(t, err, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
 }
@@ -98,9 +98,9 @@ func TestImportedGrowthHoldsForLogicalDevicesToo(t *testing.T) {
 	require.NoError(t, s.state.SetLogicalConfigs(config.Arg{Device: device("GPU", 0)}, config.LogicalConfigs{
 		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}},
 	}))
-	plan, err := s.state.Plan(s.facts)
+	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)
-	require.True(t, plan.Devices[1].Growth)
+	require.True(t, layout.Devices[1].Growth)
 }
 
 func TestImportComesBeforeInitialization(t *testing.T) {
@@ -117,15 +117,15 @@ func TestImportSharesNothingWithItsCaller(t *testing.T) {
 	limits := []float64{1}
 	require.NoError(t, s.state.Import(config.Options{VirtualDevices: []config.VirtualDevices{{MemoryLimitMiB: limits}}}))
 	limits[0] = 2
-	plan, err := s.state.Plan(s.facts)
+	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)
-	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, planned(plan))
-	require.True(t, plan.Devices[1].Limited)
-	require.EqualValues(t, 1<<20, plan.Devices[1].LimitBytes)
+	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, namesIn(layout))
+	require.True(t, layout.Devices[1].Limited)
+	require.EqualValues(t, 1<<20, layout.Devices[1].LimitBytes)
 }
 
-func planned(plan config.Plan) (names []string) {
-	for _, d := range plan.Devices {
+func namesIn(layout config.Layout) (names []string) {
+	for _, d := range layout.Devices {
 		names = append(names, d.Logical.Name)
 	}
 	return names

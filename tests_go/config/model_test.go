@@ -399,9 +399,9 @@ func TestStateIsTensorFlows(t *testing.T) {
 				agree(m.setLogical(device, configs), err)
 			case "initialize":
 				lines, want := m.create(0, -5)
-				shown, planError := s.plan()
-				agree(want, planError)
-				if planError == nil {
+				shown, layoutError := s.layout()
+				agree(want, layoutError)
+				if layoutError == nil {
 					require.Equal(r, strings.Join(lines, "\n"), shown)
 					s.state.Initialize("here")
 					m.initialized = true

@@ -69,10 +69,10 @@ func anySession(r *rapid.T) *session {
 	for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "setters") {
 		_ = set.call(s.state)
 	}
-	if plan, err := s.state.Plan(s.facts); err == nil {
+	if layout, err := s.state.Layout(s.facts); err == nil {
 		switch rapid.SampledFrom([]string{"no", "built", "initialized"}).Draw(r, "devices") {
 		case "built":
-			s.state.Build(plan, "here")
+			s.state.Build(layout, "here")
 		case "initialized":
 			s.state.Initialize("here")
 		}
@@ -80,7 +80,7 @@ func anySession(r *rapid.T) *session {
 	return s
 }
 
-// After a session has built devices a setter is refused, or the configuration still plans the same ones. Growth is another matter:
+// After a session has built devices a setter is refused, or the configuration still builds the same ones. Growth is another matter:
 // it is the session's, and a list of logical devices makes the configuration ignore its own.
 func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -88,11 +88,11 @@ func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
 		for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "before") {
 			_ = set.call(s.state)
 		}
-		plan, err := s.state.Plan(s.facts)
+		layout, err := s.state.Layout(s.facts)
 		if err != nil {
 			return
 		}
-		s.state.Build(plan, "here")
+		s.state.Build(layout, "here")
 		for _, set := range rapid.SliceOfN(anySetter, 1, 8).Draw(r, "after") {
 			if err := set.call(s.state); status.CodeOf(err) == status.FailedPrecondition {
 				require.Contains(r, []string{"visible", "growth", "logical"}, set.name, "others are no part of what is built")
@@ -100,13 +100,13 @@ func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
 			}
 		}
 		require.True(r, s.state.Initialized())
-		if now, err := s.state.Plan(s.facts); err == nil {
-			require.Equal(r, withoutGrowth(plan), withoutGrowth(now))
+		if now, err := s.state.Layout(s.facts); err == nil {
+			require.Equal(r, withoutGrowth(layout), withoutGrowth(now))
 		}
 	})
 }
 
-func withoutGrowth(p config.Plan) config.Plan {
+func withoutGrowth(p config.Layout) config.Layout {
 	p.Devices = slices.Clone(p.Devices)
 	for i := range p.Devices {
 		p.Devices[i].Growth = false
@@ -143,7 +143,7 @@ func TestAfterInitializationThePlanStays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := anySession(r)
 		s.state.Initialize("here")
-		before, beforeError := s.state.Plan(s.facts)
+		before, beforeError := s.state.Layout(s.facts)
 		set := anySetter.Draw(r, "setter")
 		switch err := set.call(s.state); set.name {
 		case "visible", "growth", "logical", "intra", "inter":
@@ -154,7 +154,7 @@ func TestAfterInitializationThePlanStays(t *testing.T) {
 		default:
 			require.NotEqual(r, status.FailedPrecondition, status.CodeOf(err), "%s may be set at any time", set.name)
 		}
-		after, afterError := s.state.Plan(s.facts)
+		after, afterError := s.state.Layout(s.facts)
 		require.Equal(r, before, after)
 		require.Equal(r, beforeError == nil, afterError == nil)
 	})
@@ -164,8 +164,8 @@ func TestPlanIsAFunctionOfTheState(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := anySession(r)
 		before := s.state.Clone()
-		first, firstError := s.state.Plan(s.facts)
-		second, secondError := before.Plan(s.facts)
+		first, firstError := s.state.Layout(s.facts)
+		second, secondError := before.Layout(s.facts)
 		require.Equal(r, first, second)
 		if firstError == nil {
 			require.NoError(r, secondError)
@@ -191,7 +191,7 @@ func TestEveryGetterThatEvaluatesFailsAlike(t *testing.T) {
 		for _, got := range []error{soft, log, jit, intra, inter, options} {
 			require.Equal(r, want, got)
 		}
-		if _, err := s.state.Plan(s.facts); want != nil {
+		if _, err := s.state.Layout(s.facts); want != nil {
 			require.Equal(r, want, err, "and planning fails with it before anything else")
 		}
 	})
@@ -266,9 +266,9 @@ func TestEqualOrdinalsKeepTheirOrder(t *testing.T) {
 		configs.Items = append(configs.Items, config.LogicalConfig{MemoryLimitMiB: &limit, Ordinal: &ordinal})
 	}
 	require.NoError(t, s.state.SetLogicalConfigs(arg("g0"), configs))
-	plan, err := s.state.Plan(s.facts)
+	layout, err := s.state.Layout(s.facts)
 	require.NoError(t, err)
-	for i, device := range plan.Devices[1:] {
+	for i, device := range layout.Devices[1:] {
 		want := uint64(2*i + 2) // first the odd positions, with ordinal -1
 		if i >= 20 {
 			want = uint64(2*(i-20) + 1)
@@ -299,7 +299,7 @@ func TestAnUnknownOriginIsNotMadeUp(t *testing.T) {
 
 func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
 	s := newSession("P3")
-	_, err := s.state.Plan(s.facts[:1])
+	_, err := s.state.Layout(s.facts[:1])
 	require.Equal(t, status.Internal, status.CodeOf(err))
 	require.EqualError(t, err, "no facts about /physical_device:GPU:1 to plan with")
 }
@@ -310,15 +310,15 @@ func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
 	priority, limit := int64(7), 1.0
 	require.NoError(t, s.SetVisible([]config.Arg{arg("c"), arg("g4")}, nil))
 	facts := []config.GPUFacts{{Ordinal: 1}, {Ordinal: 4, LeastPriority: 0, GreatestPriority: -2}}
-	plan, err := s.Plan(facts)
+	layout, err := s.Layout(facts)
 	require.NoError(t, err)
-	require.Equal(t, []config.PlannedDevice{
+	require.Equal(t, []config.LayoutDevice{
 		{Logical: config.LogicalDevice{Name: "/device:CPU:0", Type: "CPU"}, Physical: 0},
 		{Logical: config.LogicalDevice{Name: "/device:GPU:0", Type: "GPU"}, Physical: 2},
-	}, plan.Devices)
+	}, layout.Devices)
 	require.NoError(t, s.SetLogicalConfigs(arg("g4"), config.LogicalConfigs{
 		Items: []config.LogicalConfig{{MemoryLimitMiB: &limit, Priority: &priority}},
 	}))
-	_, err = s.Plan(facts)
+	_, err = s.Layout(facts)
 	require.EqualError(t, err, "Priority 7 is outside the range of supported priorities [-2,0] for virtual device 0 on GPU# 4")
 }

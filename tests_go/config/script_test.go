@@ -139,10 +139,10 @@ func (s *session) do(t *testing.T, command string) (string, error) {
 	case "get_device_details":
 		index, err := s.state.DetailsIndex(arg(device))
 		return "details of device " + strconv.Itoa(index), err
-	case "plan":
-		return s.plan()
-	case "list_logical_devices": // plans, builds and initializes
-		shown, err := s.plan()
+	case "layout":
+		return s.layout()
+	case "list_logical_devices": // lays out, builds and initializes
+		shown, err := s.layout()
 		if err == nil {
 			s.state.Initialize("train.py:12 (list_logical_devices)")
 		}
@@ -197,15 +197,15 @@ func (s *session) doSwitch(t *testing.T, name, value, rest string) (string, erro
 	return "ok", nil
 }
 
-// plan shows the logical devices to be, one a line.
-func (s *session) plan() (string, error) {
-	plan, err := s.state.Plan(s.facts)
+// layout shows the logical devices to be, one a line.
+func (s *session) layout() (string, error) {
+	layout, err := s.state.Layout(s.facts)
 	if err != nil {
 		return "", err
 	}
 	physical := s.state.Physical()
 	var lines []string
-	for _, d := range plan.Devices {
+	for _, d := range layout.Devices {
 		line := d.Logical.Name + " on " + physical[d.Physical].Name
 		if d.Limited {
 			line += fmt.Sprintf(", limit %d MiB", d.LimitBytes>>20)

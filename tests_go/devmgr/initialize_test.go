@@ -113,7 +113,7 @@ func TestRoute(t *testing.T) {
 	require.ErrorContains(t, err, "/device:GPU:1 ")
 }
 
-// The plan's own errors come before the machine is touched, and a mended configuration can be tried again.
+// The layout's own errors come before the machine is touched, and a mended configuration can be tried again.
 func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	d := newDriver(t, "2xT4", sim.Options{})
 	m := enumerated(t, d, nil)

@@ -18,20 +18,20 @@ type GPUFacts struct {
 	ComputeMajor     int // 9 of compute capability 9.0
 }
 
-// Plan is what initialization has to build: all logical devices, CPUs first, each type numbered from 0.
-type Plan struct {
-	Devices []PlannedDevice
+// Layout is what initialization has to build: all logical devices, CPUs first, each type numbered from 0.
+type Layout struct {
+	Devices []LayoutDevice
 
 	// What one session sees of them, where it asked for other numbers of devices: CPUs is the number of CPUs, and GPUs that of
 	// the first GPUs, math.MaxInt for all.
 	CPUs, GPUs int
 }
 
-// Equal reports whether two plans build the same devices, whatever a session sees of them.
-func (p Plan) Equal(other Plan) bool { return slices.Equal(p.Devices, other.Devices) }
+// Equal reports whether two layouts build the same devices, whatever a session sees of them.
+func (p Layout) Equal(other Layout) bool { return slices.Equal(p.Devices, other.Devices) }
 
-// PlannedDevice is one logical device to be.
-type PlannedDevice struct {
+// LayoutDevice is one logical device to be.
+type LayoutDevice struct {
 	Logical  LogicalDevice
 	Physical int // index in State.Physical
 
@@ -46,44 +46,44 @@ type PlannedDevice struct {
 	Allocator string // the allocator that was asked for, "" or "BFC" for the one there is
 }
 
-// Plan works out the logical devices, or says why they cannot be built: Evaluate's errors first, then those of
+// Layout works out the logical devices, or says why they cannot be built: Evaluate's errors first, then those of
 // native device creation, in TensorFlow's order. gpus has the facts of every physical GPU, in physical order. It
-// changes nothing, and the same state gives the same plan.
-func (s *State) Plan(gpus []GPUFacts) (Plan, error) { return s.PlanFor(gpus, Options{}) }
+// changes nothing, and the same state gives the same layout.
+func (s *State) Layout(gpus []GPUFacts) (Layout, error) { return s.LayoutFor(gpus, Options{}) }
 
-// PlanFor is Plan for a session that has options of its own. What it asks for counts, and for all else the configuration.
-func (s *State) PlanFor(gpus []GPUFacts, o Options) (Plan, error) {
+// LayoutFor is Layout for a session that has options of its own. What it asks for counts, and for all else the configuration.
+func (s *State) LayoutFor(gpus []GPUFacts, o Options) (Layout, error) {
 	if err := o.check(); err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
 	e, err := s.evaluate()
 	if err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
-	plan := Plan{CPUs: e.cpus, GPUs: math.MaxInt}
-	o.count(&plan)
-	if plan.CPUs <= 0 {
-		return Plan{}, s.noCPU(o)
+	layout := Layout{CPUs: e.cpus, GPUs: math.MaxInt}
+	o.count(&layout)
+	if layout.CPUs <= 0 {
+		return Layout{}, s.noCPU(o)
 	}
 	e.merge(o)
 	if err := s.applyLists(&e, o); err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
-	e.gpus = min(e.gpus, plan.GPUs)
+	e.gpus = min(e.gpus, layout.GPUs)
 	facts, err := s.visibleFacts(e, gpus)
 	if err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
 	if len(s.gpuIndices()) > 0 {
 		if err := s.checkVirtual(e, facts); err != nil {
-			return Plan{}, err
+			return Layout{}, err
 		}
 	}
 	if err := e.checkSizing(facts); err != nil {
-		return Plan{}, err
+		return Layout{}, err
 	}
-	plan.Devices = append(s.planCPUs(), s.planGPUs(e)...)
-	return plan, nil
+	layout.Devices = append(s.layOutCPUs(), s.layOutGPUs(e)...)
+	return layout, nil
 }
 
 func (s *State) noCPU(o Options) error { // N1
@@ -210,8 +210,8 @@ func (s *State) emptyGPUs(e evaluation) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *State) planCPUs() []PlannedDevice {
-	var devices []PlannedDevice
+func (s *State) layOutCPUs() []LayoutDevice {
+	var devices []LayoutDevice
 	for index, device := range s.physical {
 		if device.Type != "CPU" || !slices.Contains(s.visible, index) {
 			continue
@@ -221,22 +221,22 @@ func (s *State) planCPUs() []PlannedDevice {
 			n = len(configs.Items)
 		}
 		for range n {
-			devices = append(devices, PlannedDevice{Logical: logicalDevice("CPU", len(devices)), Physical: index})
+			devices = append(devices, LayoutDevice{Logical: logicalDevice("CPU", len(devices)), Physical: index})
 		}
 	}
 	return devices
 }
 
-// planGPUs puts the visible GPUs' logical devices one after the other and sorts them by ordinal. A GPU without
+// layOutGPUs puts the visible GPUs' logical devices one after the other and sorts them by ordinal. A GPU without
 // any is one device, which sorts as ordinal 0.
-func (s *State) planGPUs(e evaluation) []PlannedDevice {
+func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 	type ranked struct {
-		PlannedDevice
+		LayoutDevice
 		ordinal int64
 	}
 	var all []ranked
 	for i, index := range e.visibleGPUs {
-		common := PlannedDevice{Physical: index, Growth: e.growth, Unified: e.usesUnifiedMemory(), Allocator: e.allocator}
+		common := LayoutDevice{Physical: index, Growth: e.growth, Unified: e.usesUnifiedMemory(), Allocator: e.allocator}
 		var items []LogicalConfig
 		if e.virtual != nil {
 			items = e.virtual[i].items
@@ -245,7 +245,7 @@ func (s *State) planGPUs(e evaluation) []PlannedDevice {
 			whole := common
 			whole.Sizing = e.sizing
 			for range max(e.sizing.Shares, 1) {
-				all = append(all, ranked{PlannedDevice: whole})
+				all = append(all, ranked{LayoutDevice: whole})
 			}
 		}
 		for _, item := range items {
@@ -256,9 +256,9 @@ func (s *State) planGPUs(e evaluation) []PlannedDevice {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	devices := make([]PlannedDevice, len(all))
+	devices := make([]LayoutDevice, len(all))
 	for id, r := range all {
-		devices[id] = r.PlannedDevice
+		devices[id] = r.LayoutDevice
 		devices[id].Logical = logicalDevice("GPU", id)
 	}
 	return devices
