@@ -12,7 +12,7 @@
 // # Two eras
 //
 // Graphs are TensorFlow 1's, and so is what they print: the placement log and the error for a device that is not there
-// name devices as ".../gpu:0" (era.go). Eager calls are TensorFlow 2's, ".../device:GPU:0".
+// name devices as ".../gpu:0" (devicetext.go). Eager calls are TensorFlow 2's, ".../device:GPU:0".
 //
 // # States
 //

@@ -35,7 +35,7 @@ type Outcome struct {
 func (d *Devices) Execute(c Call) (Outcome, error) {
 	outcome, err := d.execute(c)
 	if err != nil {
-		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op.today(), c.Name)
+		return Outcome{}, status.Errorf(status.CodeOf(err), "%w [Op:%s] name: %s", err, c.Op.v2Name(), c.Name)
 	}
 	return outcome, nil
 }
@@ -151,7 +151,7 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
 	}
 	if !readable {
-		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s", c.Device, c.Op.today())
+		return 0, status.Errorf(status.InvalidArgument, "Malformed device specification '%s' in eager op: Name: %s", c.Device, c.Op.v2Name())
 	}
 	types := supportedTypes(o.op, o.dtype)
 	device := d.find(pattern, types)
@@ -195,10 +195,10 @@ func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, ou
 	case refuse:
 		return status.Errorf(status.InvalidArgument, "Tensors on conflicting devices: cannot compute %s as %s Tensors can be copied explicitly using: "+
 			"`with tf.device(device_name): x = tf.identity(x)` or transparently copied by using tf.config.experimental.set_device_policy('silent'). "+
-			"Copying tensors between devices may slow down your model", c.Op.today(), where)
+			"Copying tensors between devices may slow down your model", c.Op.v2Name(), where)
 	case warn:
 		outcome.Warnings = append(outcome.Warnings, fmt.Sprintf("before computing %s %s. This triggers a copy which can be a "+
-			"performance bottleneck.", c.Op.today(), where))
+			"performance bottleneck.", c.Op.v2Name(), where))
 	}
 	return nil
 }

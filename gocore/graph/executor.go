@@ -269,6 +269,6 @@ func (r *run) abandon() error {
 
 // atNode says in which node something went wrong.
 func (r *run) atNode(err error, n *Node) error {
-	device := oldName(r.devices.names[r.placed[n.id]])
+	device := v1Name(r.devices.names[r.placed[n.id]])
 	return status.Errorf(status.CodeOf(err), "%w\n\t [[Node: %s]]", err, n.summary(device))
 }

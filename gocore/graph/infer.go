@@ -185,7 +185,7 @@ func checkEagerTypes(op Op, types []gpu.DType) error {
 	for i, d := range types {
 		if d != types[0] {
 			return status.Errorf(status.InvalidArgument, "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor",
-				op.today(), i, typeName(types[0]), typeName(d))
+				op.v2Name(), i, typeName(types[0]), typeName(d))
 		}
 	}
 	return nil

@@ -19,8 +19,8 @@ const (
 	Identity Op = "Identity"
 )
 
-// today is what TensorFlow 2 calls an operation in what it says about eager calls. Graphs keep the names of TensorFlow 1.
-func (o Op) today() Op {
+// v2Name is what TensorFlow 2 calls an operation in what it says about eager calls. Graphs keep the names of TensorFlow 1.
+func (o Op) v2Name() Op {
 	switch o {
 	case Add:
 		return "AddV2"

@@ -26,10 +26,10 @@ func (p *placer) explain(n *Node, g *group) error {
 
 // noDevice is the error for a request that no device matches, in TensorFlow 1's words, then what there is and what to do.
 func (p *placer) noDevice(n *Node) error {
-	request := oldName(*n.request)
+	request := v1Name(*n.request)
 	there := make([]string, len(p.devices.names))
 	for i, name := range p.devices.names {
-		there[i] = oldName(name)
+		there[i] = v1Name(name)
 	}
 	return status.Errorf(status.InvalidArgument, "Invalid argument: Cannot assign a device to node '%s': "+
 		"Could not satisfy explicit device specification '%s'\n\t [[Node: %s]]\n"+

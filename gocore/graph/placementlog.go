@@ -7,7 +7,7 @@ func (d *Devices) MappingLines() []string {
 	lines := []string{"Device mapping:"}
 	for i, device := range d.list {
 		if description := device.Description(); description != "" {
-			lines = append(lines, fmt.Sprintf("%s -> %s", oldName(d.names[i]), description))
+			lines = append(lines, fmt.Sprintf("%s -> %s", v1Name(d.names[i]), description))
 		}
 	}
 	if len(lines) == 1 {
@@ -18,10 +18,10 @@ func (d *Devices) MappingLines() []string {
 
 // placementLine tells where a node of a graph was put: "MatMul: /job:localhost/replica:0/task:0/gpu:0".
 func placementLine(n *Node, d *Devices, device int) string {
-	return n.name + ": " + oldName(d.names[device])
+	return n.name + ": " + v1Name(d.names[device])
 }
 
 // ExecutingLine tells where an eager operation runs, as TensorFlow 2 does.
 func (d *Devices) ExecutingLine(op Op, t *Tensor) string {
-	return fmt.Sprintf("Executing op %s in device %s", op.today(), t.Device())
+	return fmt.Sprintf("Executing op %s in device %s", op.v2Name(), t.Device())
 }

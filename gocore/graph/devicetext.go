@@ -9,9 +9,9 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// oldName writes a name as TensorFlow 1 did: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had no
+// v1Name writes a name as TensorFlow 1 did: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had no
 // such form.
-func oldName(n devname.Name) string {
+func v1Name(n devname.Name) string {
 	if n.Type != "CPU" && n.Type != "GPU" {
 		return n.String()
 	}
