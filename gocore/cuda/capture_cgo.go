@@ -39,7 +39,7 @@ func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture u
 }
 
 // StreamGetCaptureLife lets the graph tell when its life ends.
-func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.GraphLife, error) {
+func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
 		return nil, err
@@ -49,17 +49,17 @@ func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.Graph
 	if err := d.failure(answer.result, "the life of a graph on GPU %d", uint64(ordinal)); err != nil {
 		return nil, err
 	}
-	return &graphLife{word: answer.memory}, nil
+	return &captureLife{word: answer.memory}, nil
 }
 
-// graphLife is a word of C's that the driver writes once. Who sees it written frees it.
-type graphLife struct {
+// captureLife is a word of C's that the driver writes once. Who sees it written frees it.
+type captureLife struct {
 	mu   sync.Mutex
 	word unsafe.Pointer // nil when it has been seen
 }
 
 // Ended looks at the word.
-func (l *graphLife) Ended() bool {
+func (l *captureLife) Ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.word != nil && atomic.LoadInt32((*int32)(l.word)) != 0 {

@@ -15,7 +15,7 @@ import (
 //
 // Nobody announces a capture, so a stream is asked with each allocation, unless it is the default stream, which can't be captured. What is
 // allocated belongs to an owner of the capture's (bfc.NewCapture), one for each stream that takes part. The driver tells when the graph,
-// what was instantiated of it and all launches are gone (gpu.GraphLife); somebody has to look, which reclaim does.
+// what was instantiated of it and all launches are gone (gpu.CaptureLife); somebody has to look, which reclaim does.
 //
 // Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured).
 type captures struct {
@@ -31,7 +31,7 @@ type captures struct {
 
 // capture is one graph. captures.mu guards it.
 type capture struct {
-	life   gpu.GraphLife
+	life   gpu.CaptureLife
 	owners map[bfc.Stream]bfc.Stream // by the number of the captured stream
 }
 

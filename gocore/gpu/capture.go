@@ -1,8 +1,8 @@
 package gpu
 
-// GraphLife is the life of a graph: from its capture until it, all that was instantiated of it and all their launches are done. Ended does not
+// CaptureLife is the life of a graph: from its capture until it, all that was instantiated of it and all their launches are done. Ended does not
 // wait, and stays true.
-type GraphLife interface{ Ended() bool }
+type CaptureLife interface{ Ended() bool }
 
 // Captures tells of streams whose work is captured as graphs, by whatever code of the process; facts 31 to 35.
 type Captures interface {
@@ -10,5 +10,5 @@ type Captures interface {
 	// none. It disturbs no capture.
 	StreamGetCaptureInfo(ordinal int, stream Stream) (capture uint64, err error)
 	// StreamGetCaptureLife gives the life of the graph that a stream is captured into.
-	StreamGetCaptureLife(ordinal int, stream Stream) (GraphLife, error)
+	StreamGetCaptureLife(ordinal int, stream Stream) (CaptureLife, error)
 }

@@ -97,7 +97,7 @@
 //  33. A wait for an event recorded in a capture brings the waiting stream into it, if it is in none; it has to be waited for by the
 //     first one before the end. One that is in another capture spoils both.
 //  34. Taking memory and giving it back, of whatever kind, disturbs no capture, nor do events and streams that have no part in it.
-//  35. GraphLife ends when the graph and all that was instantiated of it are destroyed and no launch of it is left, or when the capture
+//  35. CaptureLife ends when the graph and all that was instantiated of it are destroyed and no launch of it is left, or when the capture
 //     comes to nothing.
 //
 // # Managed memory

@@ -249,7 +249,7 @@ func (m *Machine) StreamGetCaptureInfo(ordinal int, number gpu.Stream) (capture 
 }
 
 // StreamGetCaptureLife fails, because there is no capture.
-func (m *Machine) StreamGetCaptureLife(ordinal int, number gpu.Stream) (gpu.GraphLife, error) {
+func (m *Machine) StreamGetCaptureLife(ordinal int, number gpu.Stream) (gpu.CaptureLife, error) {
 	return nil, m.withStream(ordinal, number, func(c *card, _ *stream) error {
 		return c.errorf(gpu.ErrorInvalidValue, "stream %#x is not captured", uint64(number))
 	})

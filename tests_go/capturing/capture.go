@@ -52,7 +52,7 @@ func (d *Driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, e
 }
 
 // StreamGetCaptureLife gives the life of the graph that a stream is captured into.
-func (d *Driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.GraphLife, error) {
+func (d *Driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c := d.captured[at(ordinal, stream)]; c != nil {

@@ -242,7 +242,7 @@ func memoryWithoutAddress(t *testing.T, c capturing) {
 
 func graphsLiveAsLongAsTheirLaunches(t *testing.T, c capturing) {
 	stream, other := c.stream(t, gpu.StreamNonBlocking), c.stream(t, gpu.StreamNonBlocking)
-	life := func() gpu.GraphLife {
+	life := func() gpu.CaptureLife {
 		life, err := c.StreamGetCaptureLife(c.ordinal, stream)
 		if errors.Is(err, gpu.ErrorNotSupported) {
 			t.Skip("the driver has no lives of graphs")

@@ -19,7 +19,7 @@ func (i *Injector) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture
 }
 
 // StreamGetCaptureLife passes the call on.
-func (i *Injector) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.GraphLife, error) {
+func (i *Injector) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	if err := i.before("StreamGetCaptureLife", ordinal, 0); err != nil {
 		return nil, err
 	}
