@@ -9,7 +9,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // configure runs fn with the configuration of the listed devices.
@@ -32,7 +32,7 @@ func argument(s *config.State, position int64, repr string) config.Arg {
 
 // VisibleDevices gives the visible devices as positions in the physical list: "0,2,1".
 func VisibleDevices() (positions string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	var list []byte
 	err = configure(func(s *config.State) error {
 		physical := s.Physical()
@@ -49,7 +49,7 @@ func VisibleDevices() (positions string, err error) {
 
 // SetVisibleDevices takes [[position, repr], ...]. deviceType counts only if typed.
 func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	var references [][2]any
 	if err := decode(devices, &references); err != nil {
 		return false, err
@@ -74,7 +74,7 @@ func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool
 
 // MemoryGrowth gives the stored growth of a device; math.MinInt64 for none.
 func MemoryGrowth(position int64, repr string) (growth int64, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	growth = math.MinInt64
 	err = configure(func(s *config.State) error {
 		value, set, err := s.Growth(argument(s, position, repr))
@@ -88,7 +88,7 @@ func MemoryGrowth(position int64, repr string) (growth int64, err error) {
 
 // SetMemoryGrowth stores the growth of a device. badType is the Python type of a value that is neither bool nor int, else "".
 func SetMemoryGrowth(position int64, repr string, value int64, badType string) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	return true, configure(func(s *config.State) error {
 		return s.SetGrowth(argument(s, position, repr), value, badType)
 	})
@@ -96,7 +96,7 @@ func SetMemoryGrowth(position int64, repr string, value int64, badType string) (
 
 // LogicalConfigured tells whether a device has a logical configuration.
 func LogicalConfigured(position int64, repr string) (configured bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	err = configure(func(s *config.State) error {
 		stored, err := s.LogicalConfigs(argument(s, position, repr))
 		configured = stored != nil
@@ -108,7 +108,7 @@ func LogicalConfigured(position int64, repr string) (configured bool, err error)
 // SetLogicalConfiguration stores {"tuple": bool, "items": [[limit, priority, ordinal], ...]}. A limit is a number, null, or
 // "inf", "-inf" or "nan".
 func SetLogicalConfiguration(position int64, repr string, configuration string) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	var sent struct {
 		Tuple bool
 		Items [][3]json.RawMessage
@@ -145,7 +145,7 @@ func logicalConfig(item [3]json.RawMessage) (one config.LogicalConfig, err error
 
 // DeviceDetails describes a physical device: {} for a CPU, else name, compute capability, memory and UUID.
 func DeviceDetails(position int64) (details string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err

@@ -3,30 +3,30 @@ package pybind
 import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // Simulate chooses the machine to simulate; "" leaves it to the environment. It gives the choices before and now, a line each.
 func Simulate(spec string) (choices string, err error) {
-	defer runtime.Gate(&err)
-	before, now, err := runtime.Shared().Simulate(spec)
+	defer process.Gate(&err)
+	before, now, err := process.Shared().Simulate(spec)
 	return before + "\n" + now, err
 }
 
 // Reset gives up the devices and everything configured. It gives true.
 func Reset() (done bool, err error) {
-	defer runtime.Gate(&err)
-	return true, runtime.Shared().Reset()
+	defer process.Gate(&err)
+	return true, process.Shared().Reset()
 }
 
 // Enumerate lists the physical devices: {"physical": [[name, type], ...], "simulated": spec}.
 func Enumerate(env string) (devices string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	variables, err := decodeEnv(env)
 	if err != nil {
 		return "", err
 	}
-	m, spec, err := runtime.Shared().Enumerate(variables)
+	m, spec, err := process.Shared().Enumerate(variables)
 	if err != nil {
 		return "", err
 	}
@@ -46,12 +46,12 @@ func Enumerate(env string) (devices string, err error) {
 // Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible": bool}. origin is who asked, as
 // "file:line (call)".
 func Initialize(env string, origin string) (devices string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	variables, err := decodeEnv(env)
 	if err != nil {
 		return "", err
 	}
-	m, err := runtime.Shared().Initialize(variables, origin)
+	m, err := process.Shared().Initialize(variables, origin)
 	if err != nil {
 		return "", err
 	}
@@ -60,8 +60,8 @@ func Initialize(env string, origin string) (devices string, err error) {
 
 // LogicalDevices lists the logical devices that a session has built, as Initialize does, and initializes nothing: there may be none.
 func LogicalDevices() (devices string, err error) {
-	defer runtime.Gate(&err)
-	m, err := runtime.Shared().Manager()
+	defer process.Gate(&err)
+	m, err := process.Shared().Manager()
 	if err != nil {
 		return "", err
 	}
@@ -82,9 +82,9 @@ func encodeLogical(m *devmgr.Manager) (string, error) {
 
 // DrainNotices hands out what a person may want to know, once: [[level, text], ...].
 func DrainNotices() (notices string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	list := [][2]string{}
-	for _, n := range runtime.Shared().DrainNotices() {
+	for _, n := range process.Shared().DrainNotices() {
 		list = append(list, [2]string{n.Level, n.Text})
 	}
 	return encode(list)

@@ -5,11 +5,11 @@
 //  1. Functions only. Arguments and results are int64, string and bool; structures cross as JSON; objects as numbers that Go checks.
 //     (gopy checks no unsigned number, leaks for a lone error, and its handles crash the process when they are stale.)
 //  2. Results are always (T, error), the error named err.
-//  3. The first line is "defer runtime.Gate(&err)": no panic reaches Python, every error has its kind.
+//  3. The first line is "defer process.Gate(&err)": no panic reaches Python, every error has its kind.
 //  4. Nothing here blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. What takes long is a job.
 //  5. No environment is read here: Python passes it in, because Go sees only that of the process's start.
 //
-// The functions are thin: decode, call, encode. What they do is in gocore and pybind/runtime.
+// The functions are thin: decode, call, encode. What they do is in gocore and pybind/process.
 package pybind
 
 import (
@@ -18,11 +18,11 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // manager gives the devices of this process.
-func manager() (*devmgr.Manager, error) { return runtime.Shared().Manager() }
+func manager() (*devmgr.Manager, error) { return process.Shared().Manager() }
 
 // encode makes JSON of what is known to have some.
 func encode(value any) (string, error) {

@@ -2,19 +2,19 @@ package pybind
 
 import (
 	"gpuconf/gocore/graph"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // NewGraph makes an empty graph. It outlives a reset.
 func NewGraph() (id int64, err error) {
-	defer runtime.Gate(&err)
-	return runtime.Shared().NewGraph()
+	defer process.Gate(&err)
+	return process.Shared().NewGraph()
 }
 
 // DropGraph gives a graph up.
 func DropGraph(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	return true, runtime.Shared().DropGraph(id)
+	defer process.Gate(&err)
+	return true, process.Shared().DropGraph(id)
 }
 
 // AddConstant adds a constant to a graph: what lies in host memory, which is copied. device is what RequestDevice gives. It describes
@@ -22,8 +22,8 @@ func DropGraph(id int64) (done bool, err error) {
 func AddConstant(
 	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
 ) (node string, err error) {
-	defer runtime.Gate(&err)
-	g, err := runtime.Shared().Graph(graphID)
+	defer process.Gate(&err)
+	g, err := process.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
 	}
@@ -40,8 +40,8 @@ func AddConstant(
 
 // AddNode adds an operation on nodes of a graph, "0 1". It takes and returns what AddConstant does.
 func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (node string, err error) {
-	defer runtime.Gate(&err)
-	g, err := runtime.Shared().Graph(graphID)
+	defer process.Gate(&err)
+	g, err := process.Shared().Graph(graphID)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +65,7 @@ func nodes(g *graph.Graph, text string) ([]*graph.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return runtime.NodesOf(g, ids)
+	return process.NodesOf(g, ids)
 }
 
 func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
@@ -79,7 +79,7 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
 // RequestDevice gives the device that a node asks for inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is
 // None; a list of one is what a device function answered. own is what the node asks for itself.
 func RequestDevice(own string, scopes string) (device string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	var sent []any
 	if err := decode(scopes, &sent); err != nil {
 		return "", err

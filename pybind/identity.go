@@ -1,11 +1,11 @@
 package pybind
 
-import "gpuconf/pybind/runtime"
+import "gpuconf/pybind/process"
 
 // Identities lists the GPUs that the process sees, by every name they have, as a list of objects.
 func Identities() (devices string, err error) {
-	defer runtime.Gate(&err)
-	found, err := runtime.Shared().Identities()
+	defer process.Gate(&err)
+	found, err := process.Shared().Identities()
 	if err != nil {
 		return "", err
 	}

@@ -6,30 +6,30 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // OpenLoad prepares to read a trace from a file that the caller has open: RMM's CSV and ours, or PyTorch's snapshots. The job's result is
 // {"events": how many}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return 0, err
 	}
-	file, err := runtime.ShareFile(descriptor)
+	file, err := process.ShareFile(descriptor)
 	if err != nil {
 		return 0, err
 	}
-	return runtime.OpenJob(func(ctx context.Context, _ *runtime.Input) (runtime.Outcome, error) {
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
 		events, err := load(ctx, file)
-		return runtime.Outcome{Head: map[string]any{"events": len(events)}, Events: events, Large: isLarge(events)}, err
+		return process.Outcome{Head: map[string]any{"events": len(events)}, Events: events, Large: isLarge(events)}, err
 	}, file.Close), nil
 }
 
 // load reads a file. Its first byte says whether it is a pickle.
-func load(ctx context.Context, file *runtime.File) ([]trace.Event, error) {
+func load(ctx context.Context, file *process.File) ([]trace.Event, error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
-		if !isPickle(first) && !runtime.IsText(first) {
+		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
 		}
 		return nil
@@ -39,7 +39,7 @@ func load(ctx context.Context, file *runtime.File) ([]trace.Event, error) {
 		return nil, err
 	case isPickle(data):
 		return trace.ReadSnapshot(ctx, data)
-	case !runtime.IsText(data):
+	case !process.IsText(data):
 		return nil, errNoTrace()
 	}
 	return trace.ParseCSV(ctx, string(data))
@@ -56,11 +56,11 @@ func isLarge(events []trace.Event) bool { return len(events) > 1<<20 }
 
 // WaitJob works on a job for so many milliseconds, at most 100, or until it is done. It fails as the job does.
 func WaitJob(id int64, milliseconds int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return false, err
 	}
-	job, err := runtime.FindJob(id)
+	job, err := process.FindJob(id)
 	if err != nil {
 		return false, err
 	}
@@ -69,7 +69,7 @@ func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 
 // JobResult gives what a job that is done has made, as JSON.
 func JobResult(id int64) (result string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	outcome, err := outcomeOf(id)
 	if err != nil {
 		return "", err
@@ -82,7 +82,7 @@ const pageEvents = 1 << 13
 
 // JobPage gives a page of the events of a job that is done, the first one being 0: lines of CSV, without the header. Behind the last page is "".
 func JobPage(id int64, number int64) (lines string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	outcome, err := outcomeOf(id)
 	if err != nil {
 		return "", err
@@ -95,22 +95,22 @@ func JobPage(id int64, number int64) (lines string, err error) {
 	return trace.FormatLines(outcome.Events[from:min(from+pageEvents, len(outcome.Events))]), nil
 }
 
-func outcomeOf(id int64) (runtime.Outcome, error) {
-	if err := runtime.Alive(); err != nil {
-		return runtime.Outcome{}, err
+func outcomeOf(id int64) (process.Outcome, error) {
+	if err := process.Alive(); err != nil {
+		return process.Outcome{}, err
 	}
-	job, err := runtime.FindJob(id)
+	job, err := process.FindJob(id)
 	if err != nil {
-		return runtime.Outcome{}, err
+		return process.Outcome{}, err
 	}
 	return job.Outcome()
 }
 
 // CloseJob forgets a job. Its work ends if it was still going on.
 func CloseJob(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return false, err
 	}
-	return true, runtime.CloseJob(id)
+	return true, process.CloseJob(id)
 }

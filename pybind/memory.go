@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/cabi"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // maxWaitMS bounds one WaitForFree: Python must look for signals in between.
@@ -35,7 +35,7 @@ func logicalGPU(number int64) (*devmgr.Manager, int, error) {
 // Allocate takes memory on a logical GPU; -1 is the thread's. It gives "address id index notices": the block's address and
 // allocation id, the device's index in the logical list, and 1 if notices are waiting. Size 0 gives id 0.
 func Allocate(number int64, nbytes int64) (block string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
 	if err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func Allocate(number int64, nbytes int64) (block string, err error) {
 
 // FreeBlock gives a block back, if it is still the one with this allocation id.
 func FreeBlock(address int64, id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return false, err
@@ -66,7 +66,7 @@ func FreeBlock(address int64, id int64) (done bool, err error) {
 
 // LimitBytes gives the most that a logical GPU can ever hand out.
 func LimitBytes(number int64) (bytes int64, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -77,7 +77,7 @@ func LimitBytes(number int64) (bytes int64, err error) {
 
 // Frees counts the frees on a logical GPU, for WaitForFree.
 func Frees(number int64) (count int64, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ func Frees(number int64) (count int64, err error) {
 
 // WaitForFree sleeps until a logical GPU has seen more frees than seen, or for so many milliseconds. It gives the count.
 func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
 	if err != nil {
 		return 0, err
@@ -103,7 +103,7 @@ func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err
 
 // ResolveGPU gives the number of the logical GPU that a device string names.
 func ResolveGPU(device string) (number int64, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return 0, err
@@ -114,7 +114,7 @@ func ResolveGPU(device string) (number int64, err error) {
 
 // IsUnified reports whether a logical GPU's memory is unified memory.
 func IsUnified(number int64) (unified bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return false, err
@@ -124,7 +124,7 @@ func IsUnified(number int64) (unified bool, err error) {
 
 // CopyFromHost copies host memory, which the caller keeps alive, into the live block that has this allocation id.
 func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int64) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
 		return m.CopyFromHost(uint64(address), uint64(id), uint64(offset), bytes)
 	})
@@ -132,7 +132,7 @@ func CopyFromHost(address int64, id int64, offset int64, host int64, nbytes int6
 
 // CopyToHost copies the live block that has this allocation id into host memory, which the caller keeps alive.
 func CopyToHost(address int64, id int64, offset int64, host int64, nbytes int64) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	return true, copyBlock(offset, host, nbytes, func(m *devmgr.Manager, bytes []byte) error {
 		return m.CopyToHost(uint64(address), uint64(id), uint64(offset), bytes)
 	})
@@ -159,12 +159,12 @@ func hostMemory(host, nbytes int64) ([]byte, error) {
 	if nbytes < 0 || (nbytes > 0 && outside) {
 		return nil, status.Errorf(status.InvalidArgument, "%d bytes at host address 0x%x can't be", nbytes, host)
 	}
-	return runtime.HostBytes(host, nbytes), nil
+	return process.HostBytes(host, nbytes), nil
 }
 
 // MemoryInfo gives "current peak" of a device, in bytes.
 func MemoryInfo(device string) (info string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func MemoryInfo(device string) (info string, err error) {
 
 // ResetMemoryStats begins a new peak on a device.
 func ResetMemoryStats(device string) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return false, err
@@ -185,7 +185,7 @@ func ResetMemoryStats(device string) (done bool, err error) {
 
 // MemoryStats gives all numbers of a device's pool, by TensorFlow's names.
 func MemoryStats(device string) (stats string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
@@ -214,7 +214,7 @@ func MemoryStats(device string) (stats string, err error) {
 
 // MemoryTotals returns the counters of a logical GPU's pool that PyTorch's statistics need besides MemoryStats.
 func MemoryTotals(number int64) (totals string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
@@ -235,7 +235,7 @@ func MemoryTotals(number int64) (totals string, err error) {
 // MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
 // "oversubscribed_bytes": bytes}.
 func MemoryMap(device string) (picture string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
@@ -251,7 +251,7 @@ func MemoryMap(device string) (picture string, err error) {
 
 // StartPeak begins a measurement on a logical GPU; -1 is the thread's. It gives "number id before".
 func StartPeak(number int64) (started string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
 	if err != nil {
 		return "", err
@@ -262,7 +262,7 @@ func StartPeak(number int64) (started string, err error) {
 
 // StopPeak ends a measurement. It gives "after peak".
 func StopPeak(number int64, id int64) (measured string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err

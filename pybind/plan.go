@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // planRequest is what Python asks for. Sizes are bytes, 0 for none.
@@ -72,8 +72,8 @@ func cardOf(text string) (sim.Card, error) {
 // OpenPlan prepares to find out whether a trace, which FeedPlan hands over, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
 // bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return 0, err
 	}
 	var asked planRequest
@@ -88,41 +88,41 @@ func OpenPlan(request string) (job int64, err error) {
 	for _, n := range notices {
 		said = append(said, [2]string{n.Level, n.Text})
 	}
-	return runtime.OpenJob(func(ctx context.Context, input *runtime.Input) (runtime.Outcome, error) {
+	return process.OpenJob(func(ctx context.Context, input *process.Input) (process.Outcome, error) {
 		return replayed(ctx, input, wanted, said)
 	}, func() {}), nil
 }
 
 // FeedPlan adds text to the trace of a plan that was not waited for yet: CSV with its header.
 func FeedPlan(id int64, text string) (done bool, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return false, err
 	}
-	job, err := runtime.FindJob(id)
+	job, err := process.FindJob(id)
 	if err != nil {
 		return false, err
 	}
 	return true, job.Feed(text)
 }
 
-func replayed(ctx context.Context, input *runtime.Input, wanted plan.Request, notices [][2]string) (runtime.Outcome, error) {
+func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (process.Outcome, error) {
 	events, err := trace.ParseCSV(ctx, string(input.Text))
 	if err != nil {
-		return runtime.Outcome{}, err
+		return process.Outcome{}, err
 	}
 	input.Text = nil
 	job, err := plan.New(ctx, events, wanted)
 	if err != nil {
-		return runtime.Outcome{}, err
+		return process.Outcome{}, err
 	}
 	for done := false; !done; {
 		if done, err = job.Step(ctx); err != nil {
-			return runtime.Outcome{}, err
+			return process.Outcome{}, err
 		}
 	}
 	r := job.Request()
-	return runtime.Outcome{Large: isLarge(events), Head: map[string]any{
+	return process.Outcome{Large: isLarge(events), Head: map[string]any{
 		"limit": r.LimitBytes, "gpu": r.Card.Name, "memory": r.Card.MemoryBytes, "usage": job.Usages(), "results": job.Results(), "notices": notices,
 	}}, nil
 }

@@ -6,20 +6,20 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/trace"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // StartRecording begins to record what is done to the memory of all logical GPUs; the newest so many events of each are kept. It gives the
 // recording's number, for as long as DropRecording was not called with it.
 func StartRecording(events int64) (id int64, err error) {
-	defer runtime.Gate(&err)
-	return runtime.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
+	defer process.Gate(&err)
+	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
 }
 
 // CountRecorded gives "events lost running" of a recording; running is 0 or 1.
 func CountRecorded(id int64) (counts string, err error) {
-	defer runtime.Gate(&err)
-	all, lost, running, err := runtime.Shared().CountRecorded(id)
+	defer process.Gate(&err)
+	all, lost, running, err := process.Shared().CountRecorded(id)
 	runs := 0
 	if running {
 		runs = 1
@@ -29,32 +29,32 @@ func CountRecorded(id int64) (counts string, err error) {
 
 // StopRecording ends a recording, if it runs. OpenRecorded gives what it has seen.
 func StopRecording(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	return true, runtime.Shared().StopRecording(id)
+	defer process.Gate(&err)
+	return true, process.Shared().StopRecording(id)
 }
 
 // OpenRecorded prepares to make events of a recording that has ended. The job's result is {"events": how many, "lost": events, "pools": {number:
 // regions as MemoryMap's}}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return 0, err
 	}
-	return runtime.OpenJob(func(ctx context.Context, _ *runtime.Input) (runtime.Outcome, error) {
-		recording, pools, err := runtime.Shared().Recorded(ctx, id)
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
+		recording, pools, err := process.Shared().Recorded(ctx, id)
 		pictures := map[int]any{}
 		for number, drawn := range pools {
 			pictures[number] = regionsOf(drawn)
 		}
 		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures}
-		return runtime.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
+		return process.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
 	}, func() {}), nil
 }
 
 // DropRecording forgets a recording, and ends it if it runs.
 func DropRecording(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	return true, runtime.Shared().DropRecording(id)
+	defer process.Gate(&err)
+	return true, process.Shared().DropRecording(id)
 }
 
 // regionsOf gives [[address, bytes, [[address, bytes, requested, in use], ...]], ...].

@@ -3,20 +3,20 @@ package pybind
 import (
 	"gpuconf/gocore/devname"
 	"gpuconf/pybind/cabi"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // MergeScope gives the device name in force inside a scope: the argument's fields over those of the scope outside ("" for none).
 func MergeScope(outer string, argument string) (name string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	return devname.EnterScope(outer, &argument)
 }
 
 // EnterScope makes name the scope of the calling thread, where the C entry points read it. It gives the number of the logical
 // GPU that name means, cabi.NoScope where it means none, cabi.ScopeMissing where that GPU is not there.
 func EnterScope(name string) (number int64, err error) {
-	defer runtime.Gate(&err)
-	generation := runtime.Shared().Generation() // before the devices: a reset from here on leaves this scope, too
+	defer process.Gate(&err)
+	generation := process.Shared().Generation() // before the devices: a reset from here on leaves this scope, too
 	number = cabi.NoScope
 	if name != "" {
 		m, err := manager()

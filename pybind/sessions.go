@@ -6,7 +6,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // protoOptions is what Python sends of a ConfigProto. Floats are texts, because JSON has no nan.
@@ -71,7 +71,7 @@ func decodeFloat(text string) (float64, error) {
 
 // ImportConfig takes over the ConfigProto that a program starts with.
 func ImportConfig(options string) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	sent, o, err := decodeOptions(options)
 	if err != nil {
 		return false, err
@@ -84,8 +84,8 @@ func ImportConfig(options string) (done bool, err error) {
 // OpenSession opens a session on a graph and builds the devices that it asks for, where that is to be done. It gives its number times 2,
 // plus 1 if there are other logical devices than before. origin is who asked, as "file:line (call)".
 func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
-	defer runtime.Gate(&err)
-	if err := runtime.Alive(); err != nil {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
 		return 0, err
 	}
 	sent, o, err := decodeOptions(options)
@@ -96,7 +96,7 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 	if err != nil {
 		return 0, err
 	}
-	id, renamed, err := runtime.Shared().OpenSession(runtime.SessionRequest{
+	id, renamed, err := process.Shared().OpenSession(process.SessionRequest{
 		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
 	}, variables, origin)
 	if err != nil {
@@ -112,8 +112,8 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 // The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds read from it. It tells "nodes copies
 // bytes": how many operations ran, and how many tensors of how many bytes went from one device's memory to another's.
 func RunSession(id int64, step string) (ran string, err error) {
-	defer runtime.Gate(&err)
-	s, err := runtime.Shared().Session(id)
+	defer process.Gate(&err)
+	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +124,7 @@ func RunSession(id int64, step string) (ran string, err error) {
 	if err := decode(step, &sent); err != nil {
 		return "", err
 	}
-	decoded := runtime.Step{Targets: sent.Targets}
+	decoded := process.Step{Targets: sent.Targets}
 	if decoded.Fetches, decoded.Into, err = hostArrays(sent.Fetches); err != nil {
 		return "", err
 	}
@@ -149,8 +149,8 @@ func hostArrays(sent [][3]int64) (nodes []int64, memory [][]byte, err error) {
 
 // SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].
 func SessionDevices(id int64) (list string, err error) {
-	defer runtime.Gate(&err)
-	s, err := runtime.Shared().Session(id)
+	defer process.Gate(&err)
+	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
 	}
@@ -167,8 +167,8 @@ func SessionDevices(id int64) (list string, err error) {
 
 // SessionLog hands out a session's placement log, once: [line, ...].
 func SessionLog(id int64) (lines string, err error) {
-	defer runtime.Gate(&err)
-	s, err := runtime.Shared().Session(id)
+	defer process.Gate(&err)
+	s, err := process.Shared().Session(id)
 	if err != nil {
 		return "", err
 	}
@@ -177,6 +177,6 @@ func SessionLog(id int64) (lines string, err error) {
 
 // CloseSession ends a session.
 func CloseSession(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	return true, runtime.Shared().CloseSession(id)
+	defer process.Gate(&err)
+	return true, process.Shared().CloseSession(id)
 }

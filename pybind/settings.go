@@ -3,7 +3,7 @@ package pybind
 import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // A setting is a switch of config.State by name: how to read it and how to store a JSON value. null is None.
@@ -84,13 +84,13 @@ func findSetting(name string) (setting, error) {
 
 // Setting gives the value of a switch as JSON.
 func Setting(name string) (value string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	found, err := findSetting(name)
 	if err != nil {
 		return "", err
 	}
 	var got any
-	err = runtime.Shared().Switches(func(s *config.State) (err error) {
+	err = process.Shared().Switches(func(s *config.State) (err error) {
 		got, err = found.get(s)
 		return err
 	})
@@ -102,10 +102,10 @@ func Setting(name string) (value string, err error) {
 
 // SetSetting stores a JSON value in a switch.
 func SetSetting(name string, value string) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	found, err := findSetting(name)
 	if err != nil {
 		return false, err
 	}
-	return true, runtime.Shared().Switches(func(s *config.State) error { return found.set(s, value) })
+	return true, process.Shared().Switches(func(s *config.State) error { return found.set(s, value) })
 }

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // The bits of the flags of an operation.
@@ -19,8 +19,8 @@ const (
 // MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the scope in force, shape such as "2,3". It
 // gives the tensor's number times 2, plus 1 if there are lines or notices to fetch.
 func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (receipt int64, err error) {
-	defer runtime.Gate(&err)
-	w, err := runtime.Shared().Work()
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
 	if err != nil {
 		return 0, err
 	}
@@ -33,8 +33,8 @@ func MakeTensor(host int64, nbytes int64, dtype string, shape string, name strin
 
 // Execute runs one operation on tensors, "7 12"; device is the scope in force. It gives what MakeTensor gives.
 func Execute(op string, inputs string, flags int64, name string, device string) (receipt int64, err error) {
-	defer runtime.Gate(&err)
-	w, err := runtime.Shared().Work()
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
 	if err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func Execute(op string, inputs string, flags int64, name string, device string) 
 	}, ids)
 }
 
-func execute(w *runtime.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
+func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
 	id, told, err := w.Execute(call, inputs)
 	if err != nil {
 		return 0, err
@@ -112,7 +112,7 @@ func parseShape(text string) (graph.Shape, error) {
 
 // TensorInfo describes a tensor: {"shape": [...], "dtype": name, "device": ..., "backing_device": ..., "address": ..., "host_visible": bool}.
 func TensorInfo(id int64) (info string, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	w, t, err := tensor(id)
 	if err != nil {
 		return "", err
@@ -129,7 +129,7 @@ func TensorInfo(id int64) (info string, err error) {
 
 // ReadTensor copies a tensor into host memory, which the caller keeps alive.
 func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	_, t, err := tensor(id)
 	if err != nil {
 		return false, err
@@ -143,16 +143,16 @@ func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
 
 // ReleaseTensor gives a tensor up.
 func ReleaseTensor(id int64) (done bool, err error) {
-	defer runtime.Gate(&err)
-	w, err := runtime.Shared().Work()
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
 	if err != nil {
 		return false, err
 	}
 	return true, w.Release(id)
 }
 
-func tensor(id int64) (*runtime.Work, *graph.Tensor, error) {
-	w, err := runtime.Shared().Work()
+func tensor(id int64) (*process.Work, *graph.Tensor, error) {
+	w, err := process.Shared().Work()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -162,8 +162,8 @@ func tensor(id int64) (*runtime.Work, *graph.Tensor, error) {
 
 // LiveTensors describes what operations hold: {"tensors": [line, ...], "host_blocks": n, "host_bytes": n}.
 func LiveTensors() (live string, err error) {
-	defer runtime.Gate(&err)
-	w, err := runtime.Shared().Work()
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
 	if err != nil {
 		return "", err
 	}
@@ -173,8 +173,8 @@ func LiveTensors() (live string, err error) {
 
 // DrainPlacementLog hands out the placement log of eager operations, once: [line, ...].
 func DrainPlacementLog() (lines string, err error) {
-	defer runtime.Gate(&err)
-	w, err := runtime.Shared().Work()
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
 	if err != nil {
 		return "", err
 	}

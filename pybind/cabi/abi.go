@@ -11,7 +11,7 @@ import (
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // A goroutine that was called from C stays on the caller's thread, so these see the thread that Python runs on.
@@ -40,7 +40,7 @@ func gcgo_free(addr, stream C.uintptr_t) {
 // malloc allocates on the logical GPU that the scope names if it lies on this device, else on the one that the stream stands for, else
 // on the device's first.
 func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, error) {
-	m, err := runtime.Shared().Manager()
+	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, er
 
 // free gives a block back. A stream is that of the block's last use; without one that was the stream of the allocation.
 func free(addr uint64, stream gpu.Stream) error {
-	m, err := runtime.Shared().Manager()
+	m, err := process.Shared().Manager()
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func free(addr uint64, stream gpu.Stream) error {
 // gate stands deferred first in every function that C calls: no panic gets out, and an error's text is kept where
 // gpuconf_last_error finds it.
 func gate(err *error) {
-	runtime.Caught(recover(), err)
+	process.Caught(recover(), err)
 	if *err != nil {
 		tell(*err)
 	}
@@ -71,7 +71,7 @@ func gate(err *error) {
 
 // tell hands a text to C, without the mark, which means nothing there.
 func tell(err error) {
-	text := C.CString(runtime.Unmark(err))
+	text := C.CString(process.Unmark(err))
 	defer C.free(unsafe.Pointer(text))
 	C.gcgo_tell(text)
 }

@@ -9,7 +9,7 @@ import "C"
 import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // call runs what needs the devices, behind the gate. It tells an error's text and reports whether there was none.
@@ -22,7 +22,7 @@ func call(do func(*devmgr.Manager) error) (done C.int) {
 	}()
 	defer gate(&err)
 	var m *devmgr.Manager
-	if m, err = runtime.Shared().Manager(); err == nil {
+	if m, err = process.Shared().Manager(); err == nil {
 		err = do(m)
 	}
 	return 0

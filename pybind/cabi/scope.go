@@ -1,6 +1,6 @@
 package cabi
 
-import "gpuconf/pybind/runtime"
+import "gpuconf/pybind/process"
 
 // What a thread's scope is beside the number of a logical GPU.
 const (
@@ -20,7 +20,7 @@ func SetScope(generation uint32, number int64) {
 func Scope() int64 { return scopeOf(readScope()) }
 
 func scopeOf(word int64) int64 {
-	if uint32(word>>32) != runtime.Shared().Generation() {
+	if uint32(word>>32) != process.Shared().Generation() {
 		return NoScope
 	}
 	return int64(int32(uint32(word)))

@@ -25,13 +25,13 @@ var closed = []struct{ from, to, instead string }{
 	{"bfc chunks config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
 	{"devmgr graph placement plan", "cuda nvml sim cublas host",
-		"take a gpu.Driver or a gpu.Compute and let pybind/runtime pick the implementation"},
+		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},
 }
 
 // outside are the packages from outside the module and the standard library, and who may import them. A
 // trailing "..." stands for all below.
 var outside = []struct{ by, path string }{
-	{"offheap sim host pybind/runtime", "golang.org/x/sys/unix"},
+	{"offheap sim host pybind/process", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
 	{"host", "gonum.org/v1/gonum/..."},
 	{"pybind", "github.com/go-python/gopy/gopyh"},

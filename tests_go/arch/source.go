@@ -20,7 +20,7 @@ type File struct {
 	Imports map[string]string // local name -> import path
 }
 
-// Package is the file's package in the policy's words: "bfc" for gocore/bfc, "pybind/runtime" for pybind/runtime.
+// Package is the file's package in the policy's words: "bfc" for gocore/bfc, "pybind/process" for pybind/process.
 func (f *File) Package() string {
 	return strings.TrimPrefix(filepath.ToSlash(filepath.Dir(f.Path)), "gocore/")
 }

@@ -11,7 +11,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // functions are all that Python can call. A test holds this list against the package.
@@ -163,7 +163,7 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 						} else if name == "Allocate" {
 							parseBlock(t, results[0].String()).free(t)
 						}
-						require.NoError(t, runtime.Alive(), "%v panics", arguments)
+						require.NoError(t, process.Alive(), "%v panics", arguments)
 					})
 					_, err := pybind.EnterScope("")
 					require.NoError(t, err)
@@ -186,7 +186,7 @@ func TestKindsOfErrors(t *testing.T) {
 			t.Run(row.name, func(t *testing.T) {
 				_, err := row.call()
 				require.Contains(t, requireKind(t, row.kind, err), row.text)
-				require.NoError(t, runtime.Alive())
+				require.NoError(t, process.Alive())
 			})
 		}
 	}

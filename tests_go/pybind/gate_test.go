@@ -13,12 +13,12 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // gated is a bound function with a body of the test's.
 func gated(body func() error) (err error) {
-	defer runtime.Gate(&err)
+	defer process.Gate(&err)
 	return body()
 }
 
@@ -47,8 +47,8 @@ func TestGateMarksErrors(t *testing.T) {
 			require.Equal(t, row.text, requireKind(t, row.kind, gated(func() error { return row.err })))
 		})
 	}
-	require.NoError(t, runtime.Alive(), "an error is no panic")
-	require.Equal(t, "unmarked", runtime.Unmark(errors.New("unmarked")))
+	require.NoError(t, process.Alive(), "an error is no panic")
+	require.Equal(t, "unmarked", process.Unmark(errors.New("unmarked")))
 }
 
 // panics breaks this process in many ways, and gives what went wrong about that. It runs in a process of its own.
@@ -94,7 +94,7 @@ func panics() string {
 			!strings.Contains(text, "gate_test.go") {
 			complain("%s: %s %s %s", row.name, complaint, kind, text)
 		}
-		err = runtime.Alive()
+		err = process.Alive()
 		if status.CodeOf(err) != status.Internal || !strings.Contains(err.Error(), "chunk 7 is broken. Restart the process") {
 			complain("%s: afterwards: %v", row.name, err) // the first panic is the one to know
 		}

@@ -2,7 +2,7 @@ package pybind_test
 
 import (
 	"os"
-	goruntime "runtime"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -62,9 +62,9 @@ func TestFilesThatAreNone(t *testing.T) {
 
 // heap is what is live in Go's heap.
 func heap() uint64 {
-	goruntime.GC()
-	var m goruntime.MemStats
-	goruntime.ReadMemStats(&m)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
@@ -100,7 +100,7 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			goroutines, descriptors, before := goruntime.NumGoroutine(), openDescriptors(t), heap()
+			goroutines, descriptors, before := runtime.NumGoroutine(), openDescriptors(t), heap()
 			var id int64
 			if row.open == nil {
 				file := wholeTrace(t, 2)
@@ -125,7 +125,7 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 				descriptors++ // the test's own
 			}
 			for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-				left := []int{goruntime.NumGoroutine() - goroutines, openDescriptors(t) - descriptors, int(heap()-before) >> 20}
+				left := []int{runtime.NumGoroutine() - goroutines, openDescriptors(t) - descriptors, int(heap()-before) >> 20}
 				if max(left[0], left[1], left[2]) <= 0 {
 					break
 				}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	goruntime "runtime"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +15,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 // childEnv names a job to do in a process of its own instead of the tests.
@@ -35,11 +35,11 @@ const mib = int64(1) << 20
 // onMachine makes spec the machine of a test, "" for none, and gives it up at the end. The test keeps its thread: scopes belong to threads.
 func onMachine(t *testing.T, spec string) {
 	t.Helper()
-	goruntime.LockOSThread()
+	runtime.LockOSThread()
 	_, err := pybind.Simulate(spec)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		defer goruntime.UnlockOSThread()
+		defer runtime.UnlockOSThread()
 		_, err := pybind.EnterScope("")
 		require.NoError(t, err)
 		_, err = pybind.Simulate("")
@@ -109,8 +109,8 @@ func unmark(err error) (kind, text string, complaint string) {
 	if !known || text == "" || !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 		return "", "", fmt.Sprintf("badly marked: %q", err)
 	}
-	if runtime.Unmark(err) != text {
-		return "", "", fmt.Sprintf("Unmark(%q) is %q", err, runtime.Unmark(err))
+	if process.Unmark(err) != text {
+		return "", "", fmt.Sprintf("Unmark(%q) is %q", err, process.Unmark(err))
 	}
 	return kind, text, ""
 }

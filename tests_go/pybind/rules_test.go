@@ -81,7 +81,7 @@ func breaks(f *ast.FuncDecl) (broken []string) {
 		broken = append(broken, fmt.Sprintf("results (%s): they must be (T, err error)", strings.Join(results, ", ")))
 	}
 	if len(f.Body.List) == 0 || !opensGate(f.Body.List[0]) {
-		broken = append(broken, "the first line is not: defer runtime.Gate(&err)")
+		broken = append(broken, "the first line is not: defer process.Gate(&err)")
 	}
 	return broken
 }
@@ -99,7 +99,7 @@ func opensGate(s ast.Stmt) bool {
 		return false
 	}
 	function, ok := deferred.Call.Fun.(*ast.SelectorExpr)
-	if !ok || function.Sel.Name != "Gate" || typeName(function.X) != "runtime" {
+	if !ok || function.Sel.Name != "Gate" || typeName(function.X) != "process" {
 		return false
 	}
 	address, ok := deferred.Call.Args[0].(*ast.UnaryExpr)
@@ -118,18 +118,18 @@ func TestBoundFunctionsKeepTheRules(t *testing.T) {
 // The rules' own test: each line breaks one.
 func TestRulesAreNoticed(t *testing.T) {
 	for _, source := range []string{
-		"func F(n int) (done bool, err error) { defer runtime.Gate(&err); return }",
-		"func F(n uint64) (done bool, err error) { defer runtime.Gate(&err); return }",
-		"func F(n []byte) (done bool, err error) { defer runtime.Gate(&err); return }",
-		"func F() (err error) { defer runtime.Gate(&err); return }",
-		"func F() (bool, error) { defer runtime.Gate(&err); return }",
-		"func F() (done bool, text string, err error) { defer runtime.Gate(&err); return }",
-		"func F() (m map[string]int, err error) { defer runtime.Gate(&err); return }",
+		"func F(n int) (done bool, err error) { defer process.Gate(&err); return }",
+		"func F(n uint64) (done bool, err error) { defer process.Gate(&err); return }",
+		"func F(n []byte) (done bool, err error) { defer process.Gate(&err); return }",
+		"func F() (err error) { defer process.Gate(&err); return }",
+		"func F() (bool, error) { defer process.Gate(&err); return }",
+		"func F() (done bool, text string, err error) { defer process.Gate(&err); return }",
+		"func F() (m map[string]int, err error) { defer process.Gate(&err); return }",
 		"func F() (done bool, err error) { return }",
-		"func F() (done bool, err error) { var e error; defer runtime.Gate(&e); return }",
-		"func F() (done bool, err error) { x(); defer runtime.Gate(&err); return }",
-		"func F() (done bool, err error) { runtime.Gate(&err); return }",
-		"func F[T any]() (done bool, err error) { defer runtime.Gate(&err); return }",
+		"func F() (done bool, err error) { var e error; defer process.Gate(&e); return }",
+		"func F() (done bool, err error) { x(); defer process.Gate(&err); return }",
+		"func F() (done bool, err error) { process.Gate(&err); return }",
+		"func F[T any]() (done bool, err error) { defer process.Gate(&err); return }",
 	} {
 		file, err := parser.ParseFile(token.NewFileSet(), "f.go", "package p\n"+source, 0)
 		require.NoError(t, err)

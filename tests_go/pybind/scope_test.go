@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 const task = "/job:localhost/replica:0/task:0"
@@ -88,14 +88,14 @@ func TestMergeScope(t *testing.T) {
 func TestScopeEndsWithItsGeneration(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")
 	initialize(t)
-	generation := runtime.Shared().Generation()
+	generation := process.Shared().Generation()
 	_, err := pybind.EnterScope(task + "/device:GPU:1")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, cabi.Scope())
 
 	_, err = pybind.Reset()
 	require.NoError(t, err)
-	require.Equal(t, generation+1, runtime.Shared().Generation())
+	require.Equal(t, generation+1, process.Shared().Generation())
 	require.EqualValues(t, cabi.NoScope, cabi.Scope())
 	initialize(t)
 	require.EqualValues(t, cabi.NoScope, cabi.Scope(), "GPU:1 of other devices is another GPU")
@@ -110,10 +110,10 @@ func TestScopeEndsWithItsGeneration(t *testing.T) {
 func TestScopeKeepsEveryNumber(t *testing.T) {
 	onMachine(t, "")
 	for _, number := range []int64{0, 1, 63, math.MaxInt32, cabi.NoScope, cabi.ScopeMissing} {
-		cabi.SetScope(runtime.Shared().Generation(), number)
+		cabi.SetScope(process.Shared().Generation(), number)
 		require.Equal(t, number, cabi.Scope())
 		for _, other := range []uint32{1, 1 << 31, math.MaxUint32} {
-			cabi.SetScope(runtime.Shared().Generation()+other, number)
+			cabi.SetScope(process.Shared().Generation()+other, number)
 			require.EqualValues(t, cabi.NoScope, cabi.Scope())
 		}
 	}

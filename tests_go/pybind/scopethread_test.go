@@ -3,7 +3,7 @@
 package pybind_test
 
 import (
-	goruntime "runtime"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +19,7 @@ func TestScopeBelongsToAThread(t *testing.T) {
 	require.NoError(t, err)
 	seen := make(chan int64)
 	go func() {
-		goruntime.LockOSThread() // never unlocked: the thread and its scope end with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread and its scope end with the goroutine
 		seen <- cabi.Scope()
 		cabi.SetScope(0, 0)
 		seen <- cabi.Scope()

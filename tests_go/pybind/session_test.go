@@ -2,7 +2,7 @@ package pybind_test
 
 import (
 	"encoding/json"
-	goruntime "runtime"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -113,7 +113,7 @@ func TestSettingsAcrossTheBorder(t *testing.T) {
 }
 
 // hostAddress is where a slice lies; the pinner keeps it there.
-func hostAddress(pinner *goruntime.Pinner, bytes []byte) int64 {
+func hostAddress(pinner *runtime.Pinner, bytes []byte) int64 {
 	pinner.Pin(&bytes[0])
 	return int64(uintptr(unsafe.Pointer(&bytes[0])))
 }
@@ -122,7 +122,7 @@ func TestCopiesAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4:1GiB")
 	initialize(t)
 	b := allocate(t, 0, 1000)
-	var pinner goruntime.Pinner
+	var pinner runtime.Pinner
 	defer pinner.Unpin()
 	sent, got := []byte("what was written"), make([]byte, 16)
 	_, err := pybind.CopyFromHost(b.address, b.id, 984, hostAddress(&pinner, sent), 16)

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 
 __all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
 
-# "\x1e" + kind + "\x1e" + message: what pybind/runtime/gate.go makes of an error.
+# "\x1e" + kind + "\x1e" + message: what pybind/process/gate.go makes of an error.
 _MARK = "\x1e"
 
 _lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handler may call the core while this thread loads it

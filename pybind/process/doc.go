@@ -1,4 +1,4 @@
-// Package runtime holds the one process-wide state of gpuconf: which machine it runs on, and the devices made of it.
+// Package process holds the one process-wide state of gpuconf: which machine it runs on, and the devices made of it.
 //
 // Everything below is a value that a test can construct; this package is where the value becomes a global, because Python
 // modules, C callers and sessions of one process share one set of pools and books.
@@ -14,4 +14,4 @@
 //
 // mu guards the choice of the machine and the life of the Manager. Calls on the hot path load the Manager atomically and
 // take only its own locks.
-package runtime
+package process

@@ -1,4 +1,4 @@
-package runtime
+package process
 
 import (
 	"gpuconf/gocore/config"
@@ -24,12 +24,12 @@ type SessionRequest struct {
 
 // OpenSession opens a session on the devices that it asks for, and builds those first where that is to be done. origin is who asked, as
 // "file:line (call)". renamed says that there are other devices than before.
-func (r *Runtime) OpenSession(request SessionRequest, env config.Env, origin string) (id int64, renamed bool, err error) {
-	g, err := r.Graph(request.Graph)
+func (p *State) OpenSession(request SessionRequest, env config.Env, origin string) (id int64, renamed bool, err error) {
+	g, err := p.Graph(request.Graph)
 	if err != nil {
 		return 0, false, err
 	}
-	w, err := r.Work()
+	w, err := p.Work()
 	if err != nil {
 		return 0, false, err
 	}
@@ -37,11 +37,11 @@ func (r *Runtime) OpenSession(request SessionRequest, env config.Env, origin str
 	if err != nil {
 		return 0, false, err
 	}
-	devices, renamed, err := w.join(request.Devices, env, origin, func() { r.generation.Add(1) })
+	devices, renamed, err := w.join(request.Devices, env, origin, func() { p.generation.Add(1) })
 	if err != nil {
 		return 0, renamed, err
 	}
-	return r.sessions.put(&Session{graph.NewSession(g, devices, options), g, w}), renamed, nil
+	return p.sessions.put(&Session{graph.NewSession(g, devices, options), g, w}), renamed, nil
 }
 
 // sessionOptions asks the configuration for what the session leaves open.
@@ -162,27 +162,27 @@ func (w *Work) begin() error {
 }
 
 // NewGraph makes an empty graph. Graphs belong to no runtime: they outlive a reset.
-func (r *Runtime) NewGraph() (int64, error) {
+func (p *State) NewGraph() (int64, error) {
 	if err := Alive(); err != nil {
 		return 0, err
 	}
-	return r.graphs.put(&graph.Graph{}), nil
+	return p.graphs.put(&graph.Graph{}), nil
 }
 
 // Graph finds a graph.
-func (r *Runtime) Graph(id int64) (*graph.Graph, error) {
+func (p *State) Graph(id int64) (*graph.Graph, error) {
 	if err := Alive(); err != nil {
 		return nil, err
 	}
-	return r.graphs.get(id, "graph")
+	return p.graphs.get(id, "graph")
 }
 
 // DropGraph gives a graph up. Sessions on it go on.
-func (r *Runtime) DropGraph(id int64) error {
+func (p *State) DropGraph(id int64) error {
 	if err := Alive(); err != nil {
 		return err
 	}
-	_, err := r.graphs.remove(id, "graph")
+	_, err := p.graphs.remove(id, "graph")
 	return err
 }
 
@@ -200,19 +200,19 @@ func NodesOf(g *graph.Graph, ids []int64) ([]*graph.Node, error) {
 }
 
 // Session finds an open session.
-func (r *Runtime) Session(id int64) (*Session, error) {
+func (p *State) Session(id int64) (*Session, error) {
 	if err := Alive(); err != nil {
 		return nil, err
 	}
-	return r.sessions.get(id, "session")
+	return p.sessions.get(id, "session")
 }
 
 // CloseSession ends a session. Runs that have begun go on.
-func (r *Runtime) CloseSession(id int64) error {
+func (p *State) CloseSession(id int64) error {
 	if err := Alive(); err != nil {
 		return err
 	}
-	s, err := r.sessions.remove(id, "session")
+	s, err := p.sessions.remove(id, "session")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package runtime
+package process
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Runtime is the machine that a process runs on and the devices made of it.
-type Runtime struct {
+// State is the machine that a process runs on and the devices made of it.
+type State struct {
 	mu      sync.Mutex
 	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
 	spec    string          // guarded by mu; the machine that is simulated, "" for none
@@ -32,20 +32,20 @@ type Runtime struct {
 }
 
 // Generation counts the resets so far. What was derived from the devices before one means nothing after it.
-func (r *Runtime) Generation() uint32 { return r.generation.Load() }
+func (p *State) Generation() uint32 { return p.generation.Load() }
 
 // shared is the one process-wide state of gpuconf.
-var shared Runtime
+var shared State
 
 // Shared gives the runtime of this process.
-func Shared() *Runtime { return &shared }
+func Shared() *State { return &shared }
 
 // Manager gives the devices. They must have been listed: FailedPrecondition otherwise.
-func (r *Runtime) Manager() (*devmgr.Manager, error) {
+func (p *State) Manager() (*devmgr.Manager, error) {
 	if err := Alive(); err != nil {
 		return nil, err
 	}
-	m := r.manager.Load()
+	m := p.manager.Load()
 	if m == nil {
 		return nil, status.Errorf(status.FailedPrecondition, "no devices are listed yet; call gpuconf.config.list_logical_devices() first")
 	}
@@ -54,28 +54,28 @@ func (r *Runtime) Manager() (*devmgr.Manager, error) {
 
 // Switches runs fn with the configuration, of which it uses only what belongs to no device. Before the devices are listed that
 // is a draft, which they take over.
-func (r *Runtime) Switches(fn func(*config.State) error) error {
+func (p *State) Switches(fn func(*config.State) error) error {
 	if err := Alive(); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	if m := r.manager.Load(); m != nil {
-		r.mu.Unlock()
+	p.mu.Lock()
+	if m := p.manager.Load(); m != nil {
+		p.mu.Unlock()
 		return m.Configure(fn)
 	}
-	defer r.mu.Unlock()
-	if r.draft == nil {
-		r.draft = config.New(nil)
+	defer p.mu.Unlock()
+	if p.draft == nil {
+		p.draft = config.New(nil)
 	}
-	return fn(r.draft)
+	return fn(p.draft)
 }
 
 // Work gives the operations on the devices, which must have been listed.
-func (r *Runtime) Work() (*Work, error) {
-	if _, err := r.Manager(); err != nil {
+func (p *State) Work() (*Work, error) {
+	if _, err := p.Manager(); err != nil {
 		return nil, err
 	}
-	w := r.work.Load()
+	w := p.work.Load()
 	if w == nil { // a reset came in between
 		return nil, errReset()
 	}
@@ -83,8 +83,8 @@ func (r *Runtime) Work() (*Work, error) {
 }
 
 // Initialize builds the logical devices, unless they are there.
-func (r *Runtime) Initialize(env config.Env, origin string) (*devmgr.Manager, error) {
-	w, err := r.Work()
+func (p *State) Initialize(env config.Env, origin string) (*devmgr.Manager, error) {
+	w, err := p.Work()
 	if err != nil {
 		return nil, err
 	}
@@ -95,16 +95,16 @@ func (r *Runtime) Initialize(env config.Env, origin string) (*devmgr.Manager, er
 }
 
 // Enumerate lists the devices, unless they are listed already, and tells the simulated machine's specification.
-func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
+func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	if err := Alive(); err != nil {
 		return nil, "", err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if m := r.manager.Load(); m != nil {
-		return m, r.spec, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.manager.Load(); m != nil {
+		return m, p.spec, nil
 	}
-	machine, err := openMachine(r.asked, env)
+	machine, err := openMachine(p.asked, env)
 	if err != nil {
 		return nil, "", err
 	}
@@ -113,27 +113,27 @@ func (r *Runtime) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 		return nil, "", err
 	}
 	m.ExplainNoGPU(machine.whyNone)
-	if r.running != nil {
-		if err := m.Record(r.running.recorder); err != nil {
+	if p.running != nil {
+		if err := m.Record(p.running.recorder); err != nil {
 			return nil, "", errors.Join(err, m.Close(true))
 		}
 	}
-	if r.draft != nil {
-		if err := m.Configure(func(s *config.State) error { s.TakeSwitches(r.draft); return nil }); err != nil {
+	if p.draft != nil {
+		if err := m.Configure(func(s *config.State) error { s.TakeSwitches(p.draft); return nil }); err != nil {
 			return nil, "", err
 		}
-		r.draft = nil
+		p.draft = nil
 	}
-	r.spec = machine.spec
-	r.notices = append(r.notices, machine.notices...)
-	r.work.Store(&Work{manager: m, compute: arithmetic(machine.driver, m, env)})
-	r.manager.Store(m)
-	return m, r.spec, nil
+	p.spec = machine.spec
+	p.notices = append(p.notices, machine.notices...)
+	p.work.Store(&Work{manager: m, compute: arithmetic(machine.driver, m, env)})
+	p.manager.Store(m)
+	return m, p.spec, nil
 }
 
 // Simulate chooses the machine of the next Enumerate and gives up the present devices, which must not be in use. An
 // empty text leaves the choice to the environment. It tells the choices before and now.
-func (r *Runtime) Simulate(text string) (before, now string, err error) {
+func (p *State) Simulate(text string) (before, now string, err error) {
 	if err := Alive(); err != nil {
 		return "", "", err
 	}
@@ -144,56 +144,56 @@ func (r *Runtime) Simulate(text string) (before, now string, err error) {
 		}
 		text = spec.String()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.closeLocked(); err != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.closeLocked(); err != nil {
 		return "", "", err
 	}
-	before, r.asked = r.asked, text
+	before, p.asked = p.asked, text
 	return before, text, nil
 }
 
 // Reset gives up the devices, which must not be in use. The choice of the machine stays.
-func (r *Runtime) Reset() error {
+func (p *State) Reset() error {
 	if err := Alive(); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.closeLocked()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closeLocked()
 }
 
 // closeLocked empties the runtime, and ends a recording. Memory in use makes it fail and change nothing; what the driver says while it ends is
 // a notice, because the devices are gone all the same.
-func (r *Runtime) closeLocked() error {
-	m := r.manager.Load()
+func (p *State) closeLocked() error {
+	m := p.manager.Load()
 	if m == nil {
-		r.draft = nil
-		r.endRecordingLocked()
+		p.draft = nil
+		p.endRecordingLocked()
 		return nil
 	}
-	err := r.work.Load().end(func() error { return m.Close(false) })
+	err := p.work.Load().end(func() error { return m.Close(false) })
 	if !m.Closed() {
 		return err // in use
 	}
-	r.generation.Add(1)
-	r.endRecordingLocked()
-	r.manager.Store(nil)
-	r.work.Store(nil)
-	r.spec, r.notices = "", nil
+	p.generation.Add(1)
+	p.endRecordingLocked()
+	p.manager.Store(nil)
+	p.work.Store(nil)
+	p.spec, p.notices = "", nil
 	if err != nil {
-		r.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("the devices were given up, but not all went well: %v", err)}}
+		p.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("the devices were given up, but not all went well: %v", err)}}
 	}
 	return nil
 }
 
 // DrainNotices hands out what a person may want to know, oldest first, once.
-func (r *Runtime) DrainNotices() []config.Notice {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	drained := r.notices
-	r.notices = nil
-	if w := r.work.Load(); w != nil {
+func (p *State) DrainNotices() []config.Notice {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	drained := p.notices
+	p.notices = nil
+	if w := p.work.Load(); w != nil {
 		drained = append(append(drained, w.manager.DrainNotices()...), w.drainWarnings()...)
 	}
 	return drained

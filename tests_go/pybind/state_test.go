@@ -2,7 +2,7 @@ package pybind_test
 
 import (
 	"fmt"
-	goruntime "runtime"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,7 +13,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/status"
-	"gpuconf/pybind/runtime"
+	"gpuconf/pybind/process"
 )
 
 func requireCode(t require.TestingT, code status.Code, err error) {
@@ -46,7 +46,7 @@ func TestMachineIsChosenOnce(t *testing.T) {
 		{"all hidden", "4xT4", config.Env{"CUDA_VISIBLE_DEVICES": ""}, "4xT4", 0},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var r runtime.Runtime
+			var r process.State
 			_, _, err := r.Simulate(row.asked)
 			require.NoError(t, err)
 			m, spec, err := r.Enumerate(row.env)
@@ -75,7 +75,7 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"}, `no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Simulate`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			var r runtime.Runtime
+			var r process.State
 			_, _, err := r.Simulate("2xT4")
 			require.NoError(t, err)
 			m, _, err := r.Enumerate(row.env)
@@ -89,7 +89,7 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 }
 
 func TestRuntimeLifeCycle(t *testing.T) {
-	var r runtime.Runtime
+	var r process.State
 	_, err := r.Manager()
 	requireCode(t, status.FailedPrecondition, err)
 	require.NoError(t, r.Reset(), "there is nothing to give up")
@@ -137,7 +137,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 
 // What can't be read leaves the runtime as it was, to be tried again.
 func TestEnumerateFailures(t *testing.T) {
-	var r runtime.Runtime
+	var r process.State
 	_, _, err := r.Simulate("nonsense")
 	requireCode(t, status.InvalidArgument, err)
 	for _, env := range []config.Env{
@@ -158,7 +158,7 @@ func TestEnumerateFailures(t *testing.T) {
 }
 
 func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
-	var r runtime.Runtime
+	var r process.State
 	var done sync.WaitGroup
 	managers := make([]*devmgr.Manager, 16)
 	for i := range managers {
@@ -184,7 +184,7 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 
 // Threads that list, build, allocate, look and reset at once. A Manager that was given up says so; nothing else goes wrong.
 func TestResetBesideEnumerate(t *testing.T) {
-	var r runtime.Runtime
+	var r process.State
 	_, _, err := r.Simulate("2xT4:1GiB")
 	require.NoError(t, err)
 	var done sync.WaitGroup
@@ -223,7 +223,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 			_, _, err := r.Simulate("2xT4:1GiB")
 			fine(err)
 			for begin := time.Now(); served.Load() == before && time.Since(begin) < 20*time.Second; {
-				goruntime.Gosched() // until somebody has got something of the new devices
+				runtime.Gosched() // until somebody has got something of the new devices
 			}
 		}
 	})

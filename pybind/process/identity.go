@@ -1,4 +1,4 @@
-package runtime
+package process
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ type Identity struct {
 
 // Identities lists the GPUs that the process sees, by CUDA ordinal. NVML counts GPUs in its own order, so the two are brought
 // together by UUID, else by PCI bus id, never by number. No context is created.
-func (r *Runtime) Identities() ([]Identity, error) {
-	m, err := r.Manager()
+func (p *State) Identities() ([]Identity, error) {
+	m, err := p.Manager()
 	if err != nil {
 		return nil, err
 	}
@@ -32,19 +32,19 @@ func (r *Runtime) Identities() ([]Identity, error) {
 	for i, d := range found {
 		list[i] = Identity{Device: d, Physical: physical[i], NVMLIndex: -1}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.spec == "" && len(list) > 0 {
-		r.numberLocked(list)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spec == "" && len(list) > 0 {
+		p.numberLocked(list)
 	}
 	return list, nil
 }
 
 // numberLocked asks NVML for its numbers. Without it there are none, which a notice explains.
-func (r *Runtime) numberLocked(list []Identity) {
+func (p *State) numberLocked(list []Identity) {
 	cards, err := listCards()
 	if err != nil {
-		r.notices = append(r.notices, config.Notice{Level: "info", Text: fmt.Sprintf("no NVML: %v", err)})
+		p.notices = append(p.notices, config.Notice{Level: "info", Text: fmt.Sprintf("no NVML: %v", err)})
 		return
 	}
 	for i := range list {
