@@ -25,6 +25,7 @@ SHOWN = {
         "▕████████········████████········████████········████████········▏",
         "MiB were moved; 64 MiB of the GPU's memory are taken",
     ],
+    "plan_a_server.py": ["fits with virtual; does not fit with tensorflow, regions"],
     "two_tenants.py": [
         "modest on GPU:0 got all it asked for; its peak was 160 MiB",
         "greedy on GPU:1 was refused after 8 of 10 buffers",
