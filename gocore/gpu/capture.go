@@ -1,14 +1,14 @@
 package gpu
 
-// CaptureLife is the life of a graph: from its capture until it, all that was instantiated of it and all their launches are done. Ended does not
-// wait, and stays true.
+// CaptureLife tracks the lifetime of a captured graph: from its capture until the graph, everything instantiated from it and all launches are done.
+// Ended does not wait. Once true, it stays true.
 type CaptureLife interface{ Ended() bool }
 
-// Captures tells of streams whose work is captured as graphs, by whatever code of the process; facts 31 to 35.
+// Captures reports on streams whose work is being captured as graphs, by any code in the process; facts 31 to 35.
 type Captures interface {
-	// StreamGetCaptureInfo tells the capture that a stream takes part in, by a number that no other one has had or will have; 0 for
-	// none. It disturbs no capture.
+	// StreamGetCaptureInfo returns the id of the capture that a stream takes part in, or 0 if it is not being captured. Ids are never
+	// reused. The call does not affect any capture.
 	StreamGetCaptureInfo(ordinal int, stream Stream) (capture uint64, err error)
-	// StreamGetCaptureLife gives the life of the graph that a stream is captured into.
+	// StreamGetCaptureLife returns the lifetime of the graph that a stream is being captured into.
 	StreamGetCaptureLife(ordinal int, stream Stream) (CaptureLife, error)
 }

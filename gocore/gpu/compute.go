@@ -3,14 +3,14 @@ package gpu
 // DType is the type of a tensor's elements.
 type DType int
 
-// The element types that gpuconf computes with. The zero DType is none of them.
+// The element types that gpuconf supports. The zero DType is invalid.
 const (
 	Float32 DType = iota + 1
 	Float64
 	Int32
 )
 
-// Bytes is the size of one element, 0 for a DType that is none.
+// Bytes returns the size of one element, or 0 for an invalid DType.
 func (d DType) Bytes() uint64 {
 	switch d {
 	case Float32, Int32:
@@ -21,7 +21,7 @@ func (d DType) Bytes() uint64 {
 	return 0
 }
 
-// String is NumPy's name: "float32".
+// String returns NumPy's name for the type: "float32".
 func (d DType) String() string {
 	switch d {
 	case Float32:
@@ -34,8 +34,8 @@ func (d DType) String() string {
 	return "invalid"
 }
 
-// Gemm is a matrix product: C becomes op(A) times op(B). op(A) has M rows and K columns, op(B) has K and N. A matrix is
-// stored by rows without gaps; a transposed one is stored as what it is the transpose of.
+// Gemm describes a matrix product, C = op(A) × op(B). op(A) is M × K and op(B) is K × N. Matrices are dense and row-major. With
+// TransA, A is stored as a K × M matrix and op transposes it; likewise TransB.
 type Gemm struct {
 	DType          DType
 	M, N, K        uint64
@@ -43,36 +43,36 @@ type Gemm struct {
 	A, B, C        uint64 // device addresses
 }
 
-// Vector is Count elements at a device address, Step elements apart; Step 0 is one element Count times.
+// Vector is Count elements at a device address, Step elements apart. Step 0 repeats one element Count times.
 type Vector struct {
 	Addr uint64
 	Step uint64
 }
 
-// Add is an elementwise sum: Out[i] becomes A[i] + B[i] for each of Count elements.
+// Add describes an elementwise sum: Out[i] = A[i] + B[i] for each of Count elements.
 type Add struct {
 	DType     DType
 	Count     uint64
 	Out, A, B Vector // Out.Step is not 0
 }
 
-// Compute is arithmetic on one device's memory.
+// Compute does arithmetic on one device's memory.
 //
 // # What gpuconf relies on
 //
-// These facts are checked by one conformance suite, tests_go/computetest, against every implementation.
+// One conformance suite, tests_go/computetest, checks these facts against every implementation.
 //
-//  1. Addresses are the device's own, and multiples of the element's size. What lies there is live and long enough: the caller
-//     answers for that.
-//  2. A result overlaps no operand, except that Add's Out may be exactly its A or its B.
-//  3. Nothing but the result is written. An empty result writes nothing, and then no address is looked at.
-//  4. An empty inner dimension (K is 0) gives zeros, and A and B are not looked at.
-//  5. Floating-point values follow IEEE 754: NaN and infinities go through, and 0 times one of them is NaN. The order in which a
-//     product is summed is the implementation's own, and the same every time.
-//  6. Int32 wraps around. An implementation may lack a DType, which is Unimplemented.
-//  7. A DType that is none, a size in bytes beyond 63 bits, an Out.Step of 0 and an address that is no multiple of the
-//     element's size are InvalidArgument. No error writes anything.
-//  8. A call returns when the result is there for every later copy or call.
+//  1. Addresses are device addresses, and multiples of the element size. The caller guarantees that the memory there is live and
+//     large enough.
+//  2. The result overlaps no operand, except that Add's Out may be exactly its A or its B.
+//  3. Only the result is written. If the result is empty, nothing is written and no address is read or checked.
+//  4. An empty inner dimension (K is 0) produces zeros; A and B are not read.
+//  5. Floating-point values follow IEEE 754: NaN and infinities propagate, and 0 times one of them is NaN. The implementation
+//     chooses the order of summation, and it is the same every time.
+//  6. Int32 wraps around. An implementation may not support a DType; it then returns Unimplemented.
+//  7. An invalid DType, a size in bytes beyond 63 bits, an Out.Step of 0 and an address that is not a multiple of the
+//     element size are InvalidArgument. On error, nothing is written.
+//  8. A call returns when its result is visible to every later copy or call.
 //
 // 9. Every method may be called from any goroutine at any time.
 type Compute interface {

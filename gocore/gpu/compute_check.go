@@ -6,14 +6,14 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Check finds what fact 7 of Compute calls a bad argument. Every implementation asks it first.
+// Check returns an error if an argument is invalid by fact 7 of Compute. Every implementation calls it first.
 func (g Gemm) Check() error {
 	size := g.DType.Bytes()
 	if size == 0 {
 		return errNoType(g.DType)
 	}
 	if !fits(g.M, g.N, size) || !fits(g.M, g.K, size) || !fits(g.K, g.N, size) {
-		return status.Errorf(status.InvalidArgument, "a product of %d x %d and %d x %d matrices is too large to address", g.M, g.K, g.K, g.N)
+		return status.Errorf(status.InvalidArgument, "the product of a %d x %d and a %d x %d matrix exceeds 63-bit sizes", g.M, g.K, g.K, g.N)
 	}
 	if g.M == 0 || g.N == 0 {
 		return nil
@@ -24,7 +24,7 @@ func (g Gemm) Check() error {
 	return checkAligned(size, g.A, g.B, g.C)
 }
 
-// Check finds what fact 7 of Compute calls a bad argument. Every implementation asks it first.
+// Check returns an error if an argument is invalid by fact 7 of Compute. Every implementation calls it first.
 func (a Add) Check() error {
 	size := a.DType.Bytes()
 	if size == 0 {
@@ -35,11 +35,11 @@ func (a Add) Check() error {
 	}
 	for _, v := range []Vector{a.Out, a.A, a.B} {
 		if !fits(a.Count, max(v.Step, 1), size) {
-			return status.Errorf(status.InvalidArgument, "%d elements in steps of %d are too many to address", a.Count, v.Step)
+			return status.Errorf(status.InvalidArgument, "%d elements with step %d exceed 63-bit sizes", a.Count, v.Step)
 		}
 	}
 	if a.Out.Step == 0 {
-		return status.Errorf(status.InvalidArgument, "a sum has no room: the step of its result is 0")
+		return status.Errorf(status.InvalidArgument, "the step of a sum's result must not be 0")
 	}
 	return checkAligned(size, a.Out.Addr, a.A.Addr, a.B.Addr)
 }
@@ -57,12 +57,12 @@ func fits(a, b, c uint64) bool {
 func checkAligned(size uint64, addresses ...uint64) error {
 	for _, addr := range addresses {
 		if addr == 0 || addr%size != 0 {
-			return status.Errorf(status.InvalidArgument, "0x%x is not an address of %d-byte elements", addr, size)
+			return status.Errorf(status.InvalidArgument, "invalid address 0x%x: must be a nonzero multiple of the element size, %d bytes", addr, size)
 		}
 	}
 	return nil
 }
 
 func errNoType(d DType) error {
-	return status.Errorf(status.InvalidArgument, "%d is not an element type", int(d))
+	return status.Errorf(status.InvalidArgument, "invalid element type %d", int(d))
 }

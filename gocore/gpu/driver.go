@@ -12,45 +12,45 @@ type Device struct {
 	TotalBytes      uint64
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
-	// LeastPriority; both 0 where it has none.
+	// LeastPriority. Both are 0 if the device does not support priorities.
 	LeastPriority    int
 	GreatestPriority int
 
 	VMM          bool // VirtualMemory works on it
-	StreamMemOps bool // StreamWriteValue64 and StreamWaitValue64 do
+	StreamMemOps bool // StreamWriteValue64 and StreamWaitValue64 work on it
 
 	Managed        bool // MemAllocManaged works on it
-	Oversubscribes bool // managed memory may exceed the device's: host memory holds what does not fit
+	Oversubscribes bool // managed memory may exceed device memory; host memory holds what does not fit
 }
 
-// Driver is the one seam to the outside: the CUDA driver, a simulated machine, and wrappers of either that log
-// or inject failures. Methods are named after the CUDA driver call that they stand for. Errors are
+// Driver is the only interface to the hardware. It is implemented by the CUDA driver, the simulated machine, and wrappers of
+// either that log or inject failures. Methods are named after the CUDA driver calls that they stand for. Errors are
 // Result values, wrapped or plain.
 type Driver interface {
-	// Devices lists the GPUs that the process may use, by ordinal. No context is created.
+	// Devices returns the GPUs that the process may use, by ordinal. It creates no context.
 	Devices() ([]Device, error)
 
-	// ContextRetain retains the primary context of a device; ContextRelease gives it back.
+	// ContextRetain retains the primary context of a device; ContextRelease releases it.
 	ContextRetain(ordinal int) error
 	ContextRelease(ordinal int) error
-	// ContextSynchronize waits until everything that is queued on the device is done, in destroyed streams too.
+	// ContextSynchronize waits until all work queued on the device is done, including work in destroyed streams.
 	ContextSynchronize(ordinal int) error
 
-	// MemGetInfo tells the free and the total bytes of a device.
+	// MemGetInfo returns the free and total bytes of a device.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
 
-	// MemAlloc takes device memory; MemFree gives back what MemAlloc or MemAllocManaged took.
+	// MemAlloc allocates device memory. MemFree frees memory of MemAlloc and MemAllocManaged.
 	MemAlloc(ordinal int, bytes uint64) (addr uint64, err error)
 	MemFree(ordinal int, addr uint64) error
 
-	// MemcpyHtoD and MemcpyDtoH copy between host and device and return when the copy is done; MemcpyDtoD copies
-	// within a device, between places that do not overlap. They wait for the legacy default stream first, and with
-	// it for every blocking one.
+	// MemcpyHtoD and MemcpyDtoH copy between host and device and return when the copy is done. MemcpyDtoD copies
+	// within a device, between ranges that do not overlap. All first wait for the legacy default stream, and so for
+	// every blocking stream.
 	MemcpyHtoD(ordinal int, dst uint64, src []byte) error
 	MemcpyDtoH(ordinal int, dst []byte, src uint64) error
 	MemcpyDtoD(ordinal int, dst, src, bytes uint64) error
 
-	// MemsetD8 fills device memory with one byte value and returns when it is done. It waits as copies do.
+	// MemsetD8 fills device memory with a byte value and returns when it is done. It waits as copies do.
 	MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) error
 
 	ManagedAllocator
@@ -59,9 +59,9 @@ type Driver interface {
 	Captures
 	HostAllocator
 
-	// HostVisible reports whether device addresses are host addresses too, as on simulated GPUs.
+	// HostVisible reports whether device addresses are also host addresses, as on simulated GPUs.
 	HostVisible() bool
 
-	// Close ends the driver. Memory still live is gone.
+	// Close closes the driver and frees all memory that is still live.
 	Close() error
 }

@@ -1,20 +1,20 @@
 package gpu
 
-// Monitor tells what the driver knows about the machine's GPUs before and beside CUDA.
+// Monitor queries the machine's GPUs without CUDA.
 //
 // # What gpuconf relies on
 //
 //  1. No call creates a CUDA context or takes device memory.
-//  2. Cards lists every GPU that the process may open, whatever CUDA_VISIBLE_DEVICES says, in an order that is not
-//     CUDA's and may differ after a reboot. A card is matched with a Device by UUID, else by PCI bus id, never by
+//  2. Cards lists every GPU that the process may open, regardless of CUDA_VISIBLE_DEVICES. The order differs from
+//     CUDA's and may change after a reboot. Match a card with a Device by UUID, else by PCI bus id, never by
 //     index.
-//  3. A card that can't be read doesn't hide the others: it is listed with what is known, and Card.Err says the rest.
-//  4. An answer is one of three: a value, with a nil error; an error of kind status.Unimplemented, where this GPU or
-//     its driver doesn't tell such a thing; any other error. The second is shown as unknown, never as 0.
+//  3. A card that cannot be read does not hide the others: it is listed with what is known, and Card.Err says what failed.
+//  4. A query returns one of three results: a value with a nil error; an error of kind status.Unimplemented, if this GPU or
+//     its driver does not report the value; or any other error. The second is shown as unknown, never as 0.
 //  5. Memory and Processes take the UUID of a card or of a MIG instance; an unknown UUID is status.NotFound. A card's
 //     numbers include those of its MIG instances.
-//  6. Numbers are of the moment: no two answers belong together.
-//  7. After Close every call gives status.FailedPrecondition; a second Close does nothing.
+//  6. Each result is a snapshot; two results may be inconsistent with each other.
+//  7. After Close every call returns status.FailedPrecondition; a second Close does nothing.
 //  8. Every method may be called from any goroutine at any time.
 type Monitor interface {
 	System() (System, error)
@@ -24,54 +24,54 @@ type Monitor interface {
 	Close() error
 }
 
-// System is what holds for all GPUs of the machine.
+// System describes what all GPUs of the machine share.
 type System struct {
 	DriverVersion string // "550.54.15"
 
-	// The newest CUDA version that the driver runs: 12.4 is 12, 4. Both 0 where the driver doesn't tell.
+	// The newest CUDA version that the driver supports: 12.4 is 12, 4. Both are 0 if the driver does not report it.
 	CUDAMajor, CUDAMinor int
 
-	// HostPIDs is true where this process lives in a PID namespace of its own, as in a container: a Process.PID
-	// is then the host's number, and os.Getpid's is another.
+	// HostPIDs reports whether this process runs in its own PID namespace, as in a container. Process.PID is then the
+	// PID on the host, which differs from os.Getpid.
 	HostPIDs bool
 }
 
 // Card is one physical GPU.
 type Card struct {
 	Index        int    // the monitor's own order, for messages
-	UUID         string // as Device.UUID; "" where it can't be read
+	UUID         string // as Device.UUID; "" if it cannot be read
 	PCIBusID     string // as Device.PCIBusID
 	Name         string
 	ComputeMajor int
 	ComputeMinor int
 
 	MIG MIGMode
-	// Instances are the card's MIG devices; CUDA then uses them and not the card. Never any unless MIG is MIGOn.
+	// Instances are the card's MIG devices, which CUDA then uses instead of the card. Empty unless MIG is MIGOn.
 	Instances []Instance
 
-	Err error // what could not be read, and why; nil when everything was
+	Err error // what could not be read, and why; nil if everything was read
 }
 
-// MIGMode is whether a card is divided into instances. The zero value is not knowing.
+// MIGMode says whether a card is divided into instances. The zero value means unknown.
 type MIGMode int
 
 // The modes.
 const (
 	MIGUnknown MIGMode = iota
-	MIGAbsent          // the card, or its driver, has no MIG
+	MIGAbsent          // the card or its driver does not support MIG
 	MIGOff
 	MIGOn
 )
 
-// Instance is one MIG device of a card. It has memory of its own, which no other instance can take.
+// Instance is one MIG device of a card. Its memory is reserved for it.
 type Instance struct {
-	UUID              string // "MIG-" and 32 hex digits grouped 8-4-4-4-12, or of old drivers "MIG-GPU-.../1/0"
+	UUID              string // "MIG-" and 32 hex digits grouped 8-4-4-4-12; with old drivers "MIG-GPU-.../1/0"
 	Name              string // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
 	GPUInstanceID     int
 	ComputeInstanceID int
 }
 
-// MemoryUse is a card's or an instance's memory, as used by everybody. Used includes what the driver keeps for itself.
+// MemoryUse is the memory of a card or an instance, as used by all processes. UsedBytes includes memory reserved by the driver.
 type MemoryUse struct {
 	TotalBytes, UsedBytes, FreeBytes uint64
 }
@@ -80,11 +80,11 @@ type MemoryUse struct {
 type Process struct {
 	PID int // see System.HostPIDs
 
-	// UsedBytes is the device memory that the process holds on this GPU, by all its contexts; BytesKnown is false
-	// where the driver doesn't tell.
+	// UsedBytes is the device memory that the process uses on this GPU, in all its contexts. BytesKnown is false
+	// if the driver does not report it.
 	UsedBytes  uint64
 	BytesKnown bool
 
-	// Which MIG instance it uses; both -1 on a card that has none.
+	// The MIG instance that it uses; both are -1 on a card without instances.
 	GPUInstanceID, ComputeInstanceID int
 }

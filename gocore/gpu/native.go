@@ -1,14 +1,14 @@
 package gpu
 
-// Native is a Driver in whose contexts NVIDIA's other libraries can work; facts 29 and 30.
+// Native is a Driver whose contexts NVIDIA's other libraries can use; facts 29 and 30.
 type Native interface {
-	// Version is the newest CUDA version that the driver runs: 12040 is 12.4.
+	// Version returns the newest CUDA version that the driver supports: 12040 is 12.4.
 	Version() int
 
 	// InContext runs work in a device's primary context.
 	InContext(ordinal int, work func() error) error
 
-	// AtContextEnd has end called before the device's primary context ends. entered tells whether that is in the context: one that has
-	// failed can't be entered any more.
+	// AtContextEnd registers end to be called before the device's primary context ends. entered reports whether the context is current
+	// during the call: a context that has failed can no longer be entered.
 	AtContextEnd(ordinal int, end func(entered bool)) error
 }

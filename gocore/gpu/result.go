@@ -2,7 +2,7 @@ package gpu
 
 import "fmt"
 
-// Result is a driver's answer other than success: a CUresult by number, used as an error value. Success is
+// Result is a CUresult other than success, used as an error value. Success is
 // a nil error, never a Result.
 type Result int
 
@@ -66,14 +66,14 @@ var resultNames = map[Result]string{
 	ErrorStreamCaptureImplicit:    "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
 	ErrorCapturedEvent:            "CUDA_ERROR_CAPTURED_EVENT",
 
-	// Only ever shown.
+	// Only used in messages.
 	34:  "CUDA_ERROR_STUB_LIBRARY",
 	46:  "CUDA_ERROR_DEVICE_UNAVAILABLE",
 	719: "CUDA_ERROR_LAUNCH_FAILED",
 	804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
 }
 
-// Error is CUDA's name and number, such as "CUDA_ERROR_OUT_OF_MEMORY (2)".
+// Error returns CUDA's name and number, such as "CUDA_ERROR_OUT_OF_MEMORY (2)".
 func (r Result) Error() string {
 	name, ok := resultNames[r]
 	if !ok {

@@ -1,61 +1,61 @@
 package gpu
 
-// Stream is a queue of work of one device: a CUstream by number. Numbers are used again after StreamDestroy;
-// StreamGetID's are not.
+// Stream is a CUstream, a work queue of one device, as a number. The number may be reused after StreamDestroy;
+// ids of StreamGetID are never reused.
 type Stream uint64
 
 // Streams that every context has.
 const (
 	StreamNull      Stream = 0 // the default stream: the legacy one, as gpuconf calls the driver
-	StreamLegacy    Stream = 1 // CU_STREAM_LEGACY: the same by an explicit name
-	StreamPerThread Stream = 2 // CU_STREAM_PER_THREAD: the calling thread's own, a blocking stream. A goroutine changes threads
+	StreamLegacy    Stream = 1 // CU_STREAM_LEGACY: the same stream by an explicit name
+	StreamPerThread Stream = 2 // CU_STREAM_PER_THREAD: the calling thread's own blocking stream. A goroutine may change threads
 )
 
-// StreamFlags are the flags of StreamCreate, CUDA's by number.
+// StreamFlags are the flags of StreamCreate, with CUDA's values.
 type StreamFlags uint32
 
 const (
-	StreamDefault     StreamFlags = 0 // a blocking stream: it and the legacy stream wait for each other
-	StreamNonBlocking StreamFlags = 1 // the legacy stream and it know nothing of each other
+	StreamDefault     StreamFlags = 0 // a blocking stream: synchronizes with the legacy stream
+	StreamNonBlocking StreamFlags = 1 // does not synchronize with the legacy stream
 )
 
-// Event marks a place in a stream: a CUevent by number.
+// Event is a CUevent as a number. It marks a position in a stream.
 type Event uint64
 
-// Streams is work in the background, and how pieces of it wait for each other. The device of a
-// call is the stream's or the event's own; facts 19 to 27.
+// Streams queues asynchronous work and orders it. The device passed to a call must be the stream's or
+// the event's own; facts 19 to 27.
 type Streams interface {
-	// StreamCreate makes a stream. A priority out of the device's range is brought into it.
+	// StreamCreate creates a stream. A priority outside the device's range is clamped to it.
 	StreamCreate(ordinal int, flags StreamFlags, priority int) (Stream, error)
-	// StreamDestroy ends a stream at once; what is queued in it is still done.
+	// StreamDestroy destroys a stream without waiting. Work that is already queued still runs.
 	StreamDestroy(ordinal int, stream Stream) error
-	// StreamGetID gives a number that no other stream of the process has had or will have.
+	// StreamGetID returns an id that is unique among all streams of the process, past and future.
 	StreamGetID(ordinal int, stream Stream) (id uint64, err error)
 	StreamGetPriority(ordinal int, stream Stream) (priority int, err error)
-	// StreamSynchronize waits until everything queued before is done; StreamQuery tells whether it is.
+	// StreamSynchronize waits until all work queued so far is done; StreamQuery reports whether it is.
 	StreamSynchronize(ordinal int, stream Stream) error
 	StreamQuery(ordinal int, stream Stream) (done bool, err error)
-	// StreamWaitEvent makes later work of the stream wait for what the event marks now. The event may be another
-	// device's.
+	// StreamWaitEvent makes later work of the stream wait for what the event marks now. The event may belong to another
+	// device.
 	StreamWaitEvent(ordinal int, stream Stream, event Event) error
 
-	// EventCreate makes an event that marks nothing yet. It keeps no time.
+	// EventCreate creates an event without timing. It marks nothing until it is recorded.
 	EventCreate(ordinal int) (Event, error)
-	// EventDestroy ends an event at once; waits for it go on.
+	// EventDestroy destroys an event without waiting. Pending waits for it remain in effect.
 	EventDestroy(ordinal int, event Event) error
-	// EventRecord makes the event mark what is queued in the stream now, instead of what it marked before.
+	// EventRecord makes the event mark all work queued in the stream so far, replacing what it marked before.
 	EventRecord(ordinal int, event Event, stream Stream) error
-	// EventSynchronize waits until what the event marks is done; EventQuery tells whether it is.
+	// EventSynchronize waits until the work that the event marks is done; EventQuery reports whether it is.
 	EventSynchronize(ordinal int, event Event) error
 	EventQuery(ordinal int, event Event) (done bool, err error)
 
-	// StreamWriteValue64 writes a word when everything queued before is done. StreamWaitValue64 makes later work wait
-	// until the word minus value, as a signed number, is 0 or more. The word lies in device memory of
-	// the stream's device or in page-locked host memory, at a multiple of 8. Devices with Device.StreamMemOps only.
+	// StreamWriteValue64 writes a word once all work queued before it is done. StreamWaitValue64 makes later work wait
+	// until the word minus value, as a signed number, is at least 0. The word must be in memory of
+	// the stream's device or in page-locked host memory, at a multiple of 8. Requires Device.StreamMemOps.
 	StreamWriteValue64(ordinal int, stream Stream, addr, value uint64) error
 	StreamWaitValue64(ordinal int, stream Stream, addr, value uint64) error
 
-	// The Async calls queue a copy or a fill and return. Host addresses lie in page-locked memory of MemHostAlloc.
+	// The Async calls queue a copy or a fill and return. Host addresses must be in page-locked memory from MemHostAlloc.
 	MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream Stream) error
 	MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream Stream) error
 	MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream Stream) error
