@@ -19,5 +19,5 @@ func add[T float32 | float64 | int32](s gpu.Add) {
 	}
 }
 
-// vector is the memory from a vector's first element to its last.
+// vector returns the memory from a vector's first element to its last.
 func vector[T any](v gpu.Vector, count uint64) []T { return elementsAt[T](v.Addr, (count-1)*v.Step+1) }

@@ -2,7 +2,7 @@ package host
 
 import "gpuconf/gocore/gpu"
 
-// Compute is arithmetic on host addresses: a gpu.Compute.
+// Compute is a gpu.Compute on host addresses.
 type Compute struct{}
 
 var _ gpu.Compute = Compute{}

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// multiply is gonum's product of dense matrices by rows, its factors alpha and beta being 1 and 0.
+// multiply is gonum's product of dense row-major matrices with alpha 1 and beta 0.
 type multiply[T float32 | float64] func(ta, tb blas.Transpose, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int)
 
 func sgemm(ta, tb blas.Transpose, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
@@ -33,7 +33,7 @@ func transpose(trans bool) blas.Transpose {
 	return blas.NoTrans
 }
 
-// columns is the length of a stored row of a matrix that has rows and cols after the transposition.
+// columns returns the length of a stored row of a matrix that is rows × cols after the transposition.
 func columns(trans bool, rows, cols uint64) int {
 	if trans {
 		return int(rows)
@@ -41,8 +41,8 @@ func columns(trans bool, rows, cols uint64) int {
 	return int(cols)
 }
 
-// restoreNotFinite adds what gonum leaves out: where an element of A is 0 it skips the whole row of B, though 0 times
-// a NaN or an infinity is NaN. The pass over B is one in M of the work of the product.
+// restoreNotFinite corrects gonum's result. Where an element of A is 0, gonum skips the whole row of B, although 0 times
+// a NaN or an infinity is NaN. The pass over B costs 1/M of the product.
 func restoreNotFinite[T float32 | float64](g gpu.Gemm, a, b, c []T) {
 	rowA, colA := strides(g.TransA, g.M, g.K)
 	rowB, colB := strides(g.TransB, g.K, g.N)
@@ -64,9 +64,9 @@ func restoreNotFinite[T float32 | float64](g gpu.Gemm, a, b, c []T) {
 	}
 }
 
-// allFinite reports whether no element is NaN or infinite. Times 0 any of these is NaN, which a sum keeps.
+// allFinite reports whether no element is NaN or infinite. Any of these times 0 is NaN, which makes the sum NaN.
 func allFinite[T float32 | float64](values []T) bool {
-	var sum0, sum1, sum2, sum3 T // apart, so that one addition does not wait for the other
+	var sum0, sum1, sum2, sum3 T // separate sums, so that the additions do not depend on each other
 	for len(values) >= 4 {
 		sum0 += values[0] * 0
 		sum1 += values[1] * 0
@@ -80,7 +80,7 @@ func allFinite[T float32 | float64](values []T) bool {
 	return sum0+sum1+sum2+sum3 == 0
 }
 
-// strides are the steps from a row to the next and from a column to the next, in a matrix that has rows and cols
+// strides returns the distances between rows and between columns of a matrix that is rows × cols
 // after the transposition.
 func strides(trans bool, rows, cols uint64) (row, col int) {
 	if trans {

@@ -10,13 +10,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Alignment is what every block's address is a multiple of: a cache line, and what vector instructions like.
+// Alignment is the alignment of every block's address: a cache line, which also suits vector instructions.
 const Alignment = 64
 
-// mappedBytes is the size from which a block is mapped rather than taken from the Go heap.
+// mappedBytes is the size from which a block is mapped instead of allocated on the Go heap.
 const mappedBytes = 1 << 20
 
-// Memory hands out blocks of host memory by address. The zero Memory is ready to use.
+// Memory allocates blocks of host memory by address. The zero Memory is ready to use.
 type Memory struct {
 	mu     sync.RWMutex
 	blocks map[uint64]block // guarded by mu
@@ -24,15 +24,15 @@ type Memory struct {
 	inUse  uint64           // guarded by mu
 }
 
-// block is one piece of memory that a caller has.
+// block is one live allocation.
 type block struct {
 	id     uint64
-	data   []byte // what was asked for
+	data   []byte // the requested bytes
 	mapped []byte // the whole mapping, nil for a block on the Go heap
 }
 
-// Allocate gives a block of bytes, filled with zeros, and a number that tells it from an earlier one at the same address.
-// Size 0 gives address 0 and changes nothing. Out of memory is ResourceExhausted.
+// Allocate returns the address of a new block, filled with zeros, and an id that distinguishes it from earlier blocks at the same
+// address. Size 0 returns address 0 and changes nothing. If the host is out of memory, the error is ResourceExhausted.
 func (m *Memory) Allocate(bytes uint64) (addr, id uint64, err error) {
 	if bytes == 0 {
 		return 0, 0, nil
@@ -71,11 +71,11 @@ func newBlock(bytes uint64) (block, error) {
 }
 
 func outOfMemory(bytes uint64, err error) error {
-	return status.Errorf(status.ResourceExhausted, "the host is out of memory: it has no %d bytes in one piece (%w)", bytes, err)
+	return status.Errorf(status.ResourceExhausted, "the host is out of memory: could not map %d bytes (%w)", bytes, err)
 }
 
-// Free gives back the block that was handed out at addr under id. Freeing address 0 does nothing; any other
-// address that is not a live block's is InvalidArgument, and nothing changes.
+// Free frees the block that was allocated at addr with id. Freeing address 0 does nothing. If addr and id do not name a live
+// block, the error is InvalidArgument and nothing changes.
 func (m *Memory) Free(addr, id uint64) error {
 	if addr == 0 {
 		return nil
@@ -100,18 +100,18 @@ func (b block) release() error {
 		return nil
 	}
 	if err := unix.Munmap(b.mapped); err != nil {
-		return status.Errorf(status.Internal, "a block of %d bytes could not be unmapped: %w", len(b.mapped), err)
+		return status.Errorf(status.Internal, "unmapping a block of %d bytes failed: %w", len(b.mapped), err)
 	}
 	return nil
 }
 
-// Write copies src into the live block at addr, from offset on; Read copies out of it. A range beyond the block is
-// InvalidArgument, and no byte is copied.
+// Write copies src into the live block at addr, starting at offset. If the range exceeds the block, the error is
+// InvalidArgument and nothing is copied.
 func (m *Memory) Write(addr, offset uint64, src []byte) error {
 	return m.within(addr, offset, len(src), func(data []byte) { copy(data, src) })
 }
 
-// Read copies from the live block at addr into dst.
+// Read copies from the live block at addr, starting at offset, into dst. It fails as Write does.
 func (m *Memory) Read(dst []byte, addr, offset uint64) error {
 	return m.within(addr, offset, len(dst), func(data []byte) { copy(dst, data) })
 }
@@ -133,14 +133,14 @@ func (m *Memory) within(addr, offset uint64, bytes int, use func([]byte)) error 
 	return nil
 }
 
-// Stats counts the live blocks and their bytes.
+// Stats returns the number of live blocks and their total bytes.
 func (m *Memory) Stats() (blocks int, bytesInUse uint64) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return len(m.blocks), m.inUse
 }
 
-// Close gives every block back, live or not. The Memory is empty then, and can be used again.
+// Close frees all live blocks. The Memory is then empty and can be used again.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
