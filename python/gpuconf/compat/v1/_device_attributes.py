@@ -37,3 +37,6 @@ class DeviceAttributes:
 
     def __repr__(self) -> str:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
+
+
+DeviceAttributes.__name__ = "_DeviceAttributes"  # TensorFlow's, which its error messages contain
