@@ -39,4 +39,4 @@ class DeviceAttributes:
         return f"_DeviceAttributes({self.name}, {self.device_type}, {self.memory_limit_bytes}, {self.incarnation})"
 
 
-DeviceAttributes.__name__ = "_DeviceAttributes"  # TensorFlow's, which its error messages contain
+DeviceAttributes.__name__ = DeviceAttributes.__qualname__ = "_DeviceAttributes"  # TensorFlow's, which its error messages contain
