@@ -133,10 +133,10 @@ def test_a_wait_of_no_time_fails(wait: float) -> None:
 
 
 DEVICES = {
-    "not there": ("GPU:7", InvalidArgumentError, "No matching devices found for 'GPU:7' (there are CPU:0, GPU:0"),
+    "not there": ("GPU:7", InvalidArgumentError, "No matching devices found for 'GPU:7' (available: CPU:0, GPU:0"),
     "a number of many digits": (f"GPU:{10**30}", InvalidArgumentError, "GPU:1000"),
     "negative": ("GPU:-1", InvalidArgumentError, "'GPU:-1'"),
-    "a CPU": ("CPU:0", InvalidArgumentError, 'only GPUs have. Ask for a GPU, such as "GPU:0"'),
+    "a CPU": ("CPU:0", InvalidArgumentError, 'only GPUs have one. Pass a GPU, such as "GPU:0"'),
     "no number": ("GPU", InvalidArgumentError, "Failed parsing device name: 'GPU'"),
     "another type": ("TPU:0", InvalidArgumentError, "No matching devices found for 'TPU:0'"),
     "empty": ("", InvalidArgumentError, "''"),
@@ -191,14 +191,14 @@ def test_without_a_gpu_the_error_says_how_to_simulate_one(call: Any, monkeypatch
 REASONS = {
     "an index too high": (
         {"CUDA_VISIBLE_DEVICES": "7"},
-        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is no index of this machine\'s 1 GPU; it is ignored, so no GPU ',
+        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 1 GPU; it is ignored, so no GPU ',
     ),
     "all hidden": ({"CUDA_VISIBLE_DEVICES": ""}, 'no logical GPU: CUDA_VISIBLE_DEVICES="" shows none'),
     "too weak": (
         {"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"},
-        "no logical GPU: 1 GPU of the machine, but none that is strong enough",
+        "no logical GPU: 1 GPU on this machine, but none meets the minimum requirements",
     ),
-    "of another type": ({"TF_ENABLED_DEVICE_TYPES": "CPU"}, 'no logical GPU: TF_ENABLED_DEVICE_TYPES="CPU" leaves GPUs out'),
+    "of another type": ({"TF_ENABLED_DEVICE_TYPES": "CPU"}, 'no logical GPU: TF_ENABLED_DEVICE_TYPES="CPU" excludes GPUs'),
 }
 
 
@@ -222,7 +222,7 @@ def test_without_a_gpu_the_error_says_why(reason: str, monkeypatch: pytest.Monke
 @pytest.mark.usefixtures("one_gpu")
 def test_without_a_visible_gpu_the_error_says_why() -> None:
     gpuconf.config.set_visible_devices([], "GPU")
-    with pytest.raises(ValueError, match=r"1 GPU of the physical list, but none was left visible \(set_visible_devices\)\. Call"):
+    with pytest.raises(ValueError, match=r"1 GPU in the physical device list, but none is visible \(set_visible_devices\)\. Call"):
         gpuconf.memory.allocate(1000)
 
 

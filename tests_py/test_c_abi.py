@@ -235,7 +235,7 @@ def test_a_stream_that_is_none_changes_nothing(abi: Any) -> None:
     before = memory.stats()
     for call, args in ((abi.malloc, (1000, 0, 0x1234)), (abi.free, (block, 0, 0, 0x1234)), (abi.record_stream, (block, 0x1234))):
         assert not call(*args)
-        assert "0x1234 is no stream of CUDA device 0: it was destroyed, or is another device's" in abi.error()
+        assert "0x1234 is not a stream of CUDA device 0: it was destroyed, or belongs to another device" in abi.error()
         assert memory.stats() == before
     abi.free(block)
     assert abi.error() == ""

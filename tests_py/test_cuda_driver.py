@@ -321,8 +321,8 @@ print(captured(), take(8 * MIB, side) == a)
         "True 2",
         "9 2",
         "the limit is reached, and 2.00MiB (2097152 bytes) of free memory are kept for captured graphs",
-        "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
-        "memory is still in use: 1 captured graph with memory of GPU:0 (2.00MiB freed). Free it first",
+        "memory is still in use: 1 block on GPU:0 (6.00MiB), 1 captured graph with memory on GPU:0 (2.00MiB freed). Free it first",
+        "memory is still in use: 1 captured graph with memory on GPU:0 (2.00MiB freed). Free it first",
         "0 True",
     ]
 

@@ -127,7 +127,7 @@ def facts() -> Any:
 def test_a_client_without_a_gpu_reads_the_bytes(facts: Any) -> None:
     assert facts["client"] == [True, 10 * MIB, "mine"]
     assert not facts["client initialised"]
-    assert facts["client's device"].startswith("GPU:0 is not there: this process has no logical GPU")
+    assert facts["client's device"].startswith("unknown device GPU:0: this process has no logical GPU")
 
 
 def test_another_worker_uses_it_on_the_gpu_of_its_scope(facts: Any) -> None:

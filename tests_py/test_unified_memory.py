@@ -240,8 +240,8 @@ tf.memory.allocate(MIB).free()
         FAKECUDA_WITHOUT="managed",
     )
     assert out == (
-        "UnimplementedError GPU:0 cannot use unified memory: NVIDIA Fake 1GB (GPU 0) does not support managed memory. Leave "
-        "use_unified_memory out, and per_process_gpu_memory_fraction at 1 or below {}\n"
+        "UnimplementedError GPU:0 cannot use unified memory: NVIDIA Fake 1GB (GPU 0) does not support managed memory. Do not set "
+        "use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below {}\n"
     )
 
 
@@ -264,5 +264,5 @@ with tf.memory.allocate(60 * MIB):
         FAKECUDA_WITHOUT="concurrent",
     )
     assert out == (
-        "WARNING the limit of GPU:0 is 96.00MiB, and NVIDIA Fake 0GB has only 64.00MiB: the rest is not available\nTrue 0\n"
+        "WARNING the limit of GPU:0 is 96.00MiB, and NVIDIA Fake 0GB has only 64.00MiB: the excess is not available\nTrue 0\n"
     )

@@ -122,7 +122,7 @@ func (e Env) EnabledTypes(types []string) (enabled []string, notices []Notice, e
 	}
 	if !slices.Contains(enabled, "CPU") {
 		err = status.Errorf(status.NotFound, "CPU Factory not registered. Did you link in threadpool_device? "+
-			"TF_ENABLED_DEVICE_TYPES is \"%s\", which leaves out CPU", text)
+			"TF_ENABLED_DEVICE_TYPES is \"%s\", which excludes the CPU", text)
 	}
 	return enabled, notices, err
 }

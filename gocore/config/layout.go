@@ -94,7 +94,7 @@ func (s *State) noCPU(o Options) error { // N1
 		}
 	}
 	if _, counted := o.DeviceCount["CPU"]; counted {
-		why = "device_count['CPU'] leaves none. Ask for 1 or more, or don't ask"
+		why = "device_count['CPU'] is 0. Set it to 1 or more, or leave it unset"
 	}
 	return status.Errorf(status.NotFound, "No CPU devices are available in this process: %s", why)
 }
@@ -107,7 +107,7 @@ func (s *State) visibleFacts(e evaluation, gpus []GPUFacts) ([]GPUFacts, error) 
 			continue
 		}
 		if len(byIndex) == len(gpus) {
-			return nil, status.Errorf(status.Internal, "no facts about %s to plan with", device.Name)
+			return nil, status.Errorf(status.Internal, "no device information for %s", device.Name)
 		}
 		byIndex[index] = gpus[len(byIndex)]
 	}
@@ -131,8 +131,8 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	for i, asked := range e.virtual {
 		if ordinals != (asked.ordinals > 0) { // N7
 			return status.Errorf(status.InvalidArgument, "Device ordinals must be set for all virtual devices or none. But the "+
-				"device_ordinal is specified for %d while previous devices didn't have any set. Here %s and %s differ; a "+
-				"visible GPU without logical devices has none", i, s.visibleName(e, 0), s.visibleName(e, i))
+				"device_ordinal is specified for %d while previous devices didn't have any set. %s and %s differ; a "+
+				"visible GPU without logical devices has no ordinals", i, s.visibleName(e, 0), s.visibleName(e, i))
 		}
 		if ordinals && asked.ordinals != len(asked.items) { // N8
 			return status.Errorf(status.InvalidArgument, "Number of virtual device ordinals specified doesn't match with number of "+
@@ -152,12 +152,12 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 func (s *State) checkNumbers(e evaluation, use int) error {
 	if e.sizing.Fraction > 0 { // N4
 		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set. "+
-			"Leave the fraction out: each logical device has its own memory_limit")
+			"Do not set the fraction: each logical device has its own memory_limit")
 	}
 	if use < len(e.virtual) { // N3
 		why := "There are more entries than GPUs to use"
 		if empty := s.emptyGPUs(e); empty != "" {
-			why = "An empty list of logical devices takes a GPU away: " + empty + ". Give it at least one " +
+			why = "An empty list of logical devices leaves a GPU unused: " + empty + ". Give it at least one " +
 				"LogicalDeviceConfiguration, or hide it with set_visible_devices"
 		}
 		return status.Errorf(status.Unknown, "Not enough GPUs to create virtual devices. num_gpus_to_use: %d #virtual_devices: %d. %s",
@@ -180,7 +180,7 @@ func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu G
 	switch first := e.virtual[0].priorities; {
 	case first == 0 && n > 0: // N9
 		return status.Errorf(status.InvalidArgument, "Priority must be set for all virtual devices or none. But the priority "+
-			"is specified for %d while previous devices didn't have any set. Here %s has none",
+			"is specified for %d while previous devices didn't have any set. %s has no priority",
 			i, s.visibleName(e, 0))
 	case first > 0 && n != len(asked.items): // N10
 		return status.Errorf(status.InvalidArgument, "Number of virtual device priorities specified doesn't match with number "+

@@ -75,7 +75,7 @@ func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 }
 
 func validForCPU(items []LogicalConfig) error {
-	const remedy = ": for a CPU use LogicalDeviceConfiguration() without arguments"
+	const remedy = ": for a CPU, use LogicalDeviceConfiguration() without arguments"
 	for _, item := range items {
 		switch { // the double blanks are TensorFlow's
 		case item.MemoryLimitMiB != nil:
@@ -96,7 +96,7 @@ func validForGPU(items []LogicalConfig) error {
 	for i, item := range items {
 		if item.MemoryLimitMiB == nil {
 			return status.Errorf(status.InvalidArgument, "Setting memory limit is required for GPU virtual devices: "+
-				"entry %d has none. Give every LogicalDeviceConfiguration a memory_limit in MiB", i)
+				"entry %d has no memory_limit. Set memory_limit, in MiB, in every LogicalDeviceConfiguration", i)
 		}
 	}
 	for _, item := range items {
@@ -117,7 +117,7 @@ func validForGPU(items []LogicalConfig) error {
 // does so only when it evaluates the configuration.
 func validInt32(what string, value *int64) error {
 	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {
-		return status.Errorf(status.InvalidArgument, "Value out of range: %d: %s has 32 bits", *value, what)
+		return status.Errorf(status.InvalidArgument, "Value out of range: %d: %s must fit in 32 bits", *value, what)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ const enough = 1 << 10
 // check finds numbers that would build more than anybody can mean.
 func (o Options) check() error {
 	if n := o.DeviceCount["CPU"]; n > enough {
-		return status.Errorf(status.InvalidArgument, "device_count['CPU'] is %d: there can be %d", n, enough)
+		return status.Errorf(status.InvalidArgument, "device_count['CPU'] is %d: the maximum is %d", n, enough)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (e evaluation) checkSizing(facts []GPUFacts) error {
 			"negative: they are %d and %d", e.sizing.SystemMiB, e.sizing.Shares)
 	}
 	if e.sizing.Shares > enough {
-		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: there can be %d", e.sizing.Shares, enough)
+		return status.Errorf(status.InvalidArgument, "num_virtual_devices_per_gpu is %d: the maximum is %d", e.sizing.Shares, enough)
 	}
 	return nil
 }

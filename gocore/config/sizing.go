@@ -82,7 +82,7 @@ func fractionLimit(m Memory) (uint64, error) {
 	bytes := float64(m.TotalBytes) * m.Fraction
 	if !(m.Fraction > 0 && bytes < math.MaxInt64) { // NaN fails too
 		return 0, status.Errorf(status.InvalidArgument,
-			"per_process_gpu_memory_fraction is %v: it must be a positive number that makes sense as a part of %s",
+			"per_process_gpu_memory_fraction is %v: it must be a positive number, and that fraction of %s must be less than 2**63 bytes",
 			m.Fraction, human.Bytes(m.TotalBytes))
 	}
 	return uint64(bytes), nil

@@ -45,7 +45,7 @@ func (c *captures) owner(stream gpu.Stream, number bfc.Stream, allocator *bfc.Al
 	}
 	id, err := c.driver.StreamGetCaptureInfo(c.device.Ordinal, stream)
 	if err != nil {
-		return 0, status.Errorf(status.Unknown, "the driver does not tell whether stream %#x is captured as a graph: %w", uint64(stream), err)
+		return 0, status.Errorf(status.Unknown, "cannot query whether stream %#x is being captured: %w", uint64(stream), err)
 	}
 	if id == 0 {
 		return number, nil
@@ -75,8 +75,8 @@ func (c *captures) beginLocked(id uint64, stream gpu.Stream) (*capture, error) {
 		if errors.Is(err, gpu.ErrorNotSupported) {
 			code = status.Unimplemented
 		}
-		return nil, status.Errorf(code, "no memory can be had for stream %#x, which is captured as a graph: when the graph ends, "+
-			"the driver can't tell (%w)", uint64(stream), err)
+		return nil, status.Errorf(code, "cannot allocate for stream %#x while it is being captured: "+
+			"the driver does not report when the graph is destroyed (%w)", uint64(stream), err)
 	}
 	if c.byID == nil {
 		c.byID = map[uint64]*capture{}
@@ -123,10 +123,10 @@ func (c *captures) reclaimSometimes(allocator *bfc.Allocator) {
 func errIfCaptured(driver gpu.Driver, device gpu.Device, stream gpu.Stream) error {
 	id, err := driver.StreamGetCaptureInfo(device.Ordinal, stream)
 	if err != nil {
-		return fmt.Errorf("nothing can be queued in stream %#x now: %w", uint64(stream), err)
+		return fmt.Errorf("cannot queue work in stream %#x: %w", uint64(stream), err)
 	}
 	if id != 0 {
-		return fmt.Errorf("nothing can be queued in stream %#x now: it is captured as a graph", uint64(stream))
+		return fmt.Errorf("cannot queue work in stream %#x: it is being captured", uint64(stream))
 	}
 	return nil
 }

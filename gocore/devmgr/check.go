@@ -11,7 +11,7 @@ func (m *Manager) Check() error {
 		return errClosed()
 	}
 	if err := m.state.Check(); err != nil {
-		return status.Errorf(status.Internal, "the configuration: %w", err)
+		return status.Errorf(status.Internal, "configuration: %w", err)
 	}
 	owned := 0
 	for _, p := range m.gpus {
@@ -22,7 +22,7 @@ func (m *Manager) Check() error {
 		owned += n
 	}
 	if known := m.owners.count(); known != owned {
-		return status.Errorf(status.Internal, "invariant 2: %d stretches have an owner, but the pools have %d", known, owned)
+		return status.Errorf(status.Internal, "invariant 2: %d address ranges have an owner, but the pools hold %d", known, owned)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
 	}
 	for _, r := range p.bfc.MemoryMap().Regions {
 		if m.owners.find(r.Addr) != p || m.owners.find(r.Addr+r.Bytes-1) != p {
-			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not known to be of %s",
+			return 0, status.Errorf(status.Internal, "invariant 2: the region of %d bytes at %#x is not registered as owned by %s",
 				r.Bytes, r.Addr, shortName(p.number))
 		}
 		if r.Addr < start || r.Addr >= end {

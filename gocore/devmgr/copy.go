@@ -43,8 +43,8 @@ func (m *Manager) copy(base, id, offset, bytes uint64, move func(gpu.Driver, int
 		return driverError(err, "copying %d bytes at offset %d on %s", bytes, offset, shortName(p.number))
 	}
 	if _, live := p.holds(base, id); !live {
-		return status.Errorf(status.InvalidArgument, "the block at 0x%x was freed while %d bytes of it were copied: what was copied, and what its memory "+
-			"holds now, may be anything", base, bytes)
+		return status.Errorf(status.InvalidArgument, "the block at 0x%x was freed while %d bytes of it were being copied: the copied data and the contents "+
+			"of that memory are undefined", base, bytes)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 	}
 	physical := []config.PhysicalDevice{{Name: "/physical_device:CPU:0", Type: "CPU"}}
 	if len(enabled) < 2 {
-		m.ExplainNoGPU(fmt.Sprintf("TF_ENABLED_DEVICE_TYPES=%q leaves GPUs out", env["TF_ENABLED_DEVICE_TYPES"]))
+		m.ExplainNoGPU(fmt.Sprintf("TF_ENABLED_DEVICE_TYPES=%q excludes GPUs", env["TF_ENABLED_DEVICE_TYPES"]))
 		return physical, nil
 	}
 	if m.driver == nil {
@@ -24,7 +24,7 @@ func (m *Manager) enumerate(env config.Env) ([]config.PhysicalDevice, error) {
 	}
 	found, err := m.driver.Devices()
 	if err != nil {
-		return nil, driverError(err, "the GPUs could not be listed")
+		return nil, driverError(err, "cannot list the GPUs")
 	}
 	m.found = found
 	usable, notices := config.UsableGPUs(candidates(found), env)

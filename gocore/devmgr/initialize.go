@@ -117,6 +117,6 @@ func (m *Manager) noticeAllocator(env config.Env) {
 	switch name := env["TF_GPU_ALLOCATOR"]; name {
 	case "cuda_malloc", "memory_guard", "cuda_malloc_async":
 		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf(
-			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has one allocator, which keeps the limits and the books", name)})
+			"TF_GPU_ALLOCATOR=%s is ignored: gpuconf has a single allocator, which enforces limits and keeps statistics", name)})
 	}
 }

@@ -65,8 +65,8 @@ func namesOf(p config.Layout) (names []string) {
 }
 
 func (m *Manager) errDiffers(inUse string) error {
-	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which %s asked for, and can't be changed now: %s. "+
-		"Use the same GPU options there and here, or call gpuconf.reset() first", m.builtBy, inUse)
+	return status.Errorf(status.FailedPrecondition, "this session's GPU options differ from those in force, which were set by %s, and they cannot change now: %s. "+
+		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
 // rebuildLocked gives the pools up, which must be empty, and builds those of another layout.
@@ -79,14 +79,14 @@ func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin str
 	closeErr := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
 	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
 	if closeErr != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("pools were given up, but not all went well: %v", closeErr)})
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("some pools were not released cleanly: %v", closeErr)})
 	}
 	err := m.buildLocked(layout, env, origin)
 	if err == nil {
 		return nil
 	}
 	if again := m.buildLocked(before, env, beforeBy); again != nil {
-		return status.Errorf(status.CodeOf(err), "%w. Nor could the GPUs be set up again as before: call gpuconf.reset()", errors.Join(err, again))
+		return status.Errorf(status.CodeOf(err), "%w. The previous GPU configuration could not be restored either: call gpuconf.reset()", errors.Join(err, again))
 	}
 	return err
 }

@@ -121,7 +121,7 @@ func closeDriver(driver gpu.Driver) error {
 		return nil
 	}
 	if err := driver.Close(); err != nil {
-		return driverError(err, "the GPU driver did not end well")
+		return driverError(err, "cannot shut down the GPU driver")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (m *Manager) sealLocked() (live string) {
 			told = append(told, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
 		}
 		if n := p.captures.alive.Load(); n > 0 {
-			told = append(told, fmt.Sprintf("%s with memory of %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
+			told = append(told, fmt.Sprintf("%s with memory on %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
 		}
 	}
 	return strings.Join(told, ", ")

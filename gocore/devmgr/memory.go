@@ -68,5 +68,5 @@ func (m *Manager) ownerLocked(addr uint64) (*pool, error) {
 }
 
 func errNotLive(addr uint64) error {
-	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block: it was freed before, or never came from gpuconf", addr)
+	return status.Errorf(status.InvalidArgument, "0x%x is not the address of a live block: it was already freed, or gpuconf did not allocate it", addr)
 }

@@ -15,7 +15,7 @@ func (m *Manager) ResolveGPU(text string) (int, error) {
 	defer m.mu.RUnlock()
 	number, name, err := m.resolveLocked(text)
 	if err == nil && number < 0 {
-		err = status.Errorf(status.InvalidArgument, "%s has no memory pool: only GPUs have. Ask for a GPU, such as \"GPU:0\"", name)
+		err = status.Errorf(status.InvalidArgument, "%s has no memory pool: only GPUs have one. Pass a GPU, such as \"GPU:0\"", name)
 	}
 	return number, err
 }
@@ -150,7 +150,7 @@ func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err e
 	}
 	peak, ok := p.bfc.StopPeak(id)
 	if !ok {
-		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d of %s is not running", id, shortName(number))
+		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id, shortName(number))
 	}
 	after, _ = p.bfc.BytesInUse()
 	return after, peak, nil

@@ -20,10 +20,10 @@ func (m *Manager) noGPULocked() string {
 	why, remedy := m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	switch listed := uint64(len(m.listed)); {
 	case listed > 0:
-		why, remedy = human.Count(listed, "GPU")+" of the physical list, but none was left visible (set_visible_devices)",
-			"Call gpuconf.reset(), and leave some"
+		why, remedy = human.Count(listed, "GPU")+" in the physical device list, but none is visible (set_visible_devices)",
+			"Call gpuconf.reset() and leave at least one visible"
 	case len(m.found) > 0:
-		why = human.Count(uint64(len(m.found)), "GPU") + " of the machine, but none that is strong enough (the logger gpuconf says more)"
+		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements (see the gpuconf logger)"
 	}
 	if why != "" {
 		why = ": " + why
@@ -34,7 +34,7 @@ func (m *Manager) noGPULocked() string {
 func (m *Manager) errNoGPULocked(asked string) error {
 	have := len(m.gpus)
 	if have == 0 {
-		return status.Errorf(status.InvalidArgument, "%s is not there: %s", asked, m.noGPULocked())
+		return status.Errorf(status.InvalidArgument, "unknown device %s: %s", asked, m.noGPULocked())
 	}
-	return status.Errorf(status.InvalidArgument, "%s is not there: this process has %s (GPU:0 to GPU:%d)", asked, human.Count(uint64(have), "logical GPU"), have-1)
+	return status.Errorf(status.InvalidArgument, "unknown device %s: this process has %s (GPU:0 to GPU:%d)", asked, human.Count(uint64(have), "logical GPU"), have-1)
 }

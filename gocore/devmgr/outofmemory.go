@@ -71,7 +71,7 @@ func (p *pool) advice(oom *bfc.OutOfMemory) string {
 	case bfc.Fragmented:
 		text := fmt.Sprintf("See gpuconf.memory.memory_map(\"%s\"). Allocate the largest buffers first, or raise the limit.", shortName(p.number))
 		if p.virtual == nil && p.device.VMM && !p.unified {
-			text += " With memory growth, free memory is moved together."
+			text += " With memory growth, scattered free memory is remapped to one contiguous range."
 		}
 		return text
 	case bfc.TooLarge:

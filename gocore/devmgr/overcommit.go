@@ -19,9 +19,9 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 		if bytes <= first.device.TotalBytes {
 			continue
 		}
-		level, rest := "warning", "the rest is not available"
+		level, rest := "warning", "the excess is not available"
 		if first.spills() {
-			level, rest = "info", "unified memory that does not fit on the GPU lies in host memory"
+			level, rest = "info", "unified memory that does not fit on the GPU is kept in host memory"
 		}
 		m.notice(config.Notice{Level: level, Text: fmt.Sprintf("%s %s, and %s has only %s: %s",
 			limits, bytesText(bytes), first.device.Name, bytesText(first.device.TotalBytes), rest)})

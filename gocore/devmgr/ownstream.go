@@ -53,7 +53,7 @@ func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	}
 	stream, err := m.driver.StreamCreate(p.device.Ordinal, gpu.StreamDefault, p.priority)
 	if err != nil {
-		return 0, driverError(err, "%s: a stream of its own could not be made", shortName(number))
+		return 0, driverError(err, "%s: cannot create its stream", shortName(number))
 	}
 	p.stream = stream
 	next := map[gpu.Stream]*pool{stream: p}
@@ -72,7 +72,7 @@ func (m *Manager) closeStreams() (err error) {
 			continue
 		}
 		if refusal := m.driver.StreamDestroy(p.device.Ordinal, p.stream); refusal != nil {
-			err = errors.Join(err, driverError(refusal, "%s: its stream could not be ended", shortName(p.number)))
+			err = errors.Join(err, driverError(refusal, "%s: cannot destroy its stream", shortName(p.number)))
 		}
 		p.stream = gpu.StreamNull
 	}

@@ -68,7 +68,7 @@ func (u upstream) MemFree(addr uint64) error {
 func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool) (*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
-		return nil, driverError(err, "%s: the context of %s could not be created", shortName(number), device.Name)
+		return nil, driverError(err, "%s: cannot create a context on %s", shortName(number), device.Name)
 	}
 	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: wanted.Priority,
 		limited: wanted.Limited, unified: wanted.Unified}
@@ -88,8 +88,8 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	}
 	if wanted.Allocator != "" {
 		m.notice(config.Notice{Level: "error", Text: "Invalid allocator type: " + wanted.Allocator})
-		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. allocator_type is '%s': there "+
-			"is one allocator, 'BFC'", p.number, p.limitBytes, wanted.Allocator)
+		return status.Errorf(status.Internal, "Failed to get memory allocator for TF GPU %d with %d bytes of memory. allocator_type is '%s': the "+
+			"only allocator is 'BFC'", p.number, p.limitBytes, wanted.Allocator)
 	}
 	growth, notices := env.AllowGrowth(wanted.Growth)
 	m.notice(notices...)
@@ -122,14 +122,14 @@ func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	}
 	var err error
 	if p.virtual, err = suballoc.NewVirtual(virtualUpstream{up}, suballoc.VirtualOptions{LimitBytes: p.limitBytes}); err != nil {
-		return nil, driverError(err, "%s: addresses for %s could not be reserved", shortName(p.number), human.Bytes(p.limitBytes))
+		return nil, driverError(err, "%s: cannot reserve an address range of %s", shortName(p.number), human.Bytes(p.limitBytes))
 	}
 	return p.virtual, nil
 }
 
 func (p *pool) closeTimeline() error {
 	if err := p.timeline.close(); err != nil {
-		return driverError(err, "%s: its timeline could not be given back", shortName(p.number))
+		return driverError(err, "%s: cannot release its timeline", shortName(p.number))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func closePools(driver gpu.Driver, pools []*pool) error {
 
 func releaseContext(driver gpu.Driver, p *pool) error {
 	if err := driver.ContextRelease(p.device.Ordinal); err != nil {
-		return driverError(err, "%s: the context of %s could not be released", shortName(p.number), p.device.Name)
+		return driverError(err, "%s: cannot release the context on %s", shortName(p.number), p.device.Name)
 	}
 	return nil
 }

@@ -67,6 +67,6 @@ func (m *Manager) recordNewLocked(pools []*pool) {
 		return
 	}
 	if err := recordPools(m.recorder, pools); err != nil {
-		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("what is done from here on is not recorded: %v", err)})
+		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("recording stopped: %v", err)})
 	}
 }

@@ -24,7 +24,7 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 	if m.closed {
 		return nil, errClosed()
 	}
-	return nil, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it is not there, not visible, or gpuconf is not "+
+	return nil, status.Errorf(status.InvalidArgument, "CUDA device %d has no logical GPU: it does not exist, is not visible, or gpuconf is not "+
 		"initialised yet (call gpuconf.config.list_logical_devices())", ordinal)
 }
 

@@ -135,7 +135,7 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	id, err := s.driver.StreamGetID(s.device.Ordinal, stream)
 	switch {
 	case isNoStream(err):
-		return streamHandles{}, status.Errorf(status.InvalidArgument, "%#x is no stream of CUDA device %d: it was destroyed, or is another device's (%w)",
+		return streamHandles{}, status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or belongs to another device (%w)",
 			uint64(stream), s.device.Ordinal, err)
 	case err != nil:
 		id = uint64(stream)

@@ -71,7 +71,7 @@ func (t *timeline) settle(s bfc.Stream, number uint64) error {
 			return err
 		}
 		if err := t.driver.ContextSynchronize(t.device.Ordinal); err != nil {
-			return fmt.Errorf("a stream was destroyed, and its work could not be waited for: %w", err)
+			return fmt.Errorf("cannot wait for the work of a destroyed stream: %w", err)
 		}
 		t.numbers.markDone(gone)
 	}
@@ -149,7 +149,7 @@ func (t *timeline) word(s bfc.Stream) (addr uint64, err error) {
 		}
 	}
 	if int(s) >= len(words.Words) {
-		return 0, status.Errorf(status.ResourceExhausted, "GPU:%d has a timeline for %d streams, and this is one more", t.device.Ordinal, len(words.Words))
+		return 0, status.Errorf(status.ResourceExhausted, "GPU:%d supports at most %d streams", t.device.Ordinal, len(words.Words))
 	}
 	return words.Addr + uint64(s)*wordBytes, nil
 }
@@ -162,7 +162,7 @@ func (t *timeline) makeWords() (*gpu.HostMemory, error) {
 	}
 	words, err := t.driver.MemHostAlloc(t.device.Ordinal, pageBytes)
 	if err != nil {
-		return nil, fmt.Errorf("page-locked memory for a timeline: %w", err)
+		return nil, fmt.Errorf("cannot allocate page-locked memory for a timeline: %w", err)
 	}
 	for i := range words.Words {
 		atomic.StoreUint64(&words.Words[i], 0)

@@ -31,7 +31,7 @@ func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	}
 	if found < 0 {
 		return 0, status.Errorf(status.InvalidArgument,
-			"No matching devices found for '%s' (there are %s; a type's case counts)", text, localNames(devices))
+			"No matching devices found for '%s' (available: %s; device types are case-sensitive)", text, localNames(devices))
 	}
 	return found, nil
 }

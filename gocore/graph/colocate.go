@@ -29,7 +29,7 @@ func (p *placer) tie(n *Node, own *group) error {
 	if n.colocated.id < p.first {
 		at := p.placed[n.colocated.id]
 		if !p.devices.allows(*own.request, own.types, int(at)) {
-			return status.Errorf(status.InvalidArgument, "the latter is on %s already", p.devices.texts[at])
+			return status.Errorf(status.InvalidArgument, "the latter is already on %s", p.devices.texts[at])
 		}
 		own.device = at
 		return nil

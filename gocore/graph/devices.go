@@ -53,7 +53,7 @@ func NewDevices(list []Device) (*Devices, error) {
 	for i, device := range list {
 		name := device.Name()
 		if !name.IsComplete() || slices.Contains(d.names, name) {
-			return nil, status.Errorf(status.InvalidArgument, "'%s' is no device's full name, or is there twice", name)
+			return nil, status.Errorf(status.InvalidArgument, "'%s' is not a full device name, or is listed twice", name)
 		}
 		d.names = append(d.names, name)
 		d.texts = append(d.texts, name.String())
@@ -64,7 +64,7 @@ func NewDevices(list []Device) (*Devices, error) {
 		}
 	}
 	if d.host < 0 {
-		return nil, status.Errorf(status.FailedPrecondition, "there is no CPU among the devices: make one visible")
+		return nil, status.Errorf(status.FailedPrecondition, "no CPU device is available: make one visible")
 	}
 	slices.SortFunc(d.preferred, func(i, j int) int {
 		return cmp.Or(cmp.Compare(priority(d.names[i].Type), priority(d.names[j].Type)), strings.Compare(d.texts[i], d.texts[j]))

@@ -83,10 +83,10 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
 	for i, input := range inputs {
 		if input == nil {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is no tensor", i)
+			return held, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
 		}
 		if input.devices != d {
-			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, which was reset or is not this one", i)
+			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was created before a reset", i)
 		}
 		t, err := input.hold()
 		if err != nil {

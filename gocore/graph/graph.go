@@ -98,7 +98,7 @@ func (g *Graph) checkOwn(spec NodeSpec) error {
 	}
 	for _, node := range others {
 		if node == nil {
-			return status.Errorf(status.InvalidArgument, "an input of %s is no node", spec.Op)
+			return status.Errorf(status.InvalidArgument, "an input of %s is not a node", spec.Op)
 		}
 		if node.graph != g {
 			return status.Errorf(status.InvalidArgument, "Tensor %s must be from the same graph as the %s that reads it", node.describe(), spec.Op)

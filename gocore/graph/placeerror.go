@@ -33,6 +33,6 @@ func (p *placer) noDevice(n *Node) error {
 	}
 	return status.Errorf(status.InvalidArgument, "Invalid argument: Cannot assign a device to node '%s': "+
 		"Could not satisfy explicit device specification '%s'\n\t [[Node: %s]]\n"+
-		"There are %s. Ask for one of these, or set allow_soft_placement=True in the session's ConfigProto",
+		"The available devices are %s. Use one of these, or set allow_soft_placement=True in the session's ConfigProto",
 		n.name, request, n.summary(request), strings.Join(there, ", "))
 }

@@ -127,7 +127,7 @@ func (s *Session) Close() {
 
 func errForeign(n *Node) error {
 	if n == nil {
-		return status.Errorf(status.InvalidArgument, "a fetch is no node")
+		return status.Errorf(status.InvalidArgument, "a fetch is not a node")
 	}
 	return status.Errorf(status.InvalidArgument, "Tensor %s is not an element of this graph.", n.describe())
 }

@@ -44,7 +44,7 @@ func (s Shape) bytes(d gpu.DType) uint64 { return s.elements() * d.Bytes() }
 // check finds a shape that no tensor can have: a negative size, too many dimensions, or more bytes than 63 bits count.
 func (s Shape) check(d gpu.DType) error {
 	if len(s) > maxRank {
-		return status.Errorf(status.InvalidArgument, "A tensor of %d dimensions is not possible: there can be %d", len(s), maxRank)
+		return status.Errorf(status.InvalidArgument, "A tensor cannot have %d dimensions: the maximum is %d", len(s), maxRank)
 	}
 	empty := false
 	for _, size := range s {

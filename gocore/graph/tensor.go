@@ -59,7 +59,7 @@ func (t *Tensor) hold() (*Tensor, error) {
 			return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: t.device, memory: t.memory, buffer: t.buffer}, nil
 		}
 	}
-	return nil, status.Errorf(status.FailedPrecondition, "the tensor was released before")
+	return nil, status.Errorf(status.FailedPrecondition, "the tensor was already released")
 }
 
 // Release gives the tensor up; the last one of a buffer gives the memory back. A second Release does nothing.
@@ -91,7 +91,7 @@ func (t *Tensor) Buffer() Buffer { return t.buffer.at }
 // Read copies the contents to the host. dst has room for exactly Bytes.
 func (t *Tensor) Read(dst []byte) error {
 	if uint64(len(dst)) != t.buffer.bytes {
-		return status.Errorf(status.InvalidArgument, "%d bytes are not room for a tensor of %d", len(dst), t.buffer.bytes)
+		return status.Errorf(status.InvalidArgument, "a buffer of %d bytes does not match a tensor of %d bytes", len(dst), t.buffer.bytes)
 	}
 	held, err := t.hold()
 	if err != nil || len(dst) == 0 {

@@ -25,7 +25,7 @@ type Value struct {
 func (v Value) check() error {
 	size := v.DType.Bytes()
 	if size == 0 {
-		return status.Errorf(status.InvalidType, "%d is not an element type: there are float32, float64 and int32", int(v.DType))
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32", int(v.DType))
 	}
 	if err := v.Shape.check(v.DType); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (v Value) check() error {
 	given, needed := uint64(len(v.Bytes))/size, v.Shape.elements()
 	switch {
 	case uint64(len(v.Bytes))%size != 0:
-		return status.Errorf(status.InvalidArgument, "%d bytes are no whole number of %s elements", len(v.Bytes), v.DType)
+		return status.Errorf(status.InvalidArgument, "%d bytes is not a whole number of %s elements", len(v.Bytes), v.DType)
 	case given > needed && given > 1:
 		return status.Errorf(status.InvalidArgument, "Too many elements provided. Needed at most %d, but received %d", needed, given)
 	case given == 0 && needed > 0:

@@ -37,7 +37,7 @@ func (kind entryKind) resolve(entry string, order []int, devices []Device) (inde
 	case uuidKind:
 		return resolveUUID(entry, devices)
 	case migKind:
-		return 0, "names a MIG slice, and this machine has none"
+		return 0, "names a MIG instance, but this machine has none"
 	default:
 		return resolveIndex(entry, order)
 	}
@@ -48,7 +48,7 @@ func resolveUUID(entry string, devices []Device) (index int, problem string) {
 		if strings.HasPrefix(strings.TrimSpace(entry), uuidPrefix) {
 			return 0, "has white space before the UUID"
 		}
-		return 0, "is no UUID, as the first entry is"
+		return 0, "is not a UUID, but the first entry is"
 	}
 	matches := 0
 	for i, device := range devices {
@@ -59,11 +59,11 @@ func resolveUUID(entry string, devices []Device) (index int, problem string) {
 	}
 	switch matches {
 	case 0:
-		return 0, "is the UUID of no GPU"
+		return 0, "does not match any GPU's UUID"
 	case 1:
 		return index, ""
 	default:
-		return 0, fmt.Sprintf("is the beginning of %d GPUs' UUIDs", matches)
+		return 0, fmt.Sprintf("matches the UUIDs of %d GPUs", matches)
 	}
 }
 
@@ -71,15 +71,15 @@ func resolveIndex(entry string, order []int) (index int, problem string) {
 	number, ok := leadingNumber(entry)
 	switch {
 	case !ok && kindOf(strings.TrimSpace(entry)) != indexKind:
-		return 0, "is a UUID in a list of indices, or has white space before it"
+		return 0, "is a UUID in a list of indices, or has leading white space"
 	case !ok && strings.TrimSpace(entry) == "all":
-		return 0, "is no index (unset the variable to see all GPUs)"
+		return 0, "is not an index (unset the variable to see all GPUs)"
 	case !ok:
-		return 0, "is no index"
+		return 0, "is not an index"
 	case number < 0:
 		return 0, "is negative"
 	case number >= len(order):
-		return 0, fmt.Sprintf("is no index of this machine's %s", plural(len(order), "GPU", "GPUs"))
+		return 0, fmt.Sprintf("is out of range: this machine has %s", plural(len(order), "GPU", "GPUs"))
 	}
 	return order[number], ""
 }

@@ -21,7 +21,7 @@ func deviceOrder(value *string, devices []Device) (order []int, notices []string
 	}
 	if value != nil && *value != "" && *value != "FASTEST_FIRST" {
 		notices = append(notices, fmt.Sprintf(
-			"CUDA_DEVICE_ORDER=%q is neither PCI_BUS_ID nor FASTEST_FIRST; FASTEST_FIRST, the default, is used", *value))
+			"CUDA_DEVICE_ORDER=%q is neither PCI_BUS_ID nor FASTEST_FIRST; using the default, FASTEST_FIRST", *value))
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(devices[b].Speed, devices[a].Speed) })
 	return order, notices

@@ -54,7 +54,7 @@ func selectList(value string, order []int, devices []Device) (indices []int, com
 			loose = append(loose, fmt.Sprintf("%s is read as %d", describe(position, entries), find(order, index)))
 		}
 		if first := find(indices, index); first >= 0 {
-			return []int{}, fmt.Sprintf("%s and %s name the same GPU, and CUDA then shows none; name each GPU once",
+			return []int{}, fmt.Sprintf("%s and %s name the same GPU, so CUDA hides all GPUs; list each GPU once",
 				describe(first, entries), describe(position, entries))
 		}
 		indices = append(indices, index)

@@ -182,7 +182,7 @@ func (p *State) closeLocked() error {
 	p.work.Store(nil)
 	p.spec, p.notices = "", nil
 	if err != nil {
-		p.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("the devices were given up, but not all went well: %v", err)}}
+		p.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("some devices were not released cleanly: %v", err)}}
 	}
 	return nil
 }

@@ -301,7 +301,7 @@ func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
 	s := newSession("P3")
 	_, err := s.state.Layout(s.facts[:1])
 	require.Equal(t, status.Internal, status.CodeOf(err))
-	require.EqualError(t, err, "no facts about /physical_device:GPU:1 to plan with")
+	require.EqualError(t, err, "no device information for /physical_device:GPU:1")
 }
 
 // Ordinals need not be dense: GPUs that are too weak leave holes.

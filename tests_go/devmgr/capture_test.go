@@ -43,9 +43,9 @@ func TestCapturesThatCannotBeFollowed(t *testing.T) {
 		code   status.Code
 		text   string
 	}{
-		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented, "when the graph ends, the driver can't tell"},
-		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "when the graph ends, the driver can't tell"},
-		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "does not tell whether stream 0x100 is captured"},
+		{"StreamGetCaptureLife", gpu.ErrorNotSupported, status.Unimplemented, "the driver does not report when the graph is destroyed"},
+		{"StreamGetCaptureLife", gpu.ErrorUnknown, status.Unknown, "the driver does not report when the graph is destroyed"},
+		{"StreamGetCaptureInfo", gpu.ErrorUnknown, status.Unknown, "cannot query whether stream 0x100 is being captured"},
 	} {
 		d.SetFaults(func(c faults.Call) error {
 			if c.Op == row.call {

@@ -80,8 +80,8 @@ func TestCloseErrorsHaveAKind(t *testing.T) {
 		op   string
 		text string
 	}{
-		{"ContextRelease", "GPU:0: the context of Tesla T4 could not be released"},
-		{"Close", "the GPU driver did not end well"},
+		{"ContextRelease", "GPU:0: cannot release the context on Tesla T4"},
+		{"Close", "cannot shut down the GPU driver"},
 	} {
 		t.Run(row.op, func(t *testing.T) {
 			d := newDriver(t, "T4", sim.Options{})

@@ -44,7 +44,7 @@ func TestCopyOfAStaleBlock(t *testing.T) {
 	require.NoError(t, m.CopyFromHost(heir.Addr, heir.ID, 0, []byte("mine")))
 	err := m.CopyFromHost(stale.Addr, stale.ID, 0, []byte("evil"))
 	requireCode(t, status.InvalidArgument, err)
-	require.ErrorContains(t, err, "is not the address of a live block: it was freed before")
+	require.ErrorContains(t, err, "is not the address of a live block: it was already freed")
 	got := make([]byte, 4)
 	requireCode(t, status.InvalidArgument, m.CopyToHost(stale.Addr, stale.ID, 0, got))
 	require.NoError(t, m.CopyToHost(heir.Addr, heir.ID, 0, got))
@@ -79,7 +79,7 @@ func TestFreeInTheMiddleOfACopy(t *testing.T) {
 			during.meddle = meddle
 			err := m.CopyFromHost(block.Addr, block.ID, 0, []byte("late"))
 			requireCode(t, status.InvalidArgument, err)
-			require.ErrorContains(t, err, "was freed while 4 bytes of it were copied")
+			require.ErrorContains(t, err, "was freed while 4 bytes of it were being copied")
 			require.NoError(t, m.FreeID(heir.Addr, heir.ID))
 		})
 	}

@@ -125,7 +125,7 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 			requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
 			_, err = m.AllocateOn(0, -1, old, mib)
 			requireCode(t, status.InvalidArgument, err)
-			require.ErrorContains(t, err, "it was destroyed, or is another device's")
+			require.ErrorContains(t, err, "it was destroyed, or belongs to another device")
 			require.Equal(t, before, stats(t, m, "GPU:0"))
 			require.NoError(t, m.Check())
 

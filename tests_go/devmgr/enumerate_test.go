@@ -80,7 +80,7 @@ func TestEnumerateFailures(t *testing.T) {
 	d.closeErr = gpu.ErrorUnknown
 	_, err = devmgr.New(d, nil)
 	requireCode(t, status.Unknown, err)
-	require.ErrorContains(t, err, "the GPUs could not be listed")
+	require.ErrorContains(t, err, "cannot list the GPUs")
 	require.ErrorIs(t, err, gpu.ErrorSystemNotReady)
 	require.ErrorIs(t, err, gpu.ErrorUnknown, "what the driver said to Close isn't lost")
 	require.Equal(t, 1, d.closes)

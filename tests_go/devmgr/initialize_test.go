@@ -159,8 +159,8 @@ func TestInitializeWithoutContext(t *testing.T) {
 	d.SetFaults(faults.OnOp("ContextRetain", 2, gpu.ErrorOutOfMemory), faults.OnOp("ContextRelease", 0, gpu.ErrorUnknown))
 	err := m.Initialize(nil, "")
 	requireCode(t, status.ResourceExhausted, err)
-	require.ErrorContains(t, err, "GPU:2: the context of Tesla T4 could not be created: the GPU is out of memory")
-	require.ErrorContains(t, err, "GPU:1: the context of Tesla T4 could not be released")
+	require.ErrorContains(t, err, "GPU:2: cannot create a context on Tesla T4: the GPU is out of memory")
+	require.ErrorContains(t, err, "GPU:1: cannot release the context on Tesla T4")
 	_, retains := d.machine.Live()
 	require.Equal(t, 1, retains, "one refused its release; the other one is gone")
 	require.NoError(t, d.machine.ContextRelease(0))
@@ -230,7 +230,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 		{"a reserve does not touch an explicit limit", config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "384"}, []float64{100}, false, 100, 100, ""},
 		{"a limit below one MiB serves nothing", nil, []float64{0.5}, false, 0, 0, ""},
 		{"TensorFlow's other allocators", config.Env{"TF_GPU_ALLOCATOR": "cuda_malloc_async"}, nil, false, t4Default, t4Default,
-			"warning: TF_GPU_ALLOCATOR=cuda_malloc_async is ignored: gpuconf has one allocator, which keeps the limits and the books"},
+			"warning: TF_GPU_ALLOCATOR=cuda_malloc_async is ignored: gpuconf has a single allocator, which enforces limits and keeps statistics"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			d := newDriver(t, "T4", sim.Options{})

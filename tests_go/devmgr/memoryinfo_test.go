@@ -23,9 +23,9 @@ func TestResolveGPU(t *testing.T) {
 		"":             "Multiple devices match the provided string ''",
 		"GPU":          "Failed parsing device name: 'GPU'",
 		"/device:GPU":  "Multiple devices match",
-		"GPU:2":        "No matching devices found for 'GPU:2' (there are CPU:0, GPU:0, GPU:1; a type's case counts)",
+		"GPU:2":        "No matching devices found for 'GPU:2' (available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)",
 		"gpu:0":        "No matching devices found",
-		"CPU:0":        "/device:CPU:0 has no memory pool: only GPUs have",
+		"CPU:0":        "/device:CPU:0 has no memory pool: only GPUs have one",
 		"a\x00b\xff\n": "Failed parsing device name",
 	} {
 		_, err := m.ResolveGPU(text)

@@ -34,16 +34,16 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		},
 		{
 			name: "of no enabled type", spec: "T4", env: config.Env{"TF_ENABLED_DEVICE_TYPES": "CPU"}, why: "not this",
-			want: "this process has no logical GPU: TF_ENABLED_DEVICE_TYPES=\"CPU\" leaves GPUs out. " + simulate,
+			want: "this process has no logical GPU: TF_ENABLED_DEVICE_TYPES=\"CPU\" excludes GPUs. " + simulate,
 		},
 		{
 			name: "too weak", spec: "2xT4", env: config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "1000"}, why: "not this",
-			want: "this process has no logical GPU: 2 GPUs of the machine, but none that is strong enough (the logger gpuconf says more). " + simulate,
+			want: "this process has no logical GPU: 2 GPUs on this machine, but none meets the minimum requirements (see the gpuconf logger). " + simulate,
 		},
 		{
 			name: "made invisible", spec: "2xT4", hide: true, why: "not this",
-			want: "this process has no logical GPU: 2 GPUs of the physical list, but none was left visible (set_visible_devices). " +
-				"Call gpuconf.reset(), and leave some",
+			want: "this process has no logical GPU: 2 GPUs in the physical device list, but none is visible (set_visible_devices). " +
+				"Call gpuconf.reset() and leave at least one visible",
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 			require.NoError(t, m.Initialize(row.env, ""))
 			_, err := m.Allocate(0, 1)
 			requireCode(t, status.InvalidArgument, err)
-			require.EqualError(t, err, "GPU:0 is not there: "+row.want)
+			require.EqualError(t, err, "unknown device GPU:0: "+row.want)
 			_, _, err = m.MemoryInfo("GPU:0")
 			requireCode(t, status.InvalidArgument, err)
 			require.ErrorContains(t, err, ": "+row.want)
@@ -83,11 +83,11 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		{"none asked for", [][]float64{{}, {}}, nil},
 		{"just enough", [][]float64{{60, 40}, {100}}, nil},
 		{"a byte too many, as a MiB", [][]float64{{60, 41}, {100}}, []string{
-			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the rest is not available",
+			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
-			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the rest is not available",
-			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the rest is not available",
+			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",
+			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the excess is not available",
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

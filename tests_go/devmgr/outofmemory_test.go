@@ -72,7 +72,7 @@ func TestOutOfMemory(t *testing.T) {
 				"  limit 8.00MiB (8388608 bytes), in use 4.00MiB (4194304 bytes) in 4 blocks, reserved 8.00MiB (8388608 bytes), " +
 				"largest free block 1.00MiB (1048576 bytes)\n" +
 				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\"). Allocate the largest buffers first, or raise the limit. " +
-				"With memory growth, free memory is moved together.",
+				"With memory growth, scattered free memory is remapped to one contiguous range.",
 		},
 		{
 			name: "another program has the GPU", spec: "T4:1GiB", opts: sim.Options{UsedBytes: gib - 3*mib}, limits: []float64{100},

@@ -95,7 +95,7 @@ func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	require.NoError(t, splitGPU(m, 0, 40, 40))
 	require.NoError(t, m.Initialize(nil, ""))
 	require.Contains(t, texts(m), "info: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla T4 has only 64.00MiB: "+
-		"unified memory that does not fit on the GPU lies in host memory")
+		"unified memory that does not fit on the GPU is kept in host memory")
 	first := allocate(t, m, 0, 40*mib)
 	require.Zero(t, oversubscribed(t, m, "GPU:0"))
 	second := allocate(t, m, 1, 30*mib)
@@ -151,7 +151,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		require.NoError(t, splitGPU(m, 0, 40, 40))
 		require.NoError(t, m.Initialize(nil, ""), "as in TensorFlow: nothing is sized, so nothing is checked")
 		require.Contains(t, texts(m), "warning: the memory_limits of 2 logical GPUs add up to 80.00MiB, and Tesla K40c has only 64.00MiB: "+
-			"the rest is not available")
+			"the excess is not available")
 		block := allocate(t, m, 0, 40*mib)
 		_, err := m.Allocate(1, 30*mib)
 		requireCode(t, status.ResourceExhausted, err)
@@ -169,7 +169,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 	t.Run("no concurrent access", func(t *testing.T) {
 		m := enumerated(t, newDriver(t, "T4:64MiB", sim.Options{NoOversubscription: true}), nil)
 		join(t, m, oneAndAHalf, "")
-		require.Contains(t, texts(m), "warning: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: the rest is not available")
+		require.Contains(t, texts(m), "warning: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: the excess is not available")
 		block := allocate(t, m, 0, 60*mib)
 		require.Zero(t, oversubscribed(t, m, "GPU:0"))
 		_, err := m.Allocate(0, 20*mib)
@@ -182,8 +182,8 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := enumerated(t, d, nil)
 		_, _, err := m.Join(oneAndAHalf, nil, "", nil)
 		requireCode(t, status.Unimplemented, err)
-		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed memory. Leave "+
-			"use_unified_memory out, and per_process_gpu_memory_fraction at 1 or below")
+		require.EqualError(t, err, "GPU:0 cannot use unified memory: Tesla T4 (GPU 0) does not support managed memory. Do not set "+
+			"use_unified_memory, and keep per_process_gpu_memory_fraction at 1 or below")
 		d.requireNothingLeft(t)
 		join(t, m, config.Options{}, "")
 		require.NoError(t, m.Free(allocate(t, m, 0, 1).Addr))
@@ -214,7 +214,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4:64MiB", sim.Options{}), nil)
 	join(t, m, oneAndAHalf, "")
 	require.Contains(t, texts(m), "info: the limit of GPU:0 is 96.00MiB, and Tesla T4 has only 64.00MiB: "+
-		"unified memory that does not fit on the GPU lies in host memory")
+		"unified memory that does not fit on the GPU is kept in host memory")
 	block := allocate(t, m, 0, 80*mib)
 	_, err := m.Allocate(0, 32*mib)
 	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use 80.00MiB (83886080 bytes)")

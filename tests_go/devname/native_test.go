@@ -131,5 +131,5 @@ func TestMerging(t *testing.T) {
 
 func TestNoMatchTellsWhatThereIs(t *testing.T) {
 	_, err := devname.MatchMemoryDevice(machines["P3"], "gpu:0")
-	require.EqualError(t, err, "No matching devices found for 'gpu:0' (there are CPU:0, GPU:0, GPU:1; a type's case counts)")
+	require.EqualError(t, err, "No matching devices found for 'gpu:0' (available: CPU:0, GPU:0, GPU:1; device types are case-sensitive)")
 }

@@ -171,7 +171,7 @@ func TestConstants(t *testing.T) {
 			text: "Too many elements provided. Needed at most 3, but received 4"},
 		{name: "too few", value: graph.Value{DType: gpu.Float32, Shape: graph.Shape{3}}, code: status.InvalidArgument, text: "Too few elements"},
 		{name: "half an element", value: graph.Value{DType: gpu.Float64, Shape: graph.Shape{1}, Bytes: raw[:4]}, code: status.InvalidArgument,
-			text: "4 bytes are no whole number of float64 elements"},
+			text: "4 bytes is not a whole number of float64 elements"},
 		{name: "no type", value: graph.Value{Shape: graph.Shape{1}, Bytes: raw[:4]}, code: status.InvalidType, text: "not an element type"},
 		{name: "a negative size", value: graph.Value{DType: gpu.Float32, Shape: graph.Shape{-1}, Bytes: raw[:4]}, code: status.InvalidArgument,
 			text: "Dimension -1 must be >= 0"},

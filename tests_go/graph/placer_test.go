@@ -186,7 +186,7 @@ func TestGrowingGraph(t *testing.T) {
 
 	wrong := add(t, &g, graph.NodeSpec{Op: graph.Const, Name: "wrong", Device: "/cpu:0", Value: value(gpu.Float32, nil, 1), ColocateWith: near})
 	_, _, err := s.Run(graph.RunRequest{Fetches: []*graph.Node{late}})
-	require.ErrorContains(t, err, "Cannot colocate nodes {{colocation_node wrong}} and {{colocation_node near}}: the latter is on /job:localhost/replica:0/task:0/device:GPU:1 already")
+	require.ErrorContains(t, err, "Cannot colocate nodes {{colocation_node wrong}} and {{colocation_node near}}: the latter is already on /job:localhost/replica:0/task:0/device:GPU:1")
 	_, placed = s.Placement(wrong)
 	require.False(t, placed)
 	require.Equal(t, "GPU:1", whereIs(t, s, near), "what was placed stays")

@@ -337,7 +337,7 @@ func (s *stage) aResetMeetsAGraph() {
 	exec := s.end(captured, 1)
 	err := s.m.Close(false)
 	require.Equal(s, status.FailedPrecondition, status.CodeOf(err))
-	require.ErrorContains(s, err, "1 captured graph with memory of GPU:0 (1.00MiB freed)")
+	require.ErrorContains(s, err, "1 captured graph with memory on GPU:0 (1.00MiB freed)")
 	s.launch(exec, captured)
 	s.wait(captured)
 	s.holds(block, mib, 1)

@@ -73,7 +73,7 @@ func TestDevicesThatAreNotThere(t *testing.T) {
 	m := newMachine(t, "T4", config.Options{})
 	_, err := m.Devices(1, 2)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "GPU:1 is not there")
+	require.ErrorContains(t, err, "unknown device GPU:1")
 	_, err = m.Devices(0, 1)
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
 }
@@ -100,7 +100,7 @@ func TestDevicesOutliveTheirPools(t *testing.T) {
 	require.NoError(t, x.Release())
 	_, err = d.Execute(graph.Call{Op: graph.Const, Value: float32s(graph.Shape{}, 1), Device: at("GPU:1")})
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
-	require.ErrorContains(t, err, "GPU:1 is not there: this process has 1 logical GPU")
+	require.ErrorContains(t, err, "unknown device GPU:1: this process has 1 logical GPU")
 }
 
 func TestAfterCloseOperationsSaySo(t *testing.T) {

@@ -265,8 +265,8 @@ func TestKindsOfErrors(t *testing.T) {
 			return func() (any, error) { return pybind.CopyFromHost(address, b.id, offset, host, bytes) }
 		}
 		run(t, []row{
-			{"a GPU too many", allocate(1, 1), status.InvalidArgument, "GPU:1 is not there"},
-			{"a number beyond all", allocate(math.MaxInt64, 1), status.InvalidArgument, "is not there"},
+			{"a GPU too many", allocate(1, 1), status.InvalidArgument, "unknown device GPU:1"},
+			{"a number beyond all", allocate(math.MaxInt64, 1), status.InvalidArgument, "unknown device GPU:9223372036854775807"},
 			{"a negative size", allocate(0, -1), status.InvalidArgument, "nbytes must be at least 0, but got -1"},
 			{"a huge size", allocate(0, math.MaxInt64), status.ResourceExhausted, " out of memory"},
 			{"a free of nothing known", func() (any, error) { return pybind.FreeBlock(4096, 1) }, status.InvalidArgument, "0x1000"},
@@ -287,7 +287,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"a device string with a mark", func() (any, error) { return pybind.ResolveGPU("a\x1eb") }, status.InvalidArgument, "'a b'"},
 			{"the memory of a CPU", func() (any, error) { return pybind.MemoryMap("CPU:0") }, status.InvalidArgument, "no memory pool"},
 			{"an unknown measurement", func() (any, error) { return pybind.StopPeak(0, 99) }, status.InvalidArgument, "not running"},
-			{"a wait for a GPU too many", func() (any, error) { return pybind.WaitForFree(1, 0, 1) }, status.InvalidArgument, "is not there"},
+			{"a wait for a GPU too many", func() (any, error) { return pybind.WaitForFree(1, 0, 1) }, status.InvalidArgument, "unknown device GPU:1"},
 			{"growth, too late", func() (any, error) { return pybind.SetMemoryGrowth(1, "", 1, "") }, status.FailedPrecondition, "main.py:1 (test)"},
 			{"a reset under a live block", func() (any, error) { return pybind.Reset() }, status.FailedPrecondition, "1 block on GPU:0 (1.0KiB)"},
 			{"a simulation under a live block", func() (any, error) { return pybind.Simulate("T4") }, status.FailedPrecondition, "1 block on GPU:0"},

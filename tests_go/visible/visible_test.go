@@ -50,20 +50,20 @@ func TestIndices(t *testing.T) {
 		{"leading zeros", text("01,000"), []int{1, 0}, ""},
 
 		{"the manual's example", text("0,2,-1,1"), []int{0, 2}, `entry 3 ("-1") is negative; it and the 1 entry after it are ignored`},
-		{"out of range ends the list", text("1,4,0"), []int{1}, `entry 2 ("4") is no index of this machine's 4 GPUs; it and the 1 entry after`},
-		{"out of range first", text("4"), []int{}, `is no index of this machine's 4 GPUs; it is ignored, so no GPU is visible`},
-		{"beyond 64 bits", text("0,18446744073709551616"), []int{0}, "is no index of this machine's 4 GPUs"},
+		{"out of range ends the list", text("1,4,0"), []int{1}, `entry 2 ("4") is out of range: this machine has 4 GPUs; it and the 1 entry after`},
+		{"out of range first", text("4"), []int{}, `is out of range: this machine has 4 GPUs; it is ignored, so no GPU is visible`},
+		{"beyond 64 bits", text("0,18446744073709551616"), []int{0}, "is out of range: this machine has 4 GPUs"},
 		{"below 64 bits", text("0,-18446744073709551616"), []int{0}, "is negative"},
-		{"an empty entry ends the list", text("0,,1"), []int{0}, `entry 2 ("") is no index`},
-		{"a comma at the end", text("0,1,"), []int{0, 1}, `entry 3 ("") is no index; it is ignored`},
+		{"an empty entry ends the list", text("0,,1"), []int{0}, `entry 2 ("") is not an index`},
+		{"a comma at the end", text("0,1,"), []int{0, 1}, `entry 3 ("") is not an index; it is ignored`},
 		{"a comma alone", text(","), []int{}, "so no GPU is visible"},
 		{"blanks alone", text("  "), []int{}, "so no GPU is visible"},
-		{"a word ends the list", text("3,2,two,1"), []int{3, 2}, `entry 3 ("two") is no index`},
-		{"a word first", text("one,0"), []int{}, `entry 1 ("one") is no index; it and the 1 entry after it are ignored, so no GPU is visible`},
+		{"a word ends the list", text("3,2,two,1"), []int{3, 2}, `entry 3 ("two") is not an index`},
+		{"a word first", text("one,0"), []int{}, `entry 1 ("one") is not an index; it and the 1 entry after it are ignored, so no GPU is visible`},
 		{"all is no word", text("all"), []int{}, "unset the variable to see all GPUs"},
 		{"a range is not one", text("0-2"), []int{0}, `entry 1 ("0-2") is read as 0`},
-		{"a sign alone", text("0,+,1"), []int{0}, `entry 2 ("+") is no index`},
-		{"a sign apart", text("0,- 1"), []int{0}, "is no index"},
+		{"a sign alone", text("0,+,1"), []int{0}, `entry 2 ("+") is not an index`},
+		{"a sign apart", text("0,- 1"), []int{0}, "is not an index"},
 
 		{"text behind the digits is ignored", text("1gpu2,2ampere"), []int{1, 2}, `entry 1 ("1gpu2") is read as 1, entry 2 ("2ampere") is read as 2`},
 		{"a plus", text("2,+3"), []int{2, 3}, `entry 2 ("+3") is read as 3`},
@@ -71,7 +71,7 @@ func TestIndices(t *testing.T) {
 		{"no hexadecimals", text("0x1"), []int{0}, `entry 1 ("0x1") is read as 0`},
 		{"no fractions", text("1.9"), []int{1}, `entry 1 ("1.9") is read as 1`},
 		{"semicolons", text("0;1"), []int{0}, `entry 1 ("0;1") is read as 0`},
-		{"loose text and an end", text("1x,9"), []int{1}, `is read as 1; entry 2 ("9") is no index`},
+		{"loose text and an end", text("1x,9"), []int{1}, `is read as 1; entry 2 ("9") is out of range`},
 
 		{"twice hides all", text("0,1,2,1"), []int{}, `entry 2 ("1") and entry 4 ("1") name the same GPU`},
 		{"twice in a row", text("0,0"), []int{}, `entry 1 ("0") and entry 2 ("0") name the same GPU`},
@@ -79,7 +79,7 @@ func TestIndices(t *testing.T) {
 		{"twice after the end is not seen", text("0,1,-1,0"), []int{0, 1}, `entry 3 ("-1") is negative`},
 
 		{"a UUID among indices", text("0,GPU-1,2"), []int{0}, "is a UUID in a list of indices"},
-		{"white space before a UUID", text(" GPU-1"), []int{}, "has white space before it"},
+		{"white space before a UUID", text(" GPU-1"), []int{}, "has leading white space"},
 		{"a slice among indices", text("0,MIG-1"), []int{0}, "is a UUID in a list of indices"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -107,22 +107,22 @@ func TestUUIDs(t *testing.T) {
 		{"a beginning", "GPU-9e8d35e3", []int{1}, ""},
 		{"the shortest beginnings, in their order", "GPU-ee,GPU-99,GPU-e4,GPU-9e", []int{3, 0, 2, 1}, ""},
 		{"a beginning that ends in a dash", "GPU-9e8d35e3-", []int{1}, ""},
-		{"several fit", "GPU-e4,GPU-9,GPU-ee", []int{2}, `entry 2 ("GPU-9") is the beginning of 2 GPUs' UUIDs; it and the 1 entry after it are ignored`},
-		{"all fit", "GPU-", []int{}, "is the beginning of 4 GPUs' UUIDs"},
-		{"none fits", "GPU-e4,GPU-123,GPU-9e", []int{2}, `entry 2 ("GPU-123") is the UUID of no GPU`},
-		{"too long", "GPU-e429a63e-c61c-4795-b757-5132caeb8e70f", []int{}, "is the UUID of no GPU"},
-		{"capitals", "GPU-E429A63E", []int{}, "is the UUID of no GPU"},
-		{"the prefix in small letters", "gpu-e429a63e", []int{}, "is no index"},
-		{"no prefix", "e429a63e", []int{}, "is no index"},
-		{"digits without a prefix are an index", "9942190a", []int{}, "is no index of this machine's 4 GPUs"},
-		{"an index among UUIDs", "GPU-e4,0", []int{2}, `entry 2 ("0") is no UUID, as the first entry is`},
+		{"several fit", "GPU-e4,GPU-9,GPU-ee", []int{2}, `entry 2 ("GPU-9") matches the UUIDs of 2 GPUs; it and the 1 entry after it are ignored`},
+		{"all fit", "GPU-", []int{}, "matches the UUIDs of 4 GPUs"},
+		{"none fits", "GPU-e4,GPU-123,GPU-9e", []int{2}, `entry 2 ("GPU-123") does not match any GPU's UUID`},
+		{"too long", "GPU-e429a63e-c61c-4795-b757-5132caeb8e70f", []int{}, "does not match any GPU's UUID"},
+		{"capitals", "GPU-E429A63E", []int{}, "does not match any GPU's UUID"},
+		{"the prefix in small letters", "gpu-e429a63e", []int{}, "is not an index"},
+		{"no prefix", "e429a63e", []int{}, "is not an index"},
+		{"digits without a prefix are an index", "9942190a", []int{}, "is out of range: this machine has 4 GPUs"},
+		{"an index among UUIDs", "GPU-e4,0", []int{2}, `entry 2 ("0") is not a UUID, but the first entry is`},
 		{"white space before", "GPU-e4, GPU-9e", []int{2}, "has white space before the UUID"},
-		{"white space after", "GPU-e4 ,GPU-9e", []int{}, "is the UUID of no GPU"},
+		{"white space after", "GPU-e4 ,GPU-9e", []int{}, "does not match any GPU's UUID"},
 		{"twice", "GPU-9e8d35e3,GPU-e4,GPU-9e8", []int{}, `entry 1 ("GPU-9e8d35e3") and entry 3 ("GPU-9e8") name the same GPU`},
-		{"an empty entry", "GPU-e4,,GPU-9e", []int{2}, "is no UUID"},
-		{"a slice among UUIDs", "GPU-e4,MIG-1", []int{2}, "is no UUID"},
-		{"a slice", "MIG-89c850dc-0000-0000-0000-000000000000", []int{}, "names a MIG slice, and this machine has none"},
-		{"a slice as old drivers write it", "MIG-GPU-e429a63e-c61c-4795-b757-5132caeb8e70/1/0,0", []int{}, "names a MIG slice"},
+		{"an empty entry", "GPU-e4,,GPU-9e", []int{2}, "is not a UUID"},
+		{"a slice among UUIDs", "GPU-e4,MIG-1", []int{2}, "is not a UUID"},
+		{"a slice", "MIG-89c850dc-0000-0000-0000-000000000000", []int{}, "names a MIG instance, but this machine has none"},
+		{"a slice as old drivers write it", "MIG-GPU-e429a63e-c61c-4795-b757-5132caeb8e70/1/0,0", []int{}, "names a MIG instance"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for _, order := range []*string{nil, text("PCI_BUS_ID")} { // UUIDs do not depend on it
@@ -193,7 +193,7 @@ func TestEqualCardsComeByBus(t *testing.T) {
 }
 
 func TestMachineWithoutGPUs(t *testing.T) {
-	for value, says := range map[string]string{"": "", "-1": "", "0": "machine's 0 GPUs", "GPU-1": "the UUID of no GPU"} {
+	for value, says := range map[string]string{"": "", "-1": "", "0": "machine has 0 GPUs", "GPU-1": "does not match any GPU's UUID"} {
 		indices, notices := visible.Select(visible.Env{VisibleDevices: &value}, nil)
 		require.Equal(t, []int{}, indices)
 		if says == "" {

@@ -48,8 +48,8 @@ IN_GO: dict[int, str] = {
 # Cases that do not apply, or not yet.
 NOT_HERE: dict[int, str] = {
     120: "the CPU has no pool, so there is none to choose",
-    121: "TF_GPU_ALLOCATOR is ignored with a warning: there is one allocator, which keeps the limits and the books",
-    122: "TF_GPU_ALLOCATOR is ignored with a warning: there is one allocator, which keeps the limits and the books",
+    121: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps statistics",
+    122: "TF_GPU_ALLOCATOR is ignored with a warning: there is a single allocator, which enforces limits and keeps statistics",
     130: "there is no DeviceSpec: device strings are what gpuconf takes",
     184: "chunks are not kept in TensorFlow's 21 bins",
     185: "there is no timestamped allocator",
