@@ -1,23 +1,24 @@
-// Package config is the state machine behind tf.config: which devices a program sees, how their memory grows, into
-// how many logical devices they are split, and the few switches beside. It also sizes memory pools and reads
-// TensorFlow's environment variables. Numbers and texts go in and come out; it sees no GPU, clock, file or
-// environment.
+// Package config is the state machine behind tf.config: which devices are visible, whether their memory grows, how
+// they are split into logical devices, and a few switches. It also computes the size of memory pools and parses
+// TensorFlow's environment variables. It works on numbers and strings only, and never accesses a GPU, a clock, a file or
+// the environment.
 //
 // # States
 //
-//	S0  no runtime                  no State yet; the caller's business
-//	S1  runtime, not enumerated     New(nil): switches may be set, which TakeSwitches carries over to S2
+//	S0  no runtime                  no State exists yet; the caller handles this
+//	S1  runtime, not enumerated     New(nil): switches may be set; TakeSwitches carries them over to S2
 //	S2  enumerated                  New: everything may be set
-//	SB  built by sessions           Build: a setter may ask for what is built, and for any number of threads
-//	S3  initialized                 Initialize: only equal values may be set; there is no way back
+//	SB  built by sessions           Build: setters accept what is already built, and any number of threads
+//	S3  initialized                 Initialize: only equal values may be set; this state is final
 //
-// A session has a layout of its own, which need not be the configuration's; so SB is not S3. A caller goes from S2 to S3 in three steps: Layout says what to build, the caller builds it, Initialize records who
-// wanted it. When Layout or the building fails the State is still in S2, to be mended and tried again.
+// SB differs from S3 because a session has its own layout, which need not match the configuration. A caller goes from S2 to S3
+// in three steps: Layout returns what to build, the caller builds it, and Initialize records the call that caused it. If Layout or
+// building fails, the State remains in S2, where it can be corrected and tried again.
 //
 // # Calls
 //
-// Checks are made in the order of the rows. "Same" means equal to what is stored; it is tested after all that can be
-// wrong with the argument alone, and before the state.
+// Checks run in the order of the rows. "Same" means equal to the stored value; it is tested after the argument has been
+// validated and before the state is checked.
 //
 //	call               argument                                       S2, S3
 //	SetVisible         a device that is unknown or of another type    InvalidArgument  Unrecognized device: ...
@@ -28,15 +29,15 @@
 //	SetLogicalConfigs  unknown device                                 InvalidArgument  Unrecognized device: ...
 //	                   CPU: any field given                           InvalidArgument  Setting memory limit on CPU virtual ...
 //	                   GPU: no memory limit                           InvalidArgument  Setting memory limit is required for ...
-//	                   another type of device                         InvalidArgument  Virtual devices are not supported for XPU
-//	                   limit negative, NaN, infinite, immense         InvalidArgument  memory_limit is ... (*)
+//	                   another device type                            InvalidArgument  Virtual devices are not supported for XPU
+//	                   limit negative, NaN, infinite, too large        InvalidArgument  memory_limit is ... (*)
 //	                   priority or ordinal beyond 32 bits             InvalidArgument  Value out of range: ... (*)
 //	Set...OpThreads    beyond 32 bits                                 InvalidArgument  Value out of range: ... (*)
 //	Growth             unknown device                                 InvalidArgument  Unrecognized device: ...
 //	                   not a GPU                                      NotFound         PhysicalDevice(...), as a KeyError
 //	LogicalConfigs     unknown device                                 InvalidArgument  Unrecognized device: ...
 //
-//	(*) TensorFlow takes the value, and fails or misbehaves later.
+//	(*) TensorFlow accepts the value and fails or misbehaves later.
 //
 //	call               "same" is                                      same  different in S2  different in S3: FailedPrecondition (**)
 //	SetVisible         order and duplicates count                     ok    stored           Visible devices cannot be modified ...
@@ -47,23 +48,24 @@
 //	SetInterOpThreads  likewise                                       ok    stored           Inter op parallelism cannot be modified ...
 //	other switches     -                                              ok    stored           stored
 //
-//	(**) In SB too, unless it asks for what is built: the physical devices that have logical ones; the growth of those on the
-//	device; their limits and priorities, or any for a hidden device. Threads are stored: they are no part of what is built.
+//	(**) Also in SB, unless the value matches what is built: the physical devices that have logical devices; the growth of the
+//	logical devices on the device; their limits and priorities (any value for a hidden device). Threads are stored: they are not
+//	part of what is built.
 //
 // # Evaluation
 //
-// Setters look at one device at a time. Whether the settings fit together is looked at by Evaluate, and therefore by
-// Layout and by the getters SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over
-// the visible GPUs in physical order:
+// Setters validate one device at a time. Evaluate checks that the settings are consistent, and so do Layout and the getters
+// SoftPlacement, LogPlacement, Jit, IntraOpThreads, InterOpThreads and OptimizerOptions. Over the visible GPUs in physical
+// order:
 //
 //	K1  some but not all entries of a GPU have a priority    priority must be specified for all virtual devices
 //	K2  some but not all have an ordinal                     device_ordinals must be specified for all virtual devices
 //	K3  growth values differ                                 Memory growth cannot differ between GPU devices
 //
-// K1 and K2 exist only when some device has a logical configuration, be it the CPU or a hidden GPU, and K3 and
-// growth itself only when none has: from then on growth is silently ignored.
+// K1 and K2 apply only if some device has a logical configuration, including the CPU or a hidden GPU. K3 and growth itself
+// apply only if no device has one: otherwise growth is silently ignored.
 //
-// Layout goes on with what device creation checks, in this order. It knows the caller's machine by GPUFacts.
+// Layout then makes the checks of device creation, in this order. GPUFacts describes the machine.
 //
 //	N1   NotFound         No CPU devices are available in this process
 //	N13  InvalidArgument  Could not parse entry in 'visible_device_list': ... (*)
@@ -80,25 +82,25 @@
 //	N11  InvalidArgument  Priority -9 is outside the range of supported priorities [-5,0] ...
 //	N17  Internal         Unified memory on GPUs with compute capability lower than 6.0 ... (*)
 //
-//	(*) only with Options, those of a session (LayoutFor) or of the program's start (Import): nothing in tf.config leads there.
+//	(*) only with Options, from a session (LayoutFor) or from program start (Import): no tf.config call leads to it.
 //
-// A session's options count for the layout where they are set, and the configuration where they are not; AllowGrowth can only
-// switch growth on. How many devices a session wants to see is no part of what is built: it is in the layout beside the devices.
+// A session's options override the configuration where they are set; AllowGrowth can only turn growth on. The number of devices
+// that a session sees is not part of what is built: the layout stores it separately from the devices.
 //
-// A GPU's logical devices are one for each entry, else one that is sized by DefaultLimit; they are numbered in physical
-// order of the GPUs, or by ordinal first. Unlike in TensorFlow a priority always belongs to the entry that
-// asked for it.
+// A GPU has one logical device for each entry of its configuration, or a single one sized by DefaultLimit. Logical devices are
+// numbered by ordinal, then in physical order of the GPUs. Unlike in TensorFlow, a priority always belongs to the entry that
+// specifies it.
 //
 // # Invariants
 //
 //  1. visible holds indices of physical devices.
 //  2. Only a GPU has a growth value.
-//  3. Only a CPU or a GPU has a logical configuration, and only one that its setter accepts.
+//  3. Only a CPU or a GPU has a logical configuration, and it is one that the setter accepts.
 //  4. A call that returns an error changes nothing. Getters, Evaluate and Layout never change anything.
-//  5. Setting what is stored succeeds in every state and changes nothing.
-//  6. In S3 no call changes what Layout returns.
+//  5. Setting the stored value again succeeds in every state and changes nothing.
+//  6. In S3 no call changes the result of Layout.
 //  7. The state shares no memory with its callers: changing an argument or a result later has no effect.
-//  8. The same state and facts give the same layout.
+//  8. The same state and facts always produce the same layout.
 //
-// Check walks 1 to 3. A State has no lock; devmgr guards it.
+// Check verifies 1 to 3. A State has no lock; devmgr guards it.
 package config

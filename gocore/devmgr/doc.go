@@ -1,34 +1,37 @@
-// Package devmgr turns a machine and a configuration into logical devices with a memory pool each, and answers every
-// question about them.
+// Package devmgr turns a machine and a configuration into logical devices, each GPU with its own memory pool, and serves
+// every call that uses them.
 //
-// # The idea
+// # Overview
 //
-// A Manager owns one gpu.Driver and one config.State. config decides, bfc keeps books, suballoc sizes regions, the driver
-// hands out memory; the Manager is where they meet and the only place that meets the machine.
+// A Manager owns one gpu.Driver and one config.State. Package config validates the configuration, bfc does the accounting,
+// suballoc sizes regions and the driver provides memory. The Manager connects them, and is the only part that uses the driver.
 //
 // # States
 //
 //	enumerated   New has listed the physical devices; the configuration can change
 //	initialised  Initialize has built the logical devices; the configuration is frozen
-//	closed       Close has given everything back; every call that can fail does, with FailedPrecondition
+//	closed       Close has released everything; every call that can fail returns FailedPrecondition
 //
-// A failed Initialize leaves the Manager enumerated and the machine as it was; it may be called again.
+// If Initialize fails, the Manager stays enumerated and the machine is unchanged; Initialize may be called again.
 //
 // # Invariants
 //
-//  1. gpus is empty before initialisation. Between it and Close only Join changes it, and only while no block is live.
-//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners knows that region. (One that the
-//     driver refuses to take back is no region any more, but counts against its pool's limit for good.)
+//  1. gpus is empty before initialisation. Between initialisation and Close only Join changes it, and only while no block is live.
+//  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners contains that region. (If the driver
+//     refuses to free a region, it is removed from owners but keeps counting against its pool's limit.)
 //  3. A context is retained once for each logical GPU and released in Close.
-//  4. Close with live blocks, or with captured graphs that have memory, is refused unless it is forced: nobody's memory goes away silently.
-//  5. Nothing is queued in a stream while it is captured, nor in one that was destroyed: before each mark and wait the driver is asked.
-//  6. What is allocated for a captured stream, and what was freed of it, is the capture's until the driver has told that its graph is gone.
+//  4. Close fails while there are live blocks or captured graphs with memory, unless it is forced: no memory is released silently.
+//  5. Nothing is queued in a stream that is being captured or was destroyed: the driver is queried before each mark and wait.
+//  6. Memory that was allocated for a captured stream, or freed from one, belongs to the capture until the driver reports that its
+//     graph is destroyed.
 //
 // # Locks
 //
-// mu guards state, logical, gpus, layout and closed. Statistics, copies and the rest that uses memory take it for reading, configuration
-// and life-cycle for writing. An allocation or a free that succeeds takes no lock of the Manager at all (hot.go): Close seals every pool
-// before it looks whether all are idle, so no block appears in between, and a sealed or closed pool sends the caller to mu.
-// Order: mu, then the lock of a pool's captures, then a recorder's lock (record.go), then a pool's own, then the driver's. owners and the notices have locks of their own that are leaves.
-// WaitForFree is the only call that blocks, and holds no lock while it does.
+// mu guards state, logical, gpus, layout and closed. Calls that use memory (statistics, copies and so on) hold it for reading;
+// configuration and life-cycle calls hold it for writing. A successful allocation or free takes no lock of the Manager (hot.go):
+// Close seals every pool before it checks that all are idle, so no block appears in between, and a sealed or closed pool sends the
+// caller to the slow path, which takes mu.
+//
+// Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices have leaf locks.
+// WaitForFree is the only call that blocks, and it holds no lock while it does.
 package devmgr

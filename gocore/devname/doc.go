@@ -1,12 +1,12 @@
-// Package devname reads and writes device names, such as "/job:localhost/replica:0/task:0/device:GPU:1".
+// Package devname parses and formats device names, such as "/job:localhost/replica:0/task:0/device:GPU:1".
 //
 // # Three parsers
 //
-// TensorFlow reads device strings in three ways that do not agree, and programs depend on each. They are kept
-// apart here, and nothing is shared between them but the words of the grammar.
+// TensorFlow has three parsers for device strings. They disagree, and programs depend on each of them, so they are kept
+// separate here and share only the keywords of the grammar.
 //
-//	P  ParseSpec       what tf.device and DeviceSpec read: lenient, Python's int(), "gpu" and "GPU" alike
-//	F  ParseFullName   what placement reads: a leading slash, case-sensitive types, "*" for any
+//	P  ParseSpec       used by tf.device and DeviceSpec: lenient, Python's int(), "gpu" same as "GPU"
+//	F  ParseFullName   used by placement: leading slash, case-sensitive types, "*" for any
 //	L  ParseLocalName  TYPE:DIGITS and nothing else
 //
 //	string            P                F                     L
@@ -19,19 +19,19 @@
 //	"/device:GPU"     an error         any GPU               no
 //	"/cpu:0/gpu:0"    an error         GPU:0 (the last one)  no
 //
-// P gives a Spec, whose numbers are Python's and so unbounded. F and L give a Name, whose numbers have 32 bits.
-// EnterScope works on P alone: a scope that F cannot read is entered without complaint, and fails when an
-// operation runs under it. MatchMemoryDevice reads F, else L.
+// P returns a Spec, whose numbers are Python integers and so unbounded. F and L return a Name, whose numbers have 32 bits.
+// EnterScope uses only P: entering a scope that F cannot parse succeeds, and an operation that runs in it fails.
+// MatchMemoryDevice tries F, then L.
 //
 // # Invariants
 //
-//  1. No input makes a function of this package panic.
-//  2. P is stable: if ParseSpec(s) gives x, ParseSpec(x.String()) gives x again.
-//  3. F is stable: if ParseFullName(s) gives x and x has a type or no id, and no number in x is negative, then
-//     ParseFullName(x.String()) gives x again. (An id without a type is not written, and numbers above the 32-bit
-//     range wrap to negative ones, which F cannot read.)
-//  4. A field of a Name that is not set is zero, so names compare with ==.
-//  5. EnterScope, given "" or what it returned before, returns "" or a name with all five parts.
+//  1. No function of this package panics, whatever the input.
+//  2. P round-trips: if ParseSpec(s) returns x, ParseSpec(x.String()) returns x.
+//  3. F round-trips: if ParseFullName(s) returns x, x has a type or no id, and no number in x is negative, then
+//     ParseFullName(x.String()) returns x. (An id without a type is not formatted, and numbers above the 32-bit
+//     range wrap to negative numbers, which F rejects.)
+//  4. Unset fields of a Name are zero, so names can be compared with ==.
+//  5. Given "" or one of its own results, EnterScope returns "" or a name with all five parts.
 //
-// Everything here is a pure function of its arguments, so there is nothing to lock.
+// All functions are pure, so there are no locks.
 package devname
