@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import statistics
-import subprocess
-import tempfile
-from pathlib import Path
 
-import gpuconf as tf
+from benchmarks.c_loops import loops
 
 ROUNDS = 15
 NUMBER = 200_000
@@ -17,21 +12,12 @@ NUMBER = 200_000
 
 def measure() -> list[dict[str, str]]:
     """Take turns between the loops of c_abi.c; medians."""
-    with tempfile.TemporaryDirectory() as folder, tf.simulate("H100-80GB"):
-        built = str(Path(folder, "loops.so"))
-        source = Path(__file__).with_suffix(".c")
-        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", built, source], check=True)
-        loops = ctypes.CDLL(built)
-        tf.config.list_logical_devices()
-        core = ctypes.CDLL(tf.library_path())
-        take, give, empty = core.gpuconf_malloc, core.gpuconf_free, core.gpuconf_empty_call
-        for loop in (loops.time_empty, loops.time_pair, loops.time_churn):
-            loop.restype = ctypes.c_double
-        times: dict[str, list[float]] = {"empty": [], "pair": [], "churn": []}
+    with loops() as c:
+        ways = {"empty": c.empty, "pair": c.pair, "churn": c.churn}
+        times: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(ROUNDS):
-            times["empty"].append(loops.time_empty(empty, NUMBER))
-            times["pair"].append(loops.time_pair(take, give, ctypes.c_size_t(4096), NUMBER))
-            times["churn"].append(loops.time_churn(take, give, 1000, NUMBER))
+            for name, way in ways.items():
+                times[name].append(way(NUMBER))
     median = {name: statistics.median(values) for name, values in times.items()}
     ratios = {name: median[name] / median["empty"] for name in ("pair", "churn")}
     goal = "<= 2.2x the empty call"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import random
 import statistics
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gpuconf as tf
+from benchmarks.c_loops import loops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,22 +22,11 @@ EVENTS = 1_000_000
 
 def measure() -> list[dict[str, str]]:
     """Take turns with and without; medians, and the median of the rounds' ratios."""
-    with tempfile.TemporaryDirectory() as folder, tf.simulate("H100-80GB"):
-        built = str(Path(folder, "loops.so"))
-        source = Path(__file__).with_name("c_abi.c")
-        subprocess.run([os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", built, source], check=True)
-        loops = ctypes.CDLL(built)
-        tf.config.list_logical_devices()
-        core = ctypes.CDLL(tf.library_path())
-        take, give = core.gpuconf_malloc, core.gpuconf_free
-        for loop in (loops.time_pair, loops.time_churn):
-            loop.restype = ctypes.c_double
+    with loops() as c:
         ways: dict[str, Callable[[], float]] = {
             "`gpuconf.memory.allocate` and `free`": _pairs,
-            "`gpuconf_malloc` and `gpuconf_free`, hot pair of 4 KiB": lambda: (
-                2 * loops.time_pair(take, give, ctypes.c_size_t(4096), NUMBER)
-            ),
-            "`gpuconf_malloc` and `gpuconf_free`, churn of 1000 blocks": lambda: 2 * loops.time_churn(take, give, 1000, NUMBER),
+            "`gpuconf_malloc` and `gpuconf_free`, hot pair of 4 KiB": lambda: 2 * c.pair(NUMBER),
+            "`gpuconf_malloc` and `gpuconf_free`, churn of 1000 blocks": lambda: 2 * c.churn(NUMBER),
         }
         times: dict[str, list[tuple[float, float]]] = {what: [] for what in ways}
         for _ in range(ROUNDS):

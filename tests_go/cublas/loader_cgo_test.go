@@ -34,8 +34,8 @@ type report struct {
 func beChild() {
 	job, folders, _ := strings.Cut(os.Getenv(childEnv), ":")
 	driver, err := cuda.Open()
-	must(err)
-	must(driver.ContextRetain(0))
+	fakecuda.Must(err)
+	fakecuda.Must(driver.ContextRetain(0))
 	pool := &scratch{driver: driver}
 	compute := cublas.New(driver.(cublas.Driver), strings.Fields(folders)).On(0, pool)
 	var r report
@@ -48,29 +48,29 @@ func beChild() {
 		r.Code, r.Error = status.CodeOf(err).String(), err.Error()
 	}
 	r.Library = mapped("libcublas.so")
-	must(driver.Close())
-	must(json.NewEncoder(os.Stdout).Encode(r))
+	fakecuda.Must(driver.Close())
+	fakecuda.Must(json.NewEncoder(os.Stdout).Encode(r))
 }
 
 func product(driver gpu.Driver, compute gpu.Compute) (float32, error) {
 	addr, err := driver.MemAlloc(0, 12)
-	must(err)
+	fakecuda.Must(err)
 	raw := binary.NativeEndian.AppendUint32(nil, math.Float32bits(2))
-	must(driver.MemcpyHtoD(0, addr, binary.NativeEndian.AppendUint32(raw, math.Float32bits(3))))
+	fakecuda.Must(driver.MemcpyHtoD(0, addr, binary.NativeEndian.AppendUint32(raw, math.Float32bits(3))))
 	err = compute.Gemm(gpu.Gemm{DType: gpu.Float32, M: 1, N: 1, K: 1, A: addr, B: addr + 4, C: addr + 8})
-	must(driver.MemcpyDtoH(0, raw[:4], addr+8))
+	fakecuda.Must(driver.MemcpyDtoH(0, raw[:4], addr+8))
 	return math.Float32frombits(binary.NativeEndian.Uint32(raw)), err
 }
 
 // wide asks for sizes and steps beyond 32 bits, and for more elements than one call sums.
 func wide(driver gpu.Driver, compute gpu.Compute) error {
 	fake, err := fakecuda.Attach()
-	must(err)
+	fakecuda.Must(err)
 	const huge = 1<<31 + 8
 	a, err := driver.MemAlloc(0, 4*huge+8)
-	must(err)
+	fakecuda.Must(err)
 	c, err := driver.MemAlloc(0, 4*huge+8)
-	must(err)
+	fakecuda.Must(err)
 	for _, g := range []gpu.Gemm{
 		{DType: gpu.Float32, M: huge, N: 1, K: 1, A: a, B: a, C: c},
 		{DType: gpu.Float32, M: 1, N: huge, K: 1, A: a, B: a, C: c},
@@ -102,7 +102,7 @@ func wide(driver gpu.Driver, compute gpu.Compute) error {
 // mapped gives the files of this process whose names begin like that.
 func mapped(name string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
-	must(err)
+	fakecuda.Must(err)
 	for _, line := range strings.Split(string(maps), "\n") {
 		if fields := strings.Fields(line); len(fields) == 6 && strings.HasPrefix(filepath.Base(fields[5]), name) {
 			return fields[5]

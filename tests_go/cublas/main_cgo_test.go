@@ -5,13 +5,12 @@
 package cublas_test
 
 import (
+	"errors"
 	"os"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"gpuconf/gocore/cublas"
 	"gpuconf/gocore/cuda"
@@ -34,34 +33,14 @@ func TestMain(m *testing.M) {
 		beChild()
 		return
 	}
-	folder := os.Getenv(folderEnv)
-	if folder == "" {
-		startOverTheFakes()
-	}
-	var err error
+	fakecuda.RunOver(m, folderEnv, func(folder string) error {
+		return errors.Join(fakecuda.Build(folder, fakecuda.Options{}), fakecublas.Build(folder, fakecublas.Options{}))
+	}, attach)
+}
+
+func attach() (err error) {
 	fake, err = fakecuda.Attach()
-	must(err)
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder)
-		os.Exit(code)
-	}))
-}
-
-// startOverTheFakes becomes this program again, with the fake libraries where the loader looks.
-func startOverTheFakes() {
-	folder, err := os.MkdirTemp("", "fakecublas")
-	must(err)
-	must(fakecuda.Build(folder, fakecuda.Options{}))
-	must(fakecublas.Build(folder, fakecublas.Options{}))
-	self, err := os.Executable()
-	must(err)
-	must(syscall.Exec(self, os.Args, fakecuda.Environ(folder, folderEnv+"="+folder)))
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+	return err
 }
 
 // scratch is a pool for operations, which keeps books.

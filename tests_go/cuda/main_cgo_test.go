@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/gpu"
@@ -41,37 +39,16 @@ func TestMain(m *testing.M) {
 	case "tests":
 		os.Exit(m.Run())
 	}
-	folder := os.Getenv(folderEnv)
-	if folder == "" {
-		startOverTheFake()
-	}
-	var err error
-	fake, err = fakecuda.Attach()
-	must(err)
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = os.RemoveAll(folder)
-		os.Exit(code)
-	}))
-}
-
-// startOverTheFake becomes this program again, with the fake library where the loader looks.
-func startOverTheFake() {
-	folder, err := os.MkdirTemp("", "fakecuda")
-	must(err)
-	must(fakecuda.Build(folder, fakecuda.Options{}))
-	self, err := os.Executable()
-	must(err)
-	environ := fakecuda.Environ(folder, folderEnv+"="+folder, machinePathEnv+"="+os.Getenv("LD_LIBRARY_PATH"))
+	extra := []string{machinePathEnv + "=" + os.Getenv("LD_LIBRARY_PATH")}
 	if visible, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES"); ok {
-		environ = append(environ, machineVisibleEnv+"="+visible)
+		extra = append(extra, machineVisibleEnv+"="+visible)
 	}
-	must(syscall.Exec(self, os.Args, environ))
+	fakecuda.RunOver(m, folderEnv, func(folder string) error { return fakecuda.Build(folder, fakecuda.Options{}) }, attach, extra...)
 }
 
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
+func attach() (err error) {
+	fake, err = fakecuda.Attach()
+	return err
 }
 
 // configure restarts the fake driver with other GPUs, until the test ends.
@@ -112,30 +89,30 @@ func reportOpen() {
 		report.Code, report.Error = status.CodeOf(err).String(), err.Error()
 	} else {
 		report.Devices, err = driver.Devices()
-		must(err)
+		fakecuda.Must(err)
 		if len(report.Devices) > 0 {
 			tryOptional(driver, &report)
 		}
-		must(driver.Close())
+		fakecuda.Must(driver.Close())
 	}
-	must(json.NewEncoder(os.Stdout).Encode(report))
+	fakecuda.Must(json.NewEncoder(os.Stdout).Encode(report))
 }
 
 func tryOptional(driver gpu.Driver, report *opened) {
-	must(driver.ContextRetain(0))
+	fakecuda.Must(driver.ContextRetain(0))
 	if _, err := driver.StreamGetID(0, gpu.StreamNull); err != nil {
 		report.StreamIDCode, report.StreamIDError = status.CodeOf(err).String(), err.Error()
 	}
 	word, err := driver.MemHostAlloc(0, 8)
-	must(err)
+	fakecuda.Must(err)
 	if err := driver.StreamWriteValue64(0, gpu.StreamNull, word.Addr, 1); err != nil {
 		report.WriteCode, report.WriteError = status.CodeOf(err).String(), err.Error()
 	}
-	must(driver.StreamSynchronize(0, gpu.StreamNull))
+	fakecuda.Must(driver.StreamSynchronize(0, gpu.StreamNull))
 	if report.WriteError == "" && word.Words[0] != 1 {
 		panic(fmt.Sprint("the stream wrote ", word.Words[0]))
 	}
-	must(driver.ContextRelease(0))
+	fakecuda.Must(driver.ContextRelease(0))
 }
 
 // openIn opens the driver in a child whose loader looks into folder.
