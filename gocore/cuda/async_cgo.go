@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// exchange starts an asynchronous copy between a device's memory and page-locked memory, like enter. CUDA takes any host memory, but
-// copies from what is not page-locked at once, or worse: later.
+// exchange starts an asynchronous copy between a device's memory and page-locked memory, like enter. CUDA accepts any host memory, but
+// copies from pageable memory either synchronously or, worse, later.
 func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error) {
 	g, err := d.touch(ordinal, bytes, addr)
 	if err != nil {
@@ -23,7 +23,7 @@ func (d *driver) exchange(ordinal int, addr, host, bytes uint64) (*device, error
 	d.mu.Unlock()
 	if !locked {
 		d.leave(g)
-		return nil, fmt.Errorf("%d bytes at %#x are not page-locked memory of MemHostAlloc: %w", bytes, host, gpu.ErrorInvalidValue)
+		return nil, fmt.Errorf("%d bytes at %#x are not in page-locked memory from MemHostAlloc: %w", bytes, host, gpu.ErrorInvalidValue)
 	}
 	return g, nil
 }

@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-/* CALL calls a function of the table, or answers that the driver has none. */
+/* CALL calls a function of the table, or returns MISSING if the driver lacks it. */
 #define CALL(field, ...) (cuda.field != NULL ? cuda.field(__VA_ARGS__) : MISSING(field))
 
-/* IN calls a function with context as the thread's current one. It gives the call's own result. */
+/* IN calls a function with context current on the thread. It returns the call's own result. */
 #define IN(context, field, ...) IN_DO(context, CALL(field, __VA_ARGS__))
 
 #define IN_DO(context, call) \
@@ -35,9 +35,9 @@ static CUresult enter(CUcontext context, struct cuda_visit *visit) {
 }
 
 /*
- * Any function may answer with the failure of work that was queued before, and have done what it was asked all the same; so after a
- * failure it is the current context that tells whether to try again. Setting the caller's context is the last way back. If that fails
- * too, the result stays the call's own: whoever made it must know whether it was done.
+ * Any function may return a failure of work queued earlier although it succeeded itself. So after a failure, check the current context
+ * to see whether to try again. Setting the caller's context is the last resort. If that fails too, the call's own result is still
+ * returned: the caller must know whether the call succeeded.
  */
 static void leave(const struct cuda_visit *visit) {
 	CUcontext now;
@@ -50,8 +50,8 @@ static void leave(const struct cuda_visit *visit) {
 }
 
 /*
- * What takes memory, or asks how far work is, may be forbidden while some thread captures a stream, in case the caller believes that it is
- * captured, too. We know that it is not: ours is done in relaxed mode, and the thread's own mode is put back.
+ * CUDA may refuse allocations and queries of progress while any thread captures a stream, in case the caller expects them to be
+ * captured too. Ours are not meant to be: they are made in relaxed mode, and the thread's mode is restored afterwards.
  */
 #define RELAXED(call) \
 	__extension__({ \
@@ -60,7 +60,7 @@ static void leave(const struct cuda_visit *visit) {
 		if (answer_ == 0) { \
 			answer_ = (call); \
 			if (cuda.cuThreadExchangeStreamCaptureMode(&mode_) != 0) \
-				(void)cuda.cuThreadExchangeStreamCaptureMode(&mode_); /* its own result is another's failure */ \
+				(void)cuda.cuThreadExchangeStreamCaptureMode(&mode_); /* its result reports an earlier failure */ \
 		} \
 		answer_; \
 	})
@@ -71,7 +71,7 @@ static CUstream stream_of(uint64_t number) { return (CUstream)(uintptr_t)number;
 static CUevent event_of(uint64_t number) { return (CUevent)(uintptr_t)number; }
 static void *pointer_of(uint64_t number) { return (void *)(uintptr_t)number; }
 
-/* A synchronous call may return while the work goes on; done waits for it, in the legacy default stream where it is. */
+/* A synchronous call may return before its work is done; done waits for it, in the legacy default stream. */
 static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStreamSynchronize(NULL); }
 
 CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit) { return enter((CUcontext)(uintptr_t)context, visit); }
@@ -85,7 +85,7 @@ struct cuda_answer cudacall_device_count(void) {
 	return (struct cuda_answer){result, (uint64_t)count, 0};
 }
 
-/* An attribute that an old driver doesn't know is a thing that it can't do. */
+/* An attribute that an old driver does not know is a feature that it does not support. */
 static int supports(CUdevice device, int attribute) {
 	int value = 0;
 	return cuda.cuDeviceGetAttribute(&value, attribute, device) == 0 && value != 0;
@@ -197,7 +197,7 @@ CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint6
 }
 
 CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
-	return IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes); /* the one that is done when it returns */
+	return IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes); /* the only copy that is always done when it returns */
 }
 
 CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
@@ -291,10 +291,10 @@ struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream) {
 	return (struct cuda_answer){result, status == CAPTURE_STATUS_NONE ? 0 : id, 0};
 }
 
-/* The driver calls this from a thread of its own, with what it may not do in mind: anything of CUDA. */
+/* The driver calls this from a thread of its own. It must not call CUDA. */
 static void end_life(void *life) { __atomic_store_n((int32_t *)life, 1, __ATOMIC_SEQ_CST); }
 
-/* The graph holds an object whose end is that of the graph, and of all that is made of it. */
+/* The graph holds a user object, which is destroyed with the graph and everything made from it. */
 static CUresult hold(CUstream stream, int32_t *life) {
 	int status = CAPTURE_STATUS_NONE;
 	uint64_t id;
@@ -320,5 +320,5 @@ struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream) {
 	if (life == NULL)
 		return (struct cuda_memory){OUT_OF_HOST_MEMORY, NULL};
 	CUresult result = IN_DO(context, hold(stream_of(stream), life));
-	return (struct cuda_memory){result, life}; /* after a failure the word is lost: the driver may yet write it */
+	return (struct cuda_memory){result, life}; /* after a failure the word is leaked: the driver may still write it */
 }

@@ -1,6 +1,6 @@
 /*
- * The driver calls as Go makes them: one crossing each. A call that needs a context makes it the thread's current one and leaves
- * the thread as it was. Handles are numbers here, since Go keeps no pointers of others.
+ * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's previous
+ * context. Handles are numbers, because Go must not hold foreign pointers.
  */
 #ifndef GPUCONF_CUDA_CALLS_H
 #define GPUCONF_CUDA_CALLS_H
@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A result and what the call gave. It comes by value, so that Go needs no memory for it. */
+/* A result and the call's outputs. It is returned by value, so that Go allocates nothing for it. */
 struct cuda_answer {
 	CUresult result;
 	uint64_t value, second;
@@ -31,15 +31,15 @@ struct cuda_description {
 	char name[256];
 	char pci_bus_id[32];
 	CUuuid uuid;     /* the card's */
-	CUuuid instance; /* the MIG instance's, where has_instance; the card's again where there is none */
+	CUuuid instance; /* the MIG instance's if has_instance, else the card's */
 	int has_instance;
 	size_t total_bytes;
 	int major, minor, multiprocessors;
 	int stream_priorities, virtual_memory, stream_mem_ops, managed, oversubscribes;
-	uint64_t granularity; /* of virtual memory, the least; 0 without */
+	uint64_t granularity; /* the minimum, of virtual memory; 0 if not supported */
 };
 
-/* Without a context. */
+/* Calls without a context. */
 CUresult cudacall_init(void);
 struct cuda_answer cudacall_device_count(void);
 CUresult cudacall_describe(int ordinal, struct cuda_description *out);
@@ -52,11 +52,11 @@ CUresult cudacall_mem_release(uint64_t handle);
 CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle);
 CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes);
 
-/* Into one, and back. Both on one thread. */
+/* Enter a context and leave it, on the same thread. */
 CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit);
 void cudacall_leave(const struct cuda_visit *visit);
 
-/* With one. */
+/* Calls with a context. */
 struct cuda_answer cudacall_mem_info(uint64_t context);
 struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes);
 struct cuda_answer cudacall_mem_alloc_managed(uint64_t context, uint64_t bytes);
@@ -89,7 +89,7 @@ CUresult cudacall_event_synchronize(uint64_t context, uint64_t event);
 CUresult cudacall_event_query(uint64_t context, uint64_t event);
 CUresult cudacall_context_synchronize(uint64_t context);
 struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream); /* the id, 0 for none */
-struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's life ends; to be freed then */
+struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
 
 #pragma GCC visibility pop
 

@@ -24,7 +24,7 @@ func (d *driver) ContextSynchronize(ordinal int) error {
 	return d.failure(C.cudacall_context_synchronize(C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d", uint64(ordinal))
 }
 
-// StreamGetCaptureInfo tells which capture a stream is in.
+// StreamGetCaptureInfo returns the capture that a stream is in.
 func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture uint64, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -38,7 +38,7 @@ func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture u
 	return uint64(answer.value), nil
 }
 
-// StreamGetCaptureLife lets the graph tell when its life ends.
+// StreamGetCaptureLife attaches a user object to the captured graph, which reports when the graph's lifetime ends.
 func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -52,13 +52,13 @@ func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.Captu
 	return &captureLife{word: answer.memory}, nil
 }
 
-// captureLife is a word of C's that the driver writes once. Who sees it written frees it.
+// captureLife is a word of C memory that the driver writes once. The first caller that sees it written frees it.
 type captureLife struct {
 	mu   sync.Mutex
-	word unsafe.Pointer // nil when it has been seen
+	word unsafe.Pointer // nil once it was seen written
 }
 
-// Ended looks at the word.
+// Ended reports whether the word was written.
 func (l *captureLife) Ended() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

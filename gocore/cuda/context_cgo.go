@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// ContextRetain retains the primary context; CUDA creates it if nobody has.
+// ContextRetain retains the primary context; CUDA creates it if it does not exist.
 func (d *driver) ContextRetain(ordinal int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,7 +31,7 @@ func (d *driver) ContextRetain(ordinal int) error {
 	return d.firstRetainLocked(g)
 }
 
-// firstRetainLocked lets go of the lock while CUDA creates the context, which takes a while. Others who want this context wait.
+// firstRetainLocked releases the lock while CUDA creates the context, which takes a while. Other callers that retain it wait.
 func (d *driver) firstRetainLocked(g *device) error {
 	g.changing = true
 	d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *driver) firstRetainLocked(g *device) error {
 	return nil
 }
 
-// ContextRelease counts one user less. The last one waits for the calls that are under way and gives back what is left. If CUDA
+// ContextRelease decrements the retain count. The last release waits for calls in progress and frees what is left. If CUDA
 // refuses to release the context, it stays retained.
 func (d *driver) ContextRelease(ordinal int) error {
 	d.mu.Lock()
@@ -71,10 +71,10 @@ func (d *driver) ContextRelease(ordinal int) error {
 	return err
 }
 
-// dropContext gives back what a device still holds, and then its context. Nobody is inside the device, and nobody gets in.
+// dropContext frees what a device still holds, and then releases its context. No call is inside the device, and none can enter.
 //
-// CUDA would end it all with the context; but the context may be another library's, too, and then live on. What CUDA refuses to take
-// back is let go: most likely the context has failed, and then nothing in it can be saved.
+// Destroying the context would free everything in it, but another library may keep the context alive. Failures to free are
+// ignored: most likely the context has failed, and then nothing in it can be saved.
 func (d *driver) dropContext(g *device) error {
 	d.runEndings(g)
 	d.mu.Lock()
@@ -107,7 +107,7 @@ func (d *driver) dropContext(g *device) error {
 	return nil
 }
 
-// dropVirtual gives back what is left of virtual memory management, in the order that undoes it. Nobody else is in the driver.
+// dropVirtual frees the mappings, handles and reservations that are left, in that order. No other call is in the driver.
 func (d *driver) dropVirtual() (failed error) {
 	note := func(result C.CUresult, what string, number uint64) {
 		failed = errors.Join(failed, d.failure(result, what, number))
@@ -124,7 +124,7 @@ func (d *driver) dropVirtual() (failed error) {
 	return failed
 }
 
-// notReachable is the error of a range outside a device's reach.
+// notReachable returns the error for a range outside a device's reach.
 func notReachable(g *device, addr, bytes uint64) error {
 	return fmt.Errorf("%d bytes at %#x are not within one allocation, or within mappings with access, of GPU %d: %w", bytes, addr,
 		g.info.Ordinal, gpu.ErrorInvalidValue)

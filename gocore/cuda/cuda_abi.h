@@ -1,6 +1,6 @@
 /*
- * What of CUDA's driver interface is used here: its types and numbers, written down so that nothing of CUDA is
- * needed to build. The interface is a promise of NVIDIA's: layouts and numbers of a versioned function never change.
+ * The types and constants of CUDA's driver interface that are used here, so that building does not need CUDA.
+ * The interface is stable: the layouts and numbers of a versioned function never change.
  */
 #ifndef GPUCONF_CUDA_ABI_H
 #define GPUCONF_CUDA_ABI_H
@@ -30,7 +30,7 @@ typedef struct {
 
 typedef struct {
 	int type;                 /* ALLOCATION_PINNED */
-	int requestedHandleTypes; /* 0: no other process will use it */
+	int requestedHandleTypes; /* 0: not shared with other processes */
 	CUmemLocation location;
 	void *win32HandleMetaData;
 	struct {
@@ -77,7 +77,7 @@ enum {
 	ATTRIBUTE_MANAGED_MEMORY = 83,
 	ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
 	ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
-	ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122, /* of the _v2 functions; 93 is the old ones' */
+	ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS = 122, /* for the _v2 functions; 93 is for the old ones */
 };
 
 #endif

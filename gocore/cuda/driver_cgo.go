@@ -16,16 +16,16 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// driver is a gpu.Driver over the loaded library. Whoever opened it closes it.
+// driver is a gpu.Driver over the loaded library. The caller of Open closes it.
 type driver struct {
 	version     C.int
 	devices     []*device // the slice never changes
-	granularity uint64    // the coarsest of the devices' least ones; never changes
+	granularity uint64    // the largest of the devices' minimum granularities; never changes
 
-	mu     sync.Mutex // guards all below, and what says so in a device
-	idle   *sync.Cond // nobody is inside a device, or the driver; or an ending is over
+	mu     sync.Mutex // guards all below, and the fields of a device that say so
+	idle   *sync.Cond // signaled when no call is inside a device or the driver, or when a context change is over
 	closed bool
-	inside int // calls that are under way and name no device
+	inside int // calls in progress that name no device
 
 	reservations map[uint64]uint64 // address -> bytes
 	handles      map[gpu.Handle]struct{}
@@ -36,19 +36,19 @@ var _ gpu.Driver = (*driver)(nil)
 
 // device is one GPU.
 type device struct {
-	info   gpu.Device // never changes, and neither does number
+	info   gpu.Device // never changes, nor does number
 	number C.CUdevice
 
 	retains  int    // guarded by driver.mu, as is all below
-	changing bool   // its context comes or goes: nobody gets in
-	context  uint64 // the primary context, while there are retains
-	inside   int    // calls that are under way
+	changing bool   // its context is being created or released: no call may enter
+	context  uint64 // the primary context, while retained
+	inside   int    // calls in progress
 
 	reach   spans
 	host    spans // page-locked memory
 	streams map[gpu.Stream]struct{}
 	events  map[gpu.Event]struct{}
-	endings []func(entered bool) // what AtContextEnd was given
+	endings []func(entered bool) // registered by AtContextEnd
 }
 
 // Open loads the driver and lists the devices. It creates no context.
@@ -66,7 +66,7 @@ func Open() (gpu.Driver, error) {
 	case gpu.ErrorNoDevice:
 		return d, nil
 	default:
-		return nil, status.Errorf(status.Unavailable, "the CUDA driver does not start (cuInit): %w", startFailure(result))
+		return nil, status.Errorf(status.Unavailable, "the CUDA driver failed to start (cuInit): %w", startFailure(result))
 	}
 	answer := C.cudacall_device_count()
 	if gpu.Result(answer.result) == gpu.ErrorNoDevice {
@@ -129,7 +129,7 @@ func uuidOf(c *C.CUuuid) (u uuid) {
 	return u
 }
 
-// Devices lists the GPUs as they were when the driver was opened: CUDA's own list never changes in a process.
+// Devices returns the GPUs as they were when the driver was opened: CUDA's own list never changes in a process.
 func (d *driver) Devices() ([]gpu.Device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,7 +143,7 @@ func (d *driver) Devices() ([]gpu.Device, error) {
 	return infos, nil
 }
 
-// HostVisible is false: host code must not touch device memory.
+// HostVisible returns false: host code must not access device memory.
 func (d *driver) HostVisible() bool { return false }
 
 // begin starts a call that names no device; finish ends it.
@@ -192,7 +192,7 @@ func (d *driver) deviceLocked(ordinal int) (*device, error) {
 		return nil, gpu.ErrorDeinitialized
 	}
 	if ordinal < 0 || ordinal >= len(d.devices) {
-		return nil, fmt.Errorf("GPU %d of %d: %w", ordinal, len(d.devices), gpu.ErrorInvalidDevice)
+		return nil, fmt.Errorf("unknown GPU %d, the driver has %d: %w", ordinal, len(d.devices), gpu.ErrorInvalidDevice)
 	}
 	return d.devices[ordinal], nil
 }
@@ -203,13 +203,12 @@ func (d *driver) contextLocked(ordinal int) (*device, error) {
 		return nil, err
 	}
 	if g.retains == 0 || g.changing {
-		return nil, fmt.Errorf("GPU %d: no context is retained: %w", ordinal, gpu.ErrorInvalidContext)
+		return nil, fmt.Errorf("GPU %d has no retained context: %w", ordinal, gpu.ErrorInvalidContext)
 	}
 	return g, nil
 }
 
-// Close waits for the calls that are under way, gives back what is left, and releases the contexts. What CUDA refuses to take back is
-// in the error.
+// Close waits for calls in progress, frees what is left, and releases the contexts. The error lists what CUDA refused to free.
 func (d *driver) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -222,7 +221,7 @@ func (d *driver) Close() error {
 	}
 	d.mu.Unlock()
 
-	// From here on nobody else touches the books.
+	// From here on no other call uses the accounting.
 	failed := d.dropVirtual()
 	for _, g := range d.devices {
 		if g.retains > 0 {

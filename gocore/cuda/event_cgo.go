@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// EventCreate makes an event.
+// EventCreate creates an event.
 func (d *driver) EventCreate(ordinal int) (gpu.Event, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -29,7 +29,7 @@ func (d *driver) EventCreate(ordinal int) (gpu.Event, error) {
 	return event, nil
 }
 
-// EventDestroy ends an event that EventCreate made.
+// EventDestroy destroys an event from EventCreate.
 func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
 	delete(g.events, event)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%#x is no event of GPU %d: %w", uint64(event), ordinal, gpu.ErrorInvalidHandle)
+		return fmt.Errorf("unknown event %#x on GPU %d: %w", uint64(event), ordinal, gpu.ErrorInvalidHandle)
 	}
 	err = d.failure(C.cudacall_event_destroy(C.uint64_t(g.context), C.uint64_t(event)), "cuEventDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
 	return err
 }
 
-// EventRecord marks what is queued in a stream.
+// EventRecord makes an event mark the work queued in a stream.
 func (d *driver) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -73,7 +73,7 @@ func (d *driver) EventSynchronize(ordinal int, event gpu.Event) error {
 	return d.failure(C.cudacall_event_synchronize(C.uint64_t(g.context), C.uint64_t(event)), "cuEventSynchronize on GPU %d", uint64(ordinal))
 }
 
-// EventQuery looks whether what an event marks is done.
+// EventQuery reports whether the work that an event marks is done.
 func (d *driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {

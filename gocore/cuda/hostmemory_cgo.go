@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// MemHostAlloc takes page-locked memory that all devices reach. On 64-bit Linux its address is the same for them as for the host.
+// MemHostAlloc allocates page-locked memory that all devices can access. On 64-bit Linux, devices and host use the same address for it.
 func (d *driver) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -20,7 +20,7 @@ func (d *driver) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error)
 	}
 	defer d.leave(g)
 	if bytes == 0 {
-		return gpu.HostMemory{}, fmt.Errorf("page-locked memory of 0 bytes: %w", gpu.ErrorInvalidValue)
+		return gpu.HostMemory{}, fmt.Errorf("cuMemHostAlloc of 0 bytes: %w", gpu.ErrorInvalidValue)
 	}
 	if bytes >= tooManyBytes {
 		return gpu.HostMemory{}, fmt.Errorf("cuMemHostAlloc of %d bytes: %w", bytes, gpu.ErrorOutOfMemory)
@@ -40,7 +40,7 @@ func (d *driver) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error)
 	return memory, nil
 }
 
-// MemFreeHost gives it back.
+// MemFreeHost frees memory of MemHostAlloc.
 func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -51,7 +51,7 @@ func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 	bytes, ok := g.host.takeAllocation(addr)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%#x is no page-locked memory of GPU %d's context: %w", addr, ordinal, gpu.ErrorInvalidValue)
+		return fmt.Errorf("%#x is not an allocation of page-locked memory of GPU %d's context: %w", addr, ordinal, gpu.ErrorInvalidValue)
 	}
 	err = d.failure(C.cudacall_host_free(C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x", addr)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 	return err
 }
 
-// onHostLocked reports whether a range is page-locked memory of one of the contexts.
+// onHostLocked reports whether a range lies in page-locked memory of one of the contexts.
 func (d *driver) onHostLocked(addr, bytes uint64) bool {
 	for _, g := range d.devices {
 		if g.host.holds(addr, bytes) {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// uuid is a CUuuid: sixteen bytes, in the order in which they are written.
+// uuid is a CUuuid: sixteen bytes, in the order in which they are printed.
 type uuid [16]byte
 
 func (u uuid) String() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
 }
 
-// uuidName is a device's UUID as NVIDIA's tools write it. The driver has no call that tells MIG apart; a MIG instance is what has
-// a UUID beside its card's. The name of the model also says it.
+// uuidName returns a device's UUID as NVIDIA's tools print it. The driver has no call that identifies MIG instances; they are
+// recognized by a UUID that differs from the card's, or by the model's name.
 func uuidName(card, instance uuid, model string) string {
 	if instance != card || strings.Contains(model, " MIG ") {
 		return "MIG-" + instance.String()
@@ -21,10 +21,10 @@ func uuidName(card, instance uuid, model string) string {
 	return "GPU-" + card.String()
 }
 
-// leastUrgent and mostUrgent end the range of stream priorities; see the package comment.
+// leastUrgent and mostUrgent are the bounds of stream priorities; see the package comment.
 const (
 	leastUrgent      = 0
-	mostUrgent       = -5 // from compute capability 7.0 on
+	mostUrgent       = -5 // for compute capability 7.0 and newer
 	mostUrgentBefore = -2
 )
 

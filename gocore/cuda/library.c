@@ -26,8 +26,8 @@ int cuda_has(int symbol) {
 }
 
 /*
- * cuGetProcAddress gives the very form that a version had, and is what tools that watch CUDA expect to be asked. Drivers
- * before 12.0 don't have it in this form; their symbols are versioned just as well.
+ * cuGetProcAddress returns the exact form of a function in a given version, and tools that intercept CUDA expect it to be used.
+ * Drivers before 12.0 do not have it in this form, but their exported symbols are versioned too.
  */
 static void *find(void *library, get_proc_address ask, const char *base, const char *exported, int version) {
 	void *function = NULL;

@@ -23,7 +23,7 @@ enum cuda_symbol {
 	SYMBOL_COUNT
 };
 
-/* What a call answers that needs a function which the driver lacks: below every CUresult. */
+/* The result of a call to a function that the driver lacks: less than every CUresult. */
 #define MISSING(field) (-1 - (int)SYMBOL_##field)
 
 struct cuda_symbol_info {
@@ -38,8 +38,8 @@ int cuda_has(int symbol);
 
 enum cuda_load_state {
 	CUDA_LOADED,
-	CUDA_NO_LIBRARY,   /* the loader's complaint is in text */
-	CUDA_NOT_A_DRIVER, /* it has no cuDriverGetVersion, or that one fails with result */
+	CUDA_NO_LIBRARY,   /* the loader's message is in text */
+	CUDA_NOT_A_DRIVER, /* it has no cuDriverGetVersion, or that function fails with result */
 	CUDA_TOO_OLD,
 	CUDA_INCOMPLETE, /* the required function named in text is missing */
 };
@@ -51,7 +51,7 @@ struct cuda_load_answer {
 	char text[1024];
 };
 
-/* cuda_load opens the library at path and fills the table. The library stays loaded for good, whatever comes of it. */
+/* cuda_load opens the library at path and fills the table. The library is never unloaded, even if this fails. */
 void cuda_load(const char *path, struct cuda_load_answer *answer);
 
 #pragma GCC visibility pop

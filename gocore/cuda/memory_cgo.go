@@ -12,10 +12,10 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// tooManyBytes is more than any GPU can address. Drivers differ in what they call a request for so much; here it is out of memory.
+// tooManyBytes is more than any GPU can address. Drivers return different errors for such requests; here they are out of memory.
 const tooManyBytes = 1 << 57
 
-// MemGetInfo tells what is free for all processes together, and the total.
+// MemGetInfo returns the bytes that are free, counting all processes, and the total.
 func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -26,14 +26,14 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	return uint64(answer.value), uint64(answer.second), d.failure(answer.result, "cuMemGetInfo of GPU %d", uint64(ordinal))
 }
 
-// MemAlloc takes memory.
+// MemAlloc allocates memory.
 func (d *driver) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
 	return d.allocate(ordinal, bytes, "cuMemAlloc of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
 		return C.cudacall_mem_alloc(C.uint64_t(g.context), C.uint64_t(bytes))
 	})
 }
 
-// MemAllocManaged takes managed memory. No advice goes with it, as in TensorFlow: where pages lie is left to CUDA.
+// MemAllocManaged allocates managed memory. As in TensorFlow, it gives no memory advice: CUDA decides where pages reside.
 func (d *driver) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
 	return d.allocate(ordinal, bytes, "cuMemAllocManaged of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
 		return C.cudacall_mem_alloc_managed(C.uint64_t(g.context), C.uint64_t(bytes))
@@ -59,7 +59,7 @@ func (d *driver) allocate(ordinal int, bytes uint64, what string, take func(*dev
 	return uint64(answer.value), nil
 }
 
-// MemFree gives memory back.
+// MemFree frees memory.
 func (d *driver) MemFree(ordinal int, addr uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	bytes, ok := g.reach.takeAllocation(addr)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%#x is no live allocation of GPU %d: %w", addr, ordinal, gpu.ErrorInvalidValue)
+		return fmt.Errorf("%#x is not a live allocation of GPU %d: %w", addr, ordinal, gpu.ErrorInvalidValue)
 	}
 	err = d.failure(C.cudacall_mem_free(C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	return err
 }
 
-// touch starts a call that touches ranges of a device's memory, like enter. An empty range may lie anywhere.
+// touch starts a call that accesses ranges of a device's memory, like enter. An empty range may be anywhere.
 func (d *driver) touch(ordinal int, bytes uint64, addrs ...uint64) (*device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

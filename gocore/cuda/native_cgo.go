@@ -14,7 +14,7 @@ import (
 
 var _ gpu.Native = (*driver)(nil)
 
-// Version is the newest CUDA version that the driver runs.
+// Version returns the newest CUDA version that the driver supports.
 func (d *driver) Version() int { return int(d.version) }
 
 // InContext runs work in a device's primary context.
@@ -31,7 +31,7 @@ func (d *driver) InContext(ordinal int, work func() error) error {
 	return err
 }
 
-// visit runs work in a device's context, which can't end meanwhile. Where the context can't be entered, that is what failed.
+// visit runs work in a device's context, which is not destroyed meanwhile. failed is set if the context could not be entered.
 func (d *driver) visit(g *device, work func() error) (err, failed error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -44,7 +44,7 @@ func (d *driver) visit(g *device, work func() error) (err, failed error) {
 	return work(), nil
 }
 
-// AtContextEnd has end called before the context ends.
+// AtContextEnd registers end to be called before the context ends.
 func (d *driver) AtContextEnd(ordinal int, end func(entered bool)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,8 +56,8 @@ func (d *driver) AtContextEnd(ordinal int, end func(entered bool)) error {
 	return nil
 }
 
-// runEndings calls what AtContextEnd was given. Nobody is inside the device, and nobody gets in. To enter may fail because of work that
-// was queued earlier, and then it is worth another try.
+// runEndings calls the functions registered by AtContextEnd. No call is inside the device, and none can enter. Entering the context may
+// report a failure of work queued earlier, so it is tried twice.
 func (d *driver) runEndings(g *device) {
 	d.mu.Lock()
 	endings := g.endings

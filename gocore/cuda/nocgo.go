@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Open fails: CUDA is reached through C.
+// Open fails: CUDA is called through C.
 func Open() (gpu.Driver, error) {
 	return nil, status.Errorf(status.Unavailable,
-		"CUDA is not available: gpuconf was built without cgo, or for another system than Linux on x86-64 or arm64")
+		"CUDA is not available: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }

@@ -12,8 +12,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// failure is a call's result as an error, nil for success. what is a format that says what was asked; it takes numbers only, which cost
-// nothing as long as all goes well.
+// failure returns a call's result as an error, nil for success. what is a format that describes the call; its arguments are numbers
+// only, so that a successful call does not allocate.
 func (d *driver) failure(result C.CUresult, what string, numbers ...uint64) error {
 	switch {
 	case result == 0:
@@ -28,20 +28,20 @@ func (d *driver) failure(result C.CUresult, what string, numbers ...uint64) erro
 	return fmt.Errorf("%s: %w", fmt.Sprintf(what, args...), gpu.Result(result))
 }
 
-// missing is the error of a call that needs a function which the driver lacks.
+// missing returns the error for a call to a function that the driver lacks.
 func (d *driver) missing(symbol int) error {
 	info := C.cuda_symbol_info(C.int(symbol))
-	return status.Errorf(status.Unimplemented, "%s needs an NVIDIA driver for CUDA %s or newer, and this one is for CUDA %s: %w",
+	return status.Errorf(status.Unimplemented, "%s needs an NVIDIA driver for CUDA %s or newer, but this driver is for CUDA %s: %w",
 		C.GoString(info.name), version(info.version), version(d.version), gpu.ErrorNotSupported)
 }
 
-// noStreamMemOps is the error of a device, or a driver, without stream memory operations.
+// noStreamMemOps returns the error for a device or driver without stream memory operations.
 func (d *driver) noStreamMemOps(g *device) error {
 	if C.cuda_has(C.SYMBOL_cuStreamWriteValue64) == 0 {
 		return d.missing(C.SYMBOL_cuStreamWriteValue64)
 	}
-	return fmt.Errorf("GPU %d, %s, has no stream memory operations of 64 bits: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
+	return fmt.Errorf("GPU %d (%s) does not support 64-bit stream memory operations: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
 }
 
-// version writes a CUDA version as people do: 12040 is 12.4.
+// version formats a CUDA version: 12040 is 12.4.
 func version(number C.int) string { return fmt.Sprintf("%d.%d", number/1000, number%1000/10) }

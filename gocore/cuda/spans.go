@@ -6,32 +6,32 @@ import (
 	"sort"
 )
 
-// span is a range of addresses, from begin to before end.
+// span is a range of addresses, [begin, end).
 type span struct {
 	begin, end uint64
-	mapped     bool // it is made of mappings: it grows, shrinks and splits. Else it is one allocation.
+	mapped     bool // consists of mappings, and can grow, shrink and split; else it is one allocation
 }
 
-// spans are disjoint, in the order of addresses. Mapped spans that touch are one.
+// spans are disjoint and sorted by address. Adjacent mapped spans are merged.
 type spans []span
 
-// after is the index of the first span that ends behind addr.
+// after returns the index of the first span that ends after addr.
 func (s spans) after(addr uint64) int {
 	return sort.Search(len(s), func(i int) bool { return s[i].end > addr })
 }
 
-// holds reports whether the range lies within one span. An empty one lies nowhere.
+// holds reports whether the range lies within one span; false for an empty range.
 func (s spans) holds(addr, bytes uint64) bool {
 	i := s.after(addr)
 	return bytes > 0 && i < len(s) && s[i].begin <= addr && bytes <= s[i].end-addr
 }
 
-// addAllocation enters an allocation.
+// addAllocation adds an allocation.
 func (s *spans) addAllocation(addr, bytes uint64) {
 	*s = slices.Insert(*s, s.after(addr), span{begin: addr, end: addr + bytes})
 }
 
-// takeAllocation takes out the allocation that begins at addr.
+// takeAllocation removes the allocation that begins at addr.
 func (s *spans) takeAllocation(addr uint64) (bytes uint64, ok bool) {
 	i := s.after(addr)
 	if i == len(*s) || (*s)[i].begin != addr || (*s)[i].mapped {
@@ -42,7 +42,7 @@ func (s *spans) takeAllocation(addr uint64) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// addMapped enters a range of mappings, parts of which may be there already.
+// addMapped adds a range of mappings, parts of which may already be present.
 func (s *spans) addMapped(addr, bytes uint64) {
 	added := span{addr, addr + bytes, true}
 	from := s.after(addr)
@@ -57,7 +57,7 @@ func (s *spans) addMapped(addr, bytes uint64) {
 	*s = slices.Replace(*s, from, to, added)
 }
 
-// cutMapped takes a range of mappings out and gives the parts that were there.
+// cutMapped removes a range of mappings and returns the parts that were present.
 func (s *spans) cutMapped(addr, bytes uint64) (cut []span) {
 	end := addr + min(bytes, math.MaxUint64-addr)
 	from := s.after(addr)
@@ -77,7 +77,7 @@ func (s *spans) cutMapped(addr, bytes uint64) (cut []span) {
 	return cut
 }
 
-// onlyMapped is a copy without the allocations.
+// onlyMapped returns a copy without the allocations.
 func (s spans) onlyMapped() spans {
 	return slices.DeleteFunc(slices.Clone(s), func(one span) bool { return !one.mapped })
 }

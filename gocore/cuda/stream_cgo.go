@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// StreamCreate makes a stream.
+// StreamCreate creates a stream.
 func (d *driver) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int) (gpu.Stream, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *driver) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int) 
 	return stream, nil
 }
 
-// StreamDestroy ends a stream that StreamCreate made: others' are theirs to end.
+// StreamDestroy destroys a stream from StreamCreate. Streams of other libraries are refused.
 func (d *driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -43,7 +43,7 @@ func (d *driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	delete(g.streams, stream)
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%#x is no stream that was made here on GPU %d: %w", uint64(stream), ordinal, gpu.ErrorInvalidHandle)
+		return fmt.Errorf("stream %#x on GPU %d was not created by gpuconf: %w", uint64(stream), ordinal, gpu.ErrorInvalidHandle)
 	}
 	err = d.failure(C.cudacall_stream_destroy(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	return err
 }
 
-// StreamGetID gives a stream's id.
+// StreamGetID returns a stream's id.
 func (d *driver) StreamGetID(ordinal int, stream gpu.Stream) (id uint64, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *driver) StreamGetID(ordinal int, stream gpu.Stream) (id uint64, err err
 	return uint64(answer.value), d.failure(answer.result, "cuStreamGetId on GPU %d", uint64(ordinal))
 }
 
-// StreamGetPriority gives a stream's priority.
+// StreamGetPriority returns a stream's priority.
 func (d *driver) StreamGetPriority(ordinal int, stream gpu.Stream) (priority int, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *driver) StreamGetPriority(ordinal int, stream gpu.Stream) (priority int
 	return int(int64(answer.value)), d.failure(answer.result, "cuStreamGetPriority on GPU %d", uint64(ordinal))
 }
 
-// StreamSynchronize waits for a stream. The thread sleeps in the driver; other goroutines go on.
+// StreamSynchronize waits for a stream. The thread blocks in the driver; other goroutines keep running.
 func (d *driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 	return d.failure(C.cudacall_stream_synchronize(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamSynchronize on GPU %d", uint64(ordinal))
 }
 
-// StreamQuery looks whether a stream is done.
+// StreamQuery reports whether a stream is done.
 func (d *driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err err
 	return d.ready(C.cudacall_stream_query(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamQuery on GPU %d", uint64(ordinal))
 }
 
-// ready makes an answer of a query's result.
+// ready converts a query's result.
 func (d *driver) ready(result C.CUresult, what string, numbers ...uint64) (done bool, err error) {
 	if gpu.Result(result) == gpu.ErrorNotReady {
 		return false, nil
@@ -104,7 +104,7 @@ func (d *driver) ready(result C.CUresult, what string, numbers ...uint64) (done 
 	return result == 0, d.failure(result, what, numbers...)
 }
 
-// StreamWaitEvent lets a stream wait.
+// StreamWaitEvent makes a stream wait for an event.
 func (d *driver) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -115,7 +115,7 @@ func (d *driver) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event
 	return d.failure(result, "cuStreamWaitEvent on GPU %d", uint64(ordinal))
 }
 
-// word starts a call on a word that a stream writes or waits for, like enter.
+// word starts a call with a word that a stream writes or waits for, like enter.
 func (d *driver) word(ordinal int, addr uint64) (*device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,15 +126,15 @@ func (d *driver) word(ordinal int, addr uint64) (*device, error) {
 	case !g.info.StreamMemOps:
 		return nil, d.noStreamMemOps(g)
 	case addr%8 != 0:
-		return nil, fmt.Errorf("a word at %#x, no multiple of 8: %w", addr, gpu.ErrorInvalidValue)
+		return nil, fmt.Errorf("word address %#x is not a multiple of 8: %w", addr, gpu.ErrorInvalidValue)
 	case !g.reach.holds(addr, 8) && !d.onHostLocked(addr, 8):
-		return nil, fmt.Errorf("%w, nor in page-locked memory", notReachable(g, addr, 8))
+		return nil, fmt.Errorf("%w (nor in page-locked memory)", notReachable(g, addr, 8))
 	}
 	g.inside++
 	return g, nil
 }
 
-// StreamWriteValue64 lets a stream write a word.
+// StreamWriteValue64 queues the write of a word.
 func (d *driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	g, err := d.word(ordinal, addr)
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value 
 	return d.failure(result, "cuStreamWriteValue64 at %#x on GPU %d", addr, uint64(ordinal))
 }
 
-// StreamWaitValue64 lets a stream wait for a word.
+// StreamWaitValue64 makes a stream wait for a word.
 func (d *driver) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	g, err := d.word(ordinal, addr)
 	if err != nil {

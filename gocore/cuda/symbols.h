@@ -3,10 +3,10 @@
  *
  *     X(field, base name, exported name, CUDA version, parameters)
  *
- * where the version is the one that this form of the function appeared in (1000 * major + 10 * minor), as
- * cuGetProcAddress wants it, and the exported name is what dlsym finds.
+ * where the version is the one in which this form of the function appeared (1000 * major + 10 * minor), as
+ * cuGetProcAddress expects it, and the exported name is the one for dlsym.
  *
- * A function not newer than OLDEST_CUDA is required: a driver without it can't be used. A newer one may be missing, and then only the
+ * A function not newer than OLDEST_CUDA is required: a driver without it cannot be used. A newer one may be missing; then only the
  * calls that need it fail.
  */
 #ifndef GPUCONF_CUDA_SYMBOLS_H

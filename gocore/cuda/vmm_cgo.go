@@ -11,15 +11,15 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// supportsVMM is nil, or the error of a device that has no virtual memory management.
+// supportsVMM returns an error if the device has no virtual memory management.
 func (g *device) supportsVMM() error {
 	if g.info.VMM {
 		return nil
 	}
-	return fmt.Errorf("GPU %d, %s, has no virtual memory management: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
+	return fmt.Errorf("GPU %d (%s) does not support virtual memory management: %w", g.info.Ordinal, g.info.Name, gpu.ErrorNotSupported)
 }
 
-// MemGetAllocationGranularity asks for memory as MemCreate makes it.
+// MemGetAllocationGranularity queries the granularity of the kind of memory that MemCreate allocates.
 func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error) {
 	d.mu.Lock()
 	g, err := d.deviceLocked(ordinal)
@@ -35,7 +35,7 @@ func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended 
 	return uint64(answer.value), uint64(answer.second), err
 }
 
-// MemAddressReserve takes addresses. What CUDA's default alignment is, nobody says; here it suits every device.
+// MemAddressReserve reserves addresses. CUDA does not document its default alignment; here the default suits every device.
 func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	if err := d.begin(); err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err er
 	return uint64(answer.value), nil
 }
 
-// MemAddressFree gives addresses back.
+// MemAddressFree frees a reservation.
 func (d *driver) MemAddressFree(addr, bytes uint64) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (d *driver) MemAddressFree(addr, bytes uint64) error {
 	}
 	d.mu.Unlock()
 	if !ok {
-		return fmt.Errorf("%d bytes at %#x are no reservation: %w", bytes, addr, gpu.ErrorInvalidValue)
+		return fmt.Errorf("%d bytes at %#x are not a reservation: %w", bytes, addr, gpu.ErrorInvalidValue)
 	}
 	err := d.failure(C.cudacall_address_free(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree of %d bytes at %#x", bytes, addr)
 	if err != nil {
@@ -78,7 +78,7 @@ func (d *driver) MemAddressFree(addr, bytes uint64) error {
 	return err
 }
 
-// MemCreate takes physical memory.
+// MemCreate allocates physical memory.
 func (d *driver) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -99,7 +99,7 @@ func (d *driver) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
 	return handle, nil
 }
 
-// MemRelease gives a handle back.
+// MemRelease releases a handle.
 func (d *driver) MemRelease(handle gpu.Handle) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -122,10 +122,10 @@ func (d *driver) MemRelease(handle gpu.Handle) error {
 }
 
 func noHandle(handle gpu.Handle) error {
-	return fmt.Errorf("%#x is no handle: %w", uint64(handle), gpu.ErrorInvalidValue)
+	return fmt.Errorf("unknown memory handle %#x: %w", uint64(handle), gpu.ErrorInvalidValue)
 }
 
-// MemMap puts a handle at an address. Whether the range is reserved and free is CUDA's to say.
+// MemMap maps a handle at an address. CUDA checks that the range is reserved and free.
 func (d *driver) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (d *driver) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	return nil
 }
 
-// MemSetAccess lets a device reach mappings.
+// MemSetAccess gives a device access to mappings.
 func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -173,7 +173,7 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	return nil
 }
 
-// MemUnmap takes mappings away. What of them devices could reach is out of reach before CUDA is asked.
+// MemUnmap removes mappings. They leave the devices' reach before CUDA is called.
 func (d *driver) MemUnmap(addr, bytes uint64) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	return err
 }
 
-// wholeMappingsLocked gives the mappings that make up a range, each as a span.
+// wholeMappingsLocked returns the mappings that make up a range, each as a span.
 func (d *driver) wholeMappingsLocked(addr, bytes uint64) (found []span, err error) {
 	for at, left := addr, bytes; left > 0; {
 		size, ok := d.mappings[at]
@@ -222,7 +222,7 @@ func (d *driver) wholeMappingsLocked(addr, bytes uint64) (found []span, err erro
 		at, left = at+size, left-size
 	}
 	if found == nil {
-		return nil, fmt.Errorf("%d bytes at %#x are not made of whole mappings: %w", bytes, addr, gpu.ErrorInvalidValue)
+		return nil, fmt.Errorf("%d bytes at %#x are not a range of whole mappings: %w", bytes, addr, gpu.ErrorInvalidValue)
 	}
 	return found, nil
 }

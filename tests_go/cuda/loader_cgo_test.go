@@ -46,12 +46,12 @@ func TestLibraryThatIsNoDriver(t *testing.T) {
 	require.NoError(t, os.WriteFile(source, []byte("int other(void) { return 0; }\n"), 0o600))
 	output, err := exec.Command("cc", "-shared", "-fPIC", "-o", filepath.Join(folder, "libcuda.so.1"), source).CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	requireUnavailable(t, openIn(t, folder), "libcuda.so.1 is no CUDA driver", "cuDriverGetVersion")
+	requireUnavailable(t, openIn(t, folder), "libcuda.so.1 is not a CUDA driver", "cuDriverGetVersion")
 }
 
 func TestDriverThatDoesNotTellItsVersion(t *testing.T) {
 	requireUnavailable(t, openIn(t, os.Getenv(folderEnv), "FAKECUDA_FAIL=cuDriverGetVersion:0:34"),
-		"libcuda.so.1 does not tell its version", "toolkit has for linking")
+		"libcuda.so.1 does not report its version", "stub library for linking")
 }
 
 func TestRequiredFunctionIsMissing(t *testing.T) {
@@ -66,7 +66,7 @@ func TestOptionalFunctionIsMissing(t *testing.T) {
 	report := openIn(t, build(t, fakecuda.Options{Missing: []string{"cuStreamGetId", "cuStreamWriteValue64_v2", "cuGetProcAddress_v2"}}))
 	require.Empty(t, report.Error)
 	require.Equal(t, "UNIMPLEMENTED", report.StreamIDCode)
-	require.Equal(t, "cuStreamGetId needs an NVIDIA driver for CUDA 12.0 or newer, and this one is for CUDA 12.4: "+
+	require.Equal(t, "cuStreamGetId needs an NVIDIA driver for CUDA 12.0 or newer, but this driver is for CUDA 12.4: "+
 		"CUDA_ERROR_NOT_SUPPORTED (801)", report.StreamIDError)
 	require.Equal(t, "UNIMPLEMENTED", report.WriteCode)
 	require.False(t, report.Devices[0].StreamMemOps)
@@ -98,7 +98,7 @@ func TestVersions(t *testing.T) {
 			require.Equal(t, row.word, report.WriteError == "", report.WriteError)
 			require.Equal(t, row.word, report.Devices[0].StreamMemOps)
 			if !row.word {
-				require.Contains(t, report.WriteError, "cuStreamWriteValue64_v2 needs an NVIDIA driver for CUDA 11.7 or newer, and this one is for "+
+				require.Contains(t, report.WriteError, "cuStreamWriteValue64_v2 needs an NVIDIA driver for CUDA 11.7 or newer, but this driver is for "+
 					fmt.Sprintf("CUDA %d.%d", row.version/1000, row.version%1000/10))
 			}
 		})
@@ -121,7 +121,7 @@ func TestDriverThatDoesNotStart(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(result), func(t *testing.T) {
 			report := openIn(t, os.Getenv(folderEnv), fmt.Sprintf("FAKECUDA_FAIL=cuInit:0:%d", result))
-			requireUnavailable(t, report, "the CUDA driver does not start (cuInit)", fmt.Sprintf("(%d)", result), hint)
+			requireUnavailable(t, report, "the CUDA driver failed to start (cuInit)", fmt.Sprintf("(%d)", result), hint)
 		})
 	}
 }

@@ -146,8 +146,8 @@ func TestErrorsSayWhatWasAsked(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, 16), "cuMemsetD8 of 16 bytes at 0x")
 	require.ErrorContains(t, driver.MemsetD8(0, addr, 1, mib+1), "not within one allocation, or within mappings with access, of GPU 0")
-	require.EqualError(t, driver.ContextRetain(3), "GPU 3 of 1: CUDA_ERROR_INVALID_DEVICE (101)")
+	require.EqualError(t, driver.ContextRetain(3), "unknown GPU 3, the driver has 1: CUDA_ERROR_INVALID_DEVICE (101)")
 	require.NoError(t, driver.ContextRelease(0))
 	_, err = driver.MemAlloc(0, 1)
-	require.EqualError(t, err, "GPU 0: no context is retained: CUDA_ERROR_INVALID_CONTEXT (201)")
+	require.EqualError(t, err, "GPU 0 has no retained context: CUDA_ERROR_INVALID_CONTEXT (201)")
 }
