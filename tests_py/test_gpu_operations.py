@@ -263,7 +263,7 @@ print(live())
     )
     lines = out.splitlines()
     for line in lines[:2]:
-        assert line.startswith("an operation on a GPU needs cuBLAS, which is not available (libcublas.so.12: cannot open ")
+        assert line.startswith("operations on a GPU need cuBLAS, which is not available (libcublas.so.12: cannot open ")
         assert "Install it with `pip install 'gpuconf[cublas-cu12]'`" in line
     assert lines[0].endswith("[Op:MatMul] name: ")
     assert lines[2:4] == ["[[1.]]", "[(1, 256)]"]

@@ -7,8 +7,8 @@ import "C"
 
 import "gpuconf/gocore/gpu"
 
-// How many elements one call sums: of vectors without gaps, which are a matrix of one column; of others, which are one of one row; and of
-// vectors beside a scalar, which is spread over as many.
+// The number of elements that one call sums: of dense vectors, which are matrices of one column; of strided vectors, which are matrices
+// of one row; and of a vector and a scalar, where the scalar is repeated as often.
 const (
 	denseElements  = 1 << 30
 	sparseElements = 1 << 20
@@ -24,7 +24,7 @@ func (c compute) Add(a gpu.Add) error {
 		return errNoInt32()
 	case a.Count == 0:
 		return nil
-	case a.Count == 1: // steps mean nothing
+	case a.Count == 1: // steps have no effect
 		a.Out.Step, a.A.Step, a.B.Step = 1, 1, 1
 	}
 	return c.spread(a, a.A, func(x gpu.Vector) error {
@@ -34,8 +34,8 @@ func (c compute) Add(a gpu.Add) error {
 	})
 }
 
-// spread calls use with an operand of a sum, and a scalar in scratch memory, as often as one piece needs it: its step stays 0, which says
-// that it serves every piece.
+// spread calls use with an operand of a sum. A scalar is repeated in scratch memory as often as one piece needs it; its step stays 0, so
+// every piece uses the same scratch memory.
 func (c compute) spread(a gpu.Add, operand gpu.Vector, use func(gpu.Vector) error) error {
 	if operand.Step != 0 {
 		return use(operand)
@@ -56,7 +56,7 @@ func (c compute) spread(a gpu.Add, operand gpu.Vector, use func(gpu.Vector) erro
 	})
 }
 
-// addPieces queues a sum in as many calls as it takes.
+// addPieces queues a sum, in as many calls as necessary.
 func addPieces(handle C.uint64_t, a gpu.Add, x, y gpu.Vector) C.cublasStatus_t {
 	dense := a.Out.Step == 1 && x.Step <= 1 && y.Step <= 1
 	piece := uint64(sparseElements)

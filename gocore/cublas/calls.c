@@ -25,7 +25,7 @@ struct cublas_created cublascall_create(void) {
 
 cublasStatus_t cublascall_destroy(uint64_t handle) { return cublas.cublasDestroy_v2(handle_of(handle)); }
 
-/* CALL_GEMM calls one of the forms of a product, or answers that the library has none. */
+/* CALL_GEMM calls one of the forms of a product, or returns MISSING_64 if the library lacks it. */
 #define CALL_GEMM(name, type, size) \
 	do { \
 		type one_ = 1, zero_ = 0; \

@@ -1,5 +1,5 @@
-/* cuBLAS's calls as Go makes them: one crossing each, in the context of the handle. Handles are numbers here, since Go keeps no pointers of
- * others. */
+/* The cuBLAS calls for Go: one cgo call each, in the context of the handle. Handles are numbers, because Go must not hold foreign
+ * pointers. */
 #ifndef GPUCONF_CUBLAS_CALLS_H
 #define GPUCONF_CUBLAS_CALLS_H
 
@@ -12,14 +12,14 @@ struct cublas_created {
 	uint64_t handle;
 };
 
-/* A product of matrices by columns, and where cuBLAS may put what it needs meanwhile. */
+/* A product of column-major matrices, and its workspace. */
 struct cublas_gemm {
 	int is_double, transpose_a, transpose_b;
 	uint64_t m, n, k, a, lda, b, ldb, c, ldc;
 	uint64_t workspace, workspace_bytes;
 };
 
-/* A sum of matrices by columns. */
+/* A sum of column-major matrices. */
 struct cublas_geam {
 	int is_double;
 	uint64_t m, n, a, lda, b, ldb, c, ldc;

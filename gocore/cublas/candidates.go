@@ -11,11 +11,11 @@ import (
 const (
 	oldestMajor = 11
 
-	// From this one on cuBLAS has no kernels for GPUs before compute capability 7.5, and its wheel lies in a folder of its version.
+	// The first version without kernels for GPUs before compute capability 7.5. Its wheel uses a folder named after the version.
 	major13 = 13
 )
 
-// majors are the versions that the driver runs and that support all GPUs, the newest first.
+// majors returns the versions that the driver can run and that support all GPUs, newest first.
 func majors(cudaVersion int, devices []gpu.Device) []int {
 	newest := cudaVersion / 1000
 	for _, d := range devices {
@@ -30,11 +30,11 @@ func majors(cudaVersion int, devices []gpu.Device) []int {
 	return list
 }
 
-// candidate is a library to try: by its name, which the loader looks for, or by a path.
+// candidate is a library to try: a name that the loader resolves, or a path.
 type candidate struct {
-	before string // what to load first, "" for nothing
+	before string // library to load first, "" for none
 	path   string
-	loaded bool // only if the process has it already
+	loaded bool // use it only if the process has already loaded it
 }
 
 func candidates(majors []int, folders []string) (list []candidate) {
@@ -62,5 +62,5 @@ func wheelFolder(major int) string {
 	return "cublas"
 }
 
-// extra is what to install for a version.
+// extra returns the name to pass to pip to install a version.
 func extra(major int) string { return fmt.Sprintf("gpuconf[cublas-cu%d]", major) }

@@ -1,5 +1,5 @@
 /*
- * What of cuBLAS's interface is used here: its types and numbers, written down so that nothing of CUDA is needed to build. They are the
+ * The types and constants of cuBLAS's interface that are used here, so that building does not need CUDA. They are the
  * same in cuBLAS 11, 12 and 13.
  */
 #ifndef GPUCONF_CUBLAS_ABI_H

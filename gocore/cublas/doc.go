@@ -1,47 +1,47 @@
-// Package cublas is arithmetic on real GPUs: a gpu.Compute over NVIDIA's cuBLAS. Nothing of CUDA is needed to build, to import or to
+// Package cublas does arithmetic on real GPUs: it implements gpu.Compute with NVIDIA's cuBLAS. CUDA is not needed to build, import or
 // start: the first operation loads the library.
 //
 // # How the library is found
 //
-// In this order, each for the major versions that the driver can run and the GPUs are supported by, the newest first:
+// In this order; each step tries the major versions that the driver can run and that support the GPUs, newest first:
 //
-//  1. What the process has loaded already, by PyTorch or CuPy for example.
-//  2. The wheels that pip installs, in the folders that the caller names: they are what PyTorch would load later, and two different ones
-//     in a process get into each other's way. libcublasLt is loaded before, from the same folder.
+//  1. A library that the process has already loaded, for example with PyTorch or CuPy.
+//  2. The wheels that pip installs, in the folders that the caller passes: PyTorch would load these later, and two different versions
+//     in a process conflict. libcublasLt is loaded first, from the same folder.
 //  3. What the loader finds.
 //
-// The functions that are used stand in one table, symbols.h. One that is newer than cuBLAS 11 may be missing, and then what needs it
-// gives status.Unimplemented. Once loaded the library stays, and serves all Libraries of the process.
+// symbols.h lists the functions that are used. One that is newer than cuBLAS 11 may be missing; operations that need it then
+// return status.Unimplemented. Once loaded, the library is never unloaded, and all Libraries of the process share it.
 //
-// # The idea
+// # How operations map to cuBLAS
 //
-// cuBLAS stores matrices by columns. What is stored by rows is, read by columns, the transpose; and the transpose of a product is the
-// product of the transposes in the other order. So a product is asked for with its operands swapped, and nothing is moved.
+// cuBLAS matrices are column-major. A row-major matrix read as column-major is its transpose, and the transpose of a product is the
+// product of the transposes in reverse order. So a product is computed with its operands swapped, without copying anything.
 //
-// A sum is cublas<t>geam with both factors 1: one rounding, as IEEE 754 wants it, where NaN and infinities go through; and the result
-// may be one of the operands. A vector whose elements lie apart is a matrix of one row. A scalar operand is spread over a piece of
-// scratch memory, which then serves piece after piece of the sum. There is no int32.
+// A sum is cublas<t>geam with both factors 1: it rounds once, as IEEE 754 requires, and propagates NaN and infinities; the result
+// may be one of the operands. A strided vector is a matrix of one row. A scalar operand is repeated in a block of
+// scratch memory, which every piece of the sum uses. There is no int32.
 //
 // # States
 //
-//	library  not loaded -> loaded (for good)
+//	library  not loaded -> loaded (never unloaded)
 //	handle   none -> open (by the first operation in a context) -> none (when the context ends)
 //
 // # Invariants
 //
-//  1. A handle is used in the context that it was made in, by one goroutine at a time, and destroyed before that context ends.
-//  2. Work is queued in the legacy default stream, which is what memory is allocated for and copies go through. An operation returns when
-//     its work is done, whether it failed or not; so its scratch memory is nobody's any more when it goes back.
-//  3. All memory of an operation is its caller's: results, and scratch from the logical GPU's pool, within its limit. Its size depends on
-//     the operation alone, never on what is free: cuBLAS sums in an order that depends on it.
+//  1. A handle is used in the context in which it was created, by one goroutine at a time, and destroyed before that context ends.
+//  2. Work is queued in the legacy default stream, for which memory is allocated and which copies use. An operation returns when
+//     its work is done, even on failure; so its scratch memory is not in use when it is freed.
+//  3. All memory of an operation comes from its caller: results, and scratch from the logical GPU's pool, within its limit. The size of
+//     the scratch depends only on the operation, never on free memory, because cuBLAS's order of summation depends on it.
 //  4. The mode is CUBLAS_PEDANTIC_MATH: no TensorFloat-32, no emulation.
-//  5. Sizes that a cuBLAS takes as 32 bits never overflow: they go to its 64-bit functions, or are refused.
+//  5. Sizes beyond 32 bits never overflow: they go to the 64-bit functions of cuBLAS, or are refused.
 //
-// What cuBLAS takes for itself when a handle is made, some MiB for kernels and a workspace that is then not used, is beside the pools, as
-// the context is.
+// The memory that cuBLAS allocates itself when a handle is created (some MiB for kernels, and a workspace that is then unused) is outside
+// the pools, like the context.
 //
 // # Locks
 //
-// A lock of the package guards loading. A Library's mutex guards its list of handles, a handle's own the handle; both are held
+// A package-level lock guards loading. A Library's mutex guards its list of handles, and each handle has its own mutex; both are held
 // inside the context, the latter while cuBLAS works.
 package cublas

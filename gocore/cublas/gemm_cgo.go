@@ -7,8 +7,8 @@ import "C"
 
 import "gpuconf/gocore/gpu"
 
-// The workspace of a product is a few times the result, because cuBLAS sums long products in parts. With the least, which is NVIDIA's, no
-// product is refused for want of it.
+// The workspace of a product is a few times the size of the result, because cuBLAS sums long products in parts. The minimum is NVIDIA's;
+// with it no product fails for lack of workspace.
 const (
 	leastWorkspace   = 16 << 10
 	mostWorkspace    = 4 << 20
@@ -42,7 +42,7 @@ func (c compute) Gemm(g gpu.Gemm) error {
 	})
 }
 
-// byColumns is a product of matrices by rows as one by columns: the transpose of C, from those of B and of A.
+// byColumns converts a product of row-major matrices to column-major: it computes the transpose of C from those of B and A.
 func byColumns(g gpu.Gemm) C.struct_cublas_gemm {
 	return C.struct_cublas_gemm{
 		is_double:   flag(g.DType == gpu.Float64),
@@ -54,7 +54,7 @@ func byColumns(g gpu.Gemm) C.struct_cublas_gemm {
 	}
 }
 
-// rowLength is the length of a stored row of a matrix that has rows and columns after the transposition.
+// rowLength returns the length of a stored row of a matrix that is rows × columns after the transposition.
 func rowLength(trans bool, rows, columns uint64) C.uint64_t {
 	if trans {
 		return C.uint64_t(rows)

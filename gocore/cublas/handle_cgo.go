@@ -14,13 +14,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// handle is cuBLAS in one GPU's context.
+// handle is a cuBLAS handle in one GPU's context.
 type handle struct {
 	sync.Mutex
 	number C.uint64_t // guarded by the mutex; 0 for none
 }
 
-// handleOf is a GPU's handle, open or not.
+// handleOf returns a GPU's handle, open or not.
 func (l *Library) handleOf(ordinal int) *handle {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,14 +32,14 @@ func (l *Library) handleOf(ordinal int) *handle {
 	return h
 }
 
-// openLocked makes the handle. The GPU's context is current.
+// openLocked creates the cuBLAS handle unless it is open. The GPU's context is current.
 func (h *handle) openLocked(l *Library, version string, ordinal int) error {
 	if h.number != 0 {
 		return nil
 	}
 	created := C.cublascall_create()
 	if created.status != 0 {
-		return Status(created.status).failed(version, ordinal, "making a handle")
+		return Status(created.status).failed(version, ordinal, "creating a handle")
 	}
 	if err := l.driver.AtContextEnd(ordinal, h.end); err != nil {
 		C.cublascall_destroy(created.handle)
@@ -49,7 +49,7 @@ func (h *handle) openLocked(l *Library, version string, ordinal int) error {
 	return nil
 }
 
-// end destroys the handle, with its context. In a context that has failed there is nothing to be done, nor anything to be lost.
+// end destroys the handle, before its context ends. In a context that has failed there is nothing to destroy.
 func (h *handle) end(entered bool) {
 	h.Lock()
 	defer h.Unlock()
@@ -59,7 +59,7 @@ func (h *handle) end(entered bool) {
 	h.number = 0
 }
 
-// run loads the library, calls work with the GPU's handle in its context, and waits for what work has queued, also when it fails.
+// run loads the library, calls work with the GPU's handle in its context, and waits for what work queued, also on failure.
 func (c compute) run(what string, work func(handle C.uint64_t) C.cublasStatus_t) error {
 	l := c.library
 	version, err := l.load()
@@ -79,14 +79,14 @@ func (c compute) run(what string, work func(handle C.uint64_t) C.cublasStatus_t)
 		case 0:
 			return waited
 		case C.MISSING_64:
-			return status.Errorf(status.Unimplemented, "%s with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, and this is %s", what, version)
+			return status.Errorf(status.Unimplemented, "%s with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, but the loaded version is %s", what, version)
 		}
 		return errors.Join(Status(answer).failed(version, c.ordinal, what), waited)
 	})
 }
 
-// wait returns when what was queued is done, though it may have failed: the memory that it used is about to be somebody else's. A wait
-// that fails may not have begun; where the second one fails, too, the context has failed, and nothing goes on in it.
+// wait returns when the queued work is done, even if it failed: the memory that it used is about to be reused. A wait
+// that fails may not have waited, so it is tried again. If that fails too, the context has failed and no work is running in it.
 func (c compute) wait() error {
 	err := c.library.driver.StreamSynchronize(c.ordinal, gpu.StreamNull)
 	if err != nil {

@@ -19,7 +19,7 @@ void cublas_load(const char *before, const char *path, int only_loaded, struct c
 	memset(answer, 0, sizeof *answer);
 	answer->state = CUBLAS_NO_LIBRARY;
 	if (before != NULL)
-		(void)dlopen(before, RTLD_LAZY | RTLD_LOCAL); /* without it the loader says what is wrong with the next */
+		(void)dlopen(before, RTLD_LAZY | RTLD_LOCAL); /* if this fails, loading the next library reports why */
 	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | (only_loaded ? RTLD_NOLOAD : 0));
 	if (library == NULL) {
 		const char *complaint = dlerror();

@@ -6,19 +6,19 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Driver is what cuBLAS needs: the GPUs and their contexts.
+// Driver is what this package needs: the GPUs and their contexts.
 type Driver interface {
 	gpu.Driver
 	gpu.Native
 }
 
-// Scratch gives memory that an operation needs beside its operands and its result, of the same GPU and for its default stream; free
-// gives it back.
+// Scratch allocates the memory that an operation needs besides its operands and its result, on the same GPU and for its default stream.
+// free releases it.
 type Scratch interface {
 	Allocate(bytes uint64) (addr uint64, free func() error, err error)
 }
 
-// Library is cuBLAS on the GPUs of a driver. It ends with the contexts.
+// Library is cuBLAS on the GPUs of a driver. Its handles are destroyed with the contexts.
 type Library struct {
 	driver  Driver
 	folders []string
@@ -27,17 +27,17 @@ type Library struct {
 	handles map[int]*handle // guarded by mu; by ordinal
 }
 
-// New makes a Library. Nothing is loaded yet. folders are where wheels put NVIDIA's libraries: ".../site-packages/nvidia".
+// New returns a Library without loading anything. folders are where wheels install NVIDIA's libraries: ".../site-packages/nvidia".
 func New(driver Driver, folders []string) *Library {
 	return &Library{driver: driver, folders: folders, handles: map[int]*handle{}}
 }
 
-// On is the arithmetic of a GPU, with scratch memory from a pool there.
+// On returns a gpu.Compute for a GPU, with scratch memory from a pool there.
 func (l *Library) On(ordinal int, scratch Scratch) gpu.Compute {
 	return compute{library: l, ordinal: ordinal, scratch: scratch}
 }
 
-// compute is one logical GPU's arithmetic.
+// compute is the gpu.Compute of one logical GPU.
 type compute struct {
 	library *Library
 	ordinal int

@@ -15,13 +15,13 @@ struct cublas_functions {
 /* Filled by cublas_load, before any call; NULL where the library lacks a function. */
 extern struct cublas_functions cublas;
 
-/* What a call answers that needs functions which the library lacks: below every status. */
+/* The result of a call to functions that the library lacks: less than every status. */
 #define MISSING_64 (-1)
 
 enum cublas_load_state {
 	CUBLAS_LOADED,
-	CUBLAS_NO_LIBRARY, /* the loader's complaint is in text; none where the process has not loaded what was asked for */
-	CUBLAS_INCOMPLETE, /* the required function named in text is missing, or does not answer */
+	CUBLAS_NO_LIBRARY, /* the loader's message is in text; empty if only_loaded and the process has not loaded the library */
+	CUBLAS_INCOMPLETE, /* the required function named in text is missing or fails */
 };
 
 struct cublas_load_answer {
@@ -31,8 +31,8 @@ struct cublas_load_answer {
 };
 
 /*
- * cublas_load opens the library at path and fills the table; before, where not NULL, is loaded first. only_loaded wants a library that
- * the process has already. The library stays loaded for good, whatever comes of it.
+ * cublas_load opens the library at path and fills the table; before, if not NULL, is loaded first. With only_loaded, the process must
+ * have loaded the library already. The library is never unloaded, even if this fails.
  */
 void cublas_load(const char *before, const char *path, int only_loaded, struct cublas_load_answer *answer);
 

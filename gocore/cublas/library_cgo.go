@@ -18,13 +18,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// loaded is what a process has once: the table of functions.
+// loaded is process-wide: the table of functions.
 var loaded struct {
 	sync.Mutex
 	version string // "12.9.1"; "" until the table is filled
 }
 
-// load fills the table from the first candidate that can be used, and tells its version. After a failure a later call tries again.
+// load fills the table from the first candidate that can be used, and returns its version. After a failure a later call tries again.
 func (l *Library) load() (version string, err error) {
 	loaded.Lock()
 	defer loaded.Unlock()
@@ -49,7 +49,7 @@ func (l *Library) load() (version string, err error) {
 			loaded.version = fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 			return loaded.version, nil
 		case answer.state == C.CUBLAS_INCOMPLETE:
-			complaints = append(complaints, fmt.Sprintf("%s is no cuBLAS: it lacks %s", one.path, text))
+			complaints = append(complaints, fmt.Sprintf("%s is not a cuBLAS library: it lacks %s", one.path, text))
 		case text != "":
 			complaints = append(complaints, text)
 		}
@@ -58,8 +58,8 @@ func (l *Library) load() (version string, err error) {
 }
 
 func errNone(usable []int, complaints []string) error {
-	return status.Errorf(status.Unavailable, "an operation on a GPU needs cuBLAS, which is not available (%s). Install it with `pip install "+
-		"'%s'`, or compute on the CPU, with gpuconf.device(\"CPU:0\")", strings.Join(complaints, "; "), extra(usable[0]))
+	return status.Errorf(status.Unavailable, "operations on a GPU need cuBLAS, which is not available (%s). Install it with `pip install "+
+		"'%s'`, or run them on the CPU with gpuconf.device(\"CPU:0\")", strings.Join(complaints, "; "), extra(usable[0]))
 }
 
 func exists(path string) bool {

@@ -7,10 +7,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// handle is never made.
+// handle is never created.
 type handle struct{}
 
-// Gemm fails: cuBLAS is reached through C.
+// Gemm fails: cuBLAS is called through C.
 func (c compute) Gemm(gpu.Gemm) error { return errNoC() }
 
 // Add fails, too.
@@ -18,5 +18,5 @@ func (c compute) Add(gpu.Add) error { return errNoC() }
 
 func errNoC() error {
 	return status.Errorf(status.Unavailable,
-		"cuBLAS is not available: gpuconf was built without cgo, or for another system than Linux on x86-64 or arm64")
+		"cuBLAS is not available: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }

@@ -2,7 +2,7 @@ package cublas
 
 import "gpuconf/gocore/status"
 
-// withScratch calls use with memory that is given back afterwards.
+// withScratch calls use with scratch memory, which it frees afterwards.
 func (c compute) withScratch(bytes uint64, use func(addr uint64) error) error {
 	addr, free, err := c.scratch.Allocate(bytes)
 	if err != nil {
@@ -15,7 +15,7 @@ func (c compute) withScratch(bytes uint64, use func(addr uint64) error) error {
 	return err
 }
 
-// errNoInt32 is the answer to what cuBLAS can't.
+// errNoInt32 returns the error for operations on int32.
 func errNoInt32() error {
-	return status.Errorf(status.Unimplemented, "cuBLAS has no int32: compute on the CPU, with gpuconf.device(\"CPU:0\")")
+	return status.Errorf(status.Unimplemented, "cuBLAS does not support int32; run the operation on the CPU with gpuconf.device(\"CPU:0\")")
 }

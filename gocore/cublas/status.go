@@ -6,10 +6,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Status is cuBLAS's answer other than success: a cublasStatus_t by number, used as an error value.
+// Status is a cublasStatus_t other than success, used as an error value.
 type Status int
 
-// The answers that gpuconf tells apart; the numbers are cuBLAS's (cublas_api.h, cublasStatus_t).
+// The values that gpuconf distinguishes; the numbers are cuBLAS's (cublas_api.h, cublasStatus_t).
 const (
 	NotInitialized Status = 1
 	AllocFailed    Status = 3
@@ -18,19 +18,19 @@ const (
 	NotSupported   Status = 15
 )
 
-// kinds has the kind of each answer that has one, and the next step after it.
+// kinds maps each known Status to its name, its kind of error and a hint at the next step.
 var kinds = map[Status]struct {
 	name string
 	code status.Code
 	hint string
 }{
-	NotInitialized: {"NOT_INITIALIZED", status.Unavailable, ": CUDA's runtime in it does not start. Is the NVIDIA driver new enough for this " +
-		"version, and has the GPU some memory left beside the pools?"},
-	AllocFailed: {"ALLOC_FAILED", status.ResourceExhausted, ": the GPU has no memory left beside the pools, of which cuBLAS needs some: " +
-		"give the pools a smaller limit"},
+	NotInitialized: {"NOT_INITIALIZED", status.Unavailable, ": its CUDA runtime failed to start. Check that the NVIDIA driver is new enough for " +
+		"this version, and that the GPU has some memory left outside the pools"},
+	AllocFailed: {"ALLOC_FAILED", status.ResourceExhausted, ": cuBLAS needs some GPU memory outside the pools, and none is left. " +
+		"Lower the limits of the pools"},
 	InvalidValue: {"INVALID_VALUE", status.Internal, ""},
-	ArchMismatch: {"ARCH_MISMATCH", status.Unavailable, ": this version has no code for the GPU. Install one that has, or compute on the CPU, " +
-		"with gpuconf.device(\"CPU:0\")"},
+	ArchMismatch: {"ARCH_MISMATCH", status.Unavailable, ": this version does not support the GPU. Install one that does, or run the operation " +
+		"on the CPU with gpuconf.device(\"CPU:0\")"},
 	11:           {"MAPPING_ERROR", status.Unknown, ""},
 	13:           {"EXECUTION_FAILED", status.Unknown, ""},
 	14:           {"INTERNAL_ERROR", status.Unknown, ""},
@@ -38,7 +38,7 @@ var kinds = map[Status]struct {
 	16:           {"LICENSE_ERROR", status.Unknown, ""},
 }
 
-// Error is cuBLAS's name and number, such as "CUBLAS_STATUS_ALLOC_FAILED (3)".
+// Error returns cuBLAS's name and number, such as "CUBLAS_STATUS_ALLOC_FAILED (3)".
 func (s Status) Error() string {
 	if kind, ok := kinds[s]; ok {
 		return fmt.Sprintf("CUBLAS_STATUS_%s (%d)", kind.name, int(s))
@@ -46,7 +46,7 @@ func (s Status) Error() string {
 	return fmt.Sprintf("CUBLAS_STATUS (%d)", int(s))
 }
 
-// failed is the error of an answer: what was asked, of which cuBLAS, what it said, and the next step.
+// failed returns the error for a Status: the version of cuBLAS, the operation, the Status, and the next step.
 func (s Status) failed(version string, ordinal int, what string) error {
 	return status.Errorf(kinds[s].code, "cuBLAS %s failed on GPU %d (%s): %w%s", version, ordinal, what, s, kinds[s].hint)
 }

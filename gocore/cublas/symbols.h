@@ -3,7 +3,7 @@
  *
  *     X(name, oldest major version that has it, parameters)
  *
- * A function of OLDEST_CUBLAS is required: a library without it can't be used. A newer one may be missing, and then only the calls that
+ * A function of OLDEST_CUBLAS is required: a library without it cannot be used. A newer one may be missing; then only the calls that
  * need it fail.
  */
 #ifndef GPUCONF_CUBLAS_SYMBOLS_H

@@ -124,9 +124,9 @@ func TestWhatCublasSaysIsAnErrorOfItsKind(t *testing.T) {
 		code   status.Code
 		text   string
 	}{
-		{"cublasCreate", 1, status.Unavailable, "cuBLAS 12.4.5 failed on GPU 0 (making a handle): CUBLAS_STATUS_NOT_INITIALIZED (1): CUDA's runtime"},
-		{"cublasCreate", 3, status.ResourceExhausted, "CUBLAS_STATUS_ALLOC_FAILED (3): the GPU has no memory left beside the pools"},
-		{"cublasCreate", 8, status.Unavailable, "CUBLAS_STATUS_ARCH_MISMATCH (8): this version has no code for the GPU"},
+		{"cublasCreate", 1, status.Unavailable, "cuBLAS 12.4.5 failed on GPU 0 (creating a handle): CUBLAS_STATUS_NOT_INITIALIZED (1): its CUDA runtime"},
+		{"cublasCreate", 3, status.ResourceExhausted, "CUBLAS_STATUS_ALLOC_FAILED (3): cuBLAS needs some GPU memory outside the pools"},
+		{"cublasCreate", 8, status.Unavailable, "CUBLAS_STATUS_ARCH_MISMATCH (8): this version does not support the GPU"},
 		{"cublasSetMathMode", 15, status.Unimplemented, "CUBLAS_STATUS_NOT_SUPPORTED (15)"},
 		{"cublasSetWorkspace", 7, status.Internal, "failed on GPU 0 (a product): CUBLAS_STATUS_INVALID_VALUE (7)"},
 		{"cublasSgemm_v2", 13, status.Unknown, "CUBLAS_STATUS_EXECUTION_FAILED (13)"},

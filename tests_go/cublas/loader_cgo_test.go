@@ -229,7 +229,7 @@ func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
 
 	r = child(t, "product:"+site, []string{driverFolder(t, 12040)})
 	require.Equal(t, "UNAVAILABLE", r.Code)
-	require.Contains(t, r.Error, broken+"/libcublas.so.12 is no cuBLAS: it lacks cublasDgeam")
+	require.Contains(t, r.Error, broken+"/libcublas.so.12 is not a cuBLAS library: it lacks cublasDgeam")
 
 	require.NoError(t, os.Remove(broken+"/libcublas.so.12"))
 	require.NoError(t, os.WriteFile(broken+"/libcublas.so.12", []byte("no library, but long enough to be read as one: an ELF header has "+
@@ -245,5 +245,5 @@ func TestSizesBeyond32Bits(t *testing.T) {
 	require.Empty(t, child(t, "wide", []string{os.Getenv(folderEnv)}, environ...).Error)
 	old := child(t, "wide", []string{driverFolder(t, 12040), blasFolder(t, "", fakecublas.Options{Major: 11})}, environ...)
 	require.Equal(t, "UNIMPLEMENTED", old.Code)
-	require.Equal(t, "a product with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, and this is 11.4.5", old.Error)
+	require.Equal(t, "a product with a size or a step beyond 2147483647 needs cuBLAS 12 or newer, but the loaded version is 11.4.5", old.Error)
 }

@@ -49,5 +49,5 @@ def test_the_wheel_is_loaded_and_what_it_says_is_an_error(library: Path, tmp_pat
         print(driver.fakecuda_live(b"retains"))
         """,
     )
-    assert re.match(rf"cuBLAS {major}\.\d+\.\d+ failed on GPU 0 \(making a handle\): CUBLAS_STATUS_NOT_INITIALIZED \(1\): ", told)
+    assert re.match(rf"cuBLAS {major}\.\d+\.\d+ failed on GPU 0 \(creating a handle\): CUBLAS_STATUS_NOT_INITIALIZED \(1\): ", told)
     assert told.splitlines()[-2:] == ["1 True", "0"]
