@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Cards lists the GPUs in NVML's order.
+// Cards returns the GPUs in NVML's order.
 func (m *monitor) Cards() ([]gpu.Card, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -30,14 +30,14 @@ func (m *monitor) Cards() ([]gpu.Card, error) {
 	return cards, nil
 }
 
-// card reads all that it can of one GPU.
+// card reads as much as possible about one GPU.
 func (m *monitor) card(index int) gpu.Card {
 	card := gpu.Card{Index: index}
 	device, ret := m.lib.DeviceGetHandleByIndex(index)
 	if card.Err = failure(ret, fmt.Sprintf("nvmlDeviceGetHandleByIndex %d", index)); card.Err != nil {
 		return card
 	}
-	// read notes what could not be read. First comes what names the card in the messages that follow.
+	// read records what could not be read. The UUID comes first, because later messages name the card by it.
 	who := fmt.Sprintf("GPU %d", index)
 	read := func(ret nvml.Return, call string) bool {
 		err := failure(ret, call+" of "+who)
@@ -66,7 +66,7 @@ func (m *monitor) card(index int) gpu.Card {
 	return card
 }
 
-// busID writes the address as CUDA does. NVML's own text has eight digits for the domain, its older one can't hold them.
+// busID formats the PCI address as CUDA does. NVML's own string has eight digits for the domain, and its legacy string truncates it.
 // A GPU is always function 0 of its device.
 func busID(pci nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Host is what NVML does not tell about the place where the process runs, and what changes the meaning of what it tells.
+// Host describes the environment of the process. NVML does not report it, but it affects how to interpret what NVML reports.
 type Host struct {
-	WSL          bool // Windows Subsystem for Linux: no process is ever listed
-	PIDNamespace bool // PIDs of this process's world are not the host's
+	WSL          bool // Windows Subsystem for Linux: no processes are listed
+	PIDNamespace bool // PIDs in this process's namespace differ from the host's
 }
 
-// thisHost is the host that the process runs on.
+// thisHost returns the host that the process runs on.
 func thisHost() Host { return ReadHost(os.DirFS("/")) }
 
-// firstPIDNamespace is the one that every Linux kernel starts with; its number is part of the kernel's interface
+// firstPIDNamespace is the initial PID namespace of every Linux kernel; its number is part of the kernel's interface
 // (PROC_PID_INIT_INO).
 const firstPIDNamespace = "pid:[4026531836]"
 
-// ReadHost reads a host's facts from its root folder. What can't be read counts as the plain case.
+// ReadHost reads a host's properties from its root folder. A property that cannot be read is false.
 func ReadHost(root fs.FS) Host {
 	release, _ := fs.ReadFile(root, "proc/sys/kernel/osrelease")
 	_, err := fs.Stat(root, "dev/dxg")

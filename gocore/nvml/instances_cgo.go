@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// instances lists the MIG devices of a card, those that can be read, and says what could not be.
+// instances returns the MIG devices of a card that can be read; failed says which could not.
 func instances(card nvml.Device, who string) (found []gpu.Instance, failed error) {
 	places, ret := card.GetMaxMigDeviceCount()
 	if err := failure(ret, "nvmlDeviceGetMaxMigDeviceCount of "+who); err != nil {
@@ -20,7 +20,7 @@ func instances(card nvml.Device, who string) (found []gpu.Instance, failed error
 	for place := range places {
 		device, ret := card.GetMigDeviceHandleByIndex(place)
 		if Result(ret) == ErrorNotFound {
-			continue // nothing was created here
+			continue // no instance was created here
 		}
 		instance, err := gpu.Instance{}, failure(ret, fmt.Sprintf("nvmlDeviceGetMigDeviceHandleByIndex %d of %s", place, who))
 		if err == nil {
@@ -35,7 +35,7 @@ func instances(card nvml.Device, who string) (found []gpu.Instance, failed error
 	return found, failed
 }
 
-// readInstance reads one MIG device. One that can't be read whole is none: nobody could name it.
+// readInstance reads one MIG device. If part of it cannot be read, that is an error: without it the instance cannot be identified.
 func readInstance(device nvml.Device, who string) (instance gpu.Instance, failed error) {
 	read := func(ret nvml.Return, call string) {
 		failed = errors.Join(failed, failure(ret, call+" of "+who))

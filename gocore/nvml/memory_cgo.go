@@ -7,10 +7,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Memory tells what a card's or an instance's memory holds.
+// Memory returns the memory use of a card or an instance.
 //
-// It asks nvmlDeviceGetMemoryInfo and not _v2: the difference is that _v2 tells apart what the driver keeps for itself, and
-// old drivers don't have it.
+// It calls nvmlDeviceGetMemoryInfo instead of _v2: the only difference is that _v2 reports the driver's reserved memory separately, and
+// old drivers do not have it.
 func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -23,8 +23,8 @@ func (m *monitor) Memory(uuid string) (gpu.MemoryUse, error) {
 	}
 	memory, ret := device.GetMemoryInfo()
 	if Result(ret) == ErrorNotSupported {
-		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has no memory of its "+
-			"own to tell about, as one that shares the host's; CUDA tells what it may use", uuid, ErrorNotSupported)
+		return gpu.MemoryUse{}, status.Errorf(status.Unimplemented, "nvmlDeviceGetMemoryInfo of %s: %w: the GPU has no dedicated memory, "+
+			"for example because it shares the host's; use CUDA to query what it may use", uuid, ErrorNotSupported)
 	}
 	if err := failure(ret, "nvmlDeviceGetMemoryInfo of "+uuid); err != nil {
 		return gpu.MemoryUse{}, err

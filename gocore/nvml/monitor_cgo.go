@@ -22,7 +22,7 @@ type monitor struct {
 
 var _ gpu.Monitor = (*monitor)(nil)
 
-// Over starts NVML behind lib and gives a Monitor over it. NVML counts its users: any number may live at once.
+// Over initializes NVML through lib and returns a Monitor. NVML counts its users, so any number of Monitors may be open at once.
 func Over(lib nvml.Interface, host Host) (gpu.Monitor, error) {
 	if err := failure(lib.Init(), "nvmlInit"); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (m *monitor) enter() (leave func(), err error) {
 	return m.mu.RUnlock, nil
 }
 
-// Close ends this user of NVML. The library stays loaded.
+// Close shuts down NVML for this Monitor. The library stays loaded.
 func (m *monitor) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,12 +51,12 @@ func (m *monitor) Close() error {
 	return failure(m.lib.Shutdown(), "nvmlShutdown")
 }
 
-// find gives the handle of a card or an instance.
+// find returns the handle of a card or an instance.
 func (m *monitor) find(uuid string) (nvml.Device, error) {
 	device, ret := m.lib.DeviceGetHandleByUUID(uuid)
 	switch Result(ret) {
-	case ErrorInvalidArgument, ErrorNotFound: // what looks like no UUID, and what looks like one
-		return nil, status.Errorf(status.NotFound, "this machine has no GPU and no MIG instance %q that NVML shows to this process", uuid)
+	case ErrorInvalidArgument, ErrorNotFound: // a malformed UUID, and an unknown one
+		return nil, status.Errorf(status.NotFound, "unknown UUID %q: NVML lists no such GPU or MIG instance for this process", uuid)
 	}
 	return device, failure(ret, "nvmlDeviceGetHandleByUUID "+uuid)
 }

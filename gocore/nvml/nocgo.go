@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Open fails: NVML is reached through C.
+// Open fails: NVML is called through C.
 func Open() (gpu.Monitor, error) {
 	return nil, status.Errorf(status.Unavailable,
-		"NVML is not available: gpuconf was built without cgo, or for another system than Linux on x86-64 or arm64")
+		"NVML is not available: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }

@@ -18,24 +18,24 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// candidates are the names of the library, in the order in which they are tried. The loader finds the first wherever
-// a driver's package puts it; the others are where the loader doesn't look by itself: WSL's and NixOS's. libnvidia-ml.so
-// is not one of them: that is the toolkit's, which knows no GPU.
+// candidates are the names of the library, in the order in which they are tried. The loader finds the first where
+// the driver's package installed it. The others, of WSL and NixOS, are outside the loader's search path. libnvidia-ml.so
+// is not a candidate: it is the toolkit's stub for linking.
 var candidates = []string{
 	"libnvidia-ml.so.1",
 	"/usr/lib/wsl/lib/libnvidia-ml.so.1",
 	"/run/opengl-driver/lib/libnvidia-ml.so.1",
 }
 
-// library is what a process has once: the table of trampolines, and go-nvml's state, which lies in variables of its
-// package. Sharing one instance leaves it to go-nvml to count its users.
+// library is process-wide: the table of trampolines, and go-nvml's state, which is in package variables. All Monitors
+// share one instance, and go-nvml counts its users.
 var library struct {
 	sync.Mutex
 	instance nvml.Interface // nil until the table is filled
 }
 
-// Open loads NVML, starts it and gives a Monitor, to be closed by the caller. Without an error of kind Unavailable there is
-// an NVIDIA driver.
+// Open loads and initializes NVML and returns a Monitor, which the caller must close. Unless it returns an error of kind Unavailable,
+// an NVIDIA driver is present.
 func Open() (gpu.Monitor, error) {
 	instance, err := load()
 	if err != nil {
@@ -61,11 +61,11 @@ func load() (nvml.Interface, error) {
 		complaints = append(complaints, complaint)
 	}
 	return nil, status.Errorf(status.Unavailable, "NVML is not available (%s). The library comes with the NVIDIA driver. "+
-		"In a container it comes from the host: start the container with its GPUs, and with `utility` "+
-		"among NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
+		"In a container it comes from the host: start the container with GPU access, and include `utility` "+
+		"in NVIDIA_DRIVER_CAPABILITIES", strings.Join(complaints, "; "))
 }
 
-// fillTable gives the loader's complaint, or "".
+// fillTable returns the loader's message, or "" on success.
 func fillTable(path string) string {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))

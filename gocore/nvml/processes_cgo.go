@@ -13,11 +13,11 @@ import (
 
 const (
 	bytesNotKnown = math.MaxUint64 // NVML_VALUE_NOT_AVAILABLE
-	noInstance    = math.MaxUint32 // where there is no MIG
+	noInstance    = math.MaxUint32 // without MIG
 )
 
-// Processes lists who uses a card or an instance, in the order of NVML's lists: computing, computing through
-// the multi-process service, drawing. NVML lists a process that does two of these twice, with the same memory; here it is listed once.
+// Processes returns the processes that use a card or an instance, in the order of NVML's lists: compute, compute through
+// the multi-process service, graphics. NVML lists a process in each list that applies, with the same memory; here it is listed once.
 func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -55,12 +55,12 @@ func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 	case !told:
 		return nil, unsupported
 	case len(merged.list) == 0 && m.host.WSL:
-		return nil, status.Errorf(status.Unimplemented, "under WSL the driver lists no processes, so nobody can tell who uses %s", uuid)
+		return nil, status.Errorf(status.Unimplemented, "the NVIDIA driver does not list processes under WSL, so the processes that use %s are unknown", uuid)
 	}
 	return merged.list, nil
 }
 
-// processList holds each process once for each instance that it uses.
+// processList contains each process once per instance that it uses.
 type processList struct {
 	list []gpu.Process
 }

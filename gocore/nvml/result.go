@@ -6,10 +6,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Result is NVML's answer other than success, by number, as an error value. Success is a nil error, never a Result.
+// Result is an nvmlReturn_t other than success, used as an error value. Success is a nil error, never a Result.
 type Result int
 
-// The answers that this package tells apart; the numbers are NVML's (nvml.h, enum nvmlReturn_t).
+// The values that this package distinguishes; the numbers are NVML's (nvml.h, enum nvmlReturn_t).
 const (
 	ErrorUninitialized         Result = 1
 	ErrorInvalidArgument       Result = 2
@@ -31,8 +31,8 @@ const (
 	ErrorUnknown               Result = 999
 )
 
-// answers says for each Result its name, the kind of failure that it is, and what it means to the caller, with
-// the next step where there is one.
+// answers maps each Result to its name, its kind of error and its meaning for the caller, with
+// the next step if there is one.
 var answers = map[Result]struct {
 	name    string
 	code    status.Code
@@ -41,31 +41,31 @@ var answers = map[Result]struct {
 	ErrorUninitialized: {"UNINITIALIZED", status.FailedPrecondition,
 		"NVML was not started, or was shut down by other code"},
 	ErrorInvalidArgument: {"INVALID_ARGUMENT", status.InvalidArgument,
-		"NVML does not know this argument"},
+		"an argument is invalid"},
 	ErrorNotSupported: {"NOT_SUPPORTED", status.Unimplemented,
-		"this GPU or its driver does not tell"},
+		"this GPU or its driver does not support the query"},
 	ErrorNoPermission: {"NO_PERMISSION", status.Unavailable,
-		"this user may not ask; look at the permissions of /dev/nvidiactl and /dev/nvidia0, or " +
-			"ask for the GPU to be given to this container"},
+		"this user has no permission; check the permissions of /dev/nvidiactl and /dev/nvidia0, or " +
+			"start the container with access to the GPU"},
 	ErrorNotFound: {"NOT_FOUND", status.NotFound,
-		"NVML knows no such thing"},
+		"NVML did not find the object"},
 	ErrorDriverNotLoaded: {"DRIVER_NOT_LOADED", status.Unavailable,
-		"the NVIDIA kernel driver is not running; nvidia-smi on the host tells more"},
+		"the NVIDIA kernel driver is not loaded; run nvidia-smi on the host for details"},
 	ErrorTimeout: {"TIMEOUT", status.Unavailable,
 		"the driver did not answer in time; try again"},
 	ErrorLibraryNotFound: {"LIBRARY_NOT_FOUND", status.Unavailable,
-		"NVML, or a library that it needs, can't be loaded"},
+		"NVML, or a library that it needs, cannot be loaded"},
 	ErrorFunctionNotFound: {"FUNCTION_NOT_FOUND", status.Unimplemented,
-		"this driver is too old to have the function; a newer one has it"},
+		"this driver is too old to have the function; update the driver"},
 	ErrorGPUIsLost: {"GPU_IS_LOST", status.Unavailable,
 		"the GPU fell off the bus; reset it or restart the machine"},
 	ErrorResetRequired: {"RESET_REQUIRED", status.Unavailable,
 		"the GPU needs a reset: nvidia-smi --gpu-reset"},
 	ErrorOperatingSystem: {"OPERATING_SYSTEM", status.Unavailable,
-		"the operating system keeps this process from the GPU, as a container's device rules do"},
+		"the operating system blocks access to the GPU, for example by a container's device rules"},
 	ErrorLibRMVersionMismatch: {"LIB_RM_VERSION_MISMATCH", status.Unavailable,
-		"the driver's library and the kernel driver have different versions, as after an update; restart the machine, or " +
-			"in a container the container"},
+		"the driver's library and the kernel driver have different versions, for example after an update; restart the machine, or, " +
+			"in a container, the container"},
 	ErrorMemory: {"MEMORY", status.ResourceExhausted,
 		"the host has no memory left for NVML"},
 	ErrorInsufficientResources: {"INSUFFICIENT_RESOURCES", status.ResourceExhausted,
@@ -75,10 +75,10 @@ var answers = map[Result]struct {
 	ErrorGPUNotFound: {"GPU_NOT_FOUND", status.NotFound,
 		"the driver found no GPU"},
 	ErrorUnknown: {"UNKNOWN", status.Unknown,
-		"the driver failed for a reason that it does not tell; dmesg may"},
+		"the driver failed without giving a reason; check dmesg"},
 }
 
-// Error is NVML's name and number, such as "NVML_ERROR_NO_PERMISSION (4)".
+// Error returns NVML's name and number, such as "NVML_ERROR_NO_PERMISSION (4)".
 func (r Result) Error() string {
 	name := "NVML_ERROR"
 	if answer, ok := answers[r]; ok {
@@ -87,8 +87,8 @@ func (r Result) Error() string {
 	return fmt.Sprintf("%s (%d)", name, int(r))
 }
 
-// failure is the error for a call that answered r; nil for success. call is the function's name, with what it was asked
-// about.
+// failure returns the error for a call that returned r; nil for success. call is the function's name and the object that it was
+// called for.
 func failure[R ~int32](r R, call string) error {
 	result := Result(r)
 	if result == 0 {

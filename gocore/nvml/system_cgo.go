@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// System gives the driver's version, and CUDA's where the driver tells it.
+// System returns the driver's version, and CUDA's if the driver reports it.
 func (m *monitor) System() (gpu.System, error) {
 	leave, err := m.enter()
 	if err != nil {
@@ -18,7 +18,7 @@ func (m *monitor) System() (gpu.System, error) {
 	if err := failure(ret, "nvmlSystemGetDriverVersion"); err != nil {
 		return gpu.System{}, err
 	}
-	// Not _v2, which loads libcuda and fails where there is none.
+	// Not _v2, which loads libcuda and fails without it.
 	cuda, ret := m.lib.SystemGetCudaDriverVersion()
 	if err := failure(ret, "nvmlSystemGetCudaDriverVersion"); status.CodeOf(err) == status.Unimplemented {
 		cuda = 0

@@ -27,10 +27,10 @@ static const char names[] =
 
 static int loaded;
 
-/* What a function that isn't there answers, whatever its arguments: NVML_ERROR_UNINITIALIZED or _FUNCTION_NOT_FOUND. */
+/* The result of a missing function, for any arguments: NVML_ERROR_UNINITIALIZED or _FUNCTION_NOT_FOUND. */
 int trampolines_missing(void) { return loaded ? 13 : 1; }
 
-/* The same for those that answer with a text, where a number would be a wild pointer. */
+/* The same for functions that return a string, for which a number would be a wild pointer. */
 const char *trampolines_missing_text(void) { return "NVML's own text is missing"; }
 
 int trampolines_load(const char *path, char *complaint, size_t complaint_size)

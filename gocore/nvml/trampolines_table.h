@@ -1,5 +1,5 @@
 /*
- * The table and the jumps, for the assembler. Whoever includes it says how to jump through an entry: JUMP(entry).
+ * The table and the jumps, for the assembler. The including file defines how to jump through an entry: JUMP(entry).
  */
 	.data
 	.balign 8
@@ -10,7 +10,7 @@ trampolines_table:
 #define STATUS(name) TRAMPOLINE(name, trampolines_missing)
 #define TEXT(name) TRAMPOLINE(name, trampolines_missing_text)
 
-/* Hidden, so that calls come straight here, and an executable doesn't offer them to the driver's library. */
+/* Hidden, so that calls come directly here and an executable does not export them to the driver's library. */
 #define TRAMPOLINE(name, missing) \
 	.data; \
 .Lentry_##name: .quad missing; \

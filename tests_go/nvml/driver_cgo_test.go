@@ -151,8 +151,8 @@ func TestStartFailures(t *testing.T) {
 	rows := []struct {
 		name, result, kind, says string
 	}{
-		{"the kernel driver isn't running", "9", "UNAVAILABLE", "NVML_ERROR_DRIVER_NOT_LOADED (9): the NVIDIA kernel driver is not running"},
-		{"no permission", "4", "UNAVAILABLE", "NVML_ERROR_NO_PERMISSION (4): this user may not ask; look at the permissions of /dev/nvidiactl"},
+		{"the kernel driver isn't running", "9", "UNAVAILABLE", "NVML_ERROR_DRIVER_NOT_LOADED (9): the NVIDIA kernel driver is not loaded"},
+		{"no permission", "4", "UNAVAILABLE", "NVML_ERROR_NO_PERMISSION (4): this user has no permission; check the permissions of /dev/nvidiactl"},
 		{"the driver was updated under a running kernel", "18", "UNAVAILABLE", "NVML_ERROR_LIB_RM_VERSION_MISMATCH (18)"},
 		{"a container's device rules", "17", "UNAVAILABLE", "NVML_ERROR_OPERATING_SYSTEM (17)"},
 		{"a library of the driver is missing", "12", "UNAVAILABLE", "NVML_ERROR_LIBRARY_NOT_FOUND (12)"},
