@@ -104,10 +104,10 @@ def test_case_062_a_configuration_without_a_list_is_an_attribute_error(one_gpu: 
 @pytest.mark.parametrize(
     ("configurations", "end"),
     [
-        ([512], "'int' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=512)"),
-        ([L(10), 1.5], "'float' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=1.5)"),
-        (L(512), "; write a list, [LogicalDeviceConfiguration(memory_limit=512)]"),
-        (["512"], "'str' object has no attribute 'memory_limit'; write LogicalDeviceConfiguration(memory_limit=...)"),
+        ([512], "'int' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=512)"),
+        ([L(10), 1.5], "'float' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=1.5)"),
+        (L(512), "; use a list, [LogicalDeviceConfiguration(memory_limit=512)]"),
+        (["512"], "'str' object has no attribute 'memory_limit'; use LogicalDeviceConfiguration(memory_limit=...)"),
     ],
     ids=["a number", "a number behind a configuration", "no list", "a text"],
 )

@@ -1,7 +1,7 @@
-"""``tf.config`` without TensorFlow: which devices there are, which are used, and how their memory is shared out.
+"""``tf.config`` without TensorFlow: list devices, choose which ones to use, and configure their memory.
 
-The functions, their errors and the order of their checks are TensorFlow's; ``docs/differences.md`` lists where gpuconf
-differs on purpose.
+The functions, their errors and the order of their checks match TensorFlow; ``docs/differences.md`` lists the intentional
+differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments as protobuf takes them: TensorFlow fails when the runtime starts, gpuconf refuses them at once."""
+"""Validates arguments as protobuf does. TensorFlow fails when the runtime starts; gpuconf raises at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._typing import Any
 
 
 def integer(what: str, value: Any) -> int | None:
-    """An integer of 32 bits, or None. A bool is none, a number of another library is one."""
+    """Return a 32-bit integer, or None. Rejects bool; accepts integers of other libraries."""
     if value is None:
         return None
     number = _index(value)
@@ -22,7 +22,7 @@ def integer(what: str, value: Any) -> int | None:
 
 
 def switch(what: str, value: Any) -> bool | None:
-    """A bool, or an integer that stands for one, or None."""
+    """Return a bool, or None. An integer counts as a bool."""
     if value is None:
         return None
     number = _index(value)

@@ -1,4 +1,4 @@
-"""Clusters: what gpuconf, a library for the devices of one process, does not have."""
+"""Cluster functions, which gpuconf does not support: it configures the devices of one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WHY = "needs TensorFlow's distributed runtime; gpuconf configures the devices o
 
 
 def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
-    """Not available: raises UnimplementedError (ValueError where no host is given, as TensorFlow does)."""
+    """Not available: raises UnimplementedError, or ValueError if no host is passed, as TensorFlow does."""
     if not remote_host:
         raise errors.InvalidArgumentError("Must provide at least one remote_host")
     raise errors.UnimplementedError(f"experimental_connect_to_host({remote_host!r}, {job_name!r}) {_WHY}")
@@ -29,7 +29,7 @@ def experimental_connect_to_cluster(
 
 
 class ClusterDeviceFilters:
-    """Not available: raises UnimplementedError when it is made."""
+    """Not available: the constructor raises UnimplementedError."""
 
     def __init__(self) -> None:
         raise errors.UnimplementedError(f"ClusterDeviceFilters {_WHY}")

@@ -1,4 +1,4 @@
-"""Which devices there are and which are visible."""
+"""Physical and logical devices, and which of them are visible."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .._typing import Any
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """List the devices of the machine: the CPU, then the GPUs that this process may see.
+    """Return the physical devices: the CPU, then the GPUs that this process can see.
 
-    Does not initialise the runtime and creates no CUDA context. The GPUs are those that ``CUDA_VISIBLE_DEVICES``
-    leaves, numbered from 0. ``device_type`` is compared exactly: ``'gpu'`` finds nothing.
+    Does not initialise the runtime or create a CUDA context. ``CUDA_VISIBLE_DEVICES`` selects the GPUs, which are
+    numbered from 0. ``device_type`` is case-sensitive: ``'gpu'`` matches no device.
 
     >>> [d.name for d in list_physical_devices("GPU")]
     ['/physical_device:GPU:0', '/physical_device:GPU:1']
@@ -24,10 +24,10 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """List the devices that memory and operations can be put on. Initialises the runtime.
+    """Return the logical devices, which hold memory and run operations. Initialises the runtime.
 
-    Raises what a contradictory configuration deserves: ``ValueError`` for memory growth that differs between
-    GPUs, ``NotFoundError`` where no CPU is visible, and so on, always before anything is taken.
+    An inconsistent configuration raises before any memory is reserved: ``ValueError`` if memory growth differs
+    between GPUs, ``NotFoundError`` if no CPU is visible, and so on.
 
     >>> [d.name for d in list_logical_devices()]
     ['/device:CPU:0', '/device:GPU:0', '/device:GPU:1']
@@ -36,7 +36,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """List the physical devices that the runtime will use, in the order in which they were set."""
+    """Return the physical devices that the runtime uses, in the order in which they were set."""
     physical = runtime.physical_devices()
     told = core.pybind_VisibleDevices()
     visible = [physical[int(i)] for i in told.split(",")] if told else []
@@ -44,12 +44,12 @@ def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
 
 
 def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
-    """Choose the physical devices that the runtime may use.
+    """Set the physical devices that the runtime may use.
 
-    ``devices`` is a device or a list of them. With ``device_type`` only devices of that type are replaced; without it
-    all are, the CPU included, and a runtime without a CPU can't be initialised.
+    ``devices`` is a device or a list of devices. With ``device_type``, only devices of that type are replaced. Without it,
+    all are, including the CPU; a runtime without a CPU cannot be initialised.
 
-    Raises ValueError for a device that isn't listed or isn't of ``device_type``, and RuntimeError where the runtime is
+    Raises ValueError for a device that is unknown or not of ``device_type``, and RuntimeError if the runtime is
     initialised and the list would change.
     """
     asked: Sequence[Any] = devices if isinstance(devices, list) else [devices]
@@ -59,22 +59,22 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     references = [runtime.position(device) for device in asked]
     if device_type is not None:
         _look_at_types(asked, references, device_type)
-    # A type that is no string equals no device's type, as in TensorFlow, where the two are compared with ==.
+    # As in TensorFlow, which compares with ==, a device_type that is not a string matches no device.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
     core.pybind_SetVisibleDevices(json.dumps(references), texts.check_text("device_type", wanted), device_type is not None)
 
 
 def _look_at_types(devices: Sequence[Any], references: list[tuple[int, str]], device_type: object) -> None:
-    """Raise AttributeError for a plain tuple that equals a device, if it is the first that is wrong."""
+    """Raise AttributeError if the first invalid entry is a plain tuple that equals a device."""
     for device, (position, _) in zip(devices, references, strict=True):
         if position < 0 or device.device_type != device_type:
             return
 
 
 def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
-    """Describe a physical device: ``{}`` for the CPU; for a GPU ``device_name`` and ``compute_capability``, such as ``(9, 0)``.
+    """Return ``device_name`` and ``compute_capability``, such as ``(9, 0)``, of a physical GPU. Returns ``{}`` for the CPU.
 
-    Raises ValueError for what is no PhysicalDevice, and for one that ``list_physical_devices`` has not given.
+    Raises ValueError if ``device`` is not a PhysicalDevice, or not one that ``list_physical_devices`` returned.
     """
     refuse_in_child()
     if not isinstance(device, PhysicalDevice):

@@ -1,4 +1,4 @@
-"""Memory growth: whether a GPU's pool takes its whole limit at once or grows as needed."""
+"""Memory growth: whether a GPU's pool reserves its whole limit at once or grows as needed."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from .._core.devices import PhysicalDevice
 from .._core.native import core
 from .._typing import Any
 
-_UNSET = -(2**63)  # what the core says for "never set"
+_UNSET = -(2**63)  # the core's value for "never set"
 
-# What the core was told and the caller's own value, by position: True and 1 are one setting, but the getter gives back what
-# was set.
+# The number passed to the core and the caller's own value, by position. True and 1 are the same setting, but the getter
+# returns the value that was set.
 _values: dict[int, tuple[int, bool | int]] = {}
 runtime.on_forget(_values.clear)
 
 
 class _NoGrowthError(errors.NotFoundError, KeyError):
-    """KeyError for a device that can't grow, as TensorFlow raises it."""
+    """The KeyError that TensorFlow raises for a device without memory growth."""
 
 
 def get_memory_growth(device: PhysicalDevice) -> Any:
-    """Tell whether memory growth is on for a GPU; ``None`` if it was never set.
+    """Return whether memory growth is enabled for a GPU, or ``None`` if it was never set.
 
-    Raises ValueError for an unknown device and KeyError for one that is no GPU.
+    Raises ValueError for an unknown device and KeyError for a device that is not a GPU.
     """
     position, text = runtime.position(device)
     try:
@@ -37,22 +37,23 @@ def get_memory_growth(device: PhysicalDevice) -> Any:
 
 
 def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
-    """Let a GPU's pool grow as needed instead of taking its whole limit at the first allocation.
+    """Let a GPU's pool grow as needed instead of reserving its whole limit at the first allocation.
 
-    Memory that a pool has taken stays with it. Growth can't be set for a GPU with logical devices configured, and must
-    be the same for all visible GPUs, which is checked when the runtime is initialised.
+    A pool keeps the memory that it has reserved. Growth cannot be set for a GPU that has logical devices configured. It
+    must be the same for all visible GPUs, which is checked when the runtime is initialised.
 
-    Raises ValueError for an unknown device, a device with logical devices configured, or one that is no GPU; TypeError
-    for a value that is neither bool nor int; RuntimeError where the runtime is initialised and the value would change.
+    Raises ValueError for an unknown device, a device with logical devices configured, or a device that is not a GPU;
+    TypeError if ``enable`` is neither a bool nor an int; RuntimeError if the runtime is initialised and the value would
+    change.
     """
     position, text = runtime.position(device)
     if position >= 0 and not isinstance(device, PhysicalDevice) and not core.pybind_LogicalConfigured(position, text):
-        device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
+        device.device_type  # noqa: B018 - a plain tuple can equal a device; this raises AttributeError
     bad = "" if isinstance(enable, int) else type(enable).__name__
     number = 0 if bad else int(enable)
     if not -(2**63) < number < 2**63:
         bad, number = "int with more than 64 bits", 0
     core.pybind_SetMemoryGrowth(position, text, number, bad)
-    # The numbers are compared, not the values: what a class of the caller's makes of == comes too late to fail.
+    # Compare the numbers, not the values: a caller's __eq__ could raise, and the setting is already made.
     if position not in _values or _values[position][0] != number:
         _values[position] = number, enable

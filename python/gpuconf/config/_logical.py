@@ -1,4 +1,4 @@
-"""Logical devices: several on one physical device, each with a hard limit."""
+"""Logical devices: partitions of a physical device, each with a hard memory limit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .._core.native import core
 from .._typing import Any
 from . import _arguments
 
-# The very objects that were set, by position, for the getter.
+# The objects that were set, by position. The getter returns the same objects.
 _objects: dict[int, Any] = {}
 runtime.on_forget(_objects.clear)
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> Any:
-    """Give back what was set with ``set_logical_device_configuration``, or ``None``.
+    """Return the configurations set with ``set_logical_device_configuration``, or ``None``.
 
     Raises ValueError for an unknown device.
     """
@@ -28,25 +28,26 @@ def get_logical_device_configuration(device: PhysicalDevice) -> Any:
 
 
 def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Sequence[LogicalDeviceConfiguration]) -> None:
-    """Split a physical device into logical ones: one for each LogicalDeviceConfiguration of the list.
+    """Split a physical device into logical devices, one for each LogicalDeviceConfiguration in the list.
 
-    A GPU's need a ``memory_limit`` in MiB, which is a hard limit; a CPU's must not have one. The values are copied: a list
-    that changes later changes nothing.
+    A GPU configuration requires ``memory_limit``, a hard limit in MiB; a CPU configuration must not have one. The values
+    are copied: later changes to the list have no effect.
 
-    Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN; TypeError
-    for a field that is no number and for what can't be iterated over; AttributeError, as TensorFlow does, for an entry that is no
-    configuration; RuntimeError where the runtime is initialised and the configuration would change.
+    Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN;
+    TypeError for a field that is not a number or a ``logical_devices`` that is not iterable; AttributeError, as TensorFlow
+    does, for an entry that is not a configuration; RuntimeError if the runtime is initialised and the configuration would
+    change.
     """
     position, text = runtime.position(device)
     if position >= 0:
-        device.device_type  # noqa: B018 - a plain tuple can equal a device, and is none
+        device.device_type  # noqa: B018 - a plain tuple can equal a device; this raises AttributeError
     try:
         sent = _canonical(logical_devices)
     except Exception:
         _complain_of_the_device_first(device, position, text, logical_devices)
         raise
     if position in _objects and tuple is not _kind(_objects[position]) is not _kind(logical_devices) is not tuple:
-        # A set equals no list, whatever is in it. Go tells lists and tuples apart only: to it, a tuple is another value.
+        # A set never equals a list. Go distinguishes only lists from tuples, so a tuple stands for the different value here.
         core.pybind_SetLogicalConfiguration(position, text, sent.replace('"tuple": false', '"tuple": true', 1))
         _objects.pop(position, None)
     core.pybind_SetLogicalConfiguration(position, text, sent)
@@ -55,12 +56,12 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
 
 
 def show(position: int, configurations: Any) -> None:
-    """Take what the core has configured by itself for the object that the getter gives back."""
+    """Make the getter return ``configurations``, which the core has configured on its own."""
     _objects[position] = configurations
 
 
 def _complain_of_the_device_first(device: PhysicalDevice, position: int, text: str, configurations: Any) -> None:
-    """Raise what is wrong with a configuration whatever its numbers: an unknown device, a CPU with a limit, a GPU without one."""
+    """Raise errors that do not depend on the field values: an unknown device, a CPU with a limit, a GPU without one."""
     core.pybind_LogicalConfigured(position, text)
     read: list[tuple[Any, Any, Any]] = []
     with contextlib.suppress(Exception):
@@ -78,7 +79,7 @@ def _kind(configurations: Any) -> type:
 
 
 def _means(configurations: Any, sent: str) -> bool:
-    """Whether a list still means what was sent. Its owner may have changed it, into anything."""
+    """Whether a list still has the value that was sent. The caller may have changed it since."""
     try:
         return _canonical(configurations) == sent
     except Exception:
@@ -86,14 +87,14 @@ def _means(configurations: Any, sent: str) -> bool:
 
 
 def set_virtual_device_configuration(device: PhysicalDevice, virtual_devices: Any = ..., *, logical_devices: Any = ...) -> None:
-    """The old name of ``set_logical_device_configuration``; the second argument may go by either name."""
+    """The old name of ``set_logical_device_configuration``. Accepts either name for the second argument."""
     if (virtual_devices is ...) == (logical_devices is ...):
-        raise errors.InvalidTypeError("set_virtual_device_configuration() takes one list: as virtual_devices or as logical_devices")
+        raise errors.InvalidTypeError("set_virtual_device_configuration() takes exactly one of virtual_devices and logical_devices")
     set_logical_device_configuration(device, logical_devices if virtual_devices is ... else virtual_devices)
 
 
 class _NoConfigurationError(errors.InvalidTypeError, AttributeError):
-    """AttributeError for an entry that is no configuration, as TensorFlow raises it."""
+    """The AttributeError that TensorFlow raises for an entry that is not a configuration."""
 
 
 def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
@@ -104,11 +105,11 @@ def _fields(one: Any, configurations: Any) -> tuple[Any, Any, Any]:
         remedy = f"LogicalDeviceConfiguration(memory_limit={limit})"
         if isinstance(configurations, LogicalDeviceConfiguration):  # a tuple itself
             remedy = f"a list, [{remedy}]"
-        raise _NoConfigurationError(f"{error}; write {remedy}") from None
+        raise _NoConfigurationError(f"{error}; use {remedy}") from None
 
 
 def _canonical(configurations: Any) -> str:
-    """The value of a configuration list as Go reads it. A list and a tuple are told apart: TensorFlow's comparison does."""
+    """A configuration list as JSON for Go. Distinguishes a list from a tuple, as TensorFlow's comparison does."""
     import json
 
     if not hasattr(configurations, "__len__"):
@@ -128,7 +129,7 @@ def _canonical(configurations: Any) -> str:
 
 
 def _number(field: str, value: Any) -> float | str | None:
-    """A limit for JSON: a float, or the names of the numbers that JSON lacks."""
+    """A limit for JSON: a float, or a string for infinity and NaN, which JSON lacks."""
     if value is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How much memory a logical device uses, now and at its peak."""
+"""Current and peak memory use of a logical device."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .._core.notices import log
 
 
 def _device(function: str, device: str) -> str:
-    """Initialise the runtime, then check that the argument is a string: in TensorFlow's order."""
+    """Initialise the runtime, then check that ``device`` is a string. The order is TensorFlow's."""
     runtime.logical_devices(function)
     return device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
 
 
 def get_memory_info(device: str) -> dict[str, int]:
-    """Tell the memory in use on a logical GPU and its peak, in bytes: ``{'current': ..., 'peak': ...}``.
+    """Return the current and peak memory use of a logical GPU in bytes: ``{'current': ..., 'peak': ...}``.
 
-    Counts what was handed out, in blocks of 256 bytes, not what the pool has taken from the GPU. Initialises the runtime.
-    ``device`` is a string such as ``'GPU:0'``, ``'/gpu:0'`` or ``'/device:GPU:0'``; upper and lower case matter.
+    Counts allocated blocks, in multiples of 256 bytes, not the memory that the pool has reserved. Initialises the runtime.
+    ``device`` is a string such as ``'GPU:0'``, ``'/gpu:0'`` or ``'/device:GPU:0'``. It is case-sensitive.
 
-    Raises ValueError for a name that doesn't parse (``'GPU'``), matches no device or several, or is a CPU.
+    Raises ValueError for a name that is malformed (``'GPU'``), matches no device or more than one, or names a CPU.
 
     >>> get_memory_info("GPU:0")
     {'current': 0, 'peak': 0}
@@ -29,12 +29,12 @@ def get_memory_info(device: str) -> dict[str, int]:
 
 
 def get_memory_usage(device: str) -> int:
-    """Tell the memory in use on a logical GPU, in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
+    """Return the current memory use of a logical GPU in bytes. Deprecated: use ``get_memory_info(device)['current']``."""
     log("warning", "get_memory_usage is deprecated: use get_memory_info(device)['current']")
-    runtime.logical_devices("get_memory_usage")  # so that later errors name this function
+    runtime.logical_devices("get_memory_usage")  # first, so that later errors name this function
     return get_memory_info(device)["current"]
 
 
 def reset_memory_stats(device: str) -> None:
-    """Begin a new peak for a logical GPU at what is in use now. Raises as ``get_memory_info`` does."""
+    """Reset the peak memory use of a logical GPU to its current use. Raises as ``get_memory_info`` does."""
     core.pybind_ResetMemoryStats(_device("reset_memory_stats", device))

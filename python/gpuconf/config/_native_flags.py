@@ -1,4 +1,4 @@
-"""Switches of TensorFlow's own kernels and compiler. Those that a program may ask for keep their state; the others say why not."""
+"""Switches for TensorFlow's kernels and compiler. They store a value, do nothing, or raise UnimplementedError."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ _tensor_float_32 = True
 
 
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Keep whether TensorFloat-32 may be used. gpuconf computes in full precision either way."""
+    """Store whether TensorFloat-32 may be used. Has no effect: gpuconf always computes in full precision."""
     global _tensor_float_32
     _tensor_float_32 = bool(enabled)
 
 
 def tensor_float_32_execution_enabled() -> bool:
-    """Give back what ``enable_tensor_float_32_execution`` set; ``True`` at first.
+    """Return the value that ``enable_tensor_float_32_execution`` set, by default ``True``.
 
     >>> tensor_float_32_execution_enabled()
     True
@@ -23,14 +23,14 @@ def tensor_float_32_execution_enabled() -> bool:
 
 
 def enable_op_determinism() -> None:
-    """Do nothing: everything that gpuconf computes is deterministic already."""
+    """Do nothing: gpuconf's operations are always deterministic."""
 
 
 def enable_mlir_bridge() -> None:
     """Not available: raises UnimplementedError."""
-    raise errors.UnimplementedError("enable_mlir_bridge switches TensorFlow's compiler for TPUs; gpuconf has no compiler")
+    raise errors.UnimplementedError("enable_mlir_bridge controls TensorFlow's TPU compiler; gpuconf has no compiler")
 
 
 def disable_mlir_bridge() -> None:
     """Not available: raises UnimplementedError."""
-    raise errors.UnimplementedError("disable_mlir_bridge switches TensorFlow's compiler for TPUs; gpuconf has no compiler")
+    raise errors.UnimplementedError("disable_mlir_bridge controls TensorFlow's TPU compiler; gpuconf has no compiler")

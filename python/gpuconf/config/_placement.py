@@ -1,4 +1,4 @@
-"""Soft placement: whether an operation may run elsewhere when its device isn't there."""
+"""Soft placement: whether an operation may run on another device if the requested one does not exist."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from . import _arguments, _switch
 
 
 def get_soft_device_placement() -> bool:
-    """Tell whether soft placement is on; it is by default. Raises ValueError where the configuration contradicts itself."""
+    """Return whether soft placement is enabled, by default ``True``. Raises ValueError for an inconsistent configuration."""
     return bool(_switch.get("soft_device_placement"))
 
 
 def set_soft_device_placement(enabled: bool | None) -> None:
-    """Switch soft placement on or off, at any time; ``None`` puts the default back. Raises TypeError for what is no bool."""
+    """Enable or disable soft placement, at any time. ``None`` restores the default. Raises TypeError for a non-bool value."""
     _switch.put("soft_device_placement", _arguments.switch("enabled", enabled))

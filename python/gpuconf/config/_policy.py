@@ -1,4 +1,4 @@
-"""What happens when an operation's inputs are on another device, and whether operations are waited for."""
+"""The policy for inputs on another device, and synchronous execution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from . import _switch
 
 
 def get_device_policy() -> str:
-    """Tell the policy for inputs on another device: ``'silent'`` unless it was set.
+    """Return the policy for inputs on another device, by default ``'silent'``.
 
     >>> get_device_policy()
     'silent'
@@ -15,7 +15,7 @@ def get_device_policy() -> str:
 
 
 def set_device_policy(device_policy: str | None) -> None:
-    """Set the policy: ``'silent'``, ``'silent_for_int32'``, ``'warn'`` or ``'explicit'``; ``None`` is ``'silent'``.
+    """Set the policy: ``'silent'``, ``'silent_for_int32'``, ``'warn'`` or ``'explicit'``. ``None`` means ``'silent'``.
 
     Raises ValueError for anything else.
     """
@@ -27,10 +27,10 @@ def set_device_policy(device_policy: str | None) -> None:
 
 
 def get_synchronous_execution() -> bool:
-    """Tell whether operations are waited for: ``True`` unless it was set."""
+    """Return whether operations run synchronously, by default ``True``."""
     return bool(_switch.get("synchronous_execution"))
 
 
 def set_synchronous_execution(enable: bool | None) -> None:
-    """Keep whether operations are waited for; ``None`` puts the default back. gpuconf always waits."""
+    """Store whether operations run synchronously. ``None`` restores the default. Has no effect: gpuconf always waits."""
     _switch.put("synchronous_execution", None if enable is None else bool(enable))

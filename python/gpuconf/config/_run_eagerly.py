@@ -1,4 +1,4 @@
-"""Whether functions run eagerly: in gpuconf they always do, so the switch is only kept."""
+"""Whether functions run eagerly. In gpuconf they always do; the switch is only stored."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ _eagerly = False
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Keep the switch. gpuconf has no traced functions: everything runs eagerly."""
+    """Store the switch. Has no effect: gpuconf has no traced functions and always runs eagerly."""
     global _eagerly
     _eagerly = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
-    """Give back what ``run_functions_eagerly`` set; ``False`` at first.
+    """Return the value that ``run_functions_eagerly`` set, by default ``False``.
 
     >>> functions_run_eagerly()
     False

@@ -1,4 +1,4 @@
-"""One setting by name: kept in the core, where TensorFlow's rules for it are."""
+"""Settings by name. The core stores them and applies TensorFlow's rules."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from .._core import runtime
 from .._core.native import core
 from .._typing import Any
 
-# Settings whose getters look at nothing else. The others evaluate the whole configuration, for which devices are listed.
+# Settings whose getters do not depend on anything else. The others evaluate the whole configuration, which lists the devices.
 _QUIET = ("device_policy", "synchronous_execution")
 
 
 def get(name: str) -> Any:
-    """The value of a setting. Some getters evaluate the whole configuration and raise what is wrong with it."""
+    """Return the value of a setting. Some getters evaluate the whole configuration and raise if it is invalid."""
     if name not in _QUIET:
         runtime.physical_devices()
     text = core.pybind_Setting(name)
@@ -21,7 +21,7 @@ def get(name: str) -> Any:
 
 
 def put(name: str, value: Any) -> None:
-    """Change a setting; None puts it back to its default. Lists no devices: the environment may still choose them."""
+    """Change a setting. None restores the default. Does not list devices: the environment may still select them."""
     set_setting = core.pybind_SetSetting
     import json
 

@@ -1,4 +1,4 @@
-"""``tf.config.experimental``: memory growth and memory statistics, and the older names of ``gpuconf.config``."""
+"""``tf.config.experimental``: memory growth, memory statistics, and older names of ``gpuconf.config`` functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tf.config.optimizer``: settings of TensorFlow's graph compiler, kept and given back. gpuconf compiles nothing."""
+"""``tf.config.optimizer``: settings of TensorFlow's graph compiler, stored without effect: gpuconf compiles nothing."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["get_experimental_options", "get_jit", "set_experimental_options", "s
 
 
 def get_jit() -> str:
-    """Give back ``'autoclustering'`` or ``''``. Raises ValueError where the configuration contradicts itself."""
+    """Return ``'autoclustering'`` or ``''``. Raises ValueError for an inconsistent configuration."""
     return "autoclustering" if _switch.get("jit") else ""
 
 
 def set_jit(enabled: bool | str) -> None:
-    """Keep whether operations are compiled: ``'autoclustering'`` or ``True`` is yes, anything else is no."""
+    """Store whether operations are compiled: ``'autoclustering'`` or ``True`` enables it, any other value disables it."""
     _switch.put("jit", isinstance(enabled, (int, float, str)) and enabled in (True, "autoclustering"))
 
 
 def get_experimental_options() -> dict[str, Any]:
-    """Give back the options in force. Raises ValueError where the configuration contradicts itself."""
+    """Return the options in effect. Raises ValueError for an inconsistent configuration."""
     told = _switch.get("optimizer_options")
     return {name: value if name == _COUNT else bool(value) for name, value in told.items()}
 
 
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Merge ``options`` into those that were set before; ``None`` unsets one. Raises TypeError for what is no mapping."""
+    """Merge ``options`` into the current options. The value ``None`` unsets an option. Raises TypeError for a non-mapping."""
     try:
         items = dict(options).items()
     except TypeError as error:
@@ -37,8 +37,8 @@ def set_experimental_options(options: dict[str, Any]) -> None:
     _switch.put("optimizer_options", {name: _value(name, value) for name, value in items if isinstance(name, str)})
 
 
-_COUNT = "min_graph_nodes"  # the one option that is a number
-_FLAGS = ("disable_model_pruning", "disable_meta_optimizer")  # those that protobuf keeps, and checks
+_COUNT = "min_graph_nodes"  # the only numeric option
+_FLAGS = ("disable_model_pruning", "disable_meta_optimizer")  # stored in, and validated by, protobuf
 
 
 def _value(name: str, value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""``tf.config.threading``: sizes of thread pools, kept and given back. gpuconf itself has no such pools."""
+"""``tf.config.threading``: thread pool sizes. They are stored but have no effect: gpuconf has no such pools."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = [
 
 
 def get_intra_op_parallelism_threads() -> int:
-    """Tell the number of threads within an operation; 0 leaves it to the runtime."""
+    """Return the number of threads used within an operation. 0 lets the runtime choose."""
     return int(_switch.get("intra_op_parallelism_threads"))
 
 
 def set_intra_op_parallelism_threads(num_threads: int | None) -> None:
-    """Set the number of threads within an operation. Raises RuntimeError where the runtime is initialised and it would change."""
+    """Set the number of threads used within an operation. Raises RuntimeError if the runtime is initialised and it would change."""
     _switch.put("intra_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
 
 def get_inter_op_parallelism_threads() -> int:
-    """Tell the number of operations that may run side by side; 0 leaves it to the runtime."""
+    """Return the number of operations that may run concurrently. 0 lets the runtime choose."""
     return int(_switch.get("inter_op_parallelism_threads"))
 
 
 def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
-    """Set the number of operations side by side. Raises RuntimeError where the runtime is initialised and it would change."""
+    """Set the number of concurrent operations. Raises RuntimeError if the runtime is initialised and it would change."""
     _switch.put("inter_op_parallelism_threads", _arguments.integer("num_threads", num_threads))
 
 
