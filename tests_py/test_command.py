@@ -106,7 +106,7 @@ def test_pictures_without_matplotlib(here: Path) -> None:
     code, out, err = run("plan", "holes.csv", "--plot", "memory.png", cwd=here, env={"PYTHONPATH": str(here)})
     assert code == 0
     assert "█ in use" in out
-    assert err == "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'; here is text instead\n"
+    assert err == "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'; printing text instead\n"
     assert not (here / "memory.png").exists()
 
 
@@ -155,7 +155,7 @@ def test_help_and_version() -> None:
     assert "plan" in out
     assert "devices" in out
     code, out, _ = run("plan", "--help")
-    assert "3 it does not fit" in " ".join(out.split())
+    assert "3 the job does not fit" in " ".join(out.split())
     import gpuconf
 
     assert run("--version") == (0, f"gpuconf {gpuconf.__version__}\n", "")

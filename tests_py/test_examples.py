@@ -109,5 +109,5 @@ def test_notebook() -> None:
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     outputs = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
     assert "before 0, peak 7000320, after 5000192 bytes" in outputs
-    assert "reset is refused while device memory is in use" in outputs
+    assert "cannot reset while device memory is in use" in outputs
     assert "'1024'" in outputs

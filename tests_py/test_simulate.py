@@ -90,8 +90,8 @@ def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, mach
 
 
 BAD_SPECS = {
-    "": "spec names no GPU",
-    "   ": "spec names no GPU",
+    "": "spec is empty",
+    "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
     "3xFoo": 'unknown GPU model "Foo"; known models: GB200-186GB, B200-180GB, GB10, RTX5090, H200-141GB',
@@ -283,7 +283,7 @@ def test_an_error_with_live_memory_is_the_one_to_see() -> None:
 
 def test_a_context_that_ends_with_live_memory_says_so() -> None:
     held: list[gpuconf.memory.Buffer] = []
-    refusal = r"^the simulation can't end while device memory is in use; free it first:\n"
+    refusal = r"^cannot end the simulation while device memory is in use; free it first:\n"
     with pytest.raises(RuntimeError, match=refusal), gpuconf.simulate("T4"):
         held.append(gpuconf.memory.allocate(1000))
     assert gpuconf.simulated() == "T4"
@@ -326,7 +326,8 @@ def test_a_change_is_refused_while_memory_is_in_use(change: Any) -> None:
     with gpuconf.memory.allocate(1000) as buffer:
         buffer.copy_from_host(b"mine")
         with pytest.raises(
-            RuntimeError, match=r"is refused while device memory is in use; free it first:\n  <gpuconf.Buffer of 1000"
+            RuntimeError,
+            match=r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  <gpuconf.Buffer of 1000",
         ):
             change()
         assert buffer.copy_to_host()[:4] == b"mine"

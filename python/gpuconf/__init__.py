@@ -1,7 +1,7 @@
 """gpuconf: TensorFlow's GPU configuration for any Python program.
 
-Which GPUs a process sees, how its GPU memory grows, hard limits, several logical GPUs on one card, and what is in use
-now and at the peak; on real GPUs and on simulated ones.
+Choose the GPUs that a process sees, set memory growth and hard memory limits, split a GPU into logical GPUs, and read
+current and peak memory use. Works on real and simulated GPUs.
 
 >>> import gpuconf as tf
 >>> gpus = tf.config.list_physical_devices("GPU")
@@ -9,7 +9,7 @@ now and at the peak; on real GPUs and on simulated ones.
 >>> len(tf.config.list_logical_devices("GPU"))
 2
 
-Importing this loads neither the compiled core nor CUDA; the first call that needs them does.
+Importing gpuconf loads neither the compiled core nor CUDA. The first call that needs them loads them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ load_old_pickles()
 
 
 def get_include() -> str:
-    """The folder of ``gpuconf.h``, for C and C++ programs that use the allocator through ``library_path()``."""
+    """Return the directory of ``gpuconf.h``, for C and C++ programs that link against ``library_path()``."""
     import os
 
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
@@ -84,10 +84,10 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """What is loaded when somebody asks for it.
+        """Load an attribute on first use.
 
-        ``compat`` is a quarter of this package, and most programs do without. ``float32``, ``float64`` and ``int32`` are NumPy's
-        types, so they need it, and nothing else here does.
+        ``compat`` is a quarter of this package, and most programs do not use it. ``float32``, ``float64`` and ``int32`` are
+        NumPy types, and nothing else here needs NumPy.
         """
         if name == "compat":
             import importlib

@@ -1,4 +1,4 @@
-"""``tf.debugging``, as far as it is about devices: the placement log."""
+"""The part of ``tf.debugging`` that concerns devices: the placement log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["get_log_device_placement", "set_log_device_placement"]
 
 
 def get_log_device_placement() -> bool:
-    """Tell whether placements are logged; not by default. Raises ValueError where the configuration contradicts itself."""
+    """Return whether placements are logged, by default ``False``. Raises ValueError for an inconsistent configuration."""
     return bool(_switch.get("log_device_placement"))
 
 
 def set_log_device_placement(enabled: bool) -> None:
-    """Switch the placement log on or off, at any time. Raises TypeError for what is no bool."""
+    """Enable or disable the placement log, at any time. Raises TypeError for a non-bool value."""
     _switch.put("log_device_placement", _arguments.switch("enabled", enabled))
 
 

@@ -1,36 +1,37 @@
-"""What gpuconf raises.
+"""The errors that gpuconf raises.
 
-Every class derives from :class:`GpuconfError` and from the built-in that code written for TensorFlow
-catches, so ``except ValueError`` and ``except RuntimeError`` keep working. The names are those of ``tf.errors``, and
-the classes that TensorFlow has too derive from :class:`OpError`.
+Every class derives from :class:`GpuconfError` and from the built-in exception that code written for TensorFlow catches, so
+``except ValueError`` and ``except RuntimeError`` keep working. The names are those of ``tf.errors``. Classes that TensorFlow also
+has derive from :class:`OpError`.
 
 ======================== ======================== =======================================================
 class                    is also a                raised when
 ======================== ======================== =======================================================
-InvalidArgumentError     ValueError               an argument can't be right: an unknown device, a bad size
-InvalidTypeError         TypeError                an argument is of the wrong type
+InvalidArgumentError     ValueError               an argument is invalid: an unknown device, an invalid size
+InvalidTypeError         TypeError                an argument has the wrong type
 FailedPreconditionError  RuntimeError             the call comes too late or too early
-ResourceExhaustedError   MemoryError              out of memory; also called ``OutOfMemoryError``, and torch's where torch is loaded
-NotFoundError            LookupError              something that was named is not there
-AlreadyExistsError       RuntimeError             something is there already
+ResourceExhaustedError   MemoryError              out of memory. Alias ``OutOfMemoryError``; if torch is loaded, also torch's class
+NotFoundError            LookupError              a named object does not exist
+AlreadyExistsError       RuntimeError             an object already exists
 UnavailableError         RuntimeError             a driver or library is missing, or too old
 UnimplementedError       NotImplementedError      the call has no meaning without TensorFlow
-UnknownError             RuntimeError             a failure that nobody classified, as TensorFlow's UNKNOWN
-InternalError            RuntimeError             gpuconf broke a promise of its own: please report it
-ForkedProcessError       RuntimeError             gpuconf was loaded before ``fork()``, and this is the child
-MissingKeyError          KeyError                 a NotFoundError: a graph has no element of that name
-NestingError             AssertionError           a FailedPreconditionError: ``with`` blocks are left out of order
+UnknownError             RuntimeError             an unclassified failure, TensorFlow's UNKNOWN
+InternalError            RuntimeError             an internal error: please report it
+ForkedProcessError       RuntimeError             gpuconf was loaded before ``fork()``, and this process is the child
+MissingKeyError          KeyError                 a NotFoundError: a graph has no element with that name
+NestingError             AssertionError           a FailedPreconditionError: ``with`` blocks are exited out of order
 CancelledError           RuntimeError             the session was closed
 ======================== ======================== =======================================================
 
-OperatorNotAllowedInGraphError is an InvalidTypeError: a tensor of a graph was used as a bool, or iterated over.
+OperatorNotAllowedInGraphError is an InvalidTypeError: a graph tensor was used as a bool, or iterated over.
 
-The other classes of ``tf.errors`` are RuntimeErrors that gpuconf never raises. They are here for the ``except`` clauses of programs
+The other classes of ``tf.errors`` are RuntimeErrors that gpuconf never raises. They exist for ``except`` clauses in programs
 written for TensorFlow: AbortedError, DataLossError, DeadlineExceededError, OutOfRangeError, PermissionDeniedError and
 UnauthenticatedError. ``OK``, ``CANCELLED``, ... ``UNAUTHENTICATED`` are TensorFlow's numeric codes.
 
-Errors can be pickled and copied, with their attributes and notes, so they arrive whole from the workers of ``concurrent.futures``,
-Dask and Ray. An out-of-memory error that is also PyTorch's or CuPy's is a plain one in a process that has not imported the library.
+Errors can be pickled and copied with their attributes and notes, so workers of ``concurrent.futures``, Dask and Ray can return
+them. An out-of-memory error that also has PyTorch's or CuPy's class becomes a plain ResourceExhaustedError in a process that has
+not imported that library.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ UNAUTHENTICATED = 16
 
 
 class GpuconfError(Exception):
-    """The base of all errors of gpuconf. ``code`` is TensorFlow's canonical name of the kind.
+    """The base of all errors of gpuconf. ``code`` is TensorFlow's canonical code name.
 
     >>> issubclass(InvalidArgumentError, ValueError)
     True
@@ -119,19 +120,20 @@ class GpuconfError(Exception):
 
     code: str = "UNKNOWN"
 
-    _library = ""  # such as "torch": the class is that library's out-of-memory class too
+    _library = ""  # such as "torch": the class also derives from that library's out-of-memory class
 
     @property
     def message(self) -> str:
-        """The text alone, as ``tf.errors.OpError.message``."""
+        """The message text, as ``tf.errors.OpError.message``."""
         return str(self.args[0]) if len(self.args) == 1 else str(self)  # a KeyError's str is the repr of its text
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Support pickle and copy, and what builds on them: class, arguments, attributes and notes survive.
+        """Support pickle and copy: class, arguments, attributes and notes are preserved.
 
-        tblib, which Dask uses, rebuilds an exception without a ``__reduce__`` of its own by ``cls.__new__(cls)``. CPython refuses
-        that for a class whose ``__new__`` is another base's (MemoryError's here). The default ``__reduce__`` calls ``cls(*args)``,
-        which fails for a subclass with another ``__init__``. As with any exception, cause and context stay behind.
+        tblib, which Dask uses, rebuilds an exception that does not define ``__reduce__`` with ``cls.__new__(cls)``. CPython
+        rejects that for a class whose ``__new__`` comes from another base (here MemoryError). The default ``__reduce__`` calls
+        ``cls(*args)``, which fails for a subclass with a different ``__init__``. As with any exception, cause and context are
+        not preserved.
         """
         cls = type(self)
         parts: tuple[object, ...] = _built_in(cls).__reduce__(self)  # type: ignore[assignment]
@@ -141,10 +143,10 @@ class GpuconfError(Exception):
 
 
 class OpError(GpuconfError):
-    """The base of the errors that TensorFlow has too. ``error_code`` is TensorFlow's number of the kind.
+    """The base of the errors that TensorFlow also has. ``error_code`` is TensorFlow's numeric code.
 
-    An error is made of its text, or as in TensorFlow: ``InvalidArgumentError(node_def, op, message)`` and
-    ``OpError(node_def, op, message, error_code)``, each with an optional dict ``experimental_payloads`` behind.
+    The constructor takes a message, or TensorFlow's arguments: ``InvalidArgumentError(node_def, op, message)`` and
+    ``OpError(node_def, op, message, error_code)``, each optionally followed by a dict ``experimental_payloads``.
 
     >>> InvalidArgumentError("too large").error_code == INVALID_ARGUMENT
     True
@@ -170,53 +172,53 @@ class OpError(GpuconfError):
         super().__init__(*args)
 
     def _take(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> str:
-        """Keep TensorFlow's arguments, and return the message."""
+        """Store TensorFlow's arguments and return the message."""
         self._node_def, self._op, self._error_code = node_def, op, error_code
         self._payloads = args[0] if args else None
         return message
 
     @property
     def error_code(self) -> int:
-        """TensorFlow's number of the kind, such as ``INVALID_ARGUMENT``."""
+        """TensorFlow's numeric code, such as ``INVALID_ARGUMENT``."""
         return self._error_code
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Leave the operation behind: it belongs to a graph of this process."""
+        """Omit the operation, which belongs to a graph of this process."""
         rebuild, arguments, *state = super().__reduce__()
         return rebuild, arguments, *({name: value for name, value in vars(self).items() if name != "_op"} for _ in state)
 
     @property
     def op(self) -> Any:
-        """The operation of a graph that failed, or None. It stays behind when the error is pickled or copied."""
+        """The graph operation that failed, or None. Not preserved when the error is pickled or copied."""
         return self._op
 
     @property
     def node_def(self) -> Any:
-        """The operation that failed as a message, or None."""
+        """The NodeDef of the operation that failed, or None."""
         return self._node_def
 
     @property
     def experimental_payloads(self) -> dict[Any, Any]:
-        """What the program that made the error has put in."""
+        """The payloads that were passed to the constructor."""
         return self._payloads or {}
 
 
 class _Coded(OpError):  # noqa: N818
-    """The base of the classes that have a number each, and so are not given one."""
+    """The base of the classes with a fixed numeric code, which their constructors do not take."""
 
     def _take(self, node_def: Any, op: Any, message: str, *args: Any) -> str:
         return super()._take(node_def, op, message, self._error_code, *args)
 
 
 class InvalidArgumentError(_Coded, ValueError):
-    """An argument can't be right: an unknown device, a bad size, a device string that doesn't parse."""
+    """An argument is invalid: an unknown device, an invalid size, a malformed device string."""
 
     code = "INVALID_ARGUMENT"
     _error_code = INVALID_ARGUMENT
 
 
 class InvalidTypeError(GpuconfError, TypeError):
-    """An argument is of the wrong type."""
+    """An argument has the wrong type."""
 
     code = "INVALID_TYPE"
 
@@ -229,7 +231,7 @@ class FailedPreconditionError(_Coded, RuntimeError):
 
 
 class ResourceExhaustedError(_Coded, MemoryError):
-    """Out of memory: the limit is reached, the device is full, or the free memory is in too small pieces. The text says which."""
+    """Out of memory: the limit is reached, the device is full, or the free memory is fragmented. The message says which."""
 
     code = "RESOURCE_EXHAUSTED"
     _error_code = RESOURCE_EXHAUSTED
@@ -239,14 +241,14 @@ OutOfMemoryError = ResourceExhaustedError
 
 
 class NotFoundError(_Coded, LookupError):
-    """Something that was named is not there."""
+    """A named object does not exist."""
 
     code = "NOT_FOUND"
     _error_code = NOT_FOUND
 
 
 class AlreadyExistsError(_Coded, RuntimeError):
-    """Something is there already."""
+    """An object already exists."""
 
     code = "ALREADY_EXISTS"
     _error_code = ALREADY_EXISTS
@@ -260,7 +262,7 @@ class UnavailableError(_Coded, RuntimeError):
 
 
 class UnimplementedError(_Coded, NotImplementedError):
-    """The call has no meaning without TensorFlow; the text says why."""
+    """The call has no meaning without TensorFlow. The message says why."""
 
     code = "UNIMPLEMENTED"
     _error_code = UNIMPLEMENTED
@@ -274,89 +276,89 @@ class UnknownError(_Coded, RuntimeError):
 
 
 class InternalError(_Coded, RuntimeError):
-    """gpuconf broke a promise of its own. Nothing it says afterwards can be trusted, so it says nothing more: please report it."""
+    """An internal error. After a violated invariant, all later calls that need the devices fail too. Please report it."""
 
     code = "INTERNAL"
     _error_code = INTERNAL
 
 
 class ForkedProcessError(FailedPreconditionError):
-    """gpuconf was loaded before ``fork()``, and this is the child: the Go runtime doesn't survive a fork."""
+    """gpuconf was loaded before ``fork()``, and this process is the child. The Go runtime does not survive a fork."""
 
 
 class CancelledError(_Coded, RuntimeError):
-    """What was under way, or was to begin, is cancelled: the session was closed."""
+    """The call is cancelled because the session is closed."""
 
     code = "CANCELLED"
     _error_code = CANCELLED
 
 
 class DeadlineExceededError(_Coded, RuntimeError):
-    """A deadline has passed. TensorFlow's; gpuconf never raises it."""
+    """A deadline has passed. TensorFlow class that gpuconf never raises."""
 
     code = "DEADLINE_EXCEEDED"
     _error_code = DEADLINE_EXCEEDED
 
 
 class PermissionDeniedError(_Coded, RuntimeError):
-    """The caller lacks a permission. TensorFlow's; gpuconf never raises it."""
+    """The caller lacks permission. TensorFlow class that gpuconf never raises."""
 
     code = "PERMISSION_DENIED"
     _error_code = PERMISSION_DENIED
 
 
 class UnauthenticatedError(_Coded, RuntimeError):
-    """The caller has not said who it is. TensorFlow's; gpuconf never raises it."""
+    """The caller is not authenticated. TensorFlow class that gpuconf never raises."""
 
     code = "UNAUTHENTICATED"
     _error_code = UNAUTHENTICATED
 
 
 class AbortedError(_Coded, RuntimeError):
-    """An operation was aborted, mostly by a concurrent one. TensorFlow's; gpuconf never raises it."""
+    """An operation was aborted, usually by a concurrent one. TensorFlow class that gpuconf never raises."""
 
     code = "ABORTED"
     _error_code = ABORTED
 
 
 class OutOfRangeError(_Coded, RuntimeError):
-    """Something was read past its end. TensorFlow's; gpuconf never raises it."""
+    """A read went past the end. TensorFlow class that gpuconf never raises."""
 
     code = "OUT_OF_RANGE"
     _error_code = OUT_OF_RANGE
 
 
 class DataLossError(_Coded, RuntimeError):
-    """Data is lost or corrupt. TensorFlow's; gpuconf never raises it."""
+    """Data is lost or corrupt. TensorFlow class that gpuconf never raises."""
 
     code = "DATA_LOSS"
     _error_code = DATA_LOSS
 
 
 class MissingKeyError(NotFoundError, KeyError):
-    """A graph has no element of that name."""
+    """A graph has no element with that name."""
 
 
 class NestingError(FailedPreconditionError, AssertionError):
-    """``with`` blocks are left in another order than they were entered in reverse."""
+    """``with`` blocks are exited out of order: the innermost must be exited first."""
 
 
 class OperatorNotAllowedInGraphError(InvalidTypeError):
-    """A tensor of a graph is used as a bool or iterated over, but has no value outside a session's run."""
+    """A graph tensor is used as a bool or iterated over, but has a value only inside a session's run."""
 
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: created by a class statement
 
 
 def _built_in(cls: type[BaseException]) -> type[BaseException]:
-    """The built-in exception whose memory layout a class has. Its ``__new__`` is the one that is safe."""
+    """Return the built-in exception whose memory layout a class has. Only its ``__new__`` is safe to call."""
     while cls.__flags__ & _HEAP_TYPE:
         cls = cls.__base__  # type: ignore[assignment]
     return cls
 
 
 def _rebuild(cls: type[BaseException], args: tuple[object, ...], home: tuple[str, str, str] | None = None) -> BaseException:
-    """Unpickle an error. One that is a library's out-of-memory class too is a plain one where the library is not loaded.
+    """Unpickle an error. Omit a library's out-of-memory class if that library is not loaded.
 
     ``home`` is the library, and the module and name of the class. Only that module imports the library.
     """
@@ -368,7 +370,7 @@ def _rebuild(cls: type[BaseException], args: tuple[object, ...], home: tuple[str
         cls = getattr(importlib.import_module(home[1]), home[2])
     built_in = _built_in(cls)
     error = built_in.__new__(cls, *args)
-    built_in.__init__(error, *args)  # OSError takes its fields here; what a subclass's own does is in its attributes
+    built_in.__init__(error, *args)  # OSError sets its fields here; the attributes keep what a subclass's __init__ set
     return error
 
 
@@ -413,7 +415,7 @@ _BY_NUMBER: dict[int, type[OpError]] = {
 
 
 def exception_type_from_error_code(error_code: int) -> type[OpError]:
-    """The class of one of TensorFlow's numeric codes. Raises KeyError for a number that is no code, and for ``OK``.
+    """Return the class for a TensorFlow error code. Raises KeyError for an unknown code and for ``OK``.
 
     >>> exception_type_from_error_code(RESOURCE_EXHAUSTED).__name__
     'ResourceExhaustedError'
@@ -425,7 +427,7 @@ def exception_type_from_error_code(error_code: int) -> type[OpError]:
 
 
 def error_code_from_exception_type(cls: type[BaseException]) -> Any:
-    """The numeric code of a class. For another class it warns and returns an UnknownError, as TensorFlow does."""
+    """Return the numeric code of a class. For any other class, warns and returns an UnknownError, as TensorFlow does."""
     if isinstance(cls, type) and issubclass(cls, _Coded):
         return cls._error_code
     import warnings
@@ -435,7 +437,7 @@ def error_code_from_exception_type(cls: type[BaseException]) -> Any:
 
 
 def from_code(code: str, message: str) -> GpuconfError:
-    """The error for a canonical code, as the Go core names it. Out of memory is an error of torch too, where torch is loaded."""
+    """Return the error for a code of the Go core. If torch is loaded, out of memory is also torch's error."""
     cls = _BY_CODE.get(code, UnknownError)
     if cls is ResourceExhaustedError:
         cls = _joined_with_torch()
@@ -443,13 +445,13 @@ def from_code(code: str, message: str) -> GpuconfError:
 
 
 def _joined_with_torch() -> type[ResourceExhaustedError]:
-    """ResourceExhaustedError, as a subclass of torch's class too where torch is loaded."""
+    """Return ResourceExhaustedError or, if torch is loaded, a class that derives from torch's class too."""
     theirs = _torch_out_of_memory()
     return ResourceExhaustedError if theirs is None else _also(theirs)
 
 
 def _torch_out_of_memory() -> type[Exception] | None:
-    """The class of torch, if torch is loaded and has one. Looked up in its namespace: nothing of torch runs or is imported."""
+    """Return torch's class, if torch is loaded and has one. Reads only its namespace: imports and runs no torch code."""
     for module in ("torch", "torch.cuda"):  # in torch.cuda before torch 2.5
         found = getattr(sys.modules.get(module), "__dict__", {}).get("OutOfMemoryError")
         if isinstance(found, type) and issubclass(found, Exception):
@@ -461,12 +463,12 @@ _with_torch: dict[type[Exception], type[ResourceExhaustedError]] = {}
 
 
 def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
-    """ResourceExhaustedError as a subclass of another library's class as well."""
+    """Return a class that derives from ResourceExhaustedError and from another library's class."""
     if theirs not in _with_torch:
         members = {"__doc__": ResourceExhaustedError.__doc__, "__module__": __name__, "_library": "torch"}
         try:
             _with_torch[theirs] = type("ResourceExhaustedError", (ResourceExhaustedError, theirs), members)
-        except TypeError:  # no class can be both
+        except TypeError:  # the two bases are incompatible
             _with_torch[theirs] = ResourceExhaustedError
     return _with_torch[theirs]
 

@@ -1,1 +1,1 @@
-"""The command ``gpuconf``, also ``python -m gpuconf``: one file a command."""
+"""The command ``gpuconf``, also ``python -m gpuconf``. Each subcommand has its own file."""

@@ -1,6 +1,6 @@
-"""The command's standard streams, which may be closed, full, read no longer, or of an encoding that lacks a character.
+"""The command's standard streams. They may be closed, full, no longer read, or unable to encode a character.
 
-An error on them must not become a traceback, nor the exit code 120 with which Python ends when its own last flush fails.
+Such an error must cause neither a traceback nor exit code 120, which Python returns when its final flush fails.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from .._typing import Any
 
 
 def prepare() -> None:
-    """Before anything is printed: escape characters that the encoding lacks, and open a standard error that is closed."""
+    """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is closed."""
     if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - print(file=None) would print to standard output
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - print(file=None) prints to standard output
     if getattr(sys.stdout, "errors", None) == "strict" and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def complain(text: str) -> None:
-    """Print a line on standard error, if that is possible."""
+    """Print a line to standard error, if possible."""
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
@@ -28,7 +28,7 @@ def complain(text: str) -> None:
 
 
 def finish() -> OSError | None:
-    """Write what is buffered. Returns the error of standard output, whose rest is discarded then."""
+    """Flush both streams. If standard output fails, discards its buffer and returns the error."""
     _flushed(sys.stderr)
     return _flushed(sys.stdout) if sys.stdout is not None else None
 
@@ -43,10 +43,10 @@ def _flushed(stream: Any) -> OSError | None:
 
 
 def _discard(stream: Any) -> None:
-    """Let a stream end in the null device, so that what it has buffered can go somewhere at exit."""
+    """Redirect a stream to the null device, so that flushing its buffer at exit succeeds."""
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
-    except (OSError, ValueError):  # a stream that is no file
+    except (OSError, ValueError):  # the stream has no file descriptor
         pass

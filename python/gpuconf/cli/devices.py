@@ -14,11 +14,13 @@ from .exits import OK
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to a parser's subcommands."""
+    """Add the command to the parser's subcommands."""
     parser = commands.add_parser(
-        "devices", help="the GPUs that a process sees", description="List the GPUs that a process sees, by every name they have."
+        "devices",
+        help="list the GPUs that a process sees",
+        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name.",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON; sizes in bytes")
+    parser.add_argument("--json", action="store_true", help="print JSON, with sizes in bytes")
     parser.set_defaults(run=_devices)
 
 
@@ -42,7 +44,7 @@ def _devices(options: argparse.Namespace) -> int:
             d.pci_bus_id,
             "-" if d.nvml_index is None else str(d.nvml_index),
             d.uuid,
-            d.physical_device or "too weak",
+            d.physical_device or "ignored",
         )
         for d in devices
     ]

@@ -1,4 +1,4 @@
-"""Exit codes, and the error of wrong usage."""
+"""Exit codes, and the usage error."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ OK, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class UsageError(Exception):
-    """The command cannot be run like this."""
+    """The command line is invalid."""

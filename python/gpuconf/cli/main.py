@@ -1,4 +1,4 @@
-"""The command ``gpuconf``: its parser, and what every command does alike."""
+"""The command ``gpuconf``: its parser, and the error handling that all subcommands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> tuple[int, bool]:
-    """The exit code, and whether standard output has failed already."""
+    """Return the exit code, and whether standard output has already failed."""
     command = "gpuconf"
     try:
         options = _parser().parse_args(arguments)
@@ -49,13 +49,14 @@ def _run(arguments: Sequence[str] | None) -> tuple[int, bool]:
 
 
 def _output_failed(command: str, error: OSError) -> int:
-    if not isinstance(error, BrokenPipeError):  # else the reader has seen enough
+    if not isinstance(error, BrokenPipeError):  # else the reader has stopped on purpose
         console.complain(f"{command}: standard output: {error.strerror}")
     return ERROR
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpuconf", description="GPU configuration and memory, on real and simulated GPUs.")
+    about = "GPU configuration and memory planning, on real and simulated GPUs."
+    parser = argparse.ArgumentParser(prog="gpuconf", description=about)
     parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 

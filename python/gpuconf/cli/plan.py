@@ -19,23 +19,27 @@ from .exits import DOES_NOT_FIT, OK, UsageError
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to a parser's subcommands."""
+    """Add the command to the parser's subcommands."""
     planning = commands.add_parser(
         "plan",
-        help="whether a recorded job would fit, without a GPU",
-        description="Tell whether a recorded job would fit, and which memory limit it needs at least. Needs no GPU.",
-        epilog="exit codes: 0 it fits with at least one of the policies, or no limit was asked for; 1 the trace can't be read; "
-        "2 wrong usage; 3 it does not fit",
+        help="check, without a GPU, whether a recorded job fits",
+        description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs. Needs no GPU.",
+        epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace cannot be read; "
+        "2 invalid usage; 3 the job does not fit",
     )
-    planning.add_argument("trace", metavar="TRACE", help="RMM's CSV, or a snapshot of PyTorch's memory")
-    planning.add_argument("--limit", type=_limit, metavar="SIZE", help="what each logical GPU may take: bytes, 24GiB, 500MB")
-    planning.add_argument("--gpu", metavar="MODEL", help="the card, such as A10; without --limit with its default limit")
+    planning.add_argument("trace", metavar="TRACE", help="an RMM log (CSV) or a PyTorch memory snapshot")
+    planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
+    planning.add_argument("--gpu", metavar="MODEL", help="GPU model, such as A10; without --limit, its default limit applies")
     planning.add_argument(
-        "--policy", action="append", choices=POLICIES, help="how memory is managed; can be repeated (default: all)"
+        "--policy", action="append", choices=POLICIES, help="memory management policy; may be repeated (default: all)"
     )
-    planning.add_argument("--json", action="store_true", help="print JSON; sizes in bytes")
+    planning.add_argument("--json", action="store_true", help="print JSON, with sizes in bytes")
     planning.add_argument(
-        "--plot", nargs="?", const="-", metavar="FILE", help="memory over time: into a .png or .svg with matplotlib, else as text"
+        "--plot",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="plot memory use over time, to a .png or .svg file (needs matplotlib) or as text",
     )
     planning.set_defaults(run=_plan)
 
@@ -68,7 +72,7 @@ def _draw(found: Plan, options: argparse.Namespace) -> None:
             found.plot(options.plot)
             return
         except errors.UnimplementedError as error:
-            console.complain(f"gpuconf plan: {error}; here is text instead")
+            console.complain(f"gpuconf plan: {error}; printing text instead")
     stream = sys.stderr if options.json else sys.stdout
     print(*plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
 
@@ -78,7 +82,7 @@ def _colours() -> bool:
 
 
 def _coloured(text: str) -> str:
-    """The last line, which is the answer, in green or red."""
+    """Colour the last line, the verdict, green or red."""
     head, _, verdict = text.rpartition("\n")
     colour = 31 if verdict.startswith("does not") else 32
     return f"{head}\n\033[{colour}m{verdict}\033[0m"

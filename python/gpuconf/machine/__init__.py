@@ -1,1 +1,1 @@
-"""The machine of this process: simulated GPUs, starting over, and the GPUs that are visible. ``gpuconf`` has the public names."""
+"""The GPUs of this process: simulation, reset and visible devices. ``gpuconf`` exports the public names."""

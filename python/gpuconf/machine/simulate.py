@@ -1,4 +1,4 @@
-"""Simulated GPUs, and starting over."""
+"""Simulated GPUs, and reset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..memory import _buffer
 
 
 def simulated() -> str:
-    """Tell which machine is simulated, as :func:`simulate` takes it; "" where the GPUs are real, or none. Lists the devices.
+    """Return the simulated machine as a spec for :func:`simulate`, or ``""`` if nothing is simulated. Lists the devices.
 
     >>> simulated()
     '2xH100-80GB'
@@ -22,10 +22,10 @@ def simulated() -> str:
 
 
 def reset() -> None:
-    """Start over: forget the devices and the configuration, and give all memory of the pools back. For tests and notebooks.
+    """Discard the devices and the configuration, and release the memory of all pools. For tests and notebooks.
 
-    The devices are listed anew by the next call. Raises RuntimeError with the list of what is still in use (buffers, views,
-    tensors, memory that another library holds) where there is any, and changes nothing then.
+    The next call lists the devices again. If device memory is in use (by buffers, views, tensors or another library), raises
+    RuntimeError, which lists what uses it, and changes nothing.
     """
     refuse_in_child()
     if not loaded() and not runtime.enumerated():
@@ -33,7 +33,7 @@ def reset() -> None:
         return
 
     def change() -> None:
-        _refuse_while_in_use("reset is refused")
+        _refuse_while_in_use("cannot reset")
         core.pybind_Reset()
 
     runtime.replace(change)
@@ -49,7 +49,7 @@ def _refuse_while_in_use(what: str) -> None:
 
 
 def _live_tensors() -> list[str]:
-    """The tensors that somebody holds, each as a line."""
+    """The live tensors, one line each."""
     if not runtime.initialized():
         return []
     import gc
@@ -63,19 +63,19 @@ def _live_tensors() -> list[str]:
         if not lines:
             break
         if collect:
-            gc.collect()  # a tensor may be in a cycle that nobody reaches, such as a traceback's
+            gc.collect()  # a tensor may be in an unreachable cycle, such as a traceback's
     return lines
 
 
-# The simulations that are entered and not left, the oldest first.
+# The simulations that have been entered but not left, oldest first.
 _entered: list[Simulation] = []
 
 
 class Simulation(metaclass=Made):
-    """What ``simulate`` returns: a handle that ends the simulation when it is used as a context manager.
+    """The result of ``simulate``. As a context manager it ends the simulation on exit.
 
-    Simulations may overlap: one that ends while a later one goes on changes nothing yet; after the later one the machine is
-    what it was before both.
+    Simulations may overlap. One that ends before a later one changes nothing yet; when the later one ends, the machine that
+    preceded both is restored.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
@@ -98,17 +98,17 @@ class Simulation(metaclass=Made):
             later._before = self._before
             return
         try:
-            _choose(self._before, "the simulation can't end")
+            _choose(self._before, "cannot end the simulation")
         except errors.FailedPreconditionError:
             if kind is None:
-                raise  # else the block's own error is the one to see
+                raise  # otherwise the block's own error takes precedence
 
     def __repr__(self) -> str:
         return f"gpuconf.simulate({self.spec or None!r})"
 
 
 def _leave(simulation: Simulation) -> Simulation | None:
-    """Take a simulation off the list. Gives the one that was entered next after it, if that goes on."""
+    """Remove a simulation from the list. Returns the next later one that is still entered, or None."""
     with runtime.unchanged():
         if simulation not in _entered:
             return None
@@ -126,17 +126,18 @@ def _choose(spec: str, refusal: str) -> str:
 
 
 def simulate(spec: str | None) -> Simulation:
-    """Run on simulated GPUs from here on, or for a ``with`` block, after which the machine is the one before.
+    """Simulate GPUs from now on, or for a ``with`` block, after which the previous machine is restored.
 
-    ``None`` ends the simulation: the machine is the real one again, or that of ``GPUCONF_SIMULATE``.
+    ``None`` ends the simulation: the process uses the real GPUs again, or those of ``GPUCONF_SIMULATE``.
 
-    ``spec`` is a comma list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or ``"4xT4:8GiB"``. A model
-    without a size takes its most common one, which :func:`simulated` then shows; names that a driver reports, such as
-    ``"NVIDIA A100-SXM4-80GB"``, are models too. Simulated memory is host memory, taken only as it is written. Everything that was
-    configured is forgotten. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable ``GPUCONF_SIMULATE``
-    does the same without a call.
+    ``spec`` is a comma-separated list of ``[N x]MODEL[:MEMORY]``, such as ``"2xH100-80GB"``, ``"A100,T4"`` or ``"4xT4:8GiB"``. A
+    model without a memory size has its most common size, which :func:`simulated` returns. Names that a driver reports, such as
+    ``"NVIDIA A100-SXM4-80GB"``, are also models. Simulated memory is host memory, which is allocated when it is first written.
+    The configuration is discarded. ``CUDA_VISIBLE_DEVICES`` filters simulated GPUs too. The environment variable
+    ``GPUCONF_SIMULATE`` has the same effect as a call.
 
-    Raises ValueError for an invalid spec (for an unknown model it lists the known ones), and RuntimeError while memory is in use.
+    Raises ValueError for an invalid spec (the message for an unknown model lists the known ones), and RuntimeError while device
+    memory is in use.
 
     >>> with simulate("A100-40GB,T4"):
     ...     [d.name for d in gpuconf.config.list_physical_devices("GPU")]
@@ -144,6 +145,6 @@ def simulate(spec: str | None) -> Simulation:
     """
     refuse_in_child()
     if spec is not None and not texts.check_text("spec", spec).strip():
-        raise errors.InvalidArgumentError("spec names no GPU: write a model, such as 'H100-80GB', or None to end the simulation")
-    before, now = _choose(spec or "", "simulate is refused").split("\n")
+        raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
+    before, now = _choose(spec or "", "cannot change the simulation").split("\n")
     return make(Simulation, now, before)

@@ -1,4 +1,4 @@
-"""Every name of the GPUs that this process sees."""
+"""The identifiers of the GPUs that this process sees."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .._core.notices import publish
 
 
 def visible_devices() -> list[VisibleDevice]:
-    """List the GPUs that this process sees, by CUDA ordinal. Makes no CUDA context and does not initialise the runtime.
+    """Return the GPUs that this process sees, by CUDA ordinal. Does not create a CUDA context or initialise the runtime.
 
-    CUDA and NVML (``nvidia-smi``) count GPUs in different orders; here the two are brought together by UUID.
+    CUDA and NVML (``nvidia-smi``) may number GPUs differently. Their numbers are matched by UUID.
 
     >>> [(d.cuda_ordinal, d.physical_device, d.name) for d in visible_devices()]
     [(0, '/physical_device:GPU:0', 'NVIDIA H100 80GB HBM3'), (1, '/physical_device:GPU:1', 'NVIDIA H100 80GB HBM3')]
