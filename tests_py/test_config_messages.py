@@ -197,7 +197,7 @@ def test_copies_and_merges() -> None:
             other.MergeFrom(wrong)
     other.Clear()
     assert other == ConfigProto()
-    with pytest.raises(TypeError, match="not serialised"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(config)
 
 

@@ -150,9 +150,9 @@ def test_a_session_refuses_endless_fetches_and_feeds() -> None:
         tensor = v1.constant(1.0)
         with v1.Session() as session:
             for fetches in (itself(), twice(), in_a_tuple(), deep(), mapping, [tensor, itself()], {"a": (tensor, mapping)}):
-                with pytest.raises(ValueError, match="the fetches contain themselves, or are nested too deeply"):
+                with pytest.raises(ValueError, match="the fetches are recursive or nested too deeply"):
                     session.run(fetches)
-            with pytest.raises(ValueError, match="the feeds contain themselves, or are nested too deeply"):
+            with pytest.raises(ValueError, match="the feeds are recursive or nested too deeply"):
                 session.run(tensor, {(tensor,): itself()})
             for value in VALUES:
                 with pytest.raises(ValueError, match=r"Can't convert non-rectangular Python sequence|Cannot feed "):

@@ -1,4 +1,4 @@
-"""``tf.compat``: the same modules under TensorFlow's versioned names."""
+"""``tf.compat``: gpuconf under TensorFlow's versioned names."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``tf.compat.v1``: graphs and sessions. ``config`` is the very module ``gpuconf.config``, under this name too.
+"""``tf.compat.v1``: graphs and sessions. ``config`` is the module ``gpuconf.config``.
 
-Everything here builds graphs, whatever else a program does; ``gpuconf.constant`` and the others there run at once. There is
-no switch between the two.
+The operations in this module always build graphs. Those of ``gpuconf``, such as ``gpuconf.constant``, always run eagerly. There
+is no switch between the two.
 
 >>> import gpuconf.compat.v1 as tf
 >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -51,21 +51,24 @@ __all__ = [
     "reset_default_graph",
 ]
 
-# So that "import gpuconf.compat.v1.config" finds it as well.
+# Makes "import gpuconf.compat.v1.config" work.
 sys.modules[__name__ + ".config"] = config
 
 
 def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:
-    """Make the operations of a ``with`` block run after others; see :meth:`Graph.control_dependencies`. For the default graph."""
+    """Add control dependencies to the operations that a ``with`` block adds to the default graph.
+
+    See :meth:`Graph.control_dependencies`.
+    """
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def device(device_name_or_function: Any) -> Any:
-    """Choose the device of the operations that are made in the default graph in a ``with`` block.
+    """Set the device of the operations that a ``with`` block adds to the default graph.
 
-    A string such as ``"/gpu:1"`` fills in what inner scopes leave open; ``None`` puts all outer scopes out of force; a function
-    gets the operation and answers with a string, which overwrites what inner scopes say. Raises ValueError on entering for a
-    string that doesn't parse. Whether the device exists is not checked here but when the operation is placed.
+    A string such as ``"/gpu:1"`` sets the fields that inner scopes leave unset. ``None`` disables all outer scopes. A function
+    takes the operation and returns a string, which overrides inner scopes. Raises ValueError on entry for a malformed string.
+    Whether the device exists is checked later, when the operation is placed.
     """
     return get_default_graph().device(device_name_or_function)
 
@@ -78,7 +81,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """``float32`` and so on, as in ``gpuconf``."""
+        """Return ``float32``, ``float64`` or ``int32``, as in ``gpuconf``."""
         from ...tensors import arrays
 
         if name in arrays.DTYPES:

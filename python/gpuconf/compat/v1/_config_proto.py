@@ -1,4 +1,4 @@
-"""``ConfigProto`` and ``GPUOptions``: what a session is to do with the devices, in TensorFlow's fields."""
+"""``ConfigProto`` and ``GPUOptions``: the options of a session, with TensorFlow's fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class VirtualDevices(Message):
 
 
 class StreamMergeOptions(Message):
-    """Kept, no more: gpuconf computes in one stream."""
+    """Stored but has no effect: gpuconf computes in one stream."""
 
     FIELDS = {  # noqa: RUF012
         "merge_host_to_device_stream": _BOOL,
@@ -53,20 +53,21 @@ class GPUOptionsExperimental(Message):
 
 
 class GPUOptions(Message):
-    """What a session asks of the GPUs.
+    """The GPU options of a session.
 
-    In force are ``allow_growth``, ``per_process_gpu_memory_fraction`` (a hard bound, of each visible GPU's total memory),
-    ``visible_device_list``, ``allocator_type`` (there is one, ``"BFC"``), and of ``experimental`` ``virtual_devices``,
-    ``num_virtual_devices_per_gpu``, ``gpu_system_memory_size_in_mb`` and ``use_unified_memory``. The others are kept.
+    These fields have an effect: ``allow_growth``, ``per_process_gpu_memory_fraction`` (a hard limit, as a fraction of each
+    visible GPU's total memory), ``visible_device_list``, ``allocator_type`` (only ``"BFC"``), and in ``experimental``
+    ``virtual_devices``, ``num_virtual_devices_per_gpu``, ``gpu_system_memory_size_in_mb`` and ``use_unified_memory``. The
+    others are stored but ignored.
 
-    With ``use_unified_memory``, or a fraction above 1, the pools of all visible GPUs take CUDA's unified (managed) memory. A
-    fraction of 1.5 then allows one and a half times each GPU's memory: host memory holds what does not fit, and the CUDA
-    driver moves pages between the two. ``gpuconf.memory.stats`` says as ``oversubscribed_bytes`` how many bytes are in use
-    beyond the GPU's memory. Such a pool takes regions, also with ``allow_growth``, and cannot move free memory together.
-    With ``virtual_devices`` use ``use_unified_memory``: they exclude a fraction, and their limits may then add up to more
-    than the GPU has. GPUs before compute capability 6.0 raise InternalError unless each logical device has a limit of its
-    own, and GPUs without managed memory UnimplementedError. Where the driver cannot oversubscribe, as under WSL, unified
-    memory has to fit on the GPU, and a warning says so.
+    With ``use_unified_memory``, or a fraction above 1, the pools of all visible GPUs use CUDA's unified (managed) memory. A
+    fraction of 1.5 then allows 1.5 times each GPU's memory: host memory holds the excess, and the CUDA driver migrates pages
+    between the two. ``gpuconf.memory.stats`` reports the bytes in use beyond the GPU's memory as ``oversubscribed_bytes``.
+    Such a pool allocates regions, even with ``allow_growth``, and cannot defragment free memory. With ``virtual_devices``,
+    set ``use_unified_memory``: they cannot be combined with a fraction, and their limits may then exceed the GPU's memory in
+    total. GPUs below compute capability 6.0 raise InternalError unless each logical device has its own limit, and GPUs
+    without managed memory raise UnimplementedError. If the driver cannot oversubscribe, as under WSL, unified memory must fit
+    on the GPU, and a warning is logged.
 
     >>> GPUOptions(allow_growth=True)
     allow_growth: true
@@ -88,7 +89,7 @@ class GPUOptions(Message):
 
 
 class OptimizerOptions(Message):
-    """Kept, no more: gpuconf compiles nothing."""
+    """Stored but has no effect: gpuconf compiles nothing."""
 
     FIELDS = {  # noqa: RUF012
         "do_common_subexpression_elimination": _BOOL,
@@ -102,7 +103,7 @@ class OptimizerOptions(Message):
 
 
 class GraphOptions(Message):
-    """Kept, no more."""
+    """Stored but has no effect."""
 
     FIELDS = {  # noqa: RUF012
         "enable_recv_scheduling": _BOOL,
@@ -117,10 +118,10 @@ class GraphOptions(Message):
 
 
 class ConfigProto(Message):
-    """What a session is to do.
+    """The options of a session.
 
-    In force are ``gpu_options``, ``device_count`` (this session's own: how many of the GPUs it sees, how many CPUs it has),
-    ``allow_soft_placement`` and ``log_device_placement``. The others are kept.
+    These fields have an effect: ``gpu_options``, ``device_count`` (how many GPUs this session sees and how many CPU devices it
+    has), ``allow_soft_placement`` and ``log_device_placement``. The others are stored but ignored.
 
     >>> config = ConfigProto(log_device_placement=True)
     >>> config.gpu_options.per_process_gpu_memory_fraction = 0.4

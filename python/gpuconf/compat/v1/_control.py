@@ -1,4 +1,4 @@
-"""``control_dependencies``: operations that must run before those that are made in a ``with`` block."""
+"""``control_dependencies``: operations that run before those that a ``with`` block adds."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 
 class ControlDependencies(threading.local):
-    """One thread's blocks in one graph, the outermost first."""
+    """The ``with`` blocks of one thread in one graph, outermost first."""
 
     def __init__(self) -> None:
         self._stack: list[Controller] = []
-        self._outer: list[list[Controller]] = []  # by block that was entered: the stack before it
+        self._outer: list[list[Controller]] = []  # for each entered block, the stack before it
 
     def current(self) -> list[Operation]:
-        """The operations of all blocks."""
+        """Return the control inputs of all blocks."""
         return [operation for controller in self._stack for operation in controller.control_inputs]
 
     def of(self, inputs: Collection[Operation]) -> list[Operation]:
-        """The control inputs of a new operation that reads ``inputs``.
+        """Return the control inputs of a new operation that reads ``inputs``.
 
-        As in TensorFlow, a block adds nothing to an operation that reads what was made inside the block: that has waited already.
+        As in TensorFlow, a block adds none to an operation that reads the result of another operation in the block, because that
+        one has waited already.
         """
         found: list[Operation] = []
         for controller in self._stack:
@@ -37,28 +38,28 @@ class ControlDependencies(threading.local):
         return found
 
     def note(self, operation: Operation) -> None:
-        """Remember that an operation was made inside the blocks."""
+        """Record that an operation was added inside the current blocks."""
         for controller in self._stack:
             controller.made.add(operation)
 
     def enter(self, controller: Controller, clears: bool) -> None:
-        """Go into a block. One that clears puts all outer ones out of force."""
+        """Enter a block. If ``clears`` is true, it disables all outer blocks."""
         self._outer.append(self._stack)
         self._stack = [controller] if clears else [*self._stack, controller]
 
     def leave(self, controller: Controller) -> None:
-        """Come out of the innermost block. Raises AssertionError for another one."""
+        """Leave the innermost block. Raises AssertionError for any other block."""
         if not self._stack or self._stack[-1] is not controller:
-            raise errors.NestingError("Nesting violated: this control_dependencies block is not the one that was entered last")
+            raise errors.NestingError("Nesting violated: this control_dependencies block is not the innermost one")
         self._stack = self._outer.pop()
 
     def block(self, operations: list[Operation] | None) -> Controller:
-        """A ``with`` block; None puts all outer ones out of force."""
+        """Return a context manager for a block. None disables all outer blocks."""
         return Controller(self, operations)
 
 
 class Controller:
-    """What ``Graph.control_dependencies`` returns: a context manager for the thread that enters it."""
+    """The result of ``Graph.control_dependencies``: a context manager, in effect for the thread that enters it."""
 
     _ending = staticmethod(sys.is_finalizing)
 

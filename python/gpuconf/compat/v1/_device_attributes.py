@@ -1,12 +1,12 @@
-"""What ``Session.list_devices`` tells of a device."""
+"""The device description that ``Session.list_devices`` returns."""
 
 from __future__ import annotations
 
 
 class DeviceAttributes:
-    """A device of a session: its full name, its type (``"GPU"``), its memory limit in bytes, and its incarnation.
+    """A device of a session: its full name, type (``"GPU"``), memory limit in bytes and incarnation.
 
-    The incarnation is a random number of 64 bits that tells the devices of different sessions apart.
+    The incarnation is a random 64-bit number that distinguishes the devices of different sessions.
     """
 
     def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
@@ -27,12 +27,12 @@ class DeviceAttributes:
 
     @property
     def memory_limit_bytes(self) -> int:
-        """The hard limit of a logical GPU, in bytes. For a CPU it is 256 MiB, as in TensorFlow, and not enforced."""
+        """The hard limit of a logical GPU, in bytes. For a CPU, 256 MiB as in TensorFlow, not enforced."""
         return self._memory_limit_bytes
 
     @property
     def incarnation(self) -> int:
-        """A random number, the same in all calls on one session."""
+        """A random number, constant within a session."""
         return self._incarnation
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""``enable_eager_execution``: a program's ConfigProto, taken over into the configuration of ``gpuconf``."""
+"""``enable_eager_execution``, which applies a ConfigProto to the configuration of ``gpuconf``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ...config import _logical, experimental
 from ._config_proto import ConfigProto
 from ._session_options import options_of
 
-# TensorFlow's numbers for device policies and for how operations are executed.
+# TensorFlow's numbers for device policies and execution modes.
 _POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}
 _MODES = {0: True, 1: False}  # synchronous
 
 
 def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Take over a ConfigProto for the whole program, before anything is asked of the devices.
+    """Apply a ConfigProto to the whole program. Call it before any function that lists the devices.
 
-    ``gpuconf`` always runs eagerly and ``gpuconf.compat.v1`` always builds graphs: this switches neither. What it does is what
-    TensorFlow's does to the configuration: ``device_count`` and ``visible_device_list`` become visible and logical devices, and
-    ``allow_growth``, the memory fraction and the rest of ``gpu_options`` hold for all that comes. Errors in the lists are raised
-    by the first call that lists the devices, and by that one only.
+    Does not change how operations run: ``gpuconf`` always runs eagerly and ``gpuconf.compat.v1`` always builds graphs. It changes
+    the configuration as TensorFlow does: ``device_count`` and ``visible_device_list`` set the visible and logical devices, and
+    ``allow_growth``, the memory fraction and the other ``gpu_options`` apply to the whole program. The first call that lists the
+    devices, and only that call, raises errors in these lists.
 
-    Raises TypeError for a ``config`` that is no ConfigProto, and ValueError for a bad ``device_policy`` or ``execution_mode`` and
-    where the devices are listed already.
+    Raises TypeError if ``config`` is not a ConfigProto, and ValueError for an invalid ``device_policy`` or ``execution_mode`` or if
+    the devices have already been listed.
     """
     if config is not None and not isinstance(config, ConfigProto):
         raise errors.InvalidTypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
@@ -37,8 +37,8 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         return
     if runtime.enumerated() or runtime.current.at_enumeration:
         raise errors.InvalidArgumentError(
-            "tf.enable_eager_execution must be called at program startup. The devices are listed already: call it before any other "
-            "call about devices, or call gpuconf.reset() first"
+            "tf.enable_eager_execution must be called at program startup. The devices have already been listed: call it before any "
+            "function that lists devices, or call gpuconf.reset() first"
         )
     if device_policy is not None:
         experimental.set_device_policy(_POLICIES[device_policy])
@@ -46,7 +46,7 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         experimental.set_synchronous_execution(_MODES[execution_mode])
     if config is None:
         return
-    options, cpus = options_of(config), config.device_count.get("CPU", 1)  # a change after the call has no effect
+    options, cpus = options_of(config), config.device_count.get("CPU", 1)  # copied: later changes of the config have no effect
 
     def take_over() -> None:
         core.pybind_ImportConfig(options)

@@ -1,4 +1,4 @@
-"""What a session is fed: values that stand for tensors of the graph in one run."""
+"""The feeds of a session: values that replace tensors of the graph in one run."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ._graph import Graph, Tensor
 
 
 def arrays(graph: Graph, feed_dict: Any) -> dict[Tensor, Any]:
-    """The arrays of a ``feed_dict``, by tensor.
+    """Return the arrays of a ``feed_dict``, by tensor.
 
     Raises TypeError for a key that is not a tensor of the graph or a value of the wrong type, and ValueError for a wrong shape.
     """
     try:
         return {} if not feed_dict else dict(_fed(graph, key, value) for key, value in _items(feed_dict))
     except RecursionError:
-        raise errors.InvalidArgumentError("the feeds contain themselves, or are nested too deeply") from None
+        raise errors.InvalidArgumentError("the feeds are recursive or nested too deeply") from None
 
 
 def _items(feed_dict: Any) -> Iterator[tuple[Any, Any]]:
-    """The pairs of a ``feed_dict``; where a key is a tuple, those of its elements and the value's."""
+    """Yield the items of a ``feed_dict``. A tuple as a key is flattened together with its value."""
     from collections.abc import Mapping
 
     if not isinstance(feed_dict, Mapping):
@@ -76,7 +76,7 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
 
 
 def _array(value: Any, dtype: Any) -> Any:
-    """A value as an array of a tensor's type, converted as NumPy converts."""
+    """Convert a value to an array with a tensor's dtype, by NumPy's rules."""
     np = _arrays.numpy()
     if isinstance(value, int) and not _holds(dtype, value):
         raise errors.InvalidTypeError(
@@ -93,7 +93,7 @@ def _array(value: Any, dtype: Any) -> Any:
 
 
 def _holds(dtype: Any, value: int) -> bool:
-    """Whether a type holds an int exactly."""
+    """Whether a dtype can represent an int exactly."""
     if dtype.kind == "i":
         return bool(-(2**31) <= value < 2**31)
     try:

@@ -1,4 +1,4 @@
-"""What a session is asked to fetch: a structure of graph elements, and the result of the same structure."""
+"""The fetches of a session: a structure of graph elements, and a result with the same structure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Build = Callable[[dict[Tensor, Any]], Any]
 class Fetches:
     """A structure of tensors, operations and names, nested in lists, tuples and mappings.
 
-    ``tensors`` and ``operations`` are what it consists of, each once.
+    ``tensors`` and ``operations`` hold each element of the structure once.
     """
 
     def __init__(self, graph: Graph, structure: Any) -> None:
@@ -24,10 +24,10 @@ class Fetches:
         try:
             self.build = self._parsed(structure)
         except RecursionError:
-            raise errors.InvalidArgumentError("the fetches contain themselves, or are nested too deeply") from None
+            raise errors.InvalidArgumentError("the fetches are recursive or nested too deeply") from None
 
     def _parsed(self, fetch: Any) -> Build:
-        """Note what a fetch consists of, and give the function that makes its result."""
+        """Record the elements of a fetch, and return the function that builds its result."""
         from collections.abc import Mapping
 
         if fetch is None:
@@ -72,7 +72,7 @@ class Fetches:
 
 
 def shown(value: Any) -> str:
-    """A caller's object for a message, as ``str`` shows it; without its middle where it is long."""
+    """Return ``str(value)`` for a message, shortened in the middle if it is long."""
     try:
         text = str(value)
     except Exception as error:

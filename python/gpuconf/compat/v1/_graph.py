@@ -24,13 +24,13 @@ _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
 
 
 class NodeDef(Message):
-    """An operation as a message: its name, its type, its inputs and control inputs (``"^name"``), and the requested device."""
+    """An operation as a message: its name, type, inputs, control inputs (``"^name"``) and requested device."""
 
     _TEXT = Scalar("string")
     FIELDS = {"name": _TEXT, "op": _TEXT, "input": Repeated(_TEXT), "device": _TEXT}  # noqa: RUF012
 
     def __reduce__(self) -> Any:
-        """Travel with an error that is pickled."""
+        """Support pickling, as part of an error."""
         return _node_def, (self.name, self.op, list(self.input), self.device)
 
 
@@ -39,15 +39,15 @@ def _node_def(name: str, op: str, inputs: list[str], device: str) -> NodeDef:
 
 
 class Operation(metaclass=Made):
-    """An operation of a graph: a node, with one result."""
+    """An operation of a graph: a node with one result."""
 
     __slots__ = ("_control_inputs", "_number", "device", "graph", "inputs", "name", "outputs", "type")
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
-    _number: int  # the core's
+    _number: int  # its number in the core
     name: str
     type: str  # such as "MatMul"
-    device: str  # what was asked for, "" for nothing
+    device: str  # the requested device, or ""
     graph: Graph
     inputs: tuple[Tensor, ...]
     outputs: list[Tensor]
@@ -55,7 +55,7 @@ class Operation(metaclass=Made):
 
     @property
     def control_inputs(self) -> list[Operation]:
-        """The operations that run before this one although it reads nothing of theirs; see ``Graph.control_dependencies``."""
+        """The operations that run before this one without being its inputs; see ``Graph.control_dependencies``."""
         return list(self._control_inputs)
 
     @property
@@ -65,9 +65,9 @@ class Operation(metaclass=Made):
         return _node_def(self.name, self.type, inputs, self.device)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """Run the operation in a session, by default the one that is entered.
+        """Run the operation in ``session``, by default the default session.
 
-        Raises ValueError where there is none, or it runs another graph.
+        Raises ValueError if there is no session, or if it runs a different graph.
         """
         _session_for(self.graph, session, _CANT_RUN).run(self, feed_dict)
 
@@ -76,11 +76,11 @@ class Operation(metaclass=Made):
 
 
 class Tensor(metaclass=Made):
-    """What an operation of a graph will make. It has a value in a session's run only."""
+    """The result of an operation of a graph. It has a value only inside a session's run."""
 
     __slots__ = ("_dtype", "op", "shape")
 
-    __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
+    __array_priority__ = 100.0  # makes NumPy's operators defer `array + tensor` to the tensor
     __array_ufunc__ = None
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
@@ -90,7 +90,7 @@ class Tensor(metaclass=Made):
 
     @property
     def graph(self) -> Graph:
-        """The graph that it is of."""
+        """The graph that the tensor belongs to."""
         return self.op.graph
 
     @property
@@ -105,12 +105,12 @@ class Tensor(metaclass=Made):
 
     @property
     def device(self) -> str:
-        """The device that was asked for, ``""`` for none. Where it is put shows in the placement log."""
+        """The requested device, or ``""``. The placement log shows the actual device."""
         return self.op.device
 
     @property
     def value_index(self) -> int:
-        """Which result of its operation it is: there is one."""
+        """The index among the results of its operation. Always 0."""
         return 0
 
     def get_shape(self) -> tuple[int, ...]:
@@ -118,9 +118,9 @@ class Tensor(metaclass=Made):
         return self.shape
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Compute the tensor in a session, by default the one that is entered.
+        """Compute the tensor in ``session``, by default the default session.
 
-        Raises ValueError where there is none, or it runs another graph.
+        Raises ValueError if there is no session, or if it runs a different graph.
         """
         return _session_for(self.graph, session, _CANT_EVAL).run(self, feed_dict)
 
@@ -162,35 +162,35 @@ class Tensor(metaclass=Made):
 
 
 class Graph:
-    """Operations and what they make. It only grows, may be built and run by several threads, and outlives sessions and resets."""
+    """A graph of operations. It can only grow, is thread-safe, and outlives sessions and resets."""
 
     _ending = staticmethod(sys.is_finalizing)
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # never taken in a forked child
-        self._operations: list[Operation] = []  # by the core's number
+        self._operations: list[Operation] = []  # indexed by their number in the core
         self._named: dict[str, Operation] = {}
         self._scopes = Scopes()
         self._control = ControlDependencies()
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
-        """Make this the graph that operations go to, for a ``with`` block in this thread."""
+        """Make this the default graph of this thread for a ``with`` block."""
         return _Default(self)
 
     def device(self, device_name_or_function: Any) -> Any:
-        """Choose the device of the operations that are made in a ``with`` block; see ``gpuconf.compat.v1.device``."""
+        """Set the device of the operations that a ``with`` block adds; see ``gpuconf.compat.v1.device``."""
         if isinstance(device_name_or_function, LogicalDevice):
             device_name_or_function = device_name_or_function.name
         return self._scopes.scope(device_name_or_function)
 
     def control_dependencies(self, control_inputs: Iterable[Any] | None) -> Controller:
-        """Make the operations of a ``with`` block run after others, although they read nothing of theirs.
+        """Make the operations that a ``with`` block adds run after ``control_inputs``, without reading them.
 
-        ``control_inputs`` are operations, tensors or names. Blocks nest: an operation waits for those of all blocks around it. None
-        puts all outer blocks out of force. A block belongs to the thread that enters it.
+        ``control_inputs`` are operations, tensors or names. Blocks nest: an operation waits for the control inputs of all enclosing
+        blocks. None disables all outer blocks. A block applies to the thread that enters it.
 
-        Raises KeyError for an unknown name, ValueError for an element of another graph, and TypeError for another object.
+        Raises KeyError for an unknown name, ValueError for an element of another graph, and TypeError for any other object.
 
         >>> import gpuconf.compat.v1 as tf
         >>> graph = tf.Graph()
@@ -213,13 +213,13 @@ class Graph:
         return self._control.block(operations)
 
     def get_operations(self) -> list[Operation]:
-        """The operations, in the order of their making."""
+        """Return the operations, in the order in which they were added."""
         return list(self._operations)
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Find an operation, such as ``"MatMul"``.
+        """Return the operation with a name, such as ``"MatMul"``.
 
-        Raises TypeError for a name that is no str, ValueError for a tensor's name, and KeyError where there is none.
+        Raises TypeError if the name is not a str, ValueError if it is a tensor's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
             raise errors.InvalidTypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
@@ -228,9 +228,9 @@ class Graph:
         return found
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """Find a tensor, such as ``"MatMul:0"``.
+        """Return the tensor with a name, such as ``"MatMul:0"``.
 
-        Raises TypeError for a name that is no str, ValueError for an operation's name, and KeyError where there is none.
+        Raises TypeError if the name is not a str, ValueError if it is an operation's name, and KeyError if it is unknown.
         """
         if not isinstance(name, str):
             raise errors.InvalidTypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
@@ -239,10 +239,10 @@ class Graph:
         return found
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Tensor | Operation:
-        """Find what a name (a str, or bytes in UTF-8), a tensor or an operation stands for in this graph.
+        """Return the tensor or operation that ``obj`` refers to: a name (a str, or bytes in UTF-8), a tensor or an operation.
 
-        Raises KeyError for a name that is not there, ValueError for an element of another graph or a malformed name, and TypeError
-        for another object.
+        Raises KeyError for an unknown name, ValueError for an element of another graph or a malformed name, and TypeError for any
+        other object.
         """
         if not allow_tensor and not allow_operation:
             raise errors.InvalidArgumentError("allow_tensor and allow_operation can't both be False.")
@@ -275,7 +275,7 @@ class Graph:
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
         if found is None:
             raise errors.MissingKeyError(f"{missing} does not exist in the graph.")
-        if number not in (0, -1):  # an index of a list of one
+        if number not in (0, -1):  # the valid indices of a list of one
             raise errors.MissingKeyError(f"{missing} exists but only has 1 outputs.")
         return found.outputs[number]
 
@@ -289,7 +289,7 @@ class Graph:
         raise errors.InvalidArgumentError(f"The name {name!r} {looks}, not a Tensor. {_FORM}")
 
     def constant(self, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
-        """Add a constant; for the operations of this package."""
+        """Add a constant. Internal: called by the operations of this package."""
         refuse_in_child()  # before the lock, which another thread may have held
         device = self._scopes.request("Const", name, self, ())
         controls = self._control.of(())
@@ -307,7 +307,7 @@ class Graph:
             return self._added("Const", told, (), controls, device)
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Tensor:
-        """Add an operation on tensors of this graph; for the operations of this package."""
+        """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
         refuse_in_child()
         device = self._scopes.request(kind, name, self, inputs)
         read = [each.op for each in inputs]
@@ -333,7 +333,7 @@ class Graph:
         return tensor
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Graph can't be copied or pickled: create it in the process that uses it")
+        raise errors.InvalidTypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Graph of {len(self._operations)} operations>"
@@ -348,12 +348,12 @@ class Graph:
 
 
 def _numbers(operations: list[Operation]) -> str:
-    """Operations for the core."""
+    """Return the numbers of operations, as text for the core."""
     return " ".join(str(each._number) for each in operations)
 
 
 class _Stack(threading.local):
-    """A thread's entered graphs or sessions, the innermost last."""
+    """The graphs or sessions that a thread has entered, innermost last."""
 
     def __init__(self) -> None:
         self.entered: list[Any] = []
@@ -366,7 +366,7 @@ _global_lock = module_lock(globals(), "_global_lock")
 
 
 class _Default:
-    """What ``as_default`` returns."""
+    """The context manager that ``as_default`` returns."""
 
     _ending = staticmethod(sys.is_finalizing)
 
@@ -382,7 +382,7 @@ class _Default:
         if self._ending():
             return
         entered = self._stack.entered
-        if not entered:  # another thread has entered it; as in TensorFlow, it stays entered there
+        if not entered:  # entered by another thread; as in TensorFlow, it stays entered there
             return
         if entered[-1] is not self._what:
             raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
@@ -390,12 +390,12 @@ class _Default:
 
 
 def default_session(session: Any) -> _Default:
-    """A context in which a session is the default one."""
+    """Return a context manager that makes a session the default session."""
     return _Default(session, sessions)
 
 
 def get_default_graph() -> Graph:
-    """The graph that operations go to: the innermost that this thread has entered, else one that all threads share."""
+    """Return the default graph: the innermost one that this thread has entered, or a global one that all threads share."""
     global _global
     if _graphs.entered:
         innermost = _graphs.entered[-1]
@@ -408,7 +408,7 @@ def get_default_graph() -> Graph:
 
 
 def reset_default_graph() -> None:
-    """Begin a new default graph. Tensors and sessions of the one before go on. Raises RuntimeError inside ``as_default``."""
+    """Replace the global default graph. Existing tensors and sessions keep the old one. Raises RuntimeError in ``as_default``."""
     global _global
     if _graphs.entered:
         raise errors.FailedPreconditionError(
@@ -420,11 +420,11 @@ def reset_default_graph() -> None:
 
 
 def get_default_session() -> Any:
-    """The session that this thread has entered last, or None."""
+    """Return the default session of this thread, or None."""
     return sessions.entered[-1] if sessions.entered else None
 
 
-# What is wrong with the session that `eval()` and `run()` are to use: none, the default one, the one that was passed.
+# Errors for `eval()` and `run()`: no session, the default session has another graph, the given session has another graph.
 _CANT_EVAL = (
     "Cannot evaluate tensor using `eval()`: No default session is registered. Use `with sess.as_default()` or pass an explicit "
     "session to `eval(session=sess)`",
@@ -442,7 +442,7 @@ _CANT_RUN = (
 
 
 def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> Any:
-    """The session that is to run something of a graph: the one that was passed, else the one that is entered."""
+    """Return the session for ``eval()`` or ``run()``: ``session`` if given, otherwise the default session."""
     found = session if session is not None else get_default_session()
     if found is None:
         raise errors.InvalidArgumentError(refusals[0])
@@ -452,7 +452,7 @@ def _session_for(graph: Graph, session: Any, refusals: tuple[str, str, str]) -> 
 
 
 def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
-    """Add an operation on tensors of one graph; other values become constants of it."""
+    """Add an operation on tensors of one graph. Other values become constants in that graph."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     graph = tensors[0].graph if tensors else get_default_graph()
     for tensor in tensors:

@@ -1,4 +1,4 @@
-"""The operations, as nodes of a graph. Those of ``gpuconf`` run at once instead."""
+"""Operations that add nodes to a graph. Those of ``gpuconf`` run eagerly instead."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from ._graph import Tensor, get_default_graph, node
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
     """Add a constant to the default graph.
 
-    Without ``dtype``, Python's floats become float32 and its ints int32; arrays keep their type. With ``shape`` the elements are
-    put in by rows, and the last one is repeated if there are too few; ``verify_shape`` refuses another shape than the value's.
+    Without ``dtype``, Python floats become float32 and ints int32; arrays keep their type. ``shape`` is filled in row-major order,
+    and the last element is repeated if there are too few. With ``verify_shape``, ``shape`` must equal the value's shape.
 
-    Raises TypeError for what is no float32, float64 or int32, and ValueError for too many elements or numbers that don't fit.
+    Raises TypeError for types other than float32, float64 and int32, and if ``verify_shape`` fails; ValueError for too many
+    elements or numbers out of range.
 
     >>> constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], shape=[2, 3], name="a")
     <gpuconf.compat.v1.Tensor 'a:0' shape=(2, 3) dtype=float32>
@@ -30,9 +31,9 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
-    """Add the product of two matrices, each transposed first if so wanted.
+    """Add the product of two matrices, each optionally transposed first.
 
-    Raises ValueError for what are no matrices or don't fit together, and TypeError for different types.
+    Raises ValueError for operands that are not matrices or whose shapes do not match, and TypeError for different types.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]])
     <gpuconf.compat.v1.Tensor 'MatMul:0' shape=(1, 1) dtype=float32>
@@ -41,22 +42,22 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add the sum of two tensors; shapes are broadcast as NumPy does. Raises ValueError or TypeError where they don't match."""
+    """Add the sum of two tensors, with NumPy's broadcasting. Raises ValueError or TypeError if shapes or types do not match."""
     return node("Add", (x, y), 0, name_of(name))
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """Add the sum of the tensors of a list. Raises ValueError for an empty list or unlike shapes, TypeError for unlike types."""
+    """Add the sum of a list of tensors. Raises ValueError for an empty list or different shapes, TypeError for different types."""
     return node("AddN", listed(inputs), 0, name_of(name))
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
-    """Add an operation that gives what it gets, where it is asked to."""
+    """Add a copy of a tensor, on the device of the current scope."""
     return node("Identity", (input,), 0, name_of(name))
 
 
 def name_of(name: Any) -> str:
-    """A name argument: a str, bytes in UTF-8, or None."""
+    """Return a name argument (a str, bytes in UTF-8, or None) as text."""
     if isinstance(name, bytes):
         try:
             name = name.decode()

@@ -1,4 +1,4 @@
-"""Messages that look like Protocol Buffers' to who sets and reads their fields; nothing is ever serialised."""
+"""Messages with the interface of Protocol Buffers for setting and reading fields. They cannot be serialised."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..._typing import Any
 
 
 class Scalar:
-    """A field that is a number, a bool or a text."""
+    """A field that is a number, a bool or a string."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.default: Any = {"bool": False, "string": "", "double": 0.0, "float": 0.0}.get(kind, 0)
 
     def check(self, value: Any) -> Any:
-        """The value as it is stored, or TypeError or ValueError as in Protocol Buffers."""
+        """Return the value to store. Raises TypeError or ValueError as Protocol Buffers do."""
         if self.kind == "string":
             return self._text(value)
         if self.kind in ("double", "float"):
@@ -35,7 +35,7 @@ class Scalar:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise errors.InvalidArgumentError(f"{value!r} has a lone surrogate, and can't be encoded") from None
+            raise errors.InvalidArgumentError(f"{value!r} has a lone surrogate and cannot be encoded") from None
         return value
 
     def _float(self, value: Any) -> float:
@@ -44,13 +44,13 @@ class Scalar:
         try:
             return float(value)
         except OverflowError:
-            raise errors.InvalidArgumentError("Value out of range: an int beyond all floats") from None
+            raise errors.InvalidArgumentError("Value out of range: the int is too large for a float") from None
         except (TypeError, ValueError):
             raise self._wrong(value, "int, float") from None
 
     def _int(self, value: Any) -> int | bool:
         if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
-            value = bool(value)  # as an index NumPy's warns
+            value = bool(value)  # NumPy's own conversion to an index warns
         try:
             number = operator.index(value)
         except TypeError:
@@ -84,7 +84,7 @@ class Repeated:
 
 
 class Mapping:
-    """A field that maps texts to scalars."""
+    """A field that maps strings to scalars."""
 
     def __init__(self, value: Scalar) -> None:
         self.value = value
@@ -113,11 +113,11 @@ class ScalarList(MutableSequence):  # type: ignore[type-arg]
         return len(self._values)
 
     def insert(self, index: int, value: Any) -> None:
-        """Put a value before another."""
+        """Insert a value before ``index``."""
         self._values.insert(index, self._kind.check(value))
 
     def extend(self, values: Any) -> None:
-        """Add values at the end, all or none."""
+        """Append all values, or none if one is invalid."""
         self._values += [self._kind.check(v) for v in values]
 
     def __eq__(self, other: object) -> bool:
@@ -149,12 +149,12 @@ class MessageList(MutableSequence):  # type: ignore[type-arg]
         return len(self._values)
 
     def add(self, **fields: Any) -> Any:
-        """Make a message at the end of the list and give it."""
+        """Append a new message and return it."""
         self._values.append(self._message(**fields))
         return self._values[-1]
 
     def insert(self, index: int, value: Any) -> None:
-        """Put a copy of a message before another."""
+        """Insert a copy of a message before ``index``."""
         self._values.insert(index, copied(self._message, value))
 
     def __eq__(self, other: object) -> bool:
@@ -167,7 +167,7 @@ class MessageList(MutableSequence):  # type: ignore[type-arg]
 
 
 class ScalarMap(MutableMapping):  # type: ignore[type-arg]
-    """A map field. To read what is not there puts it there with its default, as in Protocol Buffers."""
+    """A map field. As in Protocol Buffers, reading a missing key inserts it with the default value."""
 
     def __init__(self, kind: Scalar) -> None:
         self._kind = kind
@@ -186,7 +186,7 @@ class ScalarMap(MutableMapping):  # type: ignore[type-arg]
         return key in self._values
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """The value of a key, or a default."""
+        """Return the value of a key, or ``default``."""
         return self._values.get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -208,7 +208,7 @@ _TEXT = Scalar("string")
 
 
 class _Signature:
-    """What ``inspect.signature`` shows of a message: its fields."""
+    """Makes ``inspect.signature`` show the fields of a message."""
 
     def __get__(self, message: Message | None, cls: type[Message]) -> Any:
         import inspect
@@ -218,7 +218,7 @@ class _Signature:
 
 
 class Message:
-    """A message. A subclass says in ``FIELDS`` what fields it has."""
+    """A message. Subclasses define their fields in ``FIELDS``."""
 
     FIELDS: dict[str, Field] = {}  # noqa: RUF012
     __signature__ = _Signature()
@@ -226,7 +226,7 @@ class Message:
     __slots__ = ("_set", "_values")
 
     _values: dict[str, Any]
-    _set: set[str]  # the messages among the fields that were set, if only to be empty
+    _set: set[str]  # the message fields that were set explicitly, even if empty
 
     def __init__(self, **fields: Any) -> None:
         object.__setattr__(self, "_values", {})
@@ -235,7 +235,7 @@ class Message:
             field = self.FIELDS.get(name)
             if field is None:
                 raise errors.InvalidArgumentError(f'Protocol message {type(self).__name__} has no "{name}" field.')
-            if value is not None:  # None is as good as not given
+            if value is not None:  # None means unset
                 self._fill(name, field, value)
 
     def _fill(self, name: str, field: Field, value: Any) -> None:
@@ -268,13 +268,13 @@ class Message:
         self._values[name] = field.check(value)
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a field can't be deleted: use ClearField('{name}')")
+        raise AttributeError(f"a field cannot be deleted: use ClearField('{name}')")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.FIELDS]
 
     def HasField(self, field_name: str) -> bool:  # noqa: N802 - Protocol Buffers' name
-        """Whether a field that is a message was set, or anything in it."""
+        """Return whether a message field, or any field in it, was set."""
         field = self.FIELDS.get(field_name)
         if not isinstance(field, Sub):
             raise errors.InvalidArgumentError(
@@ -283,14 +283,14 @@ class Message:
         return field_name in self._set or (field_name in self._values and not self._values[field_name]._is_empty())
 
     def ClearField(self, field_name: str) -> None:  # noqa: N802
-        """Put a field back to its default."""
+        """Reset a field to its default."""
         if field_name not in self.FIELDS:
             raise errors.InvalidArgumentError(f'Protocol message {type(self).__name__} has no "{field_name}" field.')
         self._values.pop(field_name, None)
         self._set.discard(field_name)
 
     def Clear(self) -> None:  # noqa: N802
-        """Put all fields back to their defaults."""
+        """Reset all fields to their defaults."""
         self._values.clear()
         self._set.clear()
 
@@ -302,7 +302,7 @@ class Message:
             self.MergeFrom(other_msg)
 
     def MergeFrom(self, other_msg: Any) -> None:  # noqa: N802
-        """Take over what another message of the same type has set; lists grow."""
+        """Copy the set fields of another message of the same type. Lists are appended."""
         self._require_same(other_msg)
         for name, value in list(other_msg._values.items()):
             field = self.FIELDS[name]
@@ -327,7 +327,7 @@ class Message:
         return not any(True for _ in self._told())
 
     def _told(self) -> Iterator[tuple[str, Any]]:
-        """What is set to something else than its default, in the order of the fields."""
+        """Yield the fields whose values differ from their defaults, in the order of ``FIELDS``."""
         for name, field in self.FIELDS.items():
             value = self._values.get(name)
             if isinstance(field, Sub):
@@ -350,7 +350,7 @@ class Message:
         return copied(type(self), self)
 
     def __reduce__(self) -> Any:
-        raise errors.InvalidTypeError(f"{type(self).__name__} is not serialised: it only looks like a Protocol Buffers message")
+        raise errors.InvalidTypeError(f"{type(self).__name__} cannot be pickled: gpuconf's messages do not support serialisation")
 
     def __repr__(self) -> str:
         return "".join(line + "\n" for line in self._lines())
@@ -392,7 +392,7 @@ def _empty(field: Field) -> Any:
 
 
 def copied(message: type[Message], value: Any) -> Message:
-    """A message of its own: of a message of the same type, or of a dict of fields."""
+    """Return a new message from a message of the same type or a dict of fields."""
     if isinstance(value, dict):
         return message(**value)
     if not isinstance(value, message):

@@ -1,4 +1,4 @@
-"""Device scopes of a graph. Unlike those of ``gpuconf.device`` they say only what they say: nothing is filled in with CPU:0."""
+"""Device scopes of a graph. Unlike those of ``gpuconf.device``, they do not fill in missing fields with CPU:0."""
 
 from __future__ import annotations
 
@@ -16,37 +16,36 @@ Scope = str | Callable[[Any], Any] | None
 
 
 class Scopes(threading.local):
-    """One thread's scopes in one graph, the outermost first."""
+    """The scopes of one thread in one graph, outermost first."""
 
     def __init__(self) -> None:
-        self._stack: list[
-            tuple[Scope, str | None]
-        ] = []  # each with what the scopes ask for together; None where a function is asked
+        # Each scope with the merged request of it and all outer scopes, or None if one of them is a function.
+        self._stack: list[tuple[Scope, str | None]] = []
 
     def scope(self, argument: Any) -> _Scope:
-        """A ``with`` block for a string, a function or None."""
+        """Return a context manager for a string, a function or None."""
         return _Scope(self, argument)
 
     def enter(self, scope: Scope) -> None:
-        """Go into a scope. Raises ValueError for a string that doesn't parse."""
+        """Enter a scope. Raises ValueError for a malformed string."""
         if callable(scope):
             self._stack.append((scope, None))
             return
         if scope is None:
             self._stack.append((None, ""))
             return
-        inside = _request("", scope)  # refuses what doesn't parse, also inside a function
+        inside = _request("", scope)  # rejects malformed strings, also inside a function scope
         outer = self._stack[-1][1] if self._stack else ""
         self._stack.append((scope, None if outer is None else _request(inside, outer) if outer else inside))
 
     def leave(self, scope: Scope) -> None:
-        """Come out of a scope."""
+        """Leave a scope."""
         if not self._stack or self._stack[-1][0] is not scope:
             raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting.")
         self._stack.pop()
 
     def request(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> str:
-        """The device that an operation in these scopes asks for."""
+        """Return the requested device of a new operation in these scopes."""
         if not self._stack:
             return ""
         known = self._stack[-1][1]
@@ -64,7 +63,7 @@ class Scopes(threading.local):
 
 
 class _Asked:
-    """What a device function sees of the operation that is being made. Its name is not made unique yet."""
+    """The operation under construction, as passed to a device function. Its name is not yet unique."""
 
     def __init__(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> None:
         self.type = kind
@@ -74,22 +73,22 @@ class _Asked:
         self.device = ""
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, being made>"
+        return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, under construction>"
 
 
 def _answer(function: Any, asked: _Asked) -> str:
     told = function(asked)
     if told is None:
         return ""
-    return texts.check_text("a device function's answer", told)
+    return texts.check_text("a device function's result", told)
 
 
-# (what is inside, the scope around it) -> what the two ask for together.
+# (inner request, outer scope) -> merged request.
 _requests: dict[tuple[str, str], str] = {}
 
 
 def _request(own: str, scope: str) -> str:
-    """What a device string and a scope around it ask for together. Raises ValueError where one doesn't parse."""
+    """Merge a device string with an outer scope. Raises ValueError if either is malformed."""
     key = (own, scope)
     merged = _requests.get(key)
     if merged is None:
@@ -102,7 +101,7 @@ def _request(own: str, scope: str) -> str:
 
 
 class _Scope:
-    """What ``Graph.device`` and ``device`` return."""
+    """The context manager that ``Graph.device`` and ``device`` return."""
 
     _ending = staticmethod(sys.is_finalizing)
 

@@ -1,4 +1,4 @@
-"""Sessions: they put the operations of a graph on devices and run them."""
+"""Sessions, which place the operations of a graph on devices and run them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from ._session_options import options_of
 
 
 class Session:
-    """Runs what a graph describes.
+    """Runs the operations of a graph.
 
-    ``graph`` is by default the default graph. ``config`` says how: see :class:`ConfigProto`. Sessions, ``gpuconf.config`` and
-    ``gpuconf.memory`` share one runtime. The first to need it sets the GPUs up: a session with its ``gpu_options``. A later session
-    that has none, or the same, joins; one with others sets the GPUs up anew, which is refused while memory is in use.
+    ``graph`` defaults to the default graph. For ``config`` see :class:`ConfigProto`. Sessions, ``gpuconf.config`` and
+    ``gpuconf.memory`` share one runtime, and the first to need it initialises the GPUs; a session does so with its ``gpu_options``.
+    A later session without GPU options, or with the same ones, uses them as they are. One with different options initialises the
+    GPUs again, which fails while device memory is in use.
 
     Raises TypeError for an argument of the wrong type, RuntimeError for GPU options that come too late, and ValueError for invalid
     options.
@@ -46,7 +47,7 @@ class Session:
         if config is not None and not isinstance(config, ConfigProto):
             raise errors.InvalidTypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         if target:
-            raise errors.UnimplementedError(f"a session runs in this process only: gpuconf has no servers (target={target!r})")
+            raise errors.UnimplementedError(f"target={target!r} is not supported: gpuconf runs sessions in this process only")
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
@@ -61,11 +62,11 @@ class Session:
 
     @property
     def graph(self) -> Graph:
-        """The graph that it runs."""
+        """The graph that the session runs."""
         return self._graph
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """List the devices of the session: name, type, memory limit in bytes, and incarnation of each.
+        """Return the name, type, memory limit in bytes and incarnation of each device of the session.
 
         Raises CancelledError for a closed session.
         """
@@ -77,13 +78,13 @@ class Session:
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """Compute tensors and return them as NumPy arrays, scalars as NumPy scalars.
 
-        ``fetches`` is a tensor, the name of one (``"MatMul:0"``, a str or bytes), an operation (for which the result is None),
-        or a list, a tuple or a dict of these, nested as you like; the result has the same structure. ``feed_dict`` maps
-        tensors, or their names, to values that stand for them in this run. Fetching a tensor that is fed returns the fed array.
+        ``fetches`` is a tensor, a tensor name (``"MatMul:0"``, a str or bytes), an operation (whose result is None), or a list,
+        tuple or dict of these, nested to any depth. The result has the same structure. ``feed_dict`` maps tensors or their
+        names to values that replace them in this run. Fetching a fed tensor returns the fed array.
 
         Raises RuntimeError for a closed session or an empty graph, TypeError and ValueError for invalid fetches or feeds,
-        ValueError for an operation whose device does not exist, MemoryError where a device has no room, and
-        NotImplementedError for run options, which gpuconf does not have.
+        ValueError for an operation whose device does not exist, MemoryError if a device is out of memory, and
+        NotImplementedError for ``options`` and ``run_metadata``, which gpuconf does not support.
 
         >>> import gpuconf.compat.v1 as tf
         >>> x = tf.constant(1.0)
@@ -104,13 +105,13 @@ class Session:
         return parsed.build({**fed, **self._step(wanted, parsed.operations, fed)})
 
     def make_callable(self, fetches: Any, feed_list: Any = None, accept_options: bool = False) -> Callable[..., Any]:
-        """Return a function that runs the same step each time it is called.
+        """Return a function that runs the same step on each call.
 
-        ``fetches`` is as for :meth:`run`. With ``feed_list``, a list or tuple of keys of a ``feed_dict``, the function takes the
-        values as arguments, in that order. Without it the fetches are looked up now, once; with ``accept_options`` the function
-        then takes ``options`` and ``run_metadata`` as ``run`` does.
+        ``fetches`` is as for :meth:`run`. With ``feed_list``, a list or tuple of ``feed_dict`` keys, the function takes the values
+        as arguments in that order. Without it, the fetches are looked up once, now; with ``accept_options`` the function then
+        takes ``options`` and ``run_metadata``, as :meth:`run` does.
 
-        Raises TypeError and ValueError for invalid fetches and TypeError for a ``feed_list`` that is neither list nor tuple.
+        Raises TypeError and ValueError for invalid fetches, and TypeError if ``feed_list`` is neither a list nor a tuple.
 
         >>> import gpuconf.compat.v1 as tf
         >>> x = tf.constant(1.0)
@@ -139,18 +140,18 @@ class Session:
             raise errors.InvalidTypeError(f"Argument `feed_list` must be a list or tuple. Received: feed_list={feed_list}")
 
         def call(*feed_args: Any, **options: Any) -> Any:
-            # As in TensorFlow, values that are missing leave the tensor as it is, and those that are too many are ignored.
+            # As in TensorFlow, tensors without a value are not fed, and surplus values are ignored.
             return self.run(fetches, feed_dict=dict(zip(feed_list, feed_args, strict=False)), **options)
 
         return call
 
     def _step(self, wanted: Sequence[Tensor], targets: Any, fed: dict[Tensor, Any]) -> dict[Tensor, Any]:
-        """Compute tensors and execute operations in the core."""
+        """Run one step in the core: compute ``wanted`` and execute ``targets``."""
         import json
 
         np = _arrays.numpy()
         results = {tensor: _arrays.empty(tensor.shape, tensor._dtype) for tensor in wanted}
-        sources = {tensor: np.ascontiguousarray(array) for tensor, array in fed.items()}  # kept until the run has ended
+        sources = {tensor: np.ascontiguousarray(array) for tensor, array in fed.items()}  # kept alive until the run ends
         step = json.dumps({"fetches": _placed(results), "targets": [each._number for each in targets], "feeds": _placed(sources)})
         try:
             core.pybind_RunSession(self._number, step)
@@ -165,12 +166,12 @@ class Session:
         return {tensor: array if array.ndim else array[()] for tensor, array in results.items()}
 
     def _named_in(self, message: str) -> Operation | None:
-        """The operation that the core's error is about."""
+        """Return the operation that an error of the core names, or None."""
         _, found, rest = message.partition("[[Node: ")
         return self._graph._named.get(rest.partition(" ")[0]) if found else None
 
     def _tell(self) -> bool:
-        """Write what the placement log has to tell, and whether it had anything."""
+        """Write new lines of the placement log. Returns whether there were any."""
         import json
 
         lines = json.loads(core.pybind_SessionLog(self._number))
@@ -183,15 +184,15 @@ class Session:
             raise errors.CancelledError("Session has been closed.")
 
     def close(self) -> None:
-        """End the session. The graph stays; a second call does nothing."""
+        """Close the session. The graph remains. Further calls do nothing."""
         if not self._ending() and not self._closed:
             self._closed = True
             core.pybind_CloseSession(self._number)
 
     def as_default(self) -> Any:
-        """Make this the default session for a ``with`` block in this thread. It is not closed at the end.
+        """Make this the default session of this thread for a ``with`` block. Leaving the block does not close the session.
 
-        Raises AssertionError where the block ends before one that was entered later.
+        Raises AssertionError if the block is exited before one that was entered later.
         """
         return _graph.default_session(self)
 
@@ -210,16 +211,16 @@ class Session:
         if self._ending():
             return
         if self._entered is None:
-            raise errors.FailedPreconditionError("this Session is not entered: there is no `with` block to leave")
+            raise errors.FailedPreconditionError("__exit__ without __enter__: this Session is not in a `with` block")
         graph, default = self._entered
         default.__exit__(kind, error, trace)
         graph.__exit__(kind, error, trace)
         self._entered = None
-        if loaded():  # else this is a forked child, and the session is its parent's
+        if loaded():  # otherwise this is a forked child, and the session belongs to the parent
             self.close()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a Session can't be copied or pickled: create it in the process that uses it")
+        raise errors.InvalidTypeError("a Session cannot be copied or pickled: create it in the process that uses it")
 
     def __repr__(self) -> str:
         return f"<gpuconf.compat.v1.Session of {self._graph!r}{', closed' if self._closed else ''}>"
@@ -235,9 +236,9 @@ class Session:
 
 def _refuse_options(options: Any, run_metadata: Any) -> None:
     if options is not None or run_metadata is not None:
-        raise errors.UnimplementedError("gpuconf has no run options and no run metadata")
+        raise errors.UnimplementedError("options and run_metadata are not supported")
 
 
 def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:
-    """Arrays for the core: the node of each, where its elements are, and their bytes."""
+    """Return the node number, data address and size in bytes of each array, for the core."""
     return [[tensor.op._number, _arrays.address_of(array), array.nbytes] for tensor, array in arrays.items()]

@@ -1,4 +1,4 @@
-"""What a ConfigProto asks for, in the words of the core."""
+"""The conversion of a ConfigProto to the core's options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ._config_proto import ConfigProto
 
 
 def options_of(config: ConfigProto | None) -> str:
-    """A ConfigProto for the core; None leaves how to place to the configuration."""
+    """Return a ConfigProto as JSON for the core. For None, placement follows ``gpuconf.config``."""
     import json
 
     if config is None:

@@ -1,4 +1,4 @@
-"""``tf.compat.v2``: ``config`` is the very module ``gpuconf.config``, under this name too."""
+"""``tf.compat.v2``: ``config`` is the module ``gpuconf.config``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ... import config
 
 __all__ = ["config"]
 
-# So that "import gpuconf.compat.v2.config" finds it as well.
+# Makes "import gpuconf.compat.v2.config" work.
 sys.modules[__name__ + ".config"] = config
 
 
