@@ -10,65 +10,65 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Options say how an Allocator behaves. The zero value is exact splitting, and regions are kept until Close.
+// Options configure an Allocator. The zero value splits exactly and keeps regions until Close.
 type Options struct {
 	Name           string // in messages; "bfc" if empty
 	Split          SplitRule
-	GarbageCollect bool // before failing, give back idle memory if that makes room for a larger region
+	GarbageCollect bool // before failing, release idle memory if that makes room for a larger region
 
-	// Timeline is needed for more than one stream.
+	// Timeline is required for more than one stream.
 	Timeline Timeline
 }
 
-// Allocator hands out blocks of the regions that it gets from a sub-allocator. It owns the regions until
-// Close. It may be used by any number of goroutines.
+// Allocator allocates blocks from regions that it obtains from a sub-allocator. It owns the regions until Close. It
+// is safe for concurrent use.
 type Allocator struct {
 	name       string       // immutable
 	sub        SubAllocator // immutable; called with mu held
-	mapper     Mapper       // immutable; sub, if it is one, else nil
+	mapper     Mapper       // immutable; sub if it is a Mapper, else nil
 	space      space        // immutable; mapper's
 	limitBytes uint64       // immutable
 	split      splitter     // immutable
 	collect    bool         // immutable
-	timeline   Timeline     // immutable; nil: one stream; called with mu held
+	timeline   Timeline     // immutable; nil: one stream only; called with mu held
 
 	mu      lock
-	closed  bool         // guarded by mu, as are all below
+	closed  bool         // guarded by mu, as are all fields below
 	sealed  bool         // Allocate refuses
-	served  uint64       // the stream whose allocations go the short way, or noOne: shut, or there is not just one
+	served  uint64       // the only stream, whose allocations take the fast path; noOne: closed, sealed or not exactly one stream
 	regions []region     // sorted by address
 	chunks  chunks.Table // every chunk of every region
-	bins    chunks.Bins  // the free ones, by size
-	index   chunks.Index // the live ones, by address
-	lastID  uint64       // of the last allocation; 0 before the first
-	stats   Stats        // but what Stats looks up: NumAllocs, LiveBlocks, LargestFreeBlockBytes
-	totals  Totals       // but what Totals looks up: Allocs, Regions
-	cleared uint64       // the last id when ClearStats was called
+	bins    chunks.Bins  // the free chunks, by size
+	index   chunks.Index // the live chunks, by address
+	lastID  uint64       // of the last allocation; 0 before the first one
+	stats   Stats        // except the fields that Stats computes: NumAllocs, LiveBlocks, LargestFreeBlockBytes
+	totals  Totals       // except the fields that Totals computes: Allocs, Regions
+	cleared uint64       // lastID at the last ClearStats
 	peaks   peaks
-	parts   []part      // empty: room for what stitching looks at
-	ring    *trace.Ring // where all that is done is recorded; nil: nothing is
+	parts   []part      // always empty; its capacity is scratch space for stitching
+	ring    *trace.Ring // the running recording; nil: none
 
-	only       Stream       // the stream of all work so far; noStream: no work yet, or the mode is shared
-	shared     bool         // several streams; the fields below are in use
+	only       Stream       // the stream of all work so far; noStream: no work yet, or shared mode
+	shared     bool         // shared mode (doc.go, Streams); the fields below are in use
 	streams    []stream     // by number
 	tags       []tag        // by chunk
-	uses       []use        // record 0 begins the list of unused ones
-	cleanBins  *chunks.Bins // free chunks that nobody's work touches
-	cleanBytes uint64       // theirs
-	walked     uint64       // steps of the last walk along all chunks
-	walkedID   uint64       // the last allocation's before it
+	uses       []use        // record 0 is the head of the list of unused records
+	cleanBins  *chunks.Bins // free chunks that no queued work touches
+	cleanBytes uint64       // the sum of their sizes
+	walked     uint64       // steps of the last walk over all chunks (mayWalkLocked)
+	walkedID   uint64       // lastID at that walk
 }
 
 const noOne = math.MaxUint64
 
-// Block is what Allocate gives. The zero Block is that of a request for 0 bytes.
+// Block is the result of Allocate. The zero Block is the result of a request for 0 bytes.
 type Block struct {
 	Addr  uint64
-	Bytes uint64 // of the chunk: at least what was asked for
-	ID    uint64 // counts allocations from 1; tells this block from an earlier one at the same address
+	Bytes uint64 // of the chunk: at least the requested size
+	ID    uint64 // counts allocations from 1; distinguishes this block from an earlier one at the same address
 }
 
-// New makes an allocator over sub. It takes no memory yet: the first Allocate does.
+// New returns an allocator over sub. It reserves no memory until the first Allocate.
 func New(sub SubAllocator, opts Options) (*Allocator, error) {
 	if sub == nil {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
@@ -112,16 +112,16 @@ func (a *Allocator) unmapTables() error {
 // Allocate is AllocateOn stream 0.
 func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateOn(0, bytes) }
 
-// AllocateOn gives the smallest free piece that fits, asking the sub-allocator for more when there is none. Asking for 0 bytes
-// gives the zero Block and changes nothing. The block is for work on stream s; what work of other streams has done with its
-// memory is done before that, or s was made to wait for it.
+// AllocateOn returns the smallest free chunk that fits, and requests memory from the sub-allocator if there is none.
+// A request for 0 bytes returns the zero Block and changes nothing. The block is for work on stream s: work of other
+// streams that used its memory is done by then, or s was made to wait for it (invariant 17).
 //
-// When there is no memory the error is an *OutOfMemory of kind ResourceExhausted, and no block and no figure has changed, but that
-// wholly free regions may have gone back to the device.
+// If there is no memory, the error is an *OutOfMemory of kind ResourceExhausted. No block and no counter has changed,
+// but wholly free regions may have been returned to the device.
 func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	// The short way, which most calls take: rounded is 0 for no bytes and for too many.
+	// The fast path, which most calls take. rounded is 0 if bytes is 0 or too large to round up.
 	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked() {
 		if i := a.bins.BestFit(rounded); i != chunks.None {
 			return a.takeLocked(i, s, bytes, rounded), nil
@@ -130,7 +130,8 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 	return a.allocateLocked(s, bytes)
 }
 
-// allocateLocked looks at everything that may be the matter, and gets memory if there is none.
+// allocateLocked is the general path: it checks everything that can prevent the allocation, and obtains memory if no
+// free chunk fits.
 func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 	if a.closed || a.sealed {
 		return Block{}, a.errShut()
@@ -167,7 +168,7 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 	return a.takeLocked(i, s, bytes, rounded), nil
 }
 
-// serveLocked keeps served true to what it depends on.
+// serveLocked updates served. It must be called after a change of closed, sealed or only.
 func (a *Allocator) serveLocked() {
 	a.served = noOne
 	if !a.closed && !a.sealed && a.only != noStream {
@@ -175,13 +176,14 @@ func (a *Allocator) serveLocked() {
 	}
 }
 
-// hasRoomLocked reports whether the tables have room for a block and for the rest of a chunk, at a look.
+// hasRoomLocked reports, without growing the tables, whether they have room for one block and the rest of a split
+// chunk.
 func (a *Allocator) hasRoomLocked() bool {
 	return a.index.HasRoom() && a.chunks.HasFresh()
 }
 
-// roomLocked makes sure that the tables can hold what one Allocate may add: a region's chunk and fence, a rest that is split
-// off, a block.
+// roomLocked makes room in the tables for what one Allocate may add: a region's chunk and fence, the rest of a split
+// chunk, and a block.
 func (a *Allocator) roomLocked() error {
 	if err := a.chunks.RoomFor(3); err != nil {
 		return err
@@ -189,11 +191,11 @@ func (a *Allocator) roomLocked() error {
 	return a.index.RoomForOne()
 }
 
-// takeLocked makes free chunk i a block: free -> live.
+// takeLocked makes free chunk i a block: free -> live. It splits the chunk as invariant 10 requires.
 func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block {
 	c := &a.chunks.Records[i]
-	if invariants.Enabled && !(c.Free() && c.Bytes >= rounded) { // the condition is here, since the arguments would be allocated
-		invariants.Check(false, "chunk %d of %d bytes (free: %v) was to serve %d", i, c.Bytes, c.Free(), rounded)
+	if invariants.Enabled && !(c.Free() && c.Bytes >= rounded) { // checked here, because the arguments of Check are heap-allocated
+		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes, c.Free(), rounded)
 	}
 	switch have := c.Bytes; {
 	case !a.split.splits(have, rounded):
@@ -207,7 +209,7 @@ func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block 
 	return a.handOutLocked(i, s, bytes)
 }
 
-// handOutLocked enters a new block into index and books.
+// handOutLocked adds a new block to the index and to the counters (invariants 3, 7 and 9).
 func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 	c := &a.chunks.Records[i]
 	a.lastID++
@@ -224,8 +226,8 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
 	return Block{Addr: c.Addr, Bytes: c.Bytes, ID: a.lastID}
 }
 
-// Free ends the block that begins at addr. Freeing 0, the address of the zero Block, does nothing. Any other address
-// that is not a live block's is an InvalidArgument, and nothing changes.
+// Free frees the block that begins at addr. Freeing 0, the address of the zero Block, does nothing. Any other address
+// that is not that of a live block is an InvalidArgument error, and nothing changes.
 func (a *Allocator) Free(addr uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -240,7 +242,7 @@ func (a *Allocator) Free(addr uint64) error {
 	return nil
 }
 
-// FreeID is Free, but only if the block at addr is still the one that was handed out under id.
+// FreeID is like Free, but frees the block at addr only if it is still the allocation with this id.
 func (a *Allocator) FreeID(addr, id uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,7 +260,7 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 	return nil
 }
 
-// findLocked gives a live block's position in the index.
+// findLocked returns a live block's position in the index.
 func (a *Allocator) findLocked(addr uint64) (at int, err error) {
 	at, ok := a.index.Find(addr)
 	if !ok {
@@ -267,8 +269,8 @@ func (a *Allocator) findLocked(addr uint64) (at int, err error) {
 	return at, nil
 }
 
-// freeLocked ends the block at a position of the index and joins it to its free neighbours: live -> free. s is the stream of its last use,
-// noStream if nobody said.
+// freeLocked frees the block at a position of the index and merges it with its free neighbors: live -> free. s is the
+// stream of its last use, or noStream if the caller did not say.
 func (a *Allocator) freeLocked(at int, s Stream) {
 	if a.ring != nil {
 		a.recordFreeLocked(at, s)
@@ -287,11 +289,11 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	}
 }
 
-// joinLocked lists chunk i, which has become free, as one with those of its neighbours that are free.
+// joinLocked adds chunk i, which has become free, to the bins, merged with its free neighbors (invariant 4).
 func (a *Allocator) joinLocked(i, below, above uint32) {
 	records := a.chunks.Records
 	switch {
-	case records[below].Free(): // none is not
+	case records[below].Free(): // record None is not free
 		if records[above].Free() {
 			a.bins.Remove(above)
 			a.chunks.Absorb(i, above)
@@ -315,7 +317,7 @@ func (a *Allocator) joinLocked(i, below, above uint32) {
 	}
 }
 
-// Size tells a live block's size and what was asked for it.
+// Size returns a live block's size and its requested size.
 func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -327,8 +329,9 @@ func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok boo
 	return c.Bytes, c.Requested, true
 }
 
-// Close gives all regions back, live blocks or not, and the tables too. Of a Mapper's memory it waits for the queued work that may touch what is free. Later calls fail with FailedPrecondition;
-// another Close does nothing. An error means that the sub-allocator did not take back some region.
+// Close returns all regions, even with live blocks, and unmaps the tables. For a Mapper's memory, it first waits for
+// the queued work that may touch free memory. Later calls fail with FailedPrecondition, except another Close, which
+// does nothing. An error means that the sub-allocator did not take back some region.
 func (a *Allocator) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -336,7 +339,7 @@ func (a *Allocator) Close() error {
 		return nil
 	}
 	if a.mapper != nil {
-		_ = a.syncLocked() // unmapping does not wait for queued work; what can't be waited for goes all the same
+		_ = a.syncLocked() // unmapping does not wait for queued work; memory is unmapped even if this wait fails
 	}
 	dropped := a.dropSpareLocked()
 	a.closed = true

@@ -5,8 +5,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Check walks every invariant of the package comment and gives an Internal error that names the first broken one by
-// number. It takes time in proportion to the number of chunks and holds the mutex.
+// Check verifies the invariants of the package comment, except 17 to 19, and returns an Internal error that names the
+// first broken one by number. It takes time proportional to the number of chunks and holds the mutex.
 func (a *Allocator) Check() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,7 +24,7 @@ func (a *Allocator) Check() error {
 	return nil
 }
 
-// recordState is what a check has found out about a chunk record.
+// recordState is what a check has found out about a chunk record so far.
 type recordState uint8
 
 const (
@@ -32,9 +32,9 @@ const (
 	inRegionFree
 	inRegionLive
 	fence
-	inRegionHeld // freed, but not free
-	inClass      // and free in a region
-	inQueue      // and in a class
+	inRegionHeld // freed by its caller, but still in use by other streams
+	inClass      // free in a region, and found in bins
+	inQueue      // in bins, and found in a stream's queue
 	unused
 )
 
@@ -70,7 +70,7 @@ func (c *checker) regions() error {
 		sum += r.bytes
 	}
 	if sum != c.a.stats.BytesReserved {
-		return broken(1, "the regions have %d bytes, the books say %d", sum, c.a.stats.BytesReserved)
+		return broken(1, "the regions have %d bytes, the counter says %d", sum, c.a.stats.BytesReserved)
 	}
 	if sum += c.a.spareBytesLocked(); sum > c.a.limitBytes {
 		return broken(11, "%d bytes are reserved, the limit is %d", sum, c.a.limitBytes)
@@ -78,13 +78,13 @@ func (c *checker) regions() error {
 	return nil
 }
 
-// chunks checks invariants 2, 3, 4 and 10, and adds up for the others.
+// chunks checks invariants 2, 3, 4 and 10, and collects the sums that the other checks need.
 func (c *checker) chunks() error {
 	for _, r := range c.a.regions {
 		end, before := r.addr, chunks.None
 		for i := r.first; i != r.fence; i = c.records[i].Next {
 			if i == chunks.None || i >= c.a.chunks.Used() || c.state[i] != unseen {
-				return broken(2, "chunk %d of the region at %#x is no chunk or was seen before", i, r.addr)
+				return broken(2, "chunk %d of the region at %#x is not a chunk or was seen before", i, r.addr)
 			}
 			if err := c.chunk(i, before, end); err != nil {
 				return err
@@ -105,7 +105,7 @@ func (c *checker) chunks() error {
 func (c *checker) chunk(i, before uint32, end uint64) error {
 	x := &c.records[i]
 	if x.Addr != end || x.Prev != before || x.Bytes == 0 || x.Bytes%chunks.Granularity != 0 || x.Fence() {
-		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; %#x above %d was due", i, x.Addr, x.Bytes, x.Prev, end, before)
+		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; expected %#x above %d", i, x.Addr, x.Bytes, x.Prev, end, before)
 	}
 	if x.Free() {
 		if before != chunks.None && c.records[before].Free() && c.a.homeOf(before) == c.a.homeOf(i) {
@@ -133,7 +133,7 @@ func (c *checker) block(i uint32) error {
 		return broken(3, "block of %d bytes at %#x serves %d", x.Bytes, x.Addr, x.Requested)
 	}
 	if id := x.ID(); id == 0 || id > c.a.lastID || c.ids[id] {
-		return broken(3, "block at %#x has id %d, the last one given is %d, seen before: %v", x.Addr, id, c.a.lastID, c.ids[id])
+		return broken(3, "block at %#x has id %d, the last one assigned is %d, seen before: %v", x.Addr, id, c.a.lastID, c.ids[id])
 	}
 	c.ids[x.ID()] = true
 	if rounded, ok := chunks.RoundUp(x.Requested); !ok || c.a.split.splits(x.Bytes, rounded) {
@@ -164,7 +164,7 @@ func (c *checker) homes() error {
 	return nil
 }
 
-// homeOf tells whose bins a free chunk hangs in; in single mode there is one answer.
+// homeOf returns the stream whose bins hold a free chunk. In single mode it is clean for every chunk.
 func (a *Allocator) homeOf(i uint32) Stream {
 	if a.shared {
 		return a.tags[i].stream
@@ -185,8 +185,8 @@ func (c *checker) inBins(home Stream, i uint32) error {
 	return nil
 }
 
-// index checks invariant 7. The index finds each of its chunks at one place, so if all of them are live and there are as many as
-// live chunks, they are the live ones.
+// index checks invariant 7. The index finds each of its chunks in one slot. So if all of them are live, and there are as many as
+// there are live chunks, the index holds exactly the live chunks.
 func (c *checker) index() error {
 	err := c.a.index.Check(func(i uint32) error {
 		if i >= c.a.chunks.Used() || c.state[i] != inRegionLive {
@@ -224,14 +224,14 @@ func (c *checker) recycled() error {
 func (c *checker) books() error {
 	s := &c.a.stats
 	if s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
-		return broken(9, "%d blocks of %d bytes serve %d; the books say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)
+		return broken(9, "%d blocks of %d bytes serve %d; the counters say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)
 	}
 	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() || c.a.peaks.running < c.inUse {
-		return broken(9, "a peak (%d, %d, %d) is below what it is the peak of (%d, %d)",
+		return broken(9, "a peak (%d, %d, %d) is below the current value (%d, %d)",
 			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
 	}
 	if least := c.a.peaks.least; least > min(s.PeakBytesInUse, c.a.peaks.running) {
-		return broken(9, "what is in use may grow to %d unseen, beyond a peak (%d, %d)", least, s.PeakBytesInUse, c.a.peaks.running)
+		return broken(9, "bytes in use may grow to %d without raising a peak (%d, %d)", least, s.PeakBytesInUse, c.a.peaks.running)
 	}
 	if largest := c.a.largestFreeLocked(); largest != c.largestFree {
 		return broken(9, "the largest free chunk has %d bytes, the search says %d", c.largestFree, largest)

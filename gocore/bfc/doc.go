@@ -1,142 +1,180 @@
-// Package bfc is best fit with coalescing over numbers: it hands out address ranges and never touches what they
-// point at. It knows no GPU. A sub-allocator gives it regions and takes them back.
+// Package bfc implements a best-fit-with-coalescing memory allocator over plain address ranges.
 //
-// # Nouns
+// It never touches the memory it manages and knows nothing about GPUs. A SubAllocator supplies regions of
+// addresses and takes them back; an Allocator divides them into blocks.
 //
-// A region is what the sub-allocator gave in one call, or, in a Mapper's range, what it gave side by side. A chunk is a piece of a
-// region; chunks cover each region without a gap, and behind the last one stands a fence (chunks.Chunk). A chunk is live (a caller
-// has it; then it is also called a block) or free. Every size and address is a multiple of 256.
+// # Terms
 //
-//	none -> free   a region arrives as one free chunk (addRegionLocked), and joins those beside it (joinRegionsLocked)
-//	free -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
-//	live -> free   Free; the chunk joins its free neighbours within the region
-//	free -> none   a region of one free chunk goes back, or a part of a Mapper's range (trim.go); or every region (Close)
-//	free -> spare  a part of a Mapper's range that is to be moved, or all of an empty pool: mapped, and in no region (mapper_spare.go)
-//	spare -> free  new memory is mapped over it, or it is moved to where some is missing
+// Every address and size is a multiple of 256 bytes.
+//
+//   - A region is what the sub-allocator returned from one call or, in a Mapper's range, from several calls
+//     whose memory is adjacent.
+//   - A chunk is a piece of a region. Chunks cover each region without gaps, and a fence record follows the
+//     last one (chunks.Chunk).
+//   - A chunk is live if a caller holds it; a live chunk is also called a block. Otherwise it is free or, with
+//     several streams, held (see Streams).
+//   - A granule is the unit in which a Mapper maps memory.
+//   - Spare memory is mapped but belongs to no region (mapper_spare.go).
+//
+// Memory moves between these states:
+//
+//	none  -> free   a new region is one free chunk (addRegionLocked), merged with adjacent regions (joinRegionsLocked)
+//	free  -> live   Allocate takes the smallest free chunk that fits, and may split the rest off as a new free chunk
+//	live  -> free   Free; the chunk is merged with its free neighbors in the region
+//	free  -> none   a region that is one free chunk, or part of a Mapper's range, is released (trim.go);
+//	                or every region is (Close)
+//	free  -> spare  part of a Mapper's range is about to be moved, or the whole pool is empty (mapper_spare.go)
+//	spare -> free   new memory is mapped over it, or it is moved to where memory is missing
 //
 // # Files
 //
-// Chunks are stored and found by package chunks, in constant time; here they are split, joined and handed out. The files are of three
-// groups. Those named mapper are about memory that grows in place and is moved. Those named streams are about several streams, and
-// about captures. The rest is the allocator itself.
+// Package chunks stores chunks and finds them in constant time; this package splits, merges and allocates
+// them. Files named mapper_* cover memory that grows in place and is moved. Files named streams_* cover
+// several streams, and captures. The other files are the allocator itself.
 //
 // # Memory that grows in place
 //
-// A Mapper is a sub-allocator with a range of addresses of its own (mapper_grow.go). New memory then goes to the hole where least of
-// it is needed beside what is free at its ends, so a pool grows at its end, and what Trim gave back is filled in first. Regions
-// that meet are joined.
+// A Mapper is a SubAllocator with its own range of addresses (mapper_grow.go). A request maps memory into the
+// hole that needs the least new memory in addition to the free memory at its ends. A pool therefore grows at
+// its end, and memory released by Trim is filled in first. Adjacent regions are merged.
 //
 // # Stitching
 //
-// A Mapper can move whole granules that no block touches (mapper_stitch.go). So a request fails only if too few of them are left, not because they lie
-// apart. A gap is a run of addresses without a block: free chunks, and holes between regions. Of all places in all gaps the request goes to the one where
-// the least is missing, the lowest of several; what is missing there is taken from what the limit leaves, and else from free chunks elsewhere,
-// the highest granules first. What comes out is an ordinary region: freeing it and asking again takes no call of the device. In order, an allocation tries:
+// A Mapper can also move whole granules that no block touches (mapper_stitch.go), so a request fails only if
+// there are too few of them, not because they are scattered. A gap is a run of addresses without a block: free
+// chunks, and holes between regions. Among all positions in all gaps, the allocator picks the one that misses
+// the least memory, the lowest address on a tie. It takes the missing memory from what is left of the limit,
+// then from free chunks elsewhere, highest granules first. The result is an ordinary region: freeing the block
+// and requesting it again makes no device call.
 //
-//  1. free chunks: its stream's, anybody's, what has become so, what follows anyway
-//  2. growth, where the least has to be mapped
-//  3. in shared mode another's free chunks, with a wait in the device
-//  4. stitching, after the host has waited for the streams whose work may touch what is moved, one after the other until it is enough
-//  5. giving back what is idle, if Options.GarbageCollect allows it, and growth again
+// An allocation tries, in this order:
 //
-// A request is not rounded up to granules, however large, and small ones have no place of their own. Either was measured: blocks that share
-// the granules at their ends need 2.3 to 3.3 % more than is live under the law of random sizes up to 64 MiB, whole granules 2.9 %
-// at best. Nor does best fit look for gaps instead of free chunks, which would make every placement a matter of the live blocks alone: it
-// fits into slightly less memory, and moves memory for 40 % of large requests where this does for 2 %.
+//  1. free chunks: the stream's own, clean ones, ones that have become clean since, and those of streams
+//     that it already waits for
+//  2. growth, where the least memory has to be mapped
+//  3. in shared mode, another stream's free chunks, with a wait on the device
+//  4. stitching, after the host has waited for the streams whose work may touch the granules to be moved, one
+//     stream at a time until enough memory is clean
+//  5. if Options.GarbageCollect is set, releasing idle memory and growing again
 //
-// The range of addresses is eight times the limit. It is used up only if live blocks cut all of it into gaps shorter than the request, of which
-// there would have to be one in each eighth of it at least.
+// Requests are not rounded up to granules, however large, and small requests have no area of their own. Both
+// alternatives were measured. With random sizes up to 64 MiB, blocks that share the granules at their ends need
+// 2.3 to 3.3 % more memory than is live; whole granules need 2.9 % more at best.
 //
-// # A pool that goes empty
+// Best fit searches free chunks, not gaps. Searching gaps would make every placement a function of the live
+// blocks alone. It needs slightly less memory, but it moves memory for 40 % of large requests, compared with
+// 2 % here.
 //
-// While there is one stream, a pool whose last block is freed makes all its memory spare, but for the first granule (mapper_spare.go): the books are those of a new
-// pool, and the memory stays mapped where it is. What happens from then on depends on the calls alone: which chunk is taken, what is mapped
-// and what is moved follow from the books, and whether the mapper can do it follows from the books and the limit (suballoc's invariant 11). So a sequence of
-// requests that was served once, from empty to empty, is served each time, whatever was served in between, in no more memory
-// than the limit: unless the device itself refuses. Under a pool that keeps its pieces the same sequence can pass twice and then fail,
-// since the pieces that one round leaves are not those that it found.
+// The range of addresses is eight times the limit. It is exhausted only if live blocks cut all of it into gaps
+// shorter than the request, which takes at least one live block in each eighth of the range.
 //
-// The first granule may stay in the books because any sequence begins by mapping it; if a request needs it gone, it goes (growWithoutFirstGranuleLocked).
+// # An empty pool
 //
-// If the first round moved nothing, the others make no call of the device: what they map is there. With memory that was moved a round may
-// move it again each time. A pool that never goes empty keeps its pieces as they are, and its iterations end at none.
+// While there is one stream, a pool whose last block is freed makes all its memory spare except the first
+// granule (mapper_spare.go). Its accounting is then that of a new pool, while the memory stays mapped where it
+// is. From there, which chunk is taken, what is mapped and what is moved follow from the accounting; whether the
+// mapper can do it follows from the accounting and the limit (suballoc's invariant 11). So a sequence of requests
+// that succeeded once, from empty to empty, succeeds every time, whatever ran in between and without exceeding
+// the limit, unless the device itself refuses. In a pool that keeps its chunks as they are, the same sequence can
+// succeed twice and then fail, because each round leaves different fragments than it found.
+//
+// The first granule may stay because every sequence begins by mapping it. If a request needs it released, it is
+// (growWithoutFirstGranuleLocked).
+//
+// If the first round moved nothing, later rounds make no device calls, because all they need is already mapped.
+// If it moved memory, each later round may move it again. A pool that never becomes empty keeps its chunks as
+// they are, and repeated iterations settle at no device calls.
 //
 // # Streams
 //
-// A device works through its streams side by side, so memory that was freed on one may still be in use by its queued work. While
-// there is one stream, the device's order is the order of the calls, and nothing has to be known (single mode). The second one
-// that is used turns the mode to shared, for good. Then free memory is somebody's: each stream has bins of its own, and there is
-// one more set for what is clean: nobody's work touches it. A table of tags beside the chunks says whose each is, and a
-// Timeline tells how far the device is.
+// A device runs its streams concurrently, so memory freed on one stream may still be in use by work queued there.
+// With one stream, the device runs work in the order of the calls, and nothing has to be tracked (single mode).
+// The first use of a second stream switches to shared mode, permanently. Free memory then has an owner: each
+// stream has its own bins, and one more set of bins holds clean memory, which no queued work touches. A table of
+// tags beside the chunks records each chunk's owner, and a Timeline reports how far the device has progressed.
 //
-//	live  -> free, owned   Free; the stream may have it again at once, others once it has passed the mark in the tag
-//	live  -> held          Free of a block that other streams use: nobody may have it
-//	held  -> free, owned   those streams have passed their marks (letGoLocked)
-//	owned -> clean         the stream has passed its mark (reapLocked)
-//	owned, held -> owned   another stream waits for all whose work may touch it, and then owns it (mergeLocked)
-//	owned, clean -> live   Allocate
+// A mark is a numbered point in a stream. A stream has passed a mark once all work queued before it is done.
 //
-// Marks are queued in a stream only when another one wants memory, or after 64 MiB of frees. An allocation looks at its stream's own
-// memory, then at clean memory, then at what has become clean or what the stream comes after anyway; then it gets new memory; then it
-// takes another's and makes its stream wait; then it stitches, where it can. It fails only if no run of free neighbours, whosever they are, is large
-// enough, or if waiting failed. The steps before new memory take time in proportion to the number of streams, but for runs of several owners' neighbours:
-// to find one, all chunks are walked, which happens when no single chunk fits although enough is free. Before new memory that is done only as
-// often as the allocations since the last walk pay for it, eight steps each: what it could find is then new memory, or waited for.
+//	live        -> free, owned  Free; its stream may reuse it at once, other streams once it has passed the tag's mark
+//	live        -> held         Free of a block that other streams use; no stream may have it
+//	held        -> free, owned  those other streams have passed their marks (letGoLocked)
+//	owned       -> clean        the owner has passed the mark (reapLocked)
+//	owned, held -> owned        another stream waits for all work that may touch it, and becomes its owner (mergeLocked)
+//	owned, clean -> live        Allocate
 //
-// Free neighbours of different owners stay apart, or one owner's fresh mark would lock up the other's memory. What was never
-// used is no exception in a pool that was there before the second stream was: it is the first one's, until that has
-// passed one mark.
+// A mark is queued only when another stream needs memory, or after 64 MiB of frees. An allocation looks at its
+// stream's own memory, then at clean memory, then at memory that has become clean or whose owner the stream
+// already waits for. Next it gets new memory. Then it takes another stream's memory and makes its own stream wait.
+// Last, it stitches if it can. It fails only if no run of free neighbors, whoever owns them, is large enough, or
+// if waiting failed.
+//
+// The steps before new memory take time proportional to the number of streams, with one exception: finding a run
+// of neighbors with several owners walks all chunks. That is needed when no single chunk fits although enough
+// memory is free. Before new memory is tried, the walk runs only as often as the allocations since the last walk
+// pay for it, at eight steps each. What a skipped walk would have found is then replaced by new memory, or
+// waited for.
+//
+// Free neighbors with different owners are not merged, because one owner's recent mark would lock up the other's
+// memory. Memory that was never used is no exception in a pool older than its second stream: it belongs to the
+// first stream until that has passed one mark.
 //
 // # Captures
 //
-// What is captured of a stream as a graph has an owner of its own, until nothing of the graph is left (streams_capture.go). It is a stream of
-// the books that the timeline never hears of: its next mark is never queued, so what is its own is nobody else's, and no wait is queued in
-// the captured stream: where a capture needs others' memory, the host waits.
+// Work captured from a stream as a graph has an owner of its own until nothing of the graph is left
+// (streams_capture.go). The accounting treats it as a stream, but the timeline does not know it: its next mark is
+// never queued, so no other stream gets its memory. No wait is queued in the captured stream either: if a capture
+// needs another stream's memory, the host waits.
 //
 // # Invariants
 //
-// Check walks all of them and names the broken one by its number.
+// Check verifies them all, except 17 to 19, and reports the first broken one by its number. Comments in the code
+// refer to them by these numbers.
 //
-//  1. Regions are sorted by address, do not overlap, and their sizes and what is spare sum up to BytesReserved.
-//  2. The chunks of a region, from its first one along next to its fence, cover it exactly; prev mirrors next; no link leaves
-//     the region.
-//  3. A live chunk was asked for at least 1 byte and at most its size, and carries an id that was given once.
-//  4. No two neighbours are both free, unless in shared mode they are different streams'.
-//  5. Every free chunk is in bins exactly once, in shared mode in those of the stream that its tag names; nothing else is in bins.
+//  1. Regions are sorted by address and do not overlap. Their sizes and the spare memory add up to BytesReserved.
+//  2. The chunks of a region, from the first along next to the fence, cover it exactly. prev mirrors next, and no
+//     link leaves the region.
+//  3. A live chunk's requested size is at least 1 byte and at most the chunk's size. Its id was assigned only once.
+//  4. No two neighbors are both free, unless, in shared mode, different streams own them.
+//  5. Every free chunk is in bins exactly once; in shared mode, in the bins of the stream that its tag names.
+//     Nothing else is in bins.
 //  6. Bins and index keep the invariants of package chunks.
-//  7. The index holds every live chunk, and nothing else.
+//  7. The index holds every live chunk and nothing else.
 //  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.
-//  9. The books are the sums over the chunks; no peak is below what it is the peak of.
-//  10. The slack of a live chunk is one that the split rule lets stand.
-//  11. BytesReserved <= BytesLimit, spare memory included.
-//  12. Regions in a Mapper's range are whole granules, and no two of them touch. No other region touches the range.
+//  9. The counters equal the sums over the chunks. No peak is below the current value of what it measures.
+//  10. The slack of a live chunk is one that the split rule permits.
+//  11. BytesReserved, including spare memory, does not exceed BytesLimit.
+//  12. Regions in a Mapper's range consist of whole granules, and no two of them touch. No other region overlaps
+//     the range.
 //
-// In shared mode, but for 15:
+// In shared mode (15 holds in single mode too):
 //
-//  13. Every free chunk that is not clean is in its stream's queue once, and nothing else is. Marks in a queue never fall, and none
-//     is beyond the stream's next mark.
-//  14. A use is in the list of one live or held chunk, whose stream is another, once for each stream; a held chunk has some. Uses of held
-//     chunks are in their streams' queues, as in 13.
-//  15. The last mark that a stream has queued or passed is not beyond the last that was tried, and nobody waits for one that was not
-//     queued. Of a stream that has ended the last one tried was queued.
-//  16. A stream's refs are the live and held chunks allocated on it, the uses of it and the captures of it; while it has any, its number
-//     is not given again.
-//  17. Memory is handed out to a stream only if all work that may still touch it is known to be done, or comes before whatever
-//     is queued in that stream from now on; to a capture only if it is known to be done. (Check cannot see this one.)
-//  18. What belongs to a capture, free memory included, is handed out to that capture only, while it lasts. (Nor this one.)
-//  19. No work touches spare memory, in shared mode; before, only that of the only stream does. (Nor this one.)
+//  13. Every free chunk that is not clean is in its stream's queue exactly once, and nothing else is. Marks in a queue
+//     never decrease, and none is beyond the stream's next mark.
+//  14. A use is in the list of one live or held chunk that was allocated on a different stream; a chunk has at most one
+//     use per stream, and a held chunk has at least one. Uses of held chunks are in their streams' queues, as in 13.
+//  15. The last mark that a stream has queued or passed is not beyond the last one that was tried. No stream waits
+//     for a mark that was not queued. The last mark tried on an ended stream was queued.
+//  16. A stream's refs count the live and held chunks allocated on it, its uses, and its captures. Its number is not
+//     reused while refs is above 0.
+//  17. Memory is given to a stream only if all work that may still touch it is known to be done or is ordered before
+//     everything queued in that stream from then on; to a capture, only if that work is known to be done. (Check
+//     cannot verify this.)
+//  18. While a capture lasts, memory that belongs to it, free memory included, is given to that capture only. (Nor this.)
+//  19. In shared mode, no work touches spare memory; in single mode, only the work of the one stream does. (Nor this.)
 //
-// # What was not done
+// # Rejected alternatives
 //
-// Tags within the chunk records: the table beside them costs a memory access more in shared mode, but one stream's operations
-// stay as fast as before. Freeing a block on another stream as a promise that its own stream's work is done: FreeOn asks for no
-// such promise. Joining a stream's memory with clean memory beside it when it is freed: one small block would keep a whole pool
-// from the other streams.
+//   - Tags inside the chunk records. The separate table costs one more memory access in shared mode, but
+//     operations on one stream stay as fast as before.
+//   - Treating a free on another stream as a promise that the block's own stream has finished with it. FreeOn does
+//     not require such a promise.
+//   - Merging a stream's memory with adjacent clean memory when it is freed. One small block would keep a whole
+//     pool from the other streams.
 //
 // # Locks
 //
-// Allocator has one mutex (lock_amd64.go); a method whose name ends in Locked needs it. It is held across calls of the sub-allocator and the
-// timeline, which must not call back, and around each change and its entry in a recording (record.go), whose recorder's mutex comes
-// before it. Trim, and what Options.GarbageCollect allows, wait for the device with it held. There are
-// no goroutines and no timers.
+// An Allocator has one mutex; methods whose names end in Locked require it. It is held across calls of the
+// sub-allocator and the timeline, which must not call back, and around each change together with its entry in a
+// recording (record.go). The recorder's mutex is acquired before it. Trim, and the collection that
+// Options.GarbageCollect enables, wait for the device while holding it. There are no goroutines and no timers.
 package bfc

@@ -1,6 +1,6 @@
 package bfc
 
-// Find gives the live block that begins at addr, and what was asked for it.
+// Find returns the live block that begins at addr, and its requested size.
 func (a *Allocator) Find(addr uint64) (block Block, requestedBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,38 +7,40 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Mapper is a SubAllocator with a range of addresses of its own, in which the allocator says where memory goes. So a region
-// can grow in place, and regions of the range that come to lie side by side are one. Extend is then asked only for what Map
-// cannot give, since less than a granule of the limit is left; its regions lie outside the range.
+// Mapper is a SubAllocator with its own range of addresses, in which the allocator decides where memory is mapped. A
+// region can therefore grow in place, and adjacent regions of the range are merged. Extend is then called only for
+// what Map cannot supply, when less than a granule of the limit is left; its regions lie outside the range.
 type Mapper interface {
 	SubAllocator
 
-	// Range never changes. Memory in it comes in granules, a multiple of 256 of which addr and bytes are multiples.
+	// Range returns the range, which never changes. Memory in it is mapped in granules. A granule is a multiple of 256,
+	// and addr and bytes are multiples of it.
 	Range() (addr, bytes, granuleBytes uint64)
 
-	// Map puts memory at addr, at least atLeast bytes and at most atMost, or fails and changes nothing that the allocator
-	// could see. There is no memory there before.
+	// Map maps memory at addr, at least atLeast and at most atMost bytes. No memory of the allocator is mapped there
+	// before. If it fails, nothing changes for the allocator.
 	Map(addr, atLeast, atMost uint64) (bytes uint64, err error)
 
-	// Stitch makes a stretch of whole granules the allocator's throughout. What it has there stays; what is missing is new, or spare memory
-	// that lay elsewhere and is moved. No queued work touches spare memory. If it fails, that changes nothing that the allocator has.
+	// Stitch makes a stretch of whole granules belong to the allocator throughout. Memory that it already has there
+	// stays. The rest is filled with new memory, or with spare memory moved from elsewhere; no queued work may touch
+	// spare memory. If it fails, nothing changes for the allocator.
 	Stitch(addr, bytes uint64) (movedBytes uint64, err error)
 
-	// Spare takes whole granules that hold no block, or what Extend gave, from the allocator, and leaves them mapped. They are available from
-	// then on: Map takes them over where they lie, Stitch moves them, Unspare gives them back to the allocator, and DropSpare
-	// gives all to the device.
+	// Spare takes whole granules without a block, or a region from Extend, from the allocator and leaves them mapped.
+	// They count as available from then on: Map takes them over where they are, Stitch moves them, Unspare returns them
+	// to the allocator, and DropSpare returns all of them to the device.
 	Spare(addr, bytes uint64) error
 	Unspare(addr, bytes uint64) error
 	SpareBytes() uint64
-	EachSpare(tell func(addr, bytes uint64)) // by address, what Extend gave last
+	EachSpare(tell func(addr, bytes uint64)) // by address, a region from Extend last
 	DropSpare() error
 
-	// Unmap gives back what it can of a stretch that is mapped throughout and that nobody uses, and tells which part that is:
-	// from inclusive, to exclusive, equal if there is none. That part is gone even if there is an error too.
+	// Unmap releases what it can of a stretch that is mapped throughout and unused. It returns the part that it
+	// released: from inclusive, to exclusive, equal if there is none. That part is released even if err is not nil.
 	Unmap(addr, bytes uint64) (from, to uint64, err error)
 }
 
-// space is a mapper's range. The zero space holds nothing.
+// space is a mapper's range. The zero space contains no address.
 type space struct {
 	addr, end uint64
 	granule   uint64
@@ -64,12 +66,13 @@ func (s space) touches(addr, bytes uint64) bool { return addr < s.end && addr+by
 // place is where memory could be mapped for a request.
 type place struct {
 	addr uint64
-	need uint64 // bytes to be mapped at least: with free chunks at both ends they serve the request
+	need uint64 // the fewest bytes to map: together with the free chunks at both ends they serve the request
 	room uint64 // bytes that could be mapped
 }
 
-// makeRoomLocked is the end of both ladders (doc.go, Stitching), once growth was refused: it moves free memory together for stream s, or gives
-// idle memory back and grows again. Afterwards there is a chunk that s may have at once, or all says why not.
+// makeRoomLocked ends both ladders of allocation (doc.go, Stitching), after growth was refused: it stitches free
+// memory together for stream s, or releases idle memory and grows again. Afterwards there is a chunk that s may take
+// at once, or all contains every reason why not.
 func (a *Allocator) makeRoomLocked(bytes uint64, s Stream, refusal error) (all error) {
 	done, refusal := a.stitchOrGrowLocked(bytes, s, refusal)
 	if done || a.growWithoutFirstGranuleLocked(bytes) {
@@ -79,7 +82,7 @@ func (a *Allocator) makeRoomLocked(bytes uint64, s Stream, refusal error) (all e
 		return refusal
 	}
 	collected, err := a.collectLocked(bytes)
-	if a.atOnceLocked(s, bytes) != chunks.None { // what was waited for is enough
+	if a.atOnceLocked(s, bytes) != chunks.None { // waiting alone freed enough
 		return nil
 	}
 	if collected {
@@ -87,14 +90,14 @@ func (a *Allocator) makeRoomLocked(bytes uint64, s Stream, refusal error) (all e
 			return nil
 		}
 	}
-	if err != nil { // alone, a refusal stays the value that it is
+	if err != nil { // errors.Join would hide the identity of a single refusal, such as errLimit
 		refusal = errors.Join(refusal, err)
 	}
 	return refusal
 }
 
-// growWithoutFirstGranuleLocked grows an empty pool that is left with its first granule: what is left of the limit may serve as one
-// region, but not as whole granules beside that one.
+// growWithoutFirstGranuleLocked grows an empty pool that still has its first granule: without that granule, what is
+// left of the limit may serve as one region, although it cannot as whole granules beside it.
 func (a *Allocator) growWithoutFirstGranuleLocked(bytes uint64) (grown bool) {
 	if a.shared || a.index.Count() > 0 || a.mapper == nil || len(a.regions) == 0 {
 		return false
@@ -103,7 +106,8 @@ func (a *Allocator) growWithoutFirstGranuleLocked(bytes uint64) (grown bool) {
 	return a.growAnywayLocked(bytes, a.only) == nil
 }
 
-// growLocked gets new memory so that stream s then finds a free chunk that holds bytes.
+// growLocked obtains new memory, so that stream s then finds a free chunk of at least bytes. It never exceeds the
+// limit (invariant 11).
 func (a *Allocator) growLocked(bytes uint64, s Stream) (refusal error) {
 	if p, ok := a.placeLocked(bytes, s); ok {
 		return a.mapLocked(p, s)
@@ -118,8 +122,8 @@ func (a *Allocator) growLocked(bytes uint64, s Stream) (refusal error) {
 	}
 }
 
-// growAnywayLocked is growLocked, but what is left of the limit may become a region outside of the range though there are whole granules in it,
-// which then can't be moved.
+// growAnywayLocked is like growLocked, but may turn what is left of the limit into a region outside the range even if
+// it contains whole granules. Such a region cannot be moved.
 func (a *Allocator) growAnywayLocked(bytes uint64, s Stream) (refusal error) {
 	if refusal = a.growLocked(bytes, s); refusal == errNoPlace {
 		return a.extendLocked(bytes)
@@ -127,13 +131,13 @@ func (a *Allocator) growAnywayLocked(bytes uint64, s Stream) (refusal error) {
 	return refusal
 }
 
-// Each is one value, since with several streams they are often met and then there is other memory.
+// Each is a single value: with several streams these refusals are frequent, and other memory then serves the request.
 var (
 	errLimit   = status.Errorf(status.ResourceExhausted, "the limit is reached")
-	errNoPlace = status.Errorf(status.ResourceExhausted, "whole granules of what is left of the limit do not serve the request")
+	errNoPlace = status.Errorf(status.ResourceExhausted, "the whole granules left under the limit cannot serve the request")
 )
 
-// mapLocked gets memory at a place. It joins what lies beside it.
+// mapLocked maps memory at a place and merges it with its neighbors (invariant 12).
 func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {
 	got, err := a.mapper.Map(p.addr, p.need, p.room)
 	if err != nil && a.mapper.SpareBytes() > 0 {
@@ -150,7 +154,7 @@ func (a *Allocator) mapLocked(p place, s Stream) (refusal error) {
 	return nil
 }
 
-// moveToLocked is Map where there is spare memory, but not there.
+// moveToLocked is like Map for a place without enough spare memory, when there is spare memory elsewhere.
 func (a *Allocator) moveToLocked(p place) (bytes uint64, err error) {
 	if err := a.quietLocked(); err != nil {
 		return 0, err
@@ -163,7 +167,7 @@ func (a *Allocator) moveToLocked(p place) (bytes uint64, err error) {
 	return bytes, err
 }
 
-// countMovedLocked notes what a Stitch moved.
+// countMovedLocked counts the bytes that a Stitch moved.
 func (a *Allocator) countMovedLocked(bytes uint64) {
 	if bytes > 0 {
 		a.stats.Stitches++
@@ -171,8 +175,9 @@ func (a *Allocator) countMovedLocked(bytes uint64) {
 	}
 }
 
-// placeLocked gives the place where the least has to be mapped to serve bytes on stream s, the lowest of several. ok is false if there is none or the
-// limit does not allow it. It goes through all regions of the range; there are many only after many Trims.
+// placeLocked returns the place where the least memory has to be mapped to serve bytes on stream s, the lowest
+// address on a tie. ok is false if there is none or the limit does not allow it. It visits all regions of the range;
+// there are many only after many Trims.
 func (a *Allocator) placeLocked(bytes uint64, s Stream) (best place, ok bool) {
 	if a.mapper == nil {
 		return place{}, false
@@ -189,13 +194,14 @@ func (a *Allocator) placeLocked(bytes uint64, s Stream) (best place, ok bool) {
 	return best, best.addr != 0
 }
 
-// canGrowLocked reports whether the limit allows what a request needs beside what is free already.
+// canGrowLocked reports whether the limit allows what a request needs in addition to free memory.
 func (a *Allocator) canGrowLocked(bytes uint64, s Stream) bool {
 	_, ok := a.placeLocked(bytes, s)
 	return ok
 }
 
-// better gives best, or the hole at addr if that needs less. tail and head are what is free right below and above the hole.
+// better returns best, or the hole at addr if that needs less. tail and head are the free bytes right below and above
+// the hole.
 func better(best place, addr, room, bytes, tail, head uint64) place {
 	need := bytes - min(bytes, tail)
 	if need > room {
@@ -210,7 +216,7 @@ func better(best place, addr, room, bytes, tail, head uint64) place {
 	return place{addr: addr, need: need, room: room}
 }
 
-// freeBytesLocked is the size of a chunk that is free and that stream s may have at once, else 0.
+// freeBytesLocked returns the size of chunk i if it is free and stream s may take it at once, else 0.
 func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
 	c := &a.chunks.Records[i]
 	if c.Free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {

@@ -1,9 +1,10 @@
 package bfc
 
-// Spare memory is mapped in the mapper's range, or was its rest, and is in no region: free -> spare. It comes back by the next Map
-// that reaches it, or by being moved. While there is one stream its queued work may still touch it; in shared mode it is clean.
+// Spare memory is mapped in the mapper's range, or is a region from its Extend, but belongs to no region of the allocator: free -> spare.
+// The next Map that reaches it takes it over, or Stitch moves it. In single mode, queued work may still touch it; in shared mode it is
+// clean (invariant 19). It counts as reserved (invariants 1 and 11).
 
-// spareLocked makes a part of free chunk i, whole granules, spare.
+// spareLocked makes part of free chunk i spare. The part consists of whole granules.
 func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
 	if err := a.chunks.RoomFor(2); err != nil {
 		return err
@@ -15,18 +16,19 @@ func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
 	return nil
 }
 
-// startAnewLocked makes all memory spare, but for the first granule, once no block is live and while there is one stream. So what an empty
-// pool does next depends on nothing that it did before: a sequence of requests that was served once is served again,
-// and where it wants memory there is memory from the last time.
+// startAnewLocked makes all memory spare except the first granule, once no block is live and while there is one
+// stream. What an empty pool does next then does not depend on anything it did before: a sequence of requests that
+// succeeded once succeeds again, and finds memory mapped where it was mapped last time.
 //
-// The first granule stays since whatever comes first needs it: a pool that goes empty again and again at a small size does nothing here.
+// The first granule stays because every sequence needs it first: a pool that keeps becoming empty at a small size
+// does nothing here.
 func (a *Allocator) startAnewLocked() {
 	if a.mapper != nil && a.space.addr != a.space.end && !a.firstOnlyLocked() {
 		a.spareAllLocked(a.space.addr + a.space.granule)
 	}
 }
 
-// spareAllLocked makes all regions of an empty pool spare, but for what lies in the range below keep.
+// spareAllLocked makes all regions of an empty pool spare, except what lies in the range below keep.
 func (a *Allocator) spareAllLocked(keep uint64) {
 	for at := len(a.regions) - 1; at >= 0; at-- {
 		r := a.regions[at]
@@ -37,14 +39,15 @@ func (a *Allocator) spareAllLocked(keep uint64) {
 		switch {
 		case from >= r.end():
 		case a.space.holds(from):
-			_ = a.spareLocked(at, r.first, from, r.end()) // what can't be spare stays
+			_ = a.spareLocked(at, r.first, from, r.end()) // memory that cannot be made spare stays
 		case a.mapper.Spare(r.addr, r.bytes) == nil:
 			a.forgetLocked(at)
 		}
 	}
 }
 
-// spareRestLocked makes what Extend gave spare if no block lies in it: it may have taken granules that are wanted now.
+// spareRestLocked makes a region from Extend spare if no block lies in it and it holds whole granules' worth of
+// bytes, which may be needed now.
 func (a *Allocator) spareRestLocked() bool {
 	for at, r := range a.regions {
 		if !a.space.holds(r.addr) && r.bytes >= a.space.granule && a.whollyIdleLocked(r) && a.mapper.Spare(r.addr, r.bytes) == nil {
@@ -55,7 +58,7 @@ func (a *Allocator) spareRestLocked() bool {
 	return false
 }
 
-// restFreedLocked reports whether it could, once work was waited for.
+// restFreedLocked reports whether spareRestLocked could succeed after waiting for queued work.
 func (a *Allocator) restFreedLocked() bool {
 	for _, r := range a.regions {
 		if !a.space.holds(r.addr) && r.bytes >= a.space.granule {
@@ -70,12 +73,12 @@ func (a *Allocator) restFreedLocked() bool {
 	return false
 }
 
-// firstOnlyLocked reports whether the first granule is all there is.
+// firstOnlyLocked reports whether the pool consists of its first granule only.
 func (a *Allocator) firstOnlyLocked() bool {
 	return len(a.regions) == 1 && a.regions[0].addr == a.space.addr && a.regions[0].bytes == a.space.granule
 }
 
-// takeSpareLocked makes all spare memory the allocator's again.
+// takeSpareLocked returns all spare memory to the allocator: spare -> free.
 func (a *Allocator) takeSpareLocked() error {
 	if a.spareBytesLocked() == 0 {
 		return nil
@@ -94,7 +97,7 @@ func (a *Allocator) takeSpareLocked() error {
 	return nil
 }
 
-// spareBytesLocked is how much is spare.
+// spareBytesLocked returns the size of all spare memory.
 func (a *Allocator) spareBytesLocked() uint64 {
 	if a.mapper == nil || a.closed {
 		return 0
@@ -102,7 +105,7 @@ func (a *Allocator) spareBytesLocked() uint64 {
 	return a.mapper.SpareBytes()
 }
 
-// dropSpareLocked gives spare memory back to the device.
+// dropSpareLocked returns spare memory to the device.
 func (a *Allocator) dropSpareLocked() error {
 	if a.spareBytesLocked() == 0 {
 		return nil
@@ -110,12 +113,12 @@ func (a *Allocator) dropSpareLocked() error {
 	return a.mapper.DropSpare()
 }
 
-// notePeakLocked raises the peak of what is reserved: what is spare is.
+// notePeakLocked raises the peak of reserved bytes, which include spare memory.
 func (a *Allocator) notePeakLocked() {
 	a.raiseReservedLocked(a.stats.BytesReserved + a.spareBytesLocked())
 }
 
-// forgetLocked takes a wholly free region out of the books.
+// forgetLocked removes a wholly free region from the accounting.
 func (a *Allocator) forgetLocked(at int) {
 	r := a.regions[at]
 	a.unlistLocked(r.first)

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// gap is a run of addresses in the mapper's range in which no block lies: free chunks that may be used, and holes between regions.
+// gap is a run of addresses in the mapper's range without a block: usable free chunks, and holes between regions.
 type gap struct {
 	addr, end uint64
 	parts     []part
@@ -19,14 +19,15 @@ type part struct {
 	mapped    bool
 }
 
-// target is where a request could lie once what is missing is mapped.
+// target is where a request could be placed once what is missing is mapped.
 type target struct {
 	addr, end uint64 // whole granules
-	missing   uint64 // bytes of them in holes
+	missing   uint64 // how much of it lies in holes
 }
 
-// stitchLocked moves free granules to where they make a free chunk of bytes for stream s. It waits for the work that may touch them: of one
-// stream after the other, until what is then clean is enough. moved is false if all of it would not be enough, or if refusal says why not.
+// stitchLocked moves free granules together into a free chunk of bytes for stream s. It first waits for the work that
+// may touch them, one stream at a time, until enough memory is clean (invariant 19). stitched is false if all of it
+// would not be enough, or for the reason in refusal.
 func (a *Allocator) stitchLocked(bytes uint64, s Stream) (stitched bool, refusal error) {
 	if a.mapper == nil || bytes > a.sub.AvailableBytes()+a.stats.BytesReserved-a.stats.BytesInUse {
 		return false, nil
@@ -35,7 +36,7 @@ func (a *Allocator) stitchLocked(bytes uint64, s Stream) (stitched bool, refusal
 		return a.stitchCleanLocked(bytes, s)
 	}
 	if _, ok := a.targetLocked(bytes, a.freedLocked); !ok && !a.restFreedLocked() {
-		return false, nil // no wait would help
+		return false, nil // waiting would not help
 	}
 	for s := range a.streams {
 		a.streams[s].refuses = false
@@ -52,8 +53,9 @@ func (a *Allocator) stitchLocked(bytes uint64, s Stream) (stitched bool, refusal
 	}
 }
 
-// stitchOrGrowLocked is stitchLocked, after growth met a refusal. Where the device or a timeline refused, what this has left serves perhaps: memory
-// that went back to the device, or spare memory as it lies.
+// stitchOrGrowLocked is like stitchLocked, after growth was refused. If the device or a timeline refuses the
+// stitching too, what it has changed by then may still serve the request: memory that was returned to the device, or
+// spare memory where it is.
 func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (done bool, all error) {
 	left := a.sub.AvailableBytes() - a.spareBytesLocked()
 	done, err := a.stitchLocked(bytes, s)
@@ -85,7 +87,8 @@ func (a *Allocator) stitchOrGrowLocked(bytes uint64, s Stream, refusal error) (d
 	return a.homeLocked(clean).BestFit(bytes) != chunks.None, refusal
 }
 
-// waitForOneLocked waits for the stream that holds most of the memory that nobody else may have, so that few are waited for.
+// waitForOneLocked waits for the stream that owns the most memory no other stream may use, so that few streams are
+// waited for.
 func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 	for {
 		most := -1
@@ -108,7 +111,8 @@ func (a *Allocator) waitForOneLocked() (waited bool, err error) {
 	}
 }
 
-// stitchCleanLocked is stitchLocked with what needs no wait in shared mode, and one for the only stream otherwise.
+// stitchCleanLocked is like stitchLocked, but uses only memory that needs no wait in shared mode. In single mode it
+// waits for the one stream.
 func (a *Allocator) stitchCleanLocked(bytes uint64, s Stream) (stitched bool, refusal error) {
 	t, ok := a.targetLocked(bytes, a.idleLocked)
 	if !ok && a.spareRestLocked() {
@@ -126,19 +130,20 @@ func (a *Allocator) stitchCleanLocked(bytes uint64, s Stream) (stitched bool, re
 	if refusal = a.fillLocked(t, s); refusal == nil {
 		return true, nil
 	}
-	if a.spareBytesLocked() >= t.missing { // what the device had to move it had, and refused
+	if a.spareBytesLocked() >= t.missing { // the device had enough to move, and refused
 		return false, refusal
 	}
 	if err := a.gatherLocked(t, a.mapper.SpareBytes); err != nil || a.spareBytesLocked() < t.missing {
 		return false, errors.Join(refusal, err)
 	}
-	if err := a.fillLocked(t, s); err != nil { // without anything new
+	if err := a.fillLocked(t, s); err != nil { // this time without new memory
 		return false, errors.Join(refusal, err)
 	}
 	return true, nil
 }
 
-// quietLocked waits, while there is one stream, for the work that may touch free memory. In shared mode what is moved is clean.
+// quietLocked waits, in single mode, for the work that may touch free memory. In shared mode only clean memory is
+// moved (invariant 19).
 func (a *Allocator) quietLocked() error {
 	if a.shared {
 		return nil
@@ -146,8 +151,9 @@ func (a *Allocator) quietLocked() error {
 	return a.syncLocked()
 }
 
-// targetLocked finds where the least has to be mapped to serve bytes, the lowest place of several, among those for which there are
-// enough whole granules elsewhere, free or not taken yet. It walks all chunks of the range twice.
+// targetLocked returns the target that misses the least memory to serve bytes, the lowest address on a tie, among
+// those for which enough whole granules are elsewhere, free or not yet reserved. It walks all chunks of the range
+// twice.
 func (a *Allocator) targetLocked(bytes uint64, usable func(uint32) bool) (best target, ok bool) {
 	supply := a.supplyLocked(usable)
 	a.eachGapLocked(usable, func(g gap) {
@@ -177,13 +183,13 @@ func (a *Allocator) targetLocked(bytes uint64, usable func(uint32) bool) (best t
 	return best, ok
 }
 
-// targetAt is what a block at addr would take: need are the granules that no block touches yet.
+// targetAt returns the target of a block at addr. need is the size of its granules that no block touches yet.
 func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
 	t.addr = addr / granule * granule
 	t.end = (addr + bytes + granule - 1) / granule * granule
 	need = t.end - t.addr
 	if t.addr < g.addr {
-		need -= granule // it is mapped already: the block below touches it
+		need -= granule // already mapped: the block below touches it
 	}
 	if t.end > g.end && need > 0 {
 		need -= granule
@@ -196,7 +202,7 @@ func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
 	return t, need
 }
 
-// freeGranules is how many bytes the gap has in granules that are mapped and that no block touches.
+// freeGranules returns how many bytes of the gap lie in whole granules that are mapped and that no block touches.
 func (g gap) freeGranules(granule uint64) (bytes uint64) {
 	for _, p := range g.parts {
 		if from, to := whole(p.addr, p.end, granule); p.mapped {
@@ -206,7 +212,7 @@ func (g gap) freeGranules(granule uint64) (bytes uint64) {
 	return bytes
 }
 
-// movableLocked is how many bytes could be brought together in whole granules if all streams were waited for.
+// movableLocked returns how many bytes could be moved together in whole granules after waiting for all streams.
 func (a *Allocator) movableLocked() uint64 {
 	if a.mapper == nil || a.space.addr == a.space.end {
 		return 0
@@ -214,26 +220,28 @@ func (a *Allocator) movableLocked() uint64 {
 	return a.supplyLocked(a.freedLocked)
 }
 
-// freedLocked reports whether a chunk is no block, though work may still touch it, and not kept for a capture.
+// freedLocked reports whether a chunk is free or held, though work may still touch it, and not kept for a capture
+// (invariant 18).
 func (a *Allocator) freedLocked(i uint32) bool {
 	c := &a.chunks.Records[i]
 	return (c.Free() || c.Held()) && !a.capturedLocked(i)
 }
 
-// supplyLocked is how much there is in whole granules that are available, or in which all chunks are usable.
+// supplyLocked returns how many bytes there are in whole granules that are available, or in which all chunks are
+// usable.
 func (a *Allocator) supplyLocked(usable func(uint32) bool) (bytes uint64) {
 	bytes = a.sub.AvailableBytes() / a.space.granule * a.space.granule
 	a.eachGapLocked(usable, func(g gap) { bytes += g.freeGranules(a.space.granule) })
 	return bytes
 }
 
-// whole gives the part of a stretch that is whole granules.
+// whole returns the part of a stretch that consists of whole granules.
 func whole(addr, end, granule uint64) (from, to uint64) {
 	from = (addr + granule - 1) / granule * granule
 	return from, max(from, end/granule*granule)
 }
 
-// eachGapLocked tells all gaps of the range, by address. The parts are valid during the call.
+// eachGapLocked calls tell for all gaps of the range, by address. The parts are valid during the call.
 func (a *Allocator) eachGapLocked(usable func(uint32) bool, tell func(gap)) {
 	g := gap{addr: a.space.addr, end: a.space.addr, parts: a.parts[:0]}
 	grow := func(end uint64, mapped bool) {
@@ -266,8 +274,8 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, tell func(gap)) {
 	a.parts = g.parts[:0]
 }
 
-// gatherLocked makes so many free granules spare that there is what the target misses, the highest first: a pool
-// lies low. None of the target's own are among them.
+// gatherLocked makes free granules spare until they cover what the target misses, the highest first, so that the pool
+// stays low. It never takes granules of the target itself.
 func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 	for at := len(a.regions) - 1; at >= 0; {
 		short := t.missing - min(t.missing, there()/a.space.granule*a.space.granule)
@@ -288,7 +296,7 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 	return nil
 }
 
-// highestLocked gives the highest whole granules of a region that are free and not the target's, in one chunk.
+// highestLocked returns the highest whole granules of a region that are free, outside the target and in one chunk.
 func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) {
 	r := a.regions[at]
 	if !a.space.holds(r.addr) {
@@ -313,7 +321,7 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 	return chunks.None, 0, 0
 }
 
-// fillLocked maps what is missing in the target and joins it to what is free there.
+// fillLocked maps what is missing in the target and merges it with the free chunks there.
 func (a *Allocator) fillLocked(t target, s Stream) error {
 	holes := a.holesLocked(t)
 	if err := a.chunks.RoomFor(2*len(holes) + 3); err != nil {
@@ -330,7 +338,8 @@ func (a *Allocator) fillLocked(t target, s Stream) error {
 	return nil
 }
 
-// holesLocked gives the parts of the target that are in no region. The slice is valid until the next gap is looked at.
+// holesLocked returns the parts of the target that are in no region. The slice is valid until the next gap is
+// visited.
 func (a *Allocator) holesLocked(t target) (holes []part) {
 	holes = a.parts[:0]
 	at := t.addr
@@ -353,7 +362,7 @@ func (a *Allocator) holesLocked(t target) (holes []part) {
 	return holes
 }
 
-// arriveLocked puts new memory of the range into the books, and joins it with what lies beside it.
+// arriveLocked adds new memory of the range to the accounting and merges it with its neighbors (invariants 1 and 12).
 func (a *Allocator) arriveLocked(addr, bytes uint64, s Stream) {
 	at := a.addRegionLocked(addr, bytes)
 	a.joinRegionsLocked(at, s)
@@ -361,7 +370,7 @@ func (a *Allocator) arriveLocked(addr, bytes uint64, s Stream) {
 	a.notePeakLocked()
 }
 
-// errStitch is why memory that is free could not be brought together, though there is enough of it.
+// errStitch is the reason why free memory could not be moved together although there was enough of it.
 type errStitch struct{ error }
 
 func (e errStitch) Unwrap() error { return e.error }

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// MemoryMap is a picture of all regions and their chunks, in address order.
+// MemoryMap is a snapshot of all regions and their chunks, in address order.
 type MemoryMap struct {
 	Regions []RegionMap
 }
 
-// RegionMap is one region. Its chunks cover it without a gap.
+// RegionMap is one region. Its chunks cover it without gaps.
 type RegionMap struct {
 	Addr   uint64
 	Bytes  uint64
@@ -21,14 +21,15 @@ type RegionMap struct {
 type ChunkMap struct {
 	Addr      uint64
 	Bytes     uint64
-	Requested uint64 // what the caller asked for; 0 if free
+	Requested uint64 // size that the caller requested; 0 if free
 	Free      bool
 	ID        uint64 // of the allocation; 0 if free
 	Pending   bool   // free, but queued work of some stream may still touch it
-	Captured  bool   // pending, for as long as some captured graph is there
+	Captured  bool   // pending, and kept for a captured graph
 }
 
-// MemoryMap draws the picture. A stretch of spare memory is drawn as a region of one free chunk. It shares nothing with the allocator. After Close it is empty.
+// MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region of one free chunk.
+// After Close the snapshot is empty.
 func (a *Allocator) MemoryMap() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -42,7 +43,7 @@ func (a *Allocator) MemoryMap() MemoryMap {
 	return m
 }
 
-// join draws what lies side by side as one region, and free memory that does as one chunk.
+// join merges adjacent regions, and free chunks that meet at their borders.
 func (m *MemoryMap) join() {
 	slices.SortFunc(m.Regions, func(r, other RegionMap) int { return cmp.Compare(r.Addr, other.Addr) })
 	joined := m.Regions[:0]

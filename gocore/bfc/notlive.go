@@ -5,7 +5,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// errNotLiveLocked says what an address is that is not in the index. It walks the chunks of a region: only mistakes pay for it.
+// errNotLiveLocked describes an address that is not in the index. It walks the chunks of a region; only invalid calls
+// pay for that.
 func (a *Allocator) errNotLiveLocked(addr uint64) error {
 	if a.closed {
 		return a.errClosed()
@@ -23,7 +24,7 @@ func (a *Allocator) errNotLiveLocked(addr uint64) error {
 	}
 }
 
-// chunkAroundLocked gives the chunk that addr lies in, or nil.
+// chunkAroundLocked returns the chunk that contains addr, or nil.
 func (a *Allocator) chunkAroundLocked(addr uint64) *chunks.Chunk {
 	for _, r := range a.regions {
 		if addr < r.addr || addr-r.addr >= r.bytes {

@@ -14,12 +14,12 @@ import (
 // Cause is why an allocation failed. The zero value is no cause.
 type Cause int
 
-// The causes, in the order in which they are looked for, but for the last, which comes second.
+// The causes, in the order in which they are checked, except that PendingStreams is checked second.
 const (
 	TooLarge       Cause = iota + 1 // the request is larger than the whole limit
 	DeviceFull                      // the limit allows it, but the sub-allocator refused
-	Fragmented                      // enough is free in all, but no piece of it is large enough
-	LimitReached                    // not enough is left of the limit
+	Fragmented                      // enough memory is free in total, but no single piece is large enough
+	LimitReached                    // too little is left of the limit
 	PendingStreams                  // enough is free, but queued work of other streams may touch it, and waiting for that failed
 )
 
@@ -33,7 +33,7 @@ func (c Cause) String() string {
 	return causeNames[c]
 }
 
-// OutOfMemory is the error of an Allocate that found no memory. All sizes are bytes, as of the failure.
+// OutOfMemory is the error of an allocation that found no memory. All sizes are bytes at the time of the failure.
 type OutOfMemory struct {
 	Name        string // of the allocator
 	Requested   uint64
@@ -44,14 +44,14 @@ type OutOfMemory struct {
 	FreeInPool  uint64 // Reserved - InUse
 	LargestFree uint64 // largest free chunk
 	LiveBlocks  uint64
-	Available   uint64 // of the limit, not taken from the device yet
+	Available   uint64 // of the limit, not yet reserved
 	Captured    uint64 // of FreeInPool, kept for captures
-	Movable     uint64 // whole granules, free or not yet reserved, that can be brought together; 0: the pool has none
+	Movable     uint64 // whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
 	Cause       Cause
 	Err         error // the sub-allocator's reason, or nil
 }
 
-// Error says what happened and the numbers.
+// Error states what happened, with the numbers.
 func (e *OutOfMemory) Error() string {
 	text := fmt.Sprintf("allocator %s is out of memory for %s", e.Name, human.Exact(e.Requested))
 	if e.Rounded > e.Requested {
@@ -63,13 +63,13 @@ func (e *OutOfMemory) Error() string {
 // Unwrap returns the sub-allocator's reason.
 func (e *OutOfMemory) Unwrap() error { return e.Err }
 
-// Figures writes the numbers.
+// Figures formats the allocator's numbers.
 func (e *OutOfMemory) Figures() string {
 	return fmt.Sprintf("limit %s, in use %s in %s, reserved %s, largest free block %s",
 		human.Exact(e.Limit), human.Exact(e.InUse), human.Count(e.LiveBlocks, "block"), human.Exact(e.Reserved), human.Exact(e.LargestFree))
 }
 
-// Reason says why there is no memory, as a clause. It is the only place that words the causes: whoever reports an OutOfMemory quotes it.
+// Reason says why there is no memory, as a clause. It is the only wording of the causes: every report of an OutOfMemory quotes it.
 func (e *OutOfMemory) Reason() string {
 	switch e.Cause {
 	case TooLarge:
@@ -88,13 +88,13 @@ func (e *OutOfMemory) Reason() string {
 	}
 }
 
-// whyNotMoved says why free memory was not moved together, if it can be moved at all.
+// whyNotMoved says why free memory was not moved together, if the pool can move memory at all.
 func (e *OutOfMemory) whyNotMoved() string {
 	switch {
 	case e.Err != nil:
 		return fmt.Sprintf(", and moving it together failed (%s)", roots(e.Err))
 	case e.Movable > 0 && e.Movable >= e.Rounded:
-		return ", and the range of addresses has no place left to move it to"
+		return ", and the address range has no place left to move it to"
 	case e.Movable > 0:
 		return fmt.Sprintf("; only %s are in whole granules, which can be moved together", human.Exact(e.Movable))
 	default:
@@ -102,7 +102,7 @@ func (e *OutOfMemory) whyNotMoved() string {
 	}
 }
 
-// roots are the innermost errors, what the driver itself said, each once. That the limit is reached is not one of them where there are others.
+// roots lists the innermost errors, such as the driver's own, each once. errLimit and errNoPlace are left out if there are others.
 func roots(err error) string {
 	var texts []string
 	eachRoot(err, func(root error) {
@@ -136,7 +136,8 @@ func eachRoot(err error, visit func(error)) {
 	}
 }
 
-// outOfMemoryLocked makes the error of a request that found no chunk. refusal is what the sub-allocator said, if it was asked.
+// outOfMemoryLocked returns the error of a request that found no chunk. refusal is the sub-allocator's error, or nil
+// if it was not called.
 func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refusal error) error {
 	spareBytes := a.spareBytesLocked()
 	e := &OutOfMemory{
@@ -161,7 +162,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		e.Cause, e.Err = PendingStreams, refusal
 	case rounded <= e.Available+spareBytes || a.canGrowLocked(rounded, s):
 		e.Cause, e.Err = DeviceFull, refusal
-	case errors.As(refusal, &unmoved): // there was enough before
+	case errors.As(refusal, &unmoved): // there was enough memory before
 		e.Cause, e.Err = Fragmented, unmoved
 	case rounded <= e.FreeInPool-e.Captured+e.Available:
 		e.Cause = Fragmented
@@ -171,7 +172,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 	return status.Errorf(status.ResourceExhausted, "%w", e)
 }
 
-// pendingLocked reports whether a request on stream s would be served if it could wait for all other streams.
+// pendingLocked reports whether a request on stream s would succeed if it could wait for all other streams.
 func (a *Allocator) pendingLocked(s Stream, bytes uint64) bool {
 	for other := range a.streams {
 		a.streams[other].refuses = false

@@ -2,23 +2,25 @@ package bfc
 
 import "sort"
 
-// PeakID names a measurement that StartPeak began. It is never used again.
+// PeakID identifies a measurement that StartPeak began. It is never reused.
 type PeakID uint64
 
-// peaks are independent measurements of the peak of bytes in use, any number of them, overlapping as they like.
+// peaks holds independent measurements of the peak of bytes in use. There may be any number of them, and they may
+// overlap.
 //
-// An allocation raises one number, running, which is folded into the open measurements when one starts or stops. A measurement
-// that began later has seen no more than an earlier one, so those that a fold raises are the latest; they have one peak from then on,
-// and are one level. So a fold costs a step for each level that it ends, and a stop a binary search.
+// An allocation raises a single number, running, which is folded into the open measurements when one starts or stops.
+// A later measurement has seen no higher peak than an earlier one, so a fold raises only the latest ones. Those have
+// equal peaks from then on and form one level. A fold therefore takes one step for each level that it ends, and a
+// stop takes a binary search.
 type peaks struct {
 	running uint64 // most bytes in use since the last fold
-	least   uint64 // the least of all peaks that an allocation may raise: running, and that of the books
+	least   uint64 // the lower of the two peaks that an allocation may raise: running and stats.PeakBytesInUse
 	levels  []level
 	open    map[PeakID]struct{}
 	lastID  PeakID
 }
 
-// level is the peak of all measurements from first to that of the next level. Peaks fall from level to level.
+// level is the peak of all measurements from first up to the next level's first. Peaks decrease from level to level.
 type level struct {
 	first PeakID
 	peak  uint64
@@ -29,14 +31,14 @@ func (p *peaks) fold(inUse uint64) {
 	p.running, p.least = inUse, inUse
 }
 
-// raisePeaksLocked follows the bytes in use, which have grown beyond the least peak.
+// raisePeaksLocked updates the peaks when bytes in use exceed peaks.least (invariant 9).
 func (a *Allocator) raisePeaksLocked() {
 	now := a.stats.BytesInUse
 	a.stats.PeakBytesInUse, a.peaks.running = max(a.stats.PeakBytesInUse, now), max(a.peaks.running, now)
 	a.peaks.least = min(a.stats.PeakBytesInUse, a.peaks.running)
 }
 
-// raise makes peak the least peak of any measurement.
+// raise raises every lower peak to peak.
 func (p *peaks) raise(peak uint64) {
 	n := len(p.levels)
 	for n > 0 && p.levels[n-1].peak <= peak {
@@ -63,8 +65,8 @@ func (a *Allocator) StartPeak() PeakID {
 	return p.lastID
 }
 
-// StopPeak ends a measurement and gives the most bytes that were in use at one time since it began. ok is false for a
-// measurement that is not open.
+// StopPeak ends a measurement and returns the most bytes that were in use at one time since it began. ok is false if
+// the measurement is not open.
 func (a *Allocator) StopPeak(id PeakID) (peakBytes uint64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,10 +87,10 @@ func (p *peaks) levelOf(id PeakID) int {
 	return sort.Search(len(p.levels), func(i int) bool { return p.levels[i].first > id }) - 1
 }
 
-// dropEmptyLevels forgets the levels that have no open measurement any more. There are at most as many others as open ones.
+// dropEmptyLevels removes the levels without an open measurement. What remains is at most one level for each open measurement.
 func (p *peaks) dropEmptyLevels() {
 	used := make([]bool, len(p.levels))
-	open := make(map[PeakID]struct{}, len(p.open)) // a map that was large once is walked as a large one
+	open := make(map[PeakID]struct{}, len(p.open)) // a new map: iterating one that was large once stays slow
 	for id := range p.open {
 		used[p.levelOf(id)] = true
 		open[id] = struct{}{}

@@ -2,12 +2,13 @@ package bfc
 
 import "gpuconf/gocore/trace"
 
-// Record begins to record what is done to the allocator's memory as logical GPU number gpu of a recorder. It replaces one that runs.
+// Record starts recording the allocator's operations as logical GPU number gpu of a recorder. It replaces a running
+// recording.
 //
-// Entries are made under the allocator's own lock, together with the change that they tell of. So they stand in the order
-// of the books: what is not recorded was done before the recording began or after it ended.
+// Entries are appended under the allocator's lock, together with the change that they describe, so they are in the
+// order of the changes. Operations that are missing were done before the recording began or after it ended.
 func (a *Allocator) Record(r *trace.Recorder, gpu int) error {
-	ring, err := r.Ring(gpu, &a.mu) // without the lock: the recorder's comes first
+	ring, err := r.Ring(gpu, &a.mu) // without the lock: the recorder's is acquired first
 	if err != nil {
 		return err
 	}
@@ -20,7 +21,7 @@ func (a *Allocator) Record(r *trace.Recorder, gpu int) error {
 	return nil
 }
 
-// StopRecording ends it and pictures the memory as of the last entry.
+// StopRecording stops recording and returns a map of the memory as of the last entry.
 func (a *Allocator) StopRecording() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -28,7 +29,8 @@ func (a *Allocator) StopRecording() MemoryMap {
 	return a.memoryMapLocked()
 }
 
-// recordFreeLocked tells of a block that is about to end. Of one that is freed on no stream in particular the stream is its own.
+// recordFreeLocked records that a block is about to be freed. If no stream is given, it records the block's own
+// stream.
 func (a *Allocator) recordFreeLocked(at int, s Stream) {
 	i := a.index.At(at)
 	switch {
@@ -42,7 +44,7 @@ func (a *Allocator) recordFreeLocked(at int, s Stream) {
 	a.ring.Append(trace.Free, c.Addr, c.Requested, a.streams[s].handle)
 }
 
-// failedLocked tells of an allocation that failed, and gives its error back.
+// failedLocked records that an allocation failed, and returns err.
 func (a *Allocator) failedLocked(s Stream, bytes uint64, err error) error {
 	if a.ring != nil {
 		var handle uint64
@@ -54,8 +56,8 @@ func (a *Allocator) failedLocked(s Stream, bytes uint64, err error) error {
 	return err
 }
 
-// recordSegmentLocked tells of memory that has come from the sub-allocator, or goes back to it. What is spare is in no region, so it has gone, though
-// it is still mapped.
+// recordSegmentLocked records memory that the sub-allocator supplied, or that goes back to it. Spare memory counts as
+// gone, although it is still mapped, because it is in no region.
 func (a *Allocator) recordSegmentLocked(comes bool, addr, bytes uint64) {
 	if a.ring == nil {
 		return

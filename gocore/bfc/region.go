@@ -9,36 +9,36 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// SubAllocator gives regions and takes them back. The allocator calls it with its mutex held.
+// SubAllocator supplies regions and takes them back. The allocator calls it with its mutex held.
 type SubAllocator interface {
-	// Extend gets one new region of at least atLeast bytes, or fails and changes nothing that the allocator could see.
-	// atLeast is a multiple of 256; so must be the address, which is not 0, and the size.
+	// Extend returns a new region of at least atLeast bytes, or fails and changes nothing that the allocator could
+	// observe. atLeast is a multiple of 256. The address and the size must be non-zero multiples of 256.
 	Extend(atLeast uint64) (addr, bytes uint64, err error)
 
-	// Release gives a whole region back. The allocator has forgotten it, whatever the answer.
+	// Release returns a whole region. The allocator no longer uses it, even if Release fails.
 	Release(addr, bytes uint64) error
 
-	// AvailableBytes is how much of the limit is not taken yet, rounded down to 256.
+	// AvailableBytes returns how much of the limit is not in use yet, rounded down to 256.
 	AvailableBytes() uint64
 
-	// LimitBytes never changes. The sizes of all regions together stay below it.
+	// LimitBytes returns the limit, which never changes. The sizes of all regions never add up to more.
 	LimitBytes() uint64
 }
 
-// A region is what one Extend gave, or a stretch of a Mapper's range that is mapped.
+// A region is the result of one Extend, or a mapped stretch of a Mapper's range.
 type region struct {
 	addr  uint64
 	bytes uint64
 	first uint32 // its lowest chunk
-	fence uint32 // the record behind its highest chunk: the same for as long as the region lives
+	fence uint32 // the record after its highest chunk; it stays the same while the region exists
 }
 
 func (r region) end() uint64 { return r.addr + r.bytes }
 
-// extendLocked asks for a region that can hold bytes. refusal is the sub-allocator's reason when there is none.
+// extendLocked obtains a region that can hold bytes. refusal is the sub-allocator's reason if there is none.
 func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 	addr, got, err := a.sub.Extend(bytes)
-	if err != nil && a.spareBytesLocked() > 0 { // it stands in the way
+	if err != nil && a.spareBytesLocked() > 0 { // spare memory may take up the limit
 		refusal := a.quietLocked()
 		if refusal == nil {
 			refusal = a.dropSpareLocked()
@@ -59,7 +59,7 @@ func (a *Allocator) extendLocked(bytes uint64) (refusal error) {
 	return nil
 }
 
-// fitsLocked reports whether memory can be a region: invariants 1, 2 and 11.
+// fitsLocked reports whether memory can become a region: invariants 1, 2 and 11.
 func (a *Allocator) fitsLocked(addr, bytes, atLeast uint64) bool {
 	fit := addr != 0 && addr%chunks.Granularity == 0 && bytes%chunks.Granularity == 0 && bytes >= atLeast && addr+bytes > addr
 	if !fit || bytes > a.limitBytes-a.stats.BytesReserved {
@@ -71,15 +71,16 @@ func (a *Allocator) fitsLocked(addr, bytes, atLeast uint64) bool {
 
 func errUnusable(addr, bytes, atLeast uint64) error {
 	return status.Errorf(status.Internal,
-		"the sub-allocator gave a region that cannot be used: %d bytes at %#x, asked for %d", bytes, addr, atLeast)
+		"the sub-allocator returned an unusable region: %d bytes at %#x, requested %d", bytes, addr, atLeast)
 }
 
-// regionAfterLocked gives the position of the first region at or above addr, and whether it begins there.
+// regionAfterLocked returns the position of the first region at or above addr, and whether it begins there.
 func (a *Allocator) regionAfterLocked(addr uint64) (at int, found bool) {
 	return slices.BinarySearchFunc(a.regions, addr, func(r region, addr uint64) int { return cmp.Compare(r.addr, addr) })
 }
 
-// addRegionLocked puts memory into the books: none -> free. It gives the position of the region.
+// addRegionLocked adds memory to the accounting as a region of one free chunk: none -> free. It returns the region's
+// position, in address order (invariant 1).
 func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	first, fence := a.chunks.Take(), a.chunks.Take()
 	a.chunks.Records[first] = chunks.Chunk{Addr: addr, Bytes: bytes, Next: fence}
@@ -92,8 +93,8 @@ func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	return at
 }
 
-// joinRegionsLocked makes regions at and at+1 one, if both are there, lie side by side and belong to the mapper's range. What is
-// free where they meet becomes one chunk if stream s may have both parts at once.
+// joinRegionsLocked merges regions at and at+1 if both exist, touch, and belong to the mapper's range (invariant 12).
+// Free chunks where they meet become one chunk if stream s may take both at once.
 func (a *Allocator) joinRegionsLocked(at int, s Stream) {
 	if at < 0 || at+1 >= len(a.regions) {
 		return
@@ -113,7 +114,7 @@ func (a *Allocator) joinRegionsLocked(at int, s Stream) {
 	}
 }
 
-// meldLocked makes two free neighbours one, which is for stream s if either was.
+// meldLocked merges two free neighbors into one, which stream s owns if it owned either.
 func (a *Allocator) meldLocked(i, above uint32, s Stream) {
 	var mark uint64
 	owned := false
@@ -136,7 +137,8 @@ func (a *Allocator) whollyIdleLocked(r region) bool {
 	return a.idleLocked(r.first) && a.chunks.Records[r.first].Next == r.fence
 }
 
-// releaseLocked gives back regions that the books no longer hold. One refusal does not keep the others.
+// releaseLocked returns regions that are no longer in the accounting. A refusal does not stop it from releasing the
+// others.
 func (a *Allocator) releaseLocked(regions []region) error {
 	var errs []error
 	for _, r := range regions {

@@ -2,11 +2,12 @@ package bfc
 
 import "errors"
 
-// ErrSealed is the answer to an Allocate while the allocator is sealed.
+// ErrSealed is the error of an allocation while the allocator is sealed.
 var ErrSealed = errors.New("the allocator is about to be closed")
 
-// Seal stops new allocations, with ErrSealed, and tells how many blocks are live. Frees go on. With it the owner of several
-// allocators can find out that all are idle, and close them, without a block appearing in between; else it calls Unseal.
+// Seal makes new allocations fail with ErrSealed and returns the number of live blocks. Frees still work. It lets the
+// owner of several allocators find out that all are idle, and close them, without a new block appearing in between;
+// otherwise the owner calls Unseal.
 func (a *Allocator) Seal() (liveBlocks uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -15,7 +16,7 @@ func (a *Allocator) Seal() (liveBlocks uint64) {
 	return uint64(a.index.Count())
 }
 
-// Unseal lets allocations in again.
+// Unseal allows allocations again.
 func (a *Allocator) Unseal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -23,7 +24,7 @@ func (a *Allocator) Unseal() {
 	a.serveLocked()
 }
 
-// errShut is why nothing can be allocated: closed or sealed.
+// errShut returns why no allocation is possible: closed or sealed.
 func (a *Allocator) errShut() error {
 	if a.closed {
 		return a.errClosed()

@@ -2,20 +2,21 @@ package bfc
 
 import "gpuconf/gocore/status"
 
-// SplitRule says when the part of a chunk that a request does not need is split off. The zero value splits
-// whenever anything is left, so that a block never wastes 256 bytes.
+// SplitRule decides when the unneeded part of a chunk is split off. The zero value splits whenever anything is left,
+// so that a block never wastes 256 bytes or more.
 type SplitRule struct {
-	// TensorFlow splits only if the chunk is at least twice the request, or the rest at least 128 MiB; and ties go to the
-	// lowest address of all. Addresses are then TensorFlow's.
+	// TensorFlow splits only if the chunk is at least twice the request, or the rest is at least 128 MiB. Ties go to the
+	// lowest address of all. Addresses then match TensorFlow's.
 	TensorFlow bool
 
-	// FragmentationFraction, if above 0, replaces the 128 MiB by this fraction of the limit. At most 1, and only with TensorFlow.
+	// FragmentationFraction, if above 0, replaces the 128 MiB with this fraction of the limit. It must be at most 1 and
+	// requires TensorFlow.
 	FragmentationFraction float64
 }
 
 const tensorFlowSlackBytes = 128 << 20
 
-// splitter is a SplitRule made definite for one limit.
+// splitter is a SplitRule resolved for one limit.
 type splitter struct {
 	tensorFlow bool
 	slackBytes uint64 // TensorFlow: a rest of this many bytes is always split off
@@ -28,7 +29,7 @@ func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
 	}
 	if fraction > 0 && !rule.TensorFlow {
 		return splitter{}, status.Errorf(status.InvalidArgument,
-			"a fragmentation fraction (%v) has no meaning with exact splitting; it belongs to the TensorFlow rule", fraction)
+			"a fragmentation fraction (%v) requires the TensorFlow split rule; exact splitting does not use it", fraction)
 	}
 	s := splitter{tensorFlow: rule.TensorFlow, slackBytes: tensorFlowSlackBytes}
 	if fraction > 0 {
@@ -40,7 +41,7 @@ func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
 	return s, nil
 }
 
-// splits reports whether a chunk of have bytes that serves a request of want <= have is to be split.
+// splits reports whether a chunk of have bytes that serves a request of want <= have bytes must be split (invariant 10).
 func (s splitter) splits(have, want uint64) bool {
 	rest := have - want
 	if !s.tensorFlow {

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Stats are the books. Sizes of blocks are chunk sizes, as in TensorFlow: Allocate(1) counts 256.
+// Stats are the allocator's statistics. Block sizes are chunk sizes, as in TensorFlow: Allocate(1) counts 256 bytes.
 type Stats struct {
 	NumAllocs             uint64 // allocations that succeeded, since ClearStats
 	BytesInUse            uint64 // sizes of live blocks
 	PeakBytesInUse        uint64 // its maximum, since ClearStats
 	LargestAllocSize      uint64 // largest block handed out, since ClearStats
 	BytesLimit            uint64 // the sub-allocator's limit
-	BytesReserved         uint64 // sizes of regions, and what is spare: TensorFlow's pool_bytes
+	BytesReserved         uint64 // sizes of regions and spare memory: TensorFlow's pool_bytes
 	PeakBytesReserved     uint64 // its maximum, ever
 	LargestFreeBlockBytes uint64 // largest free chunk
 	LiveBlocks            uint64
-	RequestedBytesInUse   uint64 // what was asked for the live blocks
+	RequestedBytesInUse   uint64 // requested sizes of the live blocks
 	Stitches              uint64 // times that free memory was moved together, ever
-	StitchedBytes         uint64 // what was moved then
-	CapturedBytes         uint64 // no block's, and kept for captures
+	StitchedBytes         uint64 // bytes moved by them
+	CapturedBytes         uint64 // in no block, but kept for captures
 }
 
-// Totals are counters that only grow, and what PyTorch's statistics need besides Stats.
+// Totals are monotonic counters, and the values that PyTorch's statistics need in addition to Stats.
 type Totals struct {
 	Allocs                  uint64 // allocations that succeeded, ever
 	AllocatedBytes          uint64 // the sum of their sizes
@@ -30,7 +30,7 @@ type Totals struct {
 	RecentPeakBytesReserved uint64 // the maximum of BytesReserved since ClearStats
 }
 
-// Totals returns the totals as of now.
+// Totals returns the current totals.
 func (a *Allocator) Totals() Totals {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *Allocator) Totals() Totals {
 	return a.totals
 }
 
-// Stats gives the books as of now. After Close it still tells what was counted.
+// Stats returns the current statistics. After Close it still returns the counters.
 func (a *Allocator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +52,8 @@ func (a *Allocator) Stats() Stats {
 	return stats
 }
 
-// Frees counts the frees so far. Close is one more, if only to those who wait for the next one.
+// Frees returns the number of frees so far. Close counts as one more, so that threads waiting for the next free wake
+// up.
 func (a *Allocator) Frees() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,14 +64,15 @@ func (a *Allocator) Frees() uint64 {
 	return frees
 }
 
-// BytesInUse gives what is in use now and its peak, as Stats does, at less cost: no memory is looked at.
+// BytesInUse returns the bytes in use and their peak. It is cheaper than Stats, because it does not search the
+// memory.
 func (a *Allocator) BytesInUse() (current, peak uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stats.BytesInUse, a.stats.PeakBytesInUse
 }
 
-// largestFreeLocked is the size of the largest free chunk, whichever stream may have it.
+// largestFreeLocked returns the size of the largest free chunk, whichever stream owns it.
 func (a *Allocator) largestFreeLocked() (bytes uint64) {
 	if !a.shared {
 		return a.bins.LargestBytes()
@@ -83,7 +85,8 @@ func (a *Allocator) largestFreeLocked() (bytes uint64) {
 	return max(bytes, a.cleanBins.LargestBytes())
 }
 
-// largestWithSpareLocked is the same with spare memory taken for free, which what lies beside it may complete.
+// largestWithSpareLocked is like largestFreeLocked, but counts spare memory as free, together with idle chunks beside
+// it.
 func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	bytes = a.largestFreeLocked()
 	if a.spareBytesLocked() == 0 {
@@ -92,7 +95,7 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	var runs []part
 	a.mapper.EachSpare(func(addr, bytes uint64) { runs = append(runs, part{addr: addr, end: addr + bytes}) })
 	for _, r := range a.regions {
-		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} { // whatever may touch something spare
+		for _, i := range []uint32{r.first, a.chunks.Records[r.fence].Prev} { // the only chunks that can be adjacent to spare memory
 			if c := &a.chunks.Records[i]; a.idleLocked(i) {
 				runs = append(runs, part{addr: c.Addr, end: c.Addr + c.Bytes})
 			}
@@ -110,8 +113,8 @@ func (a *Allocator) largestWithSpareLocked() (bytes uint64) {
 	return bytes
 }
 
-// ClearStats begins a new count of allocations and a new peak, from what is in use now. Measurements that StartPeak began
-// do not notice.
+// ClearStats restarts the count of allocations, and the peaks from the current values. It does not affect
+// measurements that StartPeak began.
 func (a *Allocator) ClearStats() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,13 +134,13 @@ func (a *Allocator) reservedLocked(bytes uint64) {
 	a.raiseReservedLocked(a.stats.BytesReserved)
 }
 
-// raiseReservedLocked raises the peaks of what is reserved.
+// raiseReservedLocked raises the peaks of reserved bytes.
 func (a *Allocator) raiseReservedLocked(now uint64) {
 	a.stats.PeakBytesReserved = max(a.stats.PeakBytesReserved, now)
 	a.totals.RecentPeakBytesReserved = max(a.totals.RecentPeakBytesReserved, now)
 }
 
-// allocated counts a block and tells how much is in use now.
+// allocated counts a block and returns the bytes now in use.
 func (s *Stats) allocated(bytes, requested uint64) (inUse uint64) {
 	s.RequestedBytesInUse += requested
 	s.BytesInUse += bytes

@@ -9,12 +9,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Stream is the number of a stream, small: NewStream gives it. Stream 0 is always there.
+// Stream is the number of a stream, a small integer assigned by NewStream. Stream 0 always exists.
 type Stream uint32
 
 const (
 	noStream    Stream = math.MaxUint32
-	clean       Stream = noStream - 1 // in a tag: nobody's work touches the memory
+	clean       Stream = noStream - 1 // in a tag: no queued work touches the memory
 	mostStreams        = 1 << 16
 )
 
@@ -22,40 +22,40 @@ type streamState uint8
 
 const (
 	open    streamState = iota
-	ended               // no more work is queued in it; what is queued may still run
-	private             // of a capture: nobody else gets its memory, and no mark is queued for it (streams_capture.go)
+	ended               // no more work will be queued; queued work may still run
+	private             // a capture: no other stream gets its memory, and no mark is queued for it (streams_capture.go)
 )
 
-// stream is what the allocator knows of one. But for state, marks and queued it means something in shared mode only.
+// stream is the allocator's state of one stream. Except for state, marks and queued it is used in shared mode only.
 type stream struct {
 	state  streamState
-	handle uint64 // what recordings call it
-	marks  uint64 // number of the last mark that was tried
+	handle uint64 // its name in recordings
+	marks  uint64 // number of the last mark that was tried (invariant 15)
 	queued uint64 // number of the last one that was queued
-	passed uint64 // number of the last one that the device is known to have come to
+	passed uint64 // number of the last one that the device is known to have passed
 
-	bins      *chunks.Bins // its free chunks; nil before its first allocation
-	freeBytes uint64       // theirs
-	owned     queue        // the same chunks, by mark
-	awaited   queue        // uses of held chunks, by mark
-	refs      uint64       // live and held chunks allocated on it, and uses of it
-	follows   []uint64     // by other stream: the mark that this stream's later work waits for, or beyond
-	refuses   bool         // within one search: waiting for it has failed
+	bins      *chunks.Bins // the free chunks that it owns; nil before its first allocation
+	freeBytes uint64       // the sum of their sizes
+	owned     queue        // the same chunks, by mark (invariant 13)
+	awaited   queue        // its uses of held chunks, by mark (invariant 14)
+	refs      uint64       // invariant 16
+	follows   []uint64     // by other stream: the mark that this stream's later work waits for
+	refuses   bool         // waiting for it has failed during the current search
 	of        Stream       // private: the stream that is captured
 
 	sinceMark uint64 // bytes freed since the last mark was tried
 }
 
-// nextMark is the mark that covers what is freed now. A capture's is never queued.
+// nextMark returns the mark that covers memory freed now. A capture's next mark is never queued.
 func (st *stream) nextMark() uint64 {
 	if st.state == ended {
-		return st.marks // EndStream queued it
+		return st.marks // queued by EndStream
 	}
 	return st.marks + 1
 }
 
-// NewStream gives the number of another stream: of one that has ended and whose work is all done, if there is any. A recording tells
-// its allocations by handle; stream 0 has handle 0.
+// NewStream returns the number of a new stream. It reuses that of an ended stream whose work is all done, if there is
+// one. Recordings label the stream's allocations with handle; stream 0 has handle 0.
 func (a *Allocator) NewStream(handle uint64) (Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,12 +63,12 @@ func (a *Allocator) NewStream(handle uint64) (Stream, error) {
 		return 0, a.errClosed()
 	}
 	if a.timeline == nil {
-		return 0, status.Errorf(status.Unimplemented, "allocator %s knows one stream only: it has no timeline", a.name)
+		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline", a.name)
 	}
 	return a.takeNumberLocked(handle)
 }
 
-// takeNumberLocked gives a number that is nobody's.
+// takeNumberLocked returns an unused stream number (invariant 16).
 func (a *Allocator) takeNumberLocked(handle uint64) (Stream, error) {
 	for s := range a.streams {
 		if a.drainedLocked(Stream(s)) {
@@ -77,13 +77,13 @@ func (a *Allocator) takeNumberLocked(handle uint64) (Stream, error) {
 		}
 	}
 	if len(a.streams) == mostStreams {
-		return 0, status.Errorf(status.ResourceExhausted, "allocator %s has %d streams already; end some", a.name, mostStreams)
+		return 0, status.Errorf(status.ResourceExhausted, "allocator %s already has %d streams; end a stream first", a.name, mostStreams)
 	}
 	a.streams = append(a.streams, stream{handle: handle})
 	return Stream(len(a.streams) - 1), nil
 }
 
-// drainedLocked reports whether a stream has ended and no trace of it is left.
+// drainedLocked reports whether a stream has ended and nothing refers to it any more (invariant 16).
 func (a *Allocator) drainedLocked(s Stream) bool {
 	if a.streams[s].state != ended {
 		return false
@@ -93,8 +93,9 @@ func (a *Allocator) drainedLocked(s Stream) bool {
 	return st.refs == 0 && st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None && a.timeline.Passed(s) >= st.queued
 }
 
-// EndStream says that no more work comes to a stream, before the stream itself is destroyed. Blocks that were allocated on it stay;
-// memory that was freed on it is for the others once its work is done. If it fails, the stream has not ended.
+// EndStream declares that no more work will be queued in a stream. Call it before the stream itself is destroyed.
+// Blocks allocated on the stream stay; memory freed on it becomes available to other streams once its work is done.
+// If EndStream fails, the stream has not ended.
 func (a *Allocator) EndStream(s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -105,14 +106,14 @@ func (a *Allocator) EndStream(s Stream) error {
 		return err
 	}
 	if s == 0 || a.streams[s].state == private {
-		return status.Errorf(status.InvalidArgument, "allocator %s: stream %d never ends", a.name, s)
+		return status.Errorf(status.InvalidArgument, "allocator %s: stream %d cannot be ended", a.name, s)
 	}
-	if a.only == s { // its memory has to be told from that of the next one
+	if a.only == s { // its memory must be distinguished from that of the next stream
 		if err := a.shareLocked(); err != nil {
 			return err
 		}
 	}
-	if err := a.markLocked(s); err != nil { // the last chance to queue one
+	if err := a.markLocked(s); err != nil { // the last chance to queue one (invariant 15)
 		return err
 	}
 	a.streams[s].state = ended
@@ -121,12 +122,12 @@ func (a *Allocator) EndStream(s Stream) error {
 
 func (a *Allocator) checkStreamLocked(s Stream) error {
 	if int(s) >= len(a.streams) || a.streams[s].state == ended {
-		return status.Errorf(status.InvalidArgument, "allocator %s: %d is no stream of it, or has ended", a.name, s)
+		return status.Errorf(status.InvalidArgument, "allocator %s: stream %d is unknown or has ended", a.name, s)
 	}
 	return nil
 }
 
-// unmapShared ends the tables of the shared mode.
+// unmapShared unmaps the tables of shared mode.
 func (a *Allocator) unmapShared() (err error) {
 	err = offheap.Unmap(a.tags)
 	if a.cleanBins != nil {
@@ -141,7 +142,8 @@ func (a *Allocator) unmapShared() (err error) {
 	return err
 }
 
-// admitLocked prepares for work on a stream that is not the only one so far. The second one makes the mode shared.
+// admitLocked prepares for work on a stream other than the only one so far. The second stream switches to shared
+// mode.
 func (a *Allocator) admitLocked(s Stream) (err error) {
 	if err := a.checkStreamLocked(s); err != nil {
 		return err
@@ -166,7 +168,8 @@ func (a *Allocator) haveBinsLocked(s Stream) (err error) {
 	return err
 }
 
-// shareLocked begins the shared mode, once and for all: everything so far belongs to the only stream that there was.
+// shareLocked switches to shared mode, permanently. Everything so far belongs to the only stream there was; from here
+// on, invariants 13 to 18 hold.
 func (a *Allocator) shareLocked() (err error) {
 	if err := a.takeSpareLocked(); err != nil {
 		return err
@@ -176,13 +179,13 @@ func (a *Allocator) shareLocked() (err error) {
 		return err
 	}
 	if a.tags, err = offheap.Map[tag](chunks.TableName, len(a.chunks.Records)); err != nil {
-		_ = cleanBins.UnmapBeside() // of a mapping just made: it cannot fail
+		_ = cleanBins.UnmapBeside() // unmapping a new mapping cannot fail
 		return err
 	}
 	s, st := a.only, &a.streams[a.only]
 	a.cleanBins, a.only, a.shared = cleanBins, noStream, true
 	a.serveLocked()
-	a.uses = append(a.uses, use{}) // none
+	a.uses = append(a.uses, use{}) // record None
 	st.bins = &a.bins
 	for _, r := range a.regions {
 		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
@@ -199,25 +202,26 @@ func (a *Allocator) shareLocked() (err error) {
 	return nil
 }
 
-// markLocked queues a mark. Its number is used up even if that fails, since the device may have got the call.
+// markLocked queues a mark. Its number is used up even if that fails, because the device may have received the call
+// (invariant 15).
 func (a *Allocator) markLocked(s Stream) error {
 	st := &a.streams[s]
 	st.marks++
 	st.sinceMark = 0
 	if err := a.timeline.Mark(s, st.marks); err != nil {
-		return status.Errorf(status.Unknown, "allocator %s: no mark could be queued in stream %d: %w", a.name, s, err)
+		return status.Errorf(status.Unknown, "allocator %s could not queue a mark in stream %d: %w", a.name, s, err)
 	}
 	st.queued = st.marks
 	return nil
 }
 
-// needsMarkLocked reports whether some memory waits for a mark of the stream that is not queued yet.
+// needsMarkLocked reports whether memory waits for a mark of the stream that is not queued yet.
 func (a *Allocator) needsMarkLocked(st *stream) bool {
 	return st.owned.newest != chunks.None && a.tags[st.owned.newest].mark > st.queued ||
 		st.awaited.newest != chunks.None && a.uses[st.awaited.newest].mark > st.queued
 }
 
-// followLocked makes stream s wait for a mark of another stream, unless it does so already.
+// followLocked makes stream s wait for a mark of another stream, unless it already does.
 func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 	if mark <= a.followsLocked(s, other) {
 		return nil
@@ -228,7 +232,7 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 			return err
 		}
 	}
-	if a.streams[s].state == private { // a wait in a captured stream would be captured: the host waits
+	if a.streams[s].state == private { // a wait in a captured stream would become part of the graph: the host waits
 		if err := a.timeline.Sync(other, st.queued); err != nil {
 			return errSync(a.name, other, err)
 		}
@@ -236,7 +240,7 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 		return nil
 	}
 	if err := a.timeline.Follow(s, other, st.queued); err != nil {
-		return status.Errorf(status.Unknown, "allocator %s: stream %d could not be made to wait for stream %d: %w", a.name, s, other, err)
+		return status.Errorf(status.Unknown, "allocator %s could not make stream %d wait for stream %d: %w", a.name, s, other, err)
 	}
 	mine := &a.streams[s]
 	if more := int(other) + 1 - len(mine.follows); more > 0 {
@@ -246,7 +250,7 @@ func (a *Allocator) followLocked(s, other Stream, mark uint64) error {
 	return nil
 }
 
-// followsLocked gives the mark of another stream that all later work of stream s comes after, or 0.
+// followsLocked returns the mark of another stream that all later work of stream s is ordered after, or 0.
 func (a *Allocator) followsLocked(s, other Stream) uint64 {
 	if follows := a.streams[s].follows; int(other) < len(follows) {
 		return follows[other]

@@ -5,15 +5,17 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// A capture's memory. Work that is captured as a graph is done by each launch of it, at any time and in any stream, until nothing of the graph
-// is left. So what its blocks had goes to nobody else meanwhile, freed or not. It has an owner of its own, a number like a stream's
-// (private): free memory of it is the owner's, in the order of the captured calls, and no wait makes it another's.
+// Memory of captures (invariant 18). Work captured as a graph runs at each launch of the graph, at any time and in any stream, until
+// nothing of the graph is left. No other stream may get the memory of its blocks meanwhile, whether they are freed or not. A capture
+// therefore has an owner of its own, with a number like a stream's (state private). It reuses its own free memory in the order of the
+// captured calls, and no wait makes that memory available to another stream.
 //
-//	free, owned by others or clean -> live   AllocateOn the owner, with nothing queued and no stream made to wait: the host waits, if it must
+//	free, clean or owned by others -> live   AllocateOn the owner; nothing is queued and no stream is made to wait: if necessary, the host waits
 //	live -> free, private                    Free
-//	private -> owned by the stream           EndCapture: the graph is no more, and only what the stream itself has queued may touch it
+//	private -> owned by the stream           EndCapture: the graph is gone, so only work queued in the stream itself may touch the memory
 
-// NewCapture gives the number of an owner for what is captured of a stream. A recording tells its allocations by the stream's handle.
+// NewCapture returns the number of an owner for the memory of a capture of stream of. Recordings label its
+// allocations with that stream's handle.
 func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -21,7 +23,7 @@ func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 		return 0, a.errClosed()
 	}
 	if a.timeline == nil {
-		return 0, status.Errorf(status.Unimplemented, "allocator %s knows one stream only: it has no timeline", a.name)
+		return 0, status.Errorf(status.Unimplemented, "allocator %s supports only one stream: it has no timeline", a.name)
 	}
 	if err := a.checkStreamLocked(of); err != nil {
 		return 0, err
@@ -35,7 +37,7 @@ func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 	}
 	p, err := a.takeNumberLocked(a.streams[of].handle)
 	if err != nil {
-		_ = bins.UnmapBeside() // of a mapping just made: it cannot fail
+		_ = bins.UnmapBeside() // unmapping a new mapping cannot fail
 		return 0, err
 	}
 	st := &a.streams[p]
@@ -49,7 +51,7 @@ func (a *Allocator) NewCapture(of Stream) (Stream, error) {
 	return p, nil
 }
 
-// beSharedLocked makes the mode shared, whatever has been so far, and admits a stream.
+// beSharedLocked switches to shared mode if necessary, and admits stream s.
 func (a *Allocator) beSharedLocked(s Stream) error {
 	if err := a.admitLocked(s); err != nil || a.shared {
 		return err
@@ -57,8 +59,8 @@ func (a *Allocator) beSharedLocked(s Stream) error {
 	return a.shareLocked()
 }
 
-// EndCapture ends an owner: no launch of its graph is left or will come. Its memory is its stream's then, live blocks and free memory alike,
-// and blocks of others that were kept for the graph go free.
+// EndCapture ends an owner: its graph is gone and will not be launched again. Its live blocks and free memory then
+// belong to its stream, and blocks of other owners that were held for the graph become free.
 func (a *Allocator) EndCapture(p Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,7 +68,7 @@ func (a *Allocator) EndCapture(p Stream) error {
 		return a.errClosed()
 	}
 	if int(p) >= len(a.streams) || a.streams[p].state != private {
-		return status.Errorf(status.InvalidArgument, "allocator %s: %d is no capture of it, or has ended", a.name, p)
+		return status.Errorf(status.InvalidArgument, "allocator %s: capture %d is unknown or has ended", a.name, p)
 	}
 	of := a.streams[p].of
 	if err := a.haveBinsLocked(of); err != nil {
@@ -83,7 +85,8 @@ func (a *Allocator) EndCapture(p Stream) error {
 	return nil
 }
 
-// passOnLocked makes blocks and held chunks of a capture those of its stream, and drops its uses of others'. It walks all chunks.
+// passOnLocked moves a capture's live and held chunks to its stream, and drops its uses of other chunks (invariants
+// 14 and 16). It walks all chunks.
 func (a *Allocator) passOnLocked(p, of Stream) {
 	for at := range a.regions {
 		r := a.regions[at]
@@ -108,7 +111,7 @@ func (a *Allocator) passOnLocked(p, of Stream) {
 	}
 }
 
-// useOfLocked finds the use of a live or held chunk by a stream.
+// useOfLocked returns the use of a live or held chunk by a stream, or None.
 func (a *Allocator) useOfLocked(i uint32, s Stream) uint32 {
 	u := a.tags[i].uses
 	for u != chunks.None && a.uses[u].stream != s {
@@ -117,7 +120,7 @@ func (a *Allocator) useOfLocked(i uint32, s Stream) uint32 {
 	return u
 }
 
-// capturedLocked reports whether a chunk that is free or held is kept for a capture.
+// capturedLocked reports whether a free or held chunk is kept for a capture.
 func (a *Allocator) capturedLocked(i uint32) bool {
 	if !a.shared || a.tags[i].stream == clean {
 		return false
@@ -133,7 +136,7 @@ func (a *Allocator) capturedLocked(i uint32) bool {
 	return false
 }
 
-// capturedBytesLocked is how much is no block and kept for captures.
+// capturedBytesLocked returns how many bytes are in no block and kept for captures.
 func (a *Allocator) capturedBytesLocked() (bytes uint64) {
 	for s := range a.streams {
 		if st := &a.streams[s]; st.state == private {

@@ -31,7 +31,7 @@ func (c *checker) streams() error {
 	}
 	for s := range a.streams {
 		if a.streams[s].refs != refs[s] {
-			return broken(16, "stream %d has %d chunks and uses, the books say %d", s, refs[s], a.streams[s].refs)
+			return broken(16, "stream %d has %d chunks, uses and captures, the counter says %d", s, refs[s], a.streams[s].refs)
 		}
 		if err := c.owned(Stream(s)); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (c *checker) streams() error {
 	return c.ownedByNobody()
 }
 
-// uses checks the lists of uses and counts what refers to each stream. awaited is the number of uses of held chunks.
+// uses checks the lists of uses and counts the references to each stream. awaited is the number of uses of held chunks.
 func (c *checker) uses(refs []uint64) (awaited int, err error) {
 	a := c.a
 	seen := make([]bool, len(a.uses))
@@ -78,17 +78,17 @@ func (c *checker) uses(refs []uint64) (awaited int, err error) {
 			}
 		}
 		if state == inRegionHeld && len(users) == 1 {
-			return 0, broken(14, "chunk %d is held for nobody", i)
+			return 0, broken(14, "held chunk %d has no uses", i)
 		}
 	}
 	for u := a.uses[chunks.None].next; u != chunks.None; u = a.uses[u].next {
 		if !note(u) {
-			return 0, broken(14, "unused use %d is in use, or unused twice", u)
+			return 0, broken(14, "unused record %d is in use, or on the list twice", u)
 		}
 	}
 	for u, ok := range seen {
 		if !ok {
-			return 0, broken(14, "use %d is nowhere", u)
+			return 0, broken(14, "use %d is in no list", u)
 		}
 	}
 	return awaited, nil
@@ -108,12 +108,12 @@ func (c *checker) owned(s Stream) error {
 		bytes, mark, before = bytes+c.records[i].Bytes, t.mark, i
 	}
 	if st.owned.newest != before || bytes != st.freeBytes {
-		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the books say %d and %d", s, before, bytes, st.owned.newest, st.freeBytes)
+		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the counters say %d and %d", s, before, bytes, st.owned.newest, st.freeBytes)
 	}
 	return nil
 }
 
-// awaited checks a stream's queue of uses and gives its length.
+// awaited checks a stream's queue of uses and returns its length.
 func (c *checker) awaited(s Stream) (length int, err error) {
 	a, st := c.a, &c.a.streams[s]
 	var mark uint64
@@ -144,7 +144,7 @@ func (c *checker) ownedByNobody() error {
 		bytes += c.records[i].Bytes
 	}
 	if bytes != c.a.cleanBytes {
-		return broken(13, "%d bytes are anybody's, the books say %d", bytes, c.a.cleanBytes)
+		return broken(13, "%d bytes are clean, the counter says %d", bytes, c.a.cleanBytes)
 	}
 	return nil
 }

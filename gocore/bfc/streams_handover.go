@@ -6,8 +6,9 @@ import (
 	"gpuconf/gocore/chunks"
 )
 
-// allocateSharedLocked serves a request on stream s when there are several streams. The order: the stream's own free memory, what is
-// anybody's, what has become so, what follows for other reasons; new memory; another stream's, with a wait.
+// allocateSharedLocked serves a request on stream s in shared mode. It tries, in this order: the stream's own free
+// memory, clean memory, memory that has become clean, memory that the stream is ordered after anyway; new memory;
+// another stream's memory, with a wait. Each step keeps invariant 17.
 func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block, error) {
 	i := a.atOnceLocked(s, rounded)
 	if i == chunks.None {
@@ -24,7 +25,7 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block
 	return a.takeSharedLocked(i, s, bytes, rounded), nil
 }
 
-// atOnceLocked returns a free chunk that stream s may have at once, whatever the mode.
+// atOnceLocked returns a free chunk that stream s may take at once, in either mode.
 func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
 	if !a.shared {
 		return a.bins.BestFit(bytes)
@@ -35,7 +36,7 @@ func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
 	return a.cleanBins.BestFit(bytes)
 }
 
-// withoutWaitLocked looks for memory that stream s need not wait for.
+// withoutWaitLocked returns a free chunk that stream s need not wait for.
 func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 	for other := range a.streams {
 		a.reapLocked(Stream(other))
@@ -58,19 +59,20 @@ func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 	return i
 }
 
-// mayWalkLocked reports whether the last walk along all chunks has been paid for by allocations since. Where free memory is in small
-// pieces of many owners' nearly every request would walk in vain; there is other memory, if it costs new one or a wait.
+// mayWalkLocked reports whether allocations since the last walk over all chunks have paid for it. If free memory is
+// in small pieces with many owners, nearly every request would walk in vain, although other memory serves it, at the
+// price of new memory or a wait.
 func (a *Allocator) mayWalkLocked() bool {
 	return a.walked <= shortWalk || a.walked <= stepsForEach*(a.lastID-a.walkedID)
 }
 
 const (
-	shortWalk    = 64 // steps that need not be paid for
+	shortWalk    = 64 // a walk of this many steps is free
 	stepsForEach = 8  // steps that each allocation pays for
 )
 
-// markOthersLocked marks the streams whose memory somebody wants now, so that it can be known when they have passed. A stream
-// without work has passed at once.
+// markOthersLocked marks the streams whose memory another stream needs now, so that the allocator can find out when
+// they have passed. A stream without work passes its mark at once.
 func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
 	for other := range a.streams {
 		st := &a.streams[other]
@@ -83,7 +85,8 @@ func (a *Allocator) markOthersLocked(s Stream) (marked bool) {
 	return marked
 }
 
-// reapLocked makes the memory of a stream that the device has passed anybody's.
+// reapLocked makes a stream's free memory clean once the device has passed its mark, and ends the stream's uses of
+// held chunks (invariants 13, 14 and 17).
 func (a *Allocator) reapLocked(s Stream) {
 	st := &a.streams[s]
 	if st.state == private || st.owned.oldest == chunks.None && st.awaited.oldest == chunks.None {
@@ -104,7 +107,8 @@ func (a *Allocator) reapLocked(s Stream) {
 	}
 }
 
-// letGoLocked ends the hold on a chunk whose uses by other streams are done: held -> free. It gives what has become of the chunk.
+// letGoLocked releases a held chunk that other streams no longer use: held -> free. It returns the chunk that
+// results.
 func (a *Allocator) letGoLocked(i uint32) uint32 {
 	t := a.tags[i]
 	st := &a.streams[t.stream]
@@ -116,15 +120,15 @@ func (a *Allocator) letGoLocked(i uint32) uint32 {
 	return a.ownLocked(i, t.stream, t.mark)
 }
 
-// orderedLocked reports whether what stream s queues from now on comes after a mark of another stream, or if waits is set, can be
-// made to.
+// orderedLocked reports whether work that stream s queues from now on is ordered after a mark of another stream or,
+// if waits is set, can be made so. Invariant 17 rests on it.
 func (a *Allocator) orderedLocked(s, other Stream, mark uint64, waits bool) bool {
 	return other == s || other == clean || mark <= a.streams[other].passed || mark <= a.followsLocked(s, other) ||
 		waits && !a.streams[other].refuses && a.streams[other].state != private
 }
 
-// anothersLocked takes the smallest free chunk of another stream that fits, making s wait for that stream if waits is set. err is why one could not
-// be had.
+// anothersLocked returns the smallest free chunk of another stream that fits. If waits is set, it makes s wait for
+// that stream; err then says why streams could not be waited for.
 func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uint32, err error) {
 	for {
 		best = chunks.None
@@ -154,7 +158,8 @@ func (a *Allocator) smallerLocked(i, j uint32) bool {
 	return x.Bytes < y.Bytes || x.Bytes == y.Bytes && x.Addr < y.Addr
 }
 
-// orderAfterLocked makes stream s wait for a mark of another stream, if it has to. One that fails is left out of the rest of the search.
+// orderAfterLocked makes stream s wait for a mark of another stream, if necessary. If that fails, the rest of the
+// search skips the other stream.
 func (a *Allocator) orderAfterLocked(s, other Stream, mark uint64) error {
 	if a.orderedLocked(s, other, mark, false) {
 		return nil
@@ -164,8 +169,8 @@ func (a *Allocator) orderAfterLocked(s, other Stream, mark uint64) error {
 	return err
 }
 
-// lastResortLocked looks for memory that costs waiting, now that there is no new one. With refusal it gives all reasons why there is
-// none.
+// lastResortLocked looks for memory that costs a wait, after growth was refused. If there is none, it returns all
+// reasons, including refusal.
 func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uint32, error) {
 	for other := range a.streams {
 		a.streams[other].refuses = false
@@ -184,13 +189,13 @@ func (a *Allocator) lastResortLocked(s Stream, bytes uint64, refusal error) (uin
 	return a.atOnceLocked(s, bytes), nil
 }
 
-// window is a run of neighbours that are free or held.
+// window is a run of neighbors that are free or held.
 type window struct {
 	first, last uint32
 	bytes       uint64
 }
 
-// claimLocked makes one chunk of several streams' that lie side by side, for s to have at once.
+// claimLocked merges neighbors of several owners into one chunk that s may take at once.
 func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, err error) {
 	for {
 		w := a.windowLocked(s, bytes, waits)
@@ -199,13 +204,14 @@ func (a *Allocator) claimLocked(s Stream, bytes uint64, waits bool) (i uint32, e
 		}
 		if refusal := a.orderWindowLocked(s, w); refusal != nil {
 			err = errors.Join(err, refusal)
-			continue // without the stream that refused
+			continue // without the stream that could not be waited for
 		}
 		return a.mergeLocked(s, w), nil
 	}
 }
 
-// windowLocked finds the smallest run that is large enough and that s may have, the lowest of several. It walks all chunks.
+// windowLocked returns the smallest run that is large enough and that s may take, the lowest address on a tie. It
+// walks all chunks.
 func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best window) {
 	records := a.chunks.Records
 	a.walked, a.walkedID = 0, a.lastID
@@ -231,7 +237,8 @@ func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best windo
 	return best
 }
 
-// haveableLocked reports whether stream s may have chunk i; with waits, once it waits for others.
+// haveableLocked reports whether stream s may take chunk i; with waits, whether it may after waiting for other
+// streams (invariant 17).
 func (a *Allocator) haveableLocked(i uint32, s Stream, waits bool) bool {
 	if c := &a.chunks.Records[i]; !c.Free() && !c.Held() {
 		return false
@@ -245,7 +252,7 @@ func (a *Allocator) haveableLocked(i uint32, s Stream, waits bool) bool {
 	return a.orderedLocked(s, t.stream, t.mark, waits)
 }
 
-// heldUsesLocked is the list of uses that a chunk, free or held, waits for.
+// heldUsesLocked returns the list of uses that a free or held chunk waits for.
 func (a *Allocator) heldUsesLocked(i uint32) uint32 {
 	if a.chunks.Records[i].Held() {
 		return a.tags[i].uses
@@ -253,7 +260,7 @@ func (a *Allocator) heldUsesLocked(i uint32) uint32 {
 	return chunks.None
 }
 
-// orderWindowLocked makes stream s wait for all whose work may still touch the window.
+// orderWindowLocked makes stream s wait for all streams whose work may still touch the window (invariant 17).
 func (a *Allocator) orderWindowLocked(s Stream, w window) error {
 	for i := w.first; ; i = a.chunks.Records[i].Next {
 		if err := a.orderAfterLocked(s, a.tags[i].stream, a.tags[i].mark); err != nil {
@@ -270,7 +277,8 @@ func (a *Allocator) orderWindowLocked(s Stream, w window) error {
 	}
 }
 
-// mergeLocked makes the window one free chunk of stream s. Its next mark comes after all that s waits for.
+// mergeLocked turns the window into one free chunk of stream s. The next mark of s comes after everything that s
+// waits for.
 func (a *Allocator) mergeLocked(s Stream, w window) uint32 {
 	records := a.chunks.Records
 	for i := w.first; ; i = records[i].Next {

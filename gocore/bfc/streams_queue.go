@@ -2,34 +2,34 @@ package bfc
 
 import "gpuconf/gocore/chunks"
 
-// queue is a doubly linked list, first in first out, of numbers of tags or uses. The links are in the table of its members.
+// queue is a first-in-first-out, doubly linked list of indexes of tags or uses. The links are stored in its members.
 type queue struct{ oldest, newest uint32 }
 
-// links are a member's neighbours in its queue.
+// links are a member's neighbors in its queue.
 type links struct{ before, after uint32 }
 
 func (l *links) queued() *links { return l }
 
-// member is a record that can be in a queue: one that embeds links.
+// member is a record that embeds links, so that it can be in a queue.
 type member[T any] interface {
 	*T
 	queued() *links
 }
 
-// push makes i the newest member.
+// push appends i as the newest member.
 func push[T any, M member[T]](q *queue, table []T, i uint32) {
 	*M(&table[i]).queued() = links{before: q.newest}
 	link[T, M](q, table, q.newest, i)
 	q.newest = i
 }
 
-// drop takes i out.
+// drop removes i.
 func drop[T any, M member[T]](q *queue, table []T, i uint32) {
 	l := *M(&table[i]).queued()
 	link[T, M](q, table, l.before, l.after)
 }
 
-// replace puts another record in the place of i.
+// replace puts another record in i's position.
 func replace[T any, M member[T]](q *queue, table []T, i, other uint32) {
 	l := *M(&table[i]).queued()
 	*M(&table[other]).queued() = l
@@ -37,7 +37,7 @@ func replace[T any, M member[T]](q *queue, table []T, i, other uint32) {
 	link[T, M](q, table, other, l.after)
 }
 
-// link makes two members neighbours; None stands for an end of the queue.
+// link makes two members neighbors; None stands for an end of the queue.
 func link[T any, M member[T]](q *queue, table []T, before, after uint32) {
 	if before == chunks.None {
 		q.oldest = after

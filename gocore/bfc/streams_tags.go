@@ -2,19 +2,20 @@ package bfc
 
 import "gpuconf/gocore/chunks"
 
-// markEveryBytes is how much is freed on a stream before it is marked though nobody asked for its memory.
+// markEveryBytes is how much is freed on a stream before a mark is queued although no other stream needs its memory.
 const markEveryBytes = 64 << 20
 
-// tag says which streams' work may still touch a chunk. Tags have a table beside the chunks', by the same numbers, which
-// is there in shared mode only: one stream pays nothing for them.
+// tag records which streams' work may still touch a chunk. Tags are in a table beside the chunks, with the same
+// indexes. It exists in shared mode only, so a single stream does not pay for it.
 type tag struct {
-	mark   uint64 // free or held: the memory is anybody's once the stream has passed it
-	stream Stream // live or held: that of the allocation; free: the one that may have it at once; clean: any may
+	mark   uint64 // free or held: any stream may use the memory once stream has passed it
+	stream Stream // live or held: that of the allocation; free: the owner, which may take it at once; clean: any stream may
 	links         // free and not clean: in the stream's queue
-	uses   uint32 // live or held: other streams that use it; first of a list in Allocator.uses, or none
+	uses   uint32 // live or held: other streams that use it; head of a list in Allocator.uses, or None
 }
 
-// use is one other stream that uses a block: of a live one since RecordStream, of a held one until the stream has passed mark.
+// use says that a stream uses a block allocated on another one: of a live block since RecordStream, of a held one
+// until the stream has passed mark (invariant 14).
 type use struct {
 	mark   uint64
 	chunk  uint32
@@ -23,7 +24,7 @@ type use struct {
 	links         // held: in the stream's queue
 }
 
-// homeLocked gives the bins that a free chunk hangs in.
+// homeLocked returns the bins for free chunks that stream s owns (invariant 5).
 func (a *Allocator) homeLocked(s Stream) *chunks.Bins {
 	switch {
 	case !a.shared:
@@ -35,7 +36,8 @@ func (a *Allocator) homeLocked(s Stream) *chunks.Bins {
 	}
 }
 
-// listLocked puts a chunk that is free and nobody's into its bins. Where it lies beside others, they are not joined.
+// listLocked adds a free chunk that is in no bins to the clean bins, or in single mode to the only bins. It does not
+// merge neighbors.
 func (a *Allocator) listLocked(i uint32) {
 	if !a.shared {
 		a.bins.Insert(i)
@@ -46,7 +48,7 @@ func (a *Allocator) listLocked(i uint32) {
 	a.cleanBytes += a.chunks.Records[i].Bytes
 }
 
-// unlistLocked takes a free chunk out of its bins and its queue.
+// unlistLocked removes a free chunk from its bins and its queue (invariants 5 and 13).
 func (a *Allocator) unlistLocked(i uint32) {
 	if !a.shared {
 		a.bins.Remove(i)
@@ -64,13 +66,15 @@ func (a *Allocator) unlistLocked(i uint32) {
 	drop(&st.owned, a.tags, i)
 }
 
-// idleLocked reports whether a chunk is free and no queued work touches it. In single mode that is the caller's to know.
+// idleLocked reports whether a chunk is free and no queued work touches it. In single mode the caller must make sure
+// of the latter.
 func (a *Allocator) idleLocked(i uint32) bool {
 	return a.chunks.Records[i].Free() && (!a.shared || a.tags[i].stream == clean)
 }
 
-// ownLocked makes a chunk the free memory of a stream, for the others once it has passed mark. The chunk is free and in no bins. Queues are in
-// the order of marks, so a chunk that comes late may get a later mark than it needs. It gives what has become of the chunk.
+// ownLocked makes a chunk free memory of a stream; other streams may take it once the stream has passed mark. The
+// chunk is free and in no bins. Queues are ordered by mark (invariant 13), so a chunk that comes late may get a later
+// mark than it needs. It returns the chunk that results from merging.
 func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	st := &a.streams[s]
 	if st.owned.newest != chunks.None {
@@ -84,14 +88,16 @@ func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	return i
 }
 
-// cleanLocked makes a chunk free memory for anybody. It is free and in no bins. It gives what has become of the chunk.
+// cleanLocked makes a chunk clean memory. The chunk is free and in no bins. It returns the chunk that results from
+// merging.
 func (a *Allocator) cleanLocked(i uint32) uint32 {
 	i = a.absorbLocked(i, clean)
 	a.listLocked(i)
 	return i
 }
 
-// absorbLocked joins free neighbours that belong to the same stream, and gives what has become of chunk i.
+// absorbLocked merges chunk i with free neighbors of the same stream (invariant 4), and returns the chunk that
+// results.
 func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
 	records := a.chunks.Records
 	if above := records[i].Next; records[above].Free() && a.tags[above].stream == s {
@@ -106,7 +112,8 @@ func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
 	return i
 }
 
-// takeSharedLocked makes free chunk i a block of stream s: free -> live. What is split off stays what the chunk was, queue included.
+// takeSharedLocked makes free chunk i a block of stream s: free -> live. A rest that is split off keeps the chunk's
+// owner, mark and position in the queue (invariant 13).
 func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) Block {
 	was := a.tags[i]
 	home := a.homeLocked(was.stream)
@@ -135,7 +142,8 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 	return a.handOutLocked(i, s, bytes)
 }
 
-// freeSharedLocked ends the block at a position of the index: live -> free, or held if other streams use it.
+// freeSharedLocked frees the block at a position of the index: live -> free, or held if other streams use it
+// (invariant 14).
 func (a *Allocator) freeSharedLocked(at int) {
 	i := a.index.Remove(at)
 	c, t := &a.chunks.Records[i], &a.tags[i]
@@ -159,7 +167,8 @@ func (a *Allocator) freeSharedLocked(at int) {
 	a.countFreedLocked(s, bytes)
 }
 
-// countFreedLocked marks the stream if much was freed since it was last marked. Should that fail, the next mark does for both.
+// countFreedLocked queues a mark if enough was freed on the stream since the last one. If that fails, the next mark
+// covers both.
 func (a *Allocator) countFreedLocked(s Stream, bytes uint64) {
 	st := &a.streams[s]
 	if st.sinceMark += bytes; st.sinceMark >= markEveryBytes && st.state == open {
@@ -167,7 +176,7 @@ func (a *Allocator) countFreedLocked(s Stream, bytes uint64) {
 	}
 }
 
-// awaitLocked begins the wait of a held chunk for one of its uses.
+// awaitLocked makes a held chunk wait for one of its uses.
 func (a *Allocator) awaitLocked(u uint32) {
 	n := &a.uses[u]
 	st := &a.streams[n.stream]
@@ -175,13 +184,13 @@ func (a *Allocator) awaitLocked(u uint32) {
 	push(&st.awaited, a.uses, u)
 }
 
-// dropUseLocked ends the wait for a use.
+// dropUseLocked removes a use of a held chunk from its queue and its chunk.
 func (a *Allocator) dropUseLocked(u uint32) {
 	drop(&a.streams[a.uses[u].stream].awaited, a.uses, u)
 	a.forgetUseLocked(u)
 }
 
-// forgetUseLocked takes a use off its chunk. It is in no queue.
+// forgetUseLocked removes a use, which is in no queue, from its chunk.
 func (a *Allocator) forgetUseLocked(u uint32) {
 	n := a.uses[u]
 	for link := &a.tags[n.chunk].uses; ; link = &a.uses[*link].next {
@@ -195,7 +204,7 @@ func (a *Allocator) forgetUseLocked(u uint32) {
 	a.uses[chunks.None].next = u
 }
 
-// addUseLocked notes that a stream uses live chunk i, unless it is known.
+// addUseLocked adds a use of live chunk i by a stream, unless there is one (invariants 14 and 16).
 func (a *Allocator) addUseLocked(i uint32, s Stream) {
 	t := &a.tags[i]
 	if owner := &a.streams[t.stream]; t.stream == s || owner.state == private && owner.of == s {
@@ -218,8 +227,8 @@ func (a *Allocator) addUseLocked(i uint32, s Stream) {
 	a.streams[s].refs++
 }
 
-// RecordStream says that work of a stream, other than the one that the block was allocated on, uses the block. Once it is freed, nobody gets
-// its memory before that work is done.
+// RecordStream declares that work of a stream, other than the one the block was allocated on, uses the block. Once
+// the block is freed, no other stream gets its memory until that work is done.
 func (a *Allocator) RecordStream(addr uint64, s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,7 +239,7 @@ func (a *Allocator) RecordStream(addr uint64, s Stream) error {
 	return err
 }
 
-// FreeOn is RecordStream and Free in one: the last work that uses the block is queued in stream s.
+// FreeOn is RecordStream followed by Free: the last work that uses the block is queued in stream s.
 func (a *Allocator) FreeOn(addr uint64, s Stream) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,7 +254,7 @@ func (a *Allocator) FreeOn(addr uint64, s Stream) error {
 	return nil
 }
 
-// recordLocked gives the block's position in the index too.
+// recordLocked adds a use by stream s, and returns the block's position in the index.
 func (a *Allocator) recordLocked(addr uint64, s Stream) (at int, err error) {
 	if at, err = a.findLocked(addr); err != nil || s == a.only {
 		return at, err

@@ -8,10 +8,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Trim gives back memory that no block lies in: of a Mapper's range whatever pieces it takes back, of the rest whole regions. What
-// is left, live blocks above all, stays as it is. Its error tells what did not go back.
+// Trim releases memory that no block touches: in a Mapper's range, every part that the mapper takes back; elsewhere,
+// whole regions. Everything else stays as it is, live blocks above all. An error reports what could not be released.
 //
-// With a Timeline it waits for the queued work that may touch such memory. Without one, the caller has to see to it that there is none.
+// With a Timeline, Trim waits for the queued work that may touch such memory. Without one, the caller must make sure
+// that there is none.
 func (a *Allocator) Trim() (releasedBytes uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -26,8 +27,8 @@ func (a *Allocator) Trim() (releasedBytes uint64, err error) {
 	return releasedBytes, errors.Join(refusal, err)
 }
 
-// syncLocked waits until no work touches free memory any more, as far as the device can be waited for. The mutex is held: other
-// threads wait too.
+// syncLocked waits until no work touches free memory, as far as the device can be waited for. It holds the mutex, so
+// other threads wait too.
 func (a *Allocator) syncLocked() (err error) {
 	if a.timeline == nil || a.only == noStream && !a.shared {
 		return nil
@@ -35,7 +36,7 @@ func (a *Allocator) syncLocked() (err error) {
 	if !a.shared {
 		return a.syncStreamLocked(a.only)
 	}
-	for range 2 { // what a stream no longer holds may then wait for one that was passed already
+	for range 2 { // memory that the first pass let go may belong to a stream visited before
 		for s := range a.streams {
 			if st := &a.streams[s]; st.state != private && (st.owned.oldest != chunks.None || st.awaited.oldest != chunks.None) {
 				err = errors.Join(err, a.syncStreamLocked(Stream(s)))
@@ -45,7 +46,7 @@ func (a *Allocator) syncLocked() (err error) {
 	return err
 }
 
-// syncStreamLocked waits until everything that is queued in a stream is done.
+// syncStreamLocked waits until everything queued in a stream is done.
 func (a *Allocator) syncStreamLocked(s Stream) error {
 	st := &a.streams[s]
 	if st.state == open && (!a.shared || a.needsMarkLocked(st)) {
@@ -62,7 +63,7 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 }
 
 func errSync(name string, s Stream, err error) error {
-	return status.Errorf(status.Unknown, "allocator %s: stream %d could not be waited for: %w", name, s, err)
+	return status.Errorf(status.Unknown, "allocator %s could not wait for stream %d: %w", name, s, err)
 }
 
 func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
@@ -76,7 +77,7 @@ func (a *Allocator) trimLocked() (releasedBytes uint64, err error) {
 	return before - a.stats.BytesReserved - a.spareBytesLocked(), err
 }
 
-// takeIdleLocked takes the regions that are wholly free, but for those in a Mapper's range, out of the books.
+// takeIdleLocked removes wholly free regions from the accounting, except those in a Mapper's range, and returns them.
 func (a *Allocator) takeIdleLocked() (idle []region) {
 	a.regions = slices.DeleteFunc(a.regions, func(r region) bool {
 		if !a.whollyIdleLocked(r) || a.space.holds(r.addr) {
@@ -93,7 +94,8 @@ func (a *Allocator) takeIdleLocked() (idle []region) {
 	return idle
 }
 
-// trimRegionLocked gives back the lowest part of a region that the mapper takes. next is the position of what lies above that part.
+// trimRegionLocked releases the lowest part of a region that the mapper takes back. next is the position of the
+// region above that part.
 func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 	r := a.regions[at]
 	if !a.space.holds(r.addr) {
@@ -117,8 +119,8 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 	return at + 1, nil
 }
 
-// cutLocked takes a part of free chunk i out of the books: free -> none. Its region becomes two, one or none. next is the
-// position of what lies above the part.
+// cutLocked removes part of free chunk i from the accounting: free -> none. Its region becomes two regions, one or
+// none; the part is whole granules (invariant 12). next is the position of the region above the part.
 func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	r, c := a.regions[at], a.chunks.Records[i]
 	a.unlistLocked(i)
@@ -154,8 +156,8 @@ func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	return next
 }
 
-// collectLocked gives back idle memory if that makes room for bytes. It is all of it, as in TensorFlow: one region that replaces many
-// fragments less.
+// collectLocked releases idle memory if that makes room for bytes. Like TensorFlow, it releases all of it: one region
+// then replaces many fragments.
 func (a *Allocator) collectLocked(bytes uint64) (collected bool, err error) {
 	available := a.sub.AvailableBytes()
 	if bytes > available+a.stats.BytesReserved-a.stats.BytesInUse {
@@ -172,7 +174,7 @@ func (a *Allocator) collectLocked(bytes uint64) (collected bool, err error) {
 	return releasedBytes > 0, errors.Join(err, refusal)
 }
 
-// idleBytesLocked is what Trim could give back at most, without waiting.
+// idleBytesLocked returns the most that Trim could release without waiting.
 func (a *Allocator) idleBytesLocked() (bytes uint64) {
 	for _, r := range a.regions {
 		switch {

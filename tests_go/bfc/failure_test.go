@@ -105,7 +105,7 @@ func TestSubAllocatorThatBreaksItsPromise(t *testing.T) {
 			before := a.Stats()
 			_, err = a.Allocate(1000)
 			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
-			require.ErrorContains(t, err, "cannot be used")
+			require.ErrorContains(t, err, "unusable")
 			require.Equal(t, [][2]uint64{{tt.addr, tt.bytes}}, sub.released)
 			require.Equal(t, before, a.Stats())
 			require.NoError(t, a.Check())

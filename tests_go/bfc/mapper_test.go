@@ -309,7 +309,7 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 			a, err := bfc.New(&m, bfc.Options{})
 			require.NoError(t, err)
 			_, err = a.Allocate(granule + 1)
-			require.ErrorContains(t, err, "cannot be used", name)
+			require.ErrorContains(t, err, "unusable", name)
 			require.NoError(t, a.Check())
 			require.Zero(t, a.Stats().BytesReserved)
 			require.Len(t, m.gone, 1)
@@ -322,7 +322,7 @@ func TestMapperThatBreaksItsPromise(t *testing.T) {
 		a, err := bfc.New(&m, bfc.Options{})
 		require.NoError(t, err)
 		_, err = a.Allocate(granule + 256)
-		require.ErrorContains(t, err, "cannot be used")
+		require.ErrorContains(t, err, "unusable")
 		require.NoError(t, a.Close())
 	})
 	t.Run("a part that was not offered", func(t *testing.T) {

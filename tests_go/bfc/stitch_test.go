@@ -561,7 +561,7 @@ func TestARangeMayBeTooShort(t *testing.T) {
 	require.NoError(t, a.Free(blocks[1].Addr))
 	require.NoError(t, a.Free(blocks[3].Addr))
 	_, err = a.Allocate(2 * granule)
-	require.ErrorContains(t, err, "it is fragmented, and the range of addresses has no place left to move it to")
+	require.ErrorContains(t, err, "it is fragmented, and the address range has no place left to move it to")
 	require.NoError(t, a.Free(blocks[2].Addr))
 	allocate(t, a, 3*granule)
 	require.NoError(t, a.Check())
