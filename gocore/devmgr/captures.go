@@ -11,34 +11,35 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// captures are a pool's captured graphs, from the first allocation for a stream that is captured until nothing of the graph is left.
+// captures tracks the stream captures of a pool, each from the first allocation for a stream that is being captured until its graph is
+// destroyed.
 //
-// Nobody announces a capture, so a stream is asked with each allocation, unless it is the default stream, which can't be captured. What is
-// allocated belongs to an owner of the capture's (bfc.NewCapture), one for each stream that takes part. The driver tells when the graph,
-// what was instantiated of it and all launches are gone (gpu.CaptureLife); somebody has to look, which reclaim does.
+// Captures are not announced, so each allocation queries its stream, except the default stream, which cannot be captured. The allocated
+// memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The driver reports when the graph,
+// its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
 //
 // Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured).
 type captures struct {
 	driver gpu.Driver
 	device gpu.Device
 
-	alive  atomic.Int32  // how many there are: with none nothing costs more than looking here
-	looked atomic.Uint32 // counts what might have looked
+	alive  atomic.Int32  // the number of captures; while it is 0, this load is the only cost
+	looked atomic.Uint32 // counts calls of reclaimSometimes
 
-	mu   sync.Mutex // before the allocator's
+	mu   sync.Mutex // taken before the allocator's
 	byID map[uint64]*capture
 }
 
-// capture is one graph. captures.mu guards it.
+// capture is one capture and its graph, guarded by captures.mu.
 type capture struct {
 	life   gpu.CaptureLife
 	owners map[bfc.Stream]bfc.Stream // by the number of the captured stream
 }
 
-// lookEvery is how many allocations come between two looks at the graphs.
+// lookEvery is the number of allocations between two polls.
 const lookEvery = 64
 
-// owner gives who is to own what is allocated for a stream: the stream itself, or the capture that it takes part in.
+// owner returns the owner of memory allocated for a stream: the stream itself, or the capture that it takes part in.
 func (c *captures) owner(stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return number, nil
@@ -86,7 +87,7 @@ func (c *captures) beginLocked(id uint64, stream gpu.Stream) (*capture, error) {
 	return c.byID[id], nil
 }
 
-// reclaim ends the captures whose graphs are gone, and tells whether there were any.
+// reclaim ends the captures whose graphs are destroyed, and reports whether there were any.
 func (c *captures) reclaim(allocator *bfc.Allocator) (some bool) {
 	if c.alive.Load() == 0 {
 		return false
@@ -111,15 +112,15 @@ func (c *captures) reclaim(allocator *bfc.Allocator) (some bool) {
 	return some
 }
 
-// reclaimSometimes is reclaim for those who come often.
+// reclaimSometimes is reclaim for frequent callers: it polls once in lookEvery calls.
 func (c *captures) reclaimSometimes(allocator *bfc.Allocator) {
 	if c.alive.Load() > 0 && c.looked.Add(1)%lookEvery == 0 {
 		c.reclaim(allocator)
 	}
 }
 
-// errIfCaptured refuses what would be queued in a stream that is captured. The default stream waits for blocking streams, and may
-// not be used while one of them is.
+// errIfCaptured returns an error if a stream is being captured and so must not be used. The default stream waits for blocking
+// streams, so it must not be used while one of them is being captured.
 func errIfCaptured(driver gpu.Driver, device gpu.Device, stream gpu.Stream) error {
 	id, err := driver.StreamGetCaptureInfo(device.Ordinal, stream)
 	if err != nil {

@@ -2,8 +2,8 @@ package devmgr
 
 import "gpuconf/gocore/status"
 
-// Check walks every invariant of the configuration and of every pool, and that owners knows each pool's memory and nothing
-// else. It stops the world: no call goes on beside it.
+// Check verifies every invariant of the configuration and of every pool, and that owners contains exactly the pools' memory.
+// It excludes all other calls.
 func (m *Manager) Check() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -27,8 +27,8 @@ func (m *Manager) Check() error {
 	return nil
 }
 
-// checkPoolLocked checks one pool and counts the stretches that owners should have for it: a growing pool's range is one, whatever
-// is mapped in it, and so is each region outside of it.
+// checkPoolLocked checks one pool and counts the address ranges that owners should have for it: a growing pool's range is one, whatever
+// is mapped in it, and so is each region outside it.
 func (m *Manager) checkPoolLocked(p *pool) (owned int, err error) {
 	if err := p.bfc.Check(); err != nil {
 		return 0, status.Errorf(status.Internal, "%s: %w", shortName(p.number), err)

@@ -5,10 +5,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// CopyFromHost writes src to device memory inside the live block that begins at base and was handed out with id; CopyToHost reads
-// it back. Both refuse a range that doesn't lie in that block, and a block that was freed, though its memory may be another's by then.
+// CopyFromHost writes src to device memory inside the live block with the given base and id; CopyToHost reads it back. Both fail if
+// the range is not inside that block or the block was freed, even if its memory now belongs to another block.
 //
-// A free doesn't wait for them: what holds a block must not free it while it copies. One that does is told, after the fact.
+// A free does not wait for a copy: the caller must not free a block while copying. If it does, the copy returns an error afterwards.
 func (m *Manager) CopyFromHost(base, id, offset uint64, src []byte) error {
 	return m.copy(base, id, offset, uint64(len(src)), func(d gpu.Driver, ordinal int) error {
 		return d.MemcpyHtoD(ordinal, base+offset, src)
@@ -49,7 +49,7 @@ func (m *Manager) copy(base, id, offset, bytes uint64, move func(gpu.Driver, int
 	return nil
 }
 
-// holds tells the size of a block as it was asked for, if it is still the one that was handed out with id.
+// holds returns the requested size of a block, if it still has the given id.
 func (p *pool) holds(base, id uint64) (requestedBytes uint64, live bool) {
 	block, requestedBytes, live := p.bfc.Find(base)
 	return requestedBytes, live && block.ID == id

@@ -55,8 +55,8 @@ func candidate(d gpu.Device) config.Candidate {
 	}
 }
 
-// Found gives all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for one that is too weak
-// to be there.
+// Found returns all GPUs that the process sees, by ordinal, and the name of each in the physical list: "" for a GPU that does not
+// meet the minimum requirements.
 func (m *Manager) Found() (devices []gpu.Device, names []string, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

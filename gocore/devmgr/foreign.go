@@ -9,15 +9,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// What other libraries' allocators ask for beyond memory: PyTorch, CuPy and Numba through the C symbols.
+// What other libraries' allocators (PyTorch, CuPy and Numba, through the C symbols) need beyond Allocate and Free.
 
-// RecordStream says that a live block is used in a stream other than the one it was allocated for, so that it is not
-// handed out again before that work is done.
+// RecordStream declares that a live block is used in a stream other than the one it was allocated for, so that it is not
+// reused before that work is done.
 func (m *Manager) RecordStream(addr uint64, stream gpu.Stream) error {
 	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error { return p.bfc.RecordStream(addr, s) })
 }
 
-// FreeOn gives a block back whose last use was in a stream, which may be another than the one it was allocated for.
+// FreeOn frees a block that was last used in stream, which may differ from the stream it was allocated for.
 func (m *Manager) FreeOn(addr uint64, stream gpu.Stream) error {
 	return m.onStream(addr, stream, func(p *pool, s bfc.Stream) error {
 		if err := p.bfc.FreeOn(addr, s); err != nil {
@@ -45,7 +45,7 @@ func (m *Manager) onStream(addr uint64, stream gpu.Stream, do func(*pool, bfc.St
 	return do(p, owner)
 }
 
-// Trim gives back to the GPUs what no block lies in, and tells how much that was.
+// Trim returns memory without live blocks to the GPUs, and reports how many bytes that was.
 func (m *Manager) Trim() (releasedBytes uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -61,7 +61,7 @@ func (m *Manager) Trim() (releasedBytes uint64, err error) {
 	return releasedBytes, err
 }
 
-// Region gives the piece of driver memory that an address lies in.
+// Region returns the range of driver memory that contains an address.
 func (m *Manager) Region(addr uint64) (start, bytes uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -75,8 +75,8 @@ func (m *Manager) Region(addr uint64) (start, bytes uint64, err error) {
 	return r.start, r.end - r.start, nil
 }
 
-// RequireFraction refuses a library's wish to stay below a fraction of an ordinal's memory where the limits of its logical GPUs do
-// not keep that promise anyway: limits are set before the devices are initialised, and hold.
+// RequireFraction serves a library's request to limit itself to a fraction of an ordinal's memory. It fails if the limits of the
+// ordinal's logical GPUs exceed that fraction: limits cannot change after the devices are initialised.
 func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

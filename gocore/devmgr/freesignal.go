@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// freeSignal lets a thread sleep until somebody frees memory. Frees are counted, so that one between a failed
-// allocation and the wait is never missed: wait returns at once if the count has moved on. It is the allocator that counts, under the
-// lock that it needs anyway: a free after the look at the count comes after waiting was raised, too.
+// freeSignal lets a thread sleep until memory is freed. Frees are counted, so that one between a failed allocation and the wait is
+// never missed: wait returns at once if the count has changed. The allocator counts under its own lock, so a free that the check of
+// the count misses happens after waiting was raised, and wakes the waiter.
 type freeSignal struct {
 	waiting atomic.Int32
 
 	mu sync.Mutex
-	ch chan struct{} // guarded by mu; closed by the next wake; nil while nobody waits
+	ch chan struct{} // guarded by mu; closed by the next wake; nil while no thread waits
 }
 
-// freed wakes whoever waits for a free that the count already tells of. With nobody waiting it is a load.
+// freed wakes the waiters, after the free was counted. Without waiters it costs one load.
 func (s *freeSignal) freed() {
 	if s.waiting.Load() > 0 {
 		s.wake()
@@ -32,7 +32,7 @@ func (s *freeSignal) wake() {
 	}
 }
 
-// wait returns when the count is no longer seen, or after timeout.
+// wait returns when the count differs from seen, or after timeout.
 func (s *freeSignal) wait(count func() uint64, seen uint64, timeout time.Duration) {
 	s.waiting.Add(1)
 	defer s.waiting.Add(-1)
@@ -42,7 +42,7 @@ func (s *freeSignal) wait(count func() uint64, seen uint64, timeout time.Duratio
 	}
 	ch := s.ch
 	s.mu.Unlock()
-	// After the channel is there: a free from here on either moves the count or closes it.
+	// The channel exists: from here on a free either changes the count before this check or closes the channel.
 	if count() != seen {
 		return
 	}

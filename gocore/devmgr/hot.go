@@ -8,13 +8,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// The way of an allocation and of a free that succeed: without mu, which would cost as much as the allocator's own lock.
+// The fast path of Allocate and Free does not take mu, which would cost as much as the allocator's own lock.
 //
-// hot is the list of pools as of the last change. A pool that is closed meanwhile refuses by itself, and one whose Manager is
-// about to be closed is sealed; both send the caller to the slow way, which takes mu and sees what is true by then.
+// hot is the list of pools as of the last change. A pool that was closed since then returns an error, and so does a sealed pool,
+// whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes mu.
 
-// AllocateOn allocates where Route says, for work of a CUDA stream. Memory that another stream has freed is handed over
-// only once its work is done, or with a wait queued in this stream.
+// AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream freed is reused
+// only after that stream's work is done, or with a wait queued in this stream.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
 		if p := m.routed(*pools, ordinal, scope, stream); p != nil {
@@ -36,8 +36,8 @@ func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64
 	return m.allocateLocked(p, stream, bytes)
 }
 
-// Allocate takes bytes of memory on logical GPU number, for the default stream. Size 0 gives a zero block. Out of memory is
-// ResourceExhausted with the whole story as its text.
+// Allocate allocates bytes on a logical GPU, for the default stream. Size 0 returns the zero block. If the memory is exhausted it
+// returns ResourceExhausted with a full report.
 func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
@@ -66,7 +66,7 @@ func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64) (bfc.
 	return block, nil
 }
 
-// explain tells a failed allocation to the person who ran into it.
+// explain adds the report to the error of a failed allocation.
 func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -85,7 +85,7 @@ func (p *pool) allocate(stream gpu.Stream, bytes uint64) (bfc.Block, error) {
 	return block, err
 }
 
-// ownerOf gives the number by which the allocator is to know who allocates so much for a stream.
+// ownerOf returns the allocator's number for the owner of an allocation of bytes for a stream.
 func (p *pool) ownerOf(stream gpu.Stream, bytes uint64) (bfc.Stream, error) {
 	number, err := p.numbers.of(stream, p.bfc)
 	if err != nil || bytes == 0 {
@@ -95,7 +95,7 @@ func (p *pool) ownerOf(stream gpu.Stream, bytes uint64) (bfc.Stream, error) {
 	return p.captures.owner(stream, number, p.bfc)
 }
 
-// Free gives a block back by its address alone, whichever logical GPU it is on. Freeing the zero block does nothing.
+// Free frees a block by its address, on any logical GPU. Freeing the zero block does nothing.
 func (m *Manager) Free(addr uint64) error {
 	p := m.owners.find(addr)
 	if p == nil {
@@ -108,7 +108,7 @@ func (m *Manager) Free(addr uint64) error {
 	return nil
 }
 
-// FreeID gives a block back if it is still the one that was handed out with this id.
+// FreeID frees a block if it still has the given id.
 func (m *Manager) FreeID(addr, id uint64) error {
 	p := m.owners.find(addr)
 	if p == nil {
@@ -125,7 +125,7 @@ func (m *Manager) FreeID(addr, id uint64) error {
 	return nil
 }
 
-// errForeign is the answer to the free of what no pool owns: none for the zero block.
+// errForeign is the error for freeing an address that no pool owns; nil for the zero block.
 func (m *Manager) errForeign(addr uint64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -139,7 +139,7 @@ func (m *Manager) errForeign(addr uint64) error {
 	}
 }
 
-// freeError is what a pool says, but that it is closed: then so is the Manager, or soon.
+// freeError returns the pool's error, or errClosed if the pool is closed: then the Manager is closed too, or about to be.
 func freeError(err error) error {
 	if isShut(err) {
 		return errClosed()
@@ -147,7 +147,7 @@ func freeError(err error) error {
 	return err
 }
 
-// isShut reports whether a pool refused because it is, or is about to be, closed.
+// isShut reports whether a pool failed because it is closed or about to be closed.
 func isShut(err error) bool {
 	return errors.Is(err, bfc.ErrSealed) || status.CodeOf(err) == status.FailedPrecondition
 }

@@ -8,10 +8,10 @@ import (
 	"gpuconf/gocore/devname"
 )
 
-// Initialize builds the logical devices that the configuration asks for, unless a session has built some, and freezes it. origin
-// says who asked, as "file:line (call)", for the errors of later calls that come too late. A second call does nothing.
+// Initialize builds the logical devices of the configuration, unless a session has built some, and freezes it. origin is the
+// caller, as "file:line (call)", which the errors of later setters name. A second call does nothing.
 //
-// Contexts are created here; pool memory is taken by the first allocation. A failure leaves no trace.
+// Initialize creates contexts; the first allocation takes pool memory. If it fails, nothing is changed.
 func (m *Manager) Initialize(env config.Env, origin string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -19,7 +19,7 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 		return errClosed()
 	}
 	if m.state.Initialized() {
-		if err := m.state.Evaluate(); err != nil { // of settings made after a session
+		if err := m.state.Evaluate(); err != nil { // settings that were made after a session
 			return err
 		}
 		m.state.Initialize(origin)
@@ -36,7 +36,7 @@ func (m *Manager) Initialize(env config.Env, origin string) error {
 	return nil
 }
 
-// buildLocked puts the devices of a layout into their places, or changes nothing.
+// buildLocked builds and installs the devices of a layout, or changes nothing.
 func (m *Manager) buildLocked(layout config.Layout, env config.Env, origin string) error {
 	pools, logical, err := m.build(layout, env)
 	if err != nil {
@@ -68,14 +68,14 @@ func (m *Manager) facts() []config.GPUFacts {
 	return facts
 }
 
-// Initialized reports whether the logical devices are there.
+// Initialized reports whether the logical devices exist.
 func (m *Manager) Initialized() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return !m.closed && m.state.Initialized()
 }
 
-// build makes the pools of a layout, all or none.
+// build creates all pools of a layout, or none.
 func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, logical []LogicalDevice, err error) {
 	defer func() {
 		if err != nil {
@@ -112,7 +112,7 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 	return pools, logical, nil
 }
 
-// noticeAllocator says so where the environment asks for an allocator of TensorFlow's that gpuconf doesn't have.
+// noticeAllocator adds a notice if the environment selects a TensorFlow allocator that gpuconf does not have.
 func (m *Manager) noticeAllocator(env config.Env) {
 	switch name := env["TF_GPU_ALLOCATOR"]; name {
 	case "cuda_malloc", "memory_guard", "cuda_malloc_async":

@@ -9,19 +9,19 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// View is what one session sees of the logical devices: so many CPUs, and so many of the GPUs, the first ones.
+// View is the number of CPUs, and of the first GPUs, that one session sees of the logical devices.
 type View struct {
 	CPUs, GPUs int
 }
 
-// Join makes sure that the logical devices are those that a session with options asks for. It builds them if none are there, as
-// Initialize does, and leaves them where the options say nothing about GPUs or ask for what is there.
+// Join makes the logical devices match the options of a session. If there are none, it builds them as Initialize does. If the options
+// do not concern GPUs, or match the existing devices, it keeps those.
 //
-// A session that wants no GPU at all builds nothing: its CPUs need nothing, and contexts take memory of GPUs that it will not use.
+// A session that uses no GPU builds nothing: its CPUs need no set-up, and contexts would take memory of GPUs that it does not use.
 //
-// Options that ask for something else are refused with FailedPrecondition while memory of the pools is in use: the error names
-// who asked for those that are there. Without memory in use the pools are built anew; renamed tells that there are
-// other devices than before, which unused, if not nil, may refuse beforehand. If the building fails, the pools are what they were.
+// If the options differ and memory of the pools is in use, Join returns FailedPrecondition, and the error names the caller that
+// created the current devices. Otherwise the pools are rebuilt. renamed reports whether the set of devices has changed; unused, if
+// not nil, may reject such a change beforehand. If rebuilding fails, the previous pools are restored.
 func (m *Manager) Join(options config.Options, env config.Env, origin string, unused func() error) (view View, renamed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -69,7 +69,7 @@ func (m *Manager) errDiffers(inUse string) error {
 		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
-// rebuildLocked gives the pools up, which must be empty, and builds those of another layout.
+// rebuildLocked releases the pools, which must be empty, and builds those of another layout.
 func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string) error {
 	if live := m.sealLocked(); live != "" {
 		m.unsealLocked()

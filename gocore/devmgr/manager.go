@@ -24,13 +24,13 @@ type Manager struct {
 	state   *config.State           // guarded by mu
 	found   []gpu.Device            // all GPUs that the process sees; immutable
 	listed  []gpu.Device            // the GPUs of the physical list, in its order; immutable
-	whyNone string                  // why found is empty, "" where nobody knows; immutable
+	whyNone string                  // why found is empty, "" if unknown; immutable
 	logical []LogicalDevice         // guarded by mu; empty before initialisation
 	names   []devname.Name          // guarded by mu; the full names of logical
 	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
 	layout  config.Layout           // guarded by mu; what gpus was built from
-	builtBy string                  // guarded by mu; who asked for that, as "file:line (call)"
-	hot     atomic.Pointer[[]*pool] // gpus, for those who allocate without mu; written with mu held
+	builtBy string                  // guarded by mu; the call that built it, as "file:line (call)"
+	hot     atomic.Pointer[[]*pool] // gpus, for the fast path (hot.go); written with mu held
 	owners  owners                  // which pool an address belongs to
 	streams ownStreams              // which pool a stream stands for
 	closed  bool                    // guarded by mu
@@ -41,21 +41,21 @@ type Manager struct {
 	notices   []config.Notice // guarded by noticesMu
 }
 
-// LogicalDevice is one device that operations and memory can be put on.
+// LogicalDevice is a device that operations and memory can be placed on.
 type LogicalDevice struct {
 	Name     string // "/device:GPU:0"
 	FullName string // "/job:localhost/replica:0/task:0/device:GPU:0"
 	Type     string // "CPU" or "GPU"
-	Ordinal  int    // the CUDA device below a GPU; -1 for a CPU
+	Ordinal  int    // the CUDA device of a GPU; -1 for a CPU
 
 	gpu int // the number in gpus, or -1
 }
 
-// localTask begins the full name of every device of this process.
+// localTask is the prefix of the full name of every device of this process.
 const localTask = "/job:localhost/replica:0/task:0"
 
-// New lists the machine's physical devices: the CPU, then the GPUs that are strong enough. driver may be nil: a machine
-// without GPUs. The Manager owns the driver from here on and closes it, also when New fails.
+// New lists the machine's physical devices: the CPU, then the GPUs that meet the minimum requirements. driver may be nil, for a
+// machine without GPUs. The Manager takes ownership of the driver and closes it, also if New fails.
 func New(driver gpu.Driver, env config.Env) (*Manager, error) {
 	m := &Manager{driver: driver}
 	physical, err := m.enumerate(env)
@@ -66,7 +66,7 @@ func New(driver gpu.Driver, env config.Env) (*Manager, error) {
 	return m, nil
 }
 
-// Configure runs fn with the configuration, alone. fn must not keep the state.
+// Configure calls fn with exclusive access to the configuration. fn must not retain the state.
 func (m *Manager) Configure(fn func(*config.State) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,7 +76,7 @@ func (m *Manager) Configure(fn func(*config.State) error) error {
 	return fn(m.state)
 }
 
-// Inspect runs fn with the configuration, beside other readers. fn must not change or keep the state.
+// Inspect calls fn with shared access to the configuration. fn must not change or retain the state.
 func (m *Manager) Inspect(fn func(*config.State) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -96,9 +96,9 @@ func (m *Manager) LogicalDevices() ([]LogicalDevice, error) {
 	return slices.Clone(m.logical), nil
 }
 
-// Close gives every pool, every context and the driver back. While blocks are live it refuses with
-// FailedPrecondition and changes nothing, unless force is set. A second Close does nothing. Any other error is what the driver
-// said; the Manager is closed all the same.
+// Close releases every pool, every context and the driver. While blocks are live it returns FailedPrecondition and changes
+// nothing, unless force is set. A second Close does nothing. Any other error is the driver's; the Manager is closed
+// nevertheless.
 func (m *Manager) Close(force bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,8 +126,8 @@ func closeDriver(driver gpu.Driver) error {
 	return nil
 }
 
-// sealLocked stops all allocations, and names the GPUs that have live blocks or captured graphs, with numbers; "" where none has. Either the pools
-// are closed then or unsealLocked lets allocations in again.
+// sealLocked stops all allocations and describes the live blocks and captured graphs of each GPU; "" if there are none. The caller
+// must then close the pools or call unsealLocked.
 func (m *Manager) sealLocked() (live string) {
 	for _, p := range m.gpus {
 		p.bfc.Seal()
@@ -152,14 +152,14 @@ func (m *Manager) unsealLocked() {
 	}
 }
 
-// Closed reports whether Close has given everything back.
+// Closed reports whether Close has released everything.
 func (m *Manager) Closed() bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.closed
 }
 
-// Physical describes the GPU below a logical one.
+// Physical returns the physical GPU of a logical GPU.
 func (m *Manager) Physical(number int) (gpu.Device, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -180,14 +180,14 @@ func (m *Manager) LogicalGPUs() int {
 	return len(m.gpus)
 }
 
-// IndexOf gives the place of a logical GPU in LogicalDevices: the CPUs come first.
+// IndexOf returns the index of a logical GPU in LogicalDevices: the CPUs come first.
 func (m *Manager) IndexOf(number int) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return len(m.logical) - len(m.gpus) + number
 }
 
-// DrainNotices hands out what happened that a person may want to know, oldest first, once.
+// DrainNotices returns the notices for the user since the last call, oldest first.
 func (m *Manager) DrainNotices() []config.Notice {
 	m.noticesMu.Lock()
 	defer m.noticesMu.Unlock()
@@ -196,7 +196,7 @@ func (m *Manager) DrainNotices() []config.Notice {
 	return drained
 }
 
-// HasNotices reports whether DrainNotices would give any.
+// HasNotices reports whether DrainNotices would return any.
 func (m *Manager) HasNotices() bool {
 	m.noticesMu.Lock()
 	defer m.noticesMu.Unlock()
@@ -209,7 +209,7 @@ func (m *Manager) notice(notices ...config.Notice) {
 	m.notices = append(m.notices, notices...)
 }
 
-// readyLocked refuses what needs the logical devices as long as they are not there.
+// readyLocked returns an error unless the logical devices exist.
 func (m *Manager) readyLocked() error {
 	if m.closed {
 		return errClosed()

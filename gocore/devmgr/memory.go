@@ -28,8 +28,8 @@ func (m *Manager) Frees(number int) (uint64, error) {
 	return p.bfc.Frees(), nil
 }
 
-// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. A Close ends it
-// with FailedPrecondition.
+// WaitForFree blocks until a block of the logical GPU is freed after seen was read from Frees, or until timeout. If the Manager is
+// closed meanwhile, it returns FailedPrecondition.
 func (m *Manager) WaitForFree(number int, seen uint64, timeout time.Duration) error {
 	m.mu.RLock()
 	p, err := m.poolLocked(number)

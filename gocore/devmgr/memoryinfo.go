@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// ResolveGPU finds the logical GPU that a device string names, as get_memory_info reads it: TensorFlow's errors for a
-// string that doesn't parse, fits no device or several. A CPU has no pool: InvalidArgument.
+// ResolveGPU finds the logical GPU that a device string names, parsed as by get_memory_info. It returns TensorFlow's errors for a
+// string that is invalid or matches no device or several, and InvalidArgument for a CPU, which has no pool.
 func (m *Manager) ResolveGPU(text string) (int, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -20,7 +20,7 @@ func (m *Manager) ResolveGPU(text string) (int, error) {
 	return number, err
 }
 
-// resolveLocked gives the number of a logical GPU, or -1 for another device, and its name.
+// resolveLocked returns the number of a logical GPU, or -1 for another device, and its name.
 func (m *Manager) resolveLocked(text string) (number int, name string, err error) {
 	if err := m.readyLocked(); err != nil {
 		return -1, "", err
@@ -35,7 +35,7 @@ func (m *Manager) resolveLocked(text string) (number int, name string, err error
 	return m.logical[i].gpu, m.logical[i].Name, nil
 }
 
-// MemoryInfo tells the bytes in use on a device and their peak.
+// MemoryInfo returns the bytes in use on a device and their peak.
 func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -47,13 +47,13 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats is a pool's numbers, and by how much what is in use on its GPU exceeds that GPU's memory.
+// MemoryStats holds a pool's statistics and the number of bytes in use on its GPU beyond that GPU's memory.
 type MemoryStats struct {
 	bfc.Stats
 	OversubscribedBytes uint64
 }
 
-// MemoryStats returns all numbers of a device's pool.
+// MemoryStats returns the statistics of a device's pool.
 func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -64,7 +64,7 @@ func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p)}, nil
 }
 
-// MemoryTotals returns the totals of a logical GPU's pool, and how many of its allocations failed for want of memory.
+// MemoryTotals returns the totals of a logical GPU's pool, and how many of its allocations ran out of memory.
 func (m *Manager) MemoryTotals(number int) (totals bfc.Totals, ooms uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -75,7 +75,7 @@ func (m *Manager) MemoryTotals(number int) (totals bfc.Totals, ooms uint64, err 
 	return p.bfc.Totals(), p.ooms.Load(), nil
 }
 
-// poolOfLocked gives the pool whose numbers are asked for, with what ended graphs had.
+// poolOfLocked returns a device's pool, after reclaiming the memory of destroyed graphs.
 func (m *Manager) poolOfLocked(text string) (*pool, error) {
 	number, _, err := m.resolveLocked(text)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *Manager) poolOfLocked(text string) (*pool, error) {
 	return p, nil
 }
 
-// ResetMemoryStats begins a new peak at what is in use now.
+// ResetMemoryStats resets the peak to the current use.
 func (m *Manager) ResetMemoryStats(text string) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -104,7 +104,7 @@ func (m *Manager) ResetMemoryStats(text string) error {
 	return nil
 }
 
-// MemoryMap is the picture of a device's pool.
+// MemoryMap is a map of a device's pool.
 type MemoryMap struct {
 	bfc.MemoryMap
 	Name                string // the short one, "GPU:0"
@@ -112,7 +112,7 @@ type MemoryMap struct {
 	OversubscribedBytes uint64 // as in MemoryStats
 }
 
-// MemoryMap pictures a device's pool.
+// MemoryMap returns the map of a device's pool.
 func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
 	number, err := m.ResolveGPU(text)
 	if err != nil {
@@ -127,7 +127,7 @@ func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
 	return MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}, nil
 }
 
-// StartPeak begins a measurement of a logical GPU's peak and tells what is in use now.
+// StartPeak starts a measurement of a logical GPU's peak and returns the bytes in use now.
 func (m *Manager) StartPeak(number int) (id bfc.PeakID, before uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -140,7 +140,7 @@ func (m *Manager) StartPeak(number int) (id bfc.PeakID, before uint64, err error
 	return id, before, nil
 }
 
-// StopPeak ends a measurement: what is in use now, and the most that was since it began.
+// StopPeak ends a measurement and returns the bytes in use now and their peak since it started.
 func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -7,15 +7,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// ExplainNoGPU keeps why the machine shows no GPU, as the end of a sentence, for whoever asks for one. It is called before the Manager
-// has a second user. The first reason counts.
+// ExplainNoGPU records why the machine has no GPU, as a clause for later errors. It must be called before the Manager is shared. The
+// first reason is kept.
 func (m *Manager) ExplainNoGPU(why string) {
 	if m.whyNone == "" {
 		m.whyNone = why
 	}
 }
 
-// noGPULocked says that there is no logical GPU, why, as far as that is known, and what to do.
+// noGPULocked is the text of an error: that there is no logical GPU, the reason if known, and what to do.
 func (m *Manager) noGPULocked() string {
 	why, remedy := m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	switch listed := uint64(len(m.listed)); {

@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// outOfMemoryLocked words a failed allocation for the person who ran into it. The first sentence begins as TensorFlow's; the numbers and one
+// outOfMemoryLocked adds a report to the error of a failed allocation. The first sentence begins like TensorFlow's; figures and one
 // next step follow. The text contains " out of memory", which other libraries look for.
 func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	var oom *bfc.OutOfMemory
@@ -33,7 +33,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
 
-// reported is an out-of-memory error with a person's text in place of the allocator's.
+// reported is an out-of-memory error with the report in place of the allocator's text.
 type reported struct {
 	text  string
 	cause error
@@ -42,7 +42,7 @@ type reported struct {
 func (r *reported) Error() string { return r.text }
 func (r *reported) Unwrap() error { return r.cause }
 
-// neighboursLocked says what the other logical GPUs of this process have reserved of the same physical GPU, "" for nothing.
+// neighboursLocked describes what this process's other logical GPUs have reserved on the same physical GPU; "" for nothing.
 func (m *Manager) neighboursLocked(p *pool) (text string) {
 	for _, other := range m.gpus {
 		if other == p || other.device.Ordinal != p.device.Ordinal {
@@ -55,7 +55,7 @@ func (m *Manager) neighboursLocked(p *pool) (text string) {
 	return text
 }
 
-// advice is the next step.
+// advice is the next step to take.
 func (p *pool) advice(oom *bfc.OutOfMemory) string {
 	switch oom.Cause {
 	case bfc.DeviceFull:

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/human"
 )
 
-// noticeOvercommitted reports cards whose logical GPUs were promised more than there is. TensorFlow allows that, and so does gpuconf:
-// a limit is no reservation, and not all may be needed at once. With unified memory the host holds the rest, which is slow but works.
+// noticeOvercommitted reports cards whose limits add up to more than their memory. TensorFlow allows that, and so does gpuconf: a limit
+// is not a reservation, and the pools may not need it all at once. With unified memory the host holds the excess, which is slow but works.
 func (m *Manager) noticeOvercommitted(pools []*pool) {
 	for _, first := range pools {
 		if firstOf(pools, first.device.Ordinal) != first {
@@ -28,8 +28,8 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 	}
 }
 
-// promised adds up the limits on an ordinal that the card's memory does not bound, and says whose they are: those that were asked for, and
-// fractions of unified memory.
+// promised adds up the limits on an ordinal that are not bounded by the card's memory (explicit limits, and fractions of unified memory)
+// and describes whose they are.
 func promised(pools []*pool, ordinal int) (limits string, bytes uint64) {
 	var count uint64
 	what := "limit"

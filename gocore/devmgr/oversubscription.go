@@ -2,10 +2,10 @@ package devmgr
 
 import "gpuconf/gocore/status"
 
-// unifiedUpstream is a pool's way to unified memory, in regions: CUDA does not map managed memory granule by granule.
+// unifiedUpstream gives a pool access to unified memory, in regions: CUDA cannot map managed memory in granules.
 type unifiedUpstream struct{ upstream }
 
-// MemAlloc takes a region of managed memory, which may exceed the GPU's, and records whose it is. MemFree gives it back as any other.
+// MemAlloc allocates a region of managed memory, which may exceed the GPU's, and records its owner. MemFree frees it like any other.
 func (u unifiedUpstream) MemAlloc(bytes uint64) (uint64, error) {
 	return u.owned(bytes, u.driver.MemAllocManaged)
 }
@@ -22,8 +22,8 @@ func (p *pool) checkUnified() error {
 // spills reports whether the pool's memory may exceed the GPU's.
 func (p *pool) spills() bool { return p.unified && p.device.Oversubscribes }
 
-// oversubscribedLocked is by how much the blocks in use on the pool's GPU, in all of this process's pools, exceed that GPU's memory. At least
-// as many bytes of them are not on the GPU. It is 0 for a pool without unified memory.
+// oversubscribedLocked is the number of bytes by which the blocks in use in all of this process's pools on the pool's GPU exceed that GPU's
+// memory. At least that many bytes are not on the GPU. It is 0 for a pool without unified memory.
 func (m *Manager) oversubscribedLocked(p *pool) uint64 {
 	if !p.spills() {
 		return 0

@@ -8,14 +8,14 @@ import (
 
 // owners finds the pool that an address belongs to, so that a free needs nothing but the pointer.
 //
-// Readers load one sorted slice and search it, without a lock; a pool that gains or loses a region publishes a new
-// slice. Regions come and go rarely, frees don't.
+// Readers load a sorted slice and search it without a lock; a pool that gains or loses a region publishes a new slice. Regions
+// change rarely, frees are frequent.
 type owners struct {
-	mu      sync.Mutex // serialises writers
+	mu      sync.Mutex // serializes writers
 	regions atomic.Pointer[[]ownedRegion]
 }
 
-// fewRegions are looked through faster than searched.
+// fewRegions is the number up to which a linear search is faster than a binary search.
 const fewRegions = 8
 
 type ownedRegion struct {
@@ -23,7 +23,7 @@ type ownedRegion struct {
 	pool       *pool
 }
 
-// find gives the pool whose region holds addr, or nil.
+// find returns the pool whose region contains addr, or nil.
 func (o *owners) find(addr uint64) *pool {
 	if r := o.region(addr); r != nil {
 		return r.pool
@@ -31,7 +31,7 @@ func (o *owners) find(addr uint64) *pool {
 	return nil
 }
 
-// region gives the region that holds addr, or nil. It is not to be written.
+// region returns the region that contains addr, or nil. The result is read-only.
 func (o *owners) region(addr uint64) *ownedRegion {
 	loaded := o.regions.Load()
 	if loaded == nil {
@@ -52,7 +52,7 @@ func (o *owners) region(addr uint64) *ownedRegion {
 	return &regions[i]
 }
 
-// count is how many regions there are.
+// count returns the number of regions.
 func (o *owners) count() int {
 	if loaded := o.regions.Load(); loaded != nil {
 		return len(*loaded)

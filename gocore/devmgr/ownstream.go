@@ -9,17 +9,17 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// ownStreams says which logical GPU a stream stands for. A thread that has no scope of its own, such as autograd's workers,
-// runs its work in the stream of the scope that the work comes from; so the stream tells whose memory it is.
+// ownStreams maps streams to logical GPUs. A thread without a device scope, such as an autograd worker, runs its work in the stream of
+// the scope that the work comes from, so the stream identifies the logical GPU to allocate from.
 //
-// The first logical GPU of an ordinal needs none: it gets what nobody else claims. Each further one has a stream from the
-// first call of StreamOf on. It is a blocking stream, so that it and the legacy default stream keep their order by themselves.
+// The first logical GPU of an ordinal needs no stream: it is the default. Each further one has a stream from the first call of
+// StreamOf on. It is a blocking stream, so that it stays ordered with the legacy default stream.
 type ownStreams struct {
-	mu     sync.Mutex // serialises StreamOf
+	mu     sync.Mutex // serializes StreamOf
 	owners atomic.Pointer[map[gpu.Stream]*pool]
 }
 
-// find gives the logical GPU that a stream of an ordinal stands for, or nil.
+// find returns the logical GPU that a stream of an ordinal belongs to, or nil.
 func (o *ownStreams) find(stream gpu.Stream, ordinal int) *pool {
 	if stream <= gpu.StreamPerThread {
 		return nil
@@ -34,7 +34,7 @@ func (o *ownStreams) find(stream gpu.Stream, ordinal int) *pool {
 	return nil
 }
 
-// StreamOf gives the stream that stands for a logical GPU: the null stream for the first of an ordinal, else one of its own, which
+// StreamOf returns the stream of a logical GPU: the null stream for the first logical GPU of an ordinal, else a stream of its own, which
 // has the logical device's priority and lasts until Close.
 func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	m.mu.RLock()
@@ -64,7 +64,7 @@ func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	return stream, nil
 }
 
-// closeStreams ends the pools' own streams. mu is held for writing.
+// closeStreams destroys the pools' own streams. The caller holds mu for writing.
 func (m *Manager) closeStreams() (err error) {
 	m.streams.owners.Store(nil)
 	for _, p := range m.gpus {

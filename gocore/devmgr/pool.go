@@ -13,18 +13,18 @@ import (
 	"gpuconf/gocore/suballoc"
 )
 
-// pool is one logical GPU: a budget on a physical one, and the allocator that keeps within it.
+// pool is a logical GPU: a memory budget on a physical GPU, and the allocator that enforces it.
 type pool struct {
 	number     int        // N of GPU:N
 	name       string     // TensorFlow's name for the allocator, "GPU_0_bfc"
-	device     gpu.Device // the physical GPU below
+	device     gpu.Device // the physical GPU
 	limitBytes uint64
-	limited    bool       // limitBytes was asked for
+	limited    bool       // limitBytes was set explicitly
 	unified    bool       // its memory is unified memory
 	priority   int        // of stream
-	stream     gpu.Stream // its own, guarded by Manager.streams.mu; StreamNull for none
+	stream     gpu.Stream // the pool's own stream, guarded by Manager.streams.mu; StreamNull if none
 
-	virtual *suballoc.Virtual // what bfc gets its memory from, where the pool grows by granules; else nil
+	virtual *suballoc.Virtual // bfc's source of memory if the pool grows by granules; else nil
 	bfc     *bfc.Allocator
 
 	numbers  *streamNumbers
@@ -32,21 +32,21 @@ type pool struct {
 	captures *captures
 
 	frees freeSignal
-	ooms  atomic.Uint64 // allocations that failed for want of memory
+	ooms  atomic.Uint64 // allocations that ran out of memory
 }
 
 var (
 	_ suballoc.VirtualUpstream = virtualUpstream{}
 )
 
-// upstream is a pool's way to its physical GPU. It keeps owners true to what the driver has given.
+// upstream gives a pool access to its physical GPU. It keeps owners up to date with the memory taken from the driver.
 type upstream struct {
 	driver gpu.Driver
 	owners *owners
 	pool   *pool
 }
 
-// MemAlloc takes a region from the GPU and records whose it is.
+// MemAlloc allocates a region on the GPU and records its owner.
 func (u upstream) MemAlloc(bytes uint64) (uint64, error) { return u.owned(bytes, u.driver.MemAlloc) }
 
 func (u upstream) owned(bytes uint64, take func(ordinal int, bytes uint64) (uint64, error)) (uint64, error) {
@@ -58,13 +58,13 @@ func (u upstream) owned(bytes uint64, take func(ordinal int, bytes uint64) (uint
 	return addr, nil
 }
 
-// MemFree forgets a region and gives it back to the GPU.
+// MemFree removes a region from owners and frees it.
 func (u upstream) MemFree(addr uint64) error {
 	u.owners.remove(addr)
 	return u.driver.MemFree(u.pool.device.Ordinal, addr)
 }
 
-// newPool retains the GPU's context and puts an empty pool on it. No pool memory is taken before the first allocation.
+// newPool retains the GPU's context and creates an empty pool on it. The first allocation takes pool memory.
 func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool) (*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
@@ -78,7 +78,7 @@ func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env
 	return p, nil
 }
 
-// fill decides the limit and the growth, and makes the allocator.
+// fill determines the limit and the growth, and creates the allocator.
 func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool) (err error) {
 	if p.limitBytes, err = m.limit(p.device, wanted, env); err != nil {
 		return err
@@ -106,12 +106,13 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	return nil
 }
 
-// subAllocator is how a pool gets its memory: granule by granule if it is to grow and the GPU can, else in TensorFlow's regions.
+// subAllocator returns a pool's source of memory: granules if the pool grows and the GPU supports virtual memory management, else
+// TensorFlow's regions.
 //
-// A pool that takes its whole limit at once does so in one region, as TensorFlow's does, though the GPU could map granules: those take a
-// call for every 2 MiB, which a program would wait for at its first allocation, and the addresses would no longer be TensorFlow's.
+// A pool that takes its whole limit at once uses one region, as in TensorFlow, even if the GPU could map granules: those need a call for
+// every 2 MiB, which would delay the first allocation, and the addresses would differ from TensorFlow's.
 //
-// A pool of unified memory takes regions in any case.
+// A pool of unified memory always uses regions.
 func (m *Manager) subAllocator(p *pool, growth bool) (bfc.SubAllocator, error) {
 	up := upstream{m.driver, &m.owners, p}
 	if p.unified {
@@ -134,7 +135,7 @@ func (p *pool) closeTimeline() error {
 	return nil
 }
 
-// closeRange gives the addresses of a growing pool back, after its memory.
+// closeRange releases the address range of a growing pool, after its memory.
 func (p *pool) closeRange() error {
 	if p.virtual == nil {
 		return nil
@@ -142,7 +143,7 @@ func (p *pool) closeRange() error {
 	return p.virtual.Close()
 }
 
-// limit is what was asked for, else what the GPU can spare.
+// limit returns the explicit limit, or else the default limit for the GPU's available memory.
 func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env) (uint64, error) {
 	if wanted.Limited {
 		return wanted.LimitBytes, nil
@@ -158,13 +159,13 @@ func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env confi
 	return limit, err
 }
 
-// closePools gives back every pool and its context, in the reverse order of their making. What fails doesn't keep the rest.
+// closePools releases every pool and its context, in reverse order of creation. It continues after errors and joins them.
 func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
 		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), releaseContext(driver, p))
-		p.frees.freed() // its memory is free: who waits for that has waited long enough
+		p.frees.freed() // its memory is free: wake the waiters
 	}
 	return err
 }
@@ -176,7 +177,7 @@ func releaseContext(driver gpu.Driver, p *pool) error {
 	return nil
 }
 
-// driverError wraps what the driver said into a kind that Python knows.
+// driverError wraps an error of the driver in an error of a documented kind.
 func driverError(err error, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
 	if isOutOfMemory(err) {
@@ -185,7 +186,7 @@ func driverError(err error, format string, args ...any) error {
 	return status.Errorf(status.Unknown, "%s: %w", what, err)
 }
 
-// isOutOfMemory reports whether the driver said that there is no memory, rather than anything else.
+// isOutOfMemory reports whether an error is the driver's out-of-memory error.
 func isOutOfMemory(err error) bool {
 	var result gpu.Result
 	return errors.As(err, &result) && result == gpu.ErrorOutOfMemory

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Record begins to record what is done to the memory of all logical GPUs, those of later layouts too. There is one
-// recorder at a time; a new one replaces it, also when it fails.
+// Record starts recording the memory events of all logical GPUs, including those of later layouts. There is one recorder at a time:
+// a new one replaces it, even if Record fails.
 func (m *Manager) Record(r *trace.Recorder) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -24,7 +24,7 @@ func (m *Manager) Record(r *trace.Recorder) error {
 	return nil
 }
 
-// StopRecording ends it and tells, by logical GPU, what is live now and how each pool looks, as of the last thing that is recorded of it.
+// StopRecording stops recording and returns, by logical GPU, the live blocks and the pool's map as of the last recorded event.
 func (m *Manager) StopRecording() (live map[int][]trace.Block, pools map[int]bfc.MemoryMap) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func liveBlocks(picture bfc.MemoryMap) (live []trace.Block) {
 	return live
 }
 
-// recordPools records every pool, or none of them.
+// recordPools records all pools, or none if one fails.
 func recordPools(r *trace.Recorder, pools []*pool) error {
 	for _, p := range pools {
 		if err := p.bfc.Record(r, p.number); err != nil {
@@ -61,7 +61,7 @@ func recordPools(r *trace.Recorder, pools []*pool) error {
 	return nil
 }
 
-// recordNewLocked lets the pools of a layout be recorded where a recording runs.
+// recordNewLocked adds the pools of a new layout to a running recording.
 func (m *Manager) recordNewLocked(pools []*pool) {
 	if m.recorder == nil {
 		return

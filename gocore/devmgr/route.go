@@ -5,8 +5,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Route gives the logical GPU that serves an allocation on a CUDA ordinal: the one that the scope names, a number, if
-// it lies on that ordinal; else the one that the stream stands for; else the ordinal's first.
+// Route returns the logical GPU that serves an allocation on a CUDA ordinal: the scope's, a number, if it is on that ordinal; else
+// the one that the stream belongs to; else the ordinal's first.
 func (m *Manager) Route(ordinal, scope int, stream gpu.Stream) (number int, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -28,7 +28,7 @@ func (m *Manager) routeLocked(ordinal, scope int, stream gpu.Stream) (*pool, err
 		"initialised yet (call gpuconf.config.list_logical_devices())", ordinal)
 }
 
-// routed finds the pool among pools, or nil.
+// routed returns the pool for Route, or nil.
 func (m *Manager) routed(pools []*pool, ordinal, scope int, stream gpu.Stream) *pool {
 	if scope >= 0 && scope < len(pools) && pools[scope].device.Ordinal == ordinal {
 		return pools[scope]
@@ -39,7 +39,7 @@ func (m *Manager) routed(pools []*pool, ordinal, scope int, stream gpu.Stream) *
 	return firstOf(pools, ordinal)
 }
 
-// firstLocked is the first logical GPU of an ordinal, or nil.
+// firstLocked returns the first logical GPU of an ordinal, or nil.
 func (m *Manager) firstLocked(ordinal int) *pool { return firstOf(m.gpus, ordinal) }
 
 func firstOf(pools []*pool, ordinal int) *pool {

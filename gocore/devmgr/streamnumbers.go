@@ -10,40 +10,40 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// streamNumbers translate between CUDA's streams and the small numbers by which a pool's allocator knows them.
+// streamNumbers maps CUDA streams to the small numbers that a pool's allocator uses.
 //
-// The legacy default stream is number 0, and finding that out costs nothing. Any other stream is known by its id, because
-// handles are used again after a stream's end and ids are not. A thread's own default stream has one handle in all threads; it is
-// a stream for each thread, whose marks go into the legacy stream: that waits for it, and can be reached from any thread.
+// The legacy default stream is number 0, which needs no lookup. Any other stream is identified by its id, because handles are
+// reused after a stream is destroyed and ids are not. The per-thread default stream has the same handle in all threads, but is a
+// different stream in each; its marks go into the legacy stream, which waits for it and can be used from any thread.
 //
-// Nobody tells that a stream was destroyed. It is found out when its handle stands for another one, or for none; then nothing more can
-// be queued behind its work, and the timeline waits for the GPU instead (timeline.settle). From a number of such streams on, their
-// numbers are ended, so that they can be given again.
+// CUDA does not report that a stream was destroyed. That is detected when its handle denotes another stream, or none. Then nothing can be
+// queued behind its work, and the timeline waits for the GPU instead (timeline.settle). Once there are enough such streams, their
+// numbers are ended, so that they can be reused.
 type streamNumbers struct {
 	driver gpu.Driver
 	device gpu.Device
 
 	mu      sync.Mutex
 	known   map[streamKey]bfc.Stream  // guarded by mu, as is all below
-	newest  map[gpu.Stream]bfc.Stream // the last number that a handle has stood for
+	newest  map[gpu.Stream]bfc.Stream // the last number of each handle
 	handles []streamHandles           // by number
-	gone    []bfc.Stream              // whose streams were destroyed, and which have not been ended
+	gone    []bfc.Stream              // numbers of destroyed streams that have not been ended
 }
 
 type streamKey struct {
-	id     uint64 // StreamGetID's, or the handle where the driver can't tell ids
-	thread int    // of a thread's own default stream, else 0
+	id     uint64 // from StreamGetID, or the handle if the driver has no ids
+	thread int    // for a per-thread default stream, else 0
 }
 
-// streamHandles are a stream's: where its work is queued, and where its marks are.
+// streamHandles are the handles of a stream: where its work is queued, and where its marks are.
 type streamHandles struct {
 	work, marks gpu.Stream
 	key         streamKey
-	gone        bool // it was destroyed
-	done        bool // and its work is done
+	gone        bool // the stream was destroyed
+	done        bool // and its work is complete
 }
 
-// enoughGone is how many destroyed streams are worth a wait for the GPU.
+// enoughGone is the number of destroyed streams that justifies a wait for the GPU.
 const enoughGone = 64
 
 func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
@@ -53,7 +53,7 @@ func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
 // isLegacy reports whether a handle is the legacy default stream by either of its names.
 func isLegacy(stream gpu.Stream) bool { return stream == gpu.StreamNull || stream == gpu.StreamLegacy }
 
-// number gives the allocator's number of a stream, a new one where it has none yet. What is no stream is an InvalidArgument.
+// of returns the allocator's number of a stream, a new one if it has none yet. An invalid stream is an InvalidArgument error.
 func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return 0, nil
@@ -76,7 +76,7 @@ func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Str
 	return s.enter(handles, number), nil
 }
 
-// enter writes a new number down. Where another thread was faster its number counts; ours is never used.
+// enter stores a new number. If another thread was faster, its number is used and ours stays unused.
 func (s *streamNumbers) enter(handles streamHandles, number bfc.Stream) bfc.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *streamNumbers) enter(handles streamHandles, number bfc.Stream) bfc.Stre
 	return number
 }
 
-// leaveLocked notes that a stream was destroyed.
+// leaveLocked records that a stream was destroyed.
 func (s *streamNumbers) leaveLocked(number bfc.Stream) {
 	h := &s.handles[number]
 	if h.gone {
@@ -114,10 +114,10 @@ func (s *streamNumbers) leaveLocked(number bfc.Stream) {
 	s.gone = append(s.gone, number)
 }
 
-// endGone ends the numbers of destroyed streams, once there are many.
+// endGone ends the numbers of destroyed streams once there are enough of them.
 func (s *streamNumbers) endGone(allocator *bfc.Allocator) {
 	s.mu.Lock()
-	var gone []bfc.Stream // taken off the list: a number that is ended here may be another stream's soon
+	var gone []bfc.Stream // removed from the list: a number that is ended here may soon belong to another stream
 	if len(s.gone) >= enoughGone {
 		gone, s.gone = s.gone, nil
 	}
@@ -146,12 +146,12 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	return streamHandles{work: stream, marks: stream, key: streamKey{id: id}}, nil
 }
 
-// isNoStream reports whether an error says that a handle is not a stream's.
+// isNoStream reports whether an error means that a handle is not a valid stream.
 func isNoStream(err error) bool {
 	return errors.Is(err, gpu.ErrorInvalidHandle) || errors.Is(err, gpu.ErrorContextIsDestroyed)
 }
 
-// alive gives a number's handles, and whether they are still the stream's. It asks the driver.
+// alive returns a number's handles, and queries the driver whether they still denote the same stream.
 func (s *streamNumbers) alive(number bfc.Stream) (streamHandles, bool) {
 	h := s.handle(number)
 	if h.gone || isLegacy(h.work) || h.work == gpu.StreamPerThread {
@@ -167,7 +167,7 @@ func (s *streamNumbers) alive(number bfc.Stream) (streamHandles, bool) {
 	return h, true
 }
 
-// allGone lists the destroyed streams as of now; markDone notes that their work is done.
+// allGone lists the streams destroyed so far whose work may be pending; markDone records that their work is complete.
 func (s *streamNumbers) allGone() []bfc.Stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *streamNumbers) allGone() []bfc.Stream {
 	return gone
 }
 
-// errIfAnyCaptured refuses to wait for all streams while one that is known is captured: that would spoil the capture.
+// errIfAnyCaptured returns an error if a known stream is being captured: waiting for all streams would invalidate the capture.
 func (s *streamNumbers) errIfAnyCaptured() error {
 	s.mu.Lock()
 	handles := slices.Clone(s.handles)

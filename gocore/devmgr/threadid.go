@@ -2,5 +2,5 @@ package devmgr
 
 import "syscall"
 
-// threadID names the calling OS thread. It means something where the caller stays on its thread, as one that came from C does.
+// threadID identifies the calling OS thread. It is meaningful only if the caller stays on its thread, as a call from C does.
 func threadID() int { return syscall.Gettid() }

@@ -12,10 +12,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// timeline tells a pool's allocator how far the GPU is with its streams. Nothing is made before a second stream needs it.
+// timeline tracks the progress of a pool's streams for its allocator. It allocates nothing until a second stream is used.
 //
-// A mark is a number that the stream itself writes into a word of page-locked host memory, one word for each stream: how far it is
-// is then one load. Where streams can't write, a mark is an event, and how far it is a query.
+// A mark is a number that the stream itself writes into a word of page-locked host memory, one word for each stream, so reading the
+// progress is one load. If streams cannot write memory, a mark is an event, and reading the progress is a query.
 type timeline struct {
 	driver  gpu.Driver
 	device  gpu.Device
@@ -23,11 +23,11 @@ type timeline struct {
 
 	mu     sync.Mutex
 	words  atomic.Pointer[gpu.HostMemory] // written with mu held; nil before the first mark
-	events map[bfc.Stream][]mark          // guarded by mu; oldest first, where streams can't write words
-	passed map[bfc.Stream]uint64          // guarded by mu; the last mark that was seen to have passed, with events
+	events map[bfc.Stream][]mark          // guarded by mu; oldest first; used if streams cannot write words
+	passed map[bfc.Stream]uint64          // guarded by mu; the last mark seen to have passed, with events
 }
 
-// mark is an event that a stream comes to, and the number that it stands for.
+// mark is an event queued in a stream, and its number.
 type mark struct {
 	number uint64
 	event  gpu.Event
@@ -42,7 +42,7 @@ const (
 
 var _ bfc.Timeline = (*timeline)(nil)
 
-// Mark queues a mark behind everything that is queued in the stream.
+// Mark queues a mark behind all work in the stream.
 func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 	handles, alive := t.numbers.alive(s)
 	if !alive {
@@ -62,8 +62,7 @@ func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
 }
 
-// settle is Mark for a stream that was destroyed: it waits for all work of the GPU, the first time that it is needed, and then the
-// host passes the mark.
+// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark as passed.
 func (t *timeline) settle(s bfc.Stream, number uint64) error {
 	if !t.numbers.handle(s).done {
 		gone := t.numbers.allGone()
@@ -89,14 +88,14 @@ func (t *timeline) settle(s bfc.Stream, number uint64) error {
 	return nil
 }
 
-// openLocked makes the tables of events.
+// openLocked creates the tables of events.
 func (t *timeline) openLocked() {
 	if t.events == nil {
 		t.events, t.passed = map[bfc.Stream][]mark{}, map[bfc.Stream]uint64{}
 	}
 }
 
-// Passed gives the last mark that the GPU has come to.
+// Passed returns the last mark that the GPU has reached.
 func (t *timeline) Passed(s bfc.Stream) uint64 {
 	if !t.device.StreamMemOps {
 		return t.passedByEvent(s)
@@ -108,7 +107,7 @@ func (t *timeline) Passed(s bfc.Stream) uint64 {
 	return atomic.LoadUint64(&words.Words[s])
 }
 
-// Follow makes all later work of a stream wait for a mark of another one.
+// Follow makes all later work of a stream wait for a mark of another stream.
 func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	stream := t.numbers.handle(s).work
 	if err := errIfCaptured(t.driver, t.device, stream); err != nil {
@@ -128,7 +127,7 @@ func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
 }
 
-// Sync waits for a mark. It looks again and again, because the stream may be gone, and then there is nothing else to wait on.
+// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait on.
 func (t *timeline) Sync(s bfc.Stream, number uint64) error {
 	for nap := syncNap; t.Passed(s) < number; nap = min(2*nap, longestNap) {
 		if event, pending := t.eventOf(s, number); pending {
@@ -140,7 +139,7 @@ func (t *timeline) Sync(s bfc.Stream, number uint64) error {
 	return nil
 }
 
-// word gives the address of a stream's word.
+// word returns the address of a stream's word.
 func (t *timeline) word(s bfc.Stream) (addr uint64, err error) {
 	words := t.words.Load()
 	if words == nil {
@@ -186,7 +185,7 @@ func (t *timeline) markByEvent(s bfc.Stream, stream gpu.Stream, number uint64) e
 	return nil
 }
 
-// passedByEvent asks for the oldest marks that are not known to have passed, and lets their events go.
+// passedByEvent queries the oldest pending marks and destroys the events that have passed.
 func (t *timeline) passedByEvent(s bfc.Stream) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,14 +194,14 @@ func (t *timeline) passedByEvent(s bfc.Stream) uint64 {
 		if done, err := t.driver.EventQuery(t.device.Ordinal, oldest.event); err != nil || !done {
 			break
 		}
-		_ = t.driver.EventDestroy(t.device.Ordinal, oldest.event) // it has done its work
+		_ = t.driver.EventDestroy(t.device.Ordinal, oldest.event) // no longer needed
 		t.events[s] = t.events[s][1:]
 		t.passed[s] = max(t.passed[s], oldest.number)
 	}
 	return t.passed[s]
 }
 
-// eventOf finds the first event at or behind a mark; pending is false where the mark has passed, or is no event.
+// eventOf finds the first event at or after a mark; pending is false if the mark has passed or is not an event.
 func (t *timeline) eventOf(s bfc.Stream, number uint64) (event gpu.Event, pending bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,7 +213,7 @@ func (t *timeline) eventOf(s bfc.Stream, number uint64) (event gpu.Event, pendin
 	return 0, false
 }
 
-// close gives the words and the events back. The allocator is closed by then and asks no more.
+// close releases the words and the events. The allocator is already closed.
 func (t *timeline) close() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
