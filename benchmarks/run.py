@@ -20,9 +20,10 @@ from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
 
-Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}.
-Load average {load} at the start. Figures within a table come from one run in which the contenders take turns; medians. The
-ratios are what counts: another machine has other nanoseconds.
+Written by `make bench` on {date}: {cpu}, {cores} cores, {system}, CPython {python}, {go}. Load average {load} at the start.
+
+The figures in a table are medians of one run in which the contenders take turns. Compare the
+ratios: absolute times differ between machines.
 
 ## Import
 
@@ -34,7 +35,8 @@ ratios are what counts: another machine has other nanoseconds.
 
 ## Operations
 
-Each eager operation and each run takes its memory and gives it back. A graph is placed before its first run.
+Each eager operation and each run allocates and frees its memory. A graph is placed before its first
+run.
 
 {operations}
 
@@ -44,15 +46,17 @@ Each eager operation and each run takes its memory and gives it back. A graph is
 
 ## The C symbols
 
-One thread; the loops are compiled C (`benchmarks/c_abi.c`). Each figure is one call.
+Single-threaded; the loops are compiled C (`benchmarks/c_abi.c`). Each figure is the time of one
+call.
 
 {abi}
 
 ## Recording and planning
 
-An allocation and its free, with a recording and without. An entry is made under the allocator's own lock and takes no other. Most
-of what it costs is one reading of the processor's counter, 10 to 20 ns on a virtual machine: where the goal is missed from C, it
-is by that.
+An allocation and its free, with and without a recording. An event is written under the allocator's
+own lock; it takes no other lock. Most of its cost is one read of the processor's time counter, 10
+to 20 ns on a virtual machine. This is the amount by which the calls from C miss the goal, where
+they do.
 
 {recording}
 
@@ -62,29 +66,31 @@ is by that.
 
 ## Running out of memory
 
-An allocation that fails, in a pool with a hole between any two blocks: the search for memory that could be moved, the cause, and
-the report as an exception's text.
+An allocation that fails, in a pool with a hole between any two blocks. The time includes the search
+for memory that could be remapped, finding the cause, and the report as the text of the exception.
 
 {failures}
 
 ## The allocator's core
 
-ns for one allocation or one free, with lock, statistics and free by address, no C and no Python around it
-(`tests_go/bfc/bench_test.go`; the laws are in `tests_go/traces`). The tree is shaped like torch's caching allocator, red-black
-by size and address; the list is the plain best fit that also serves the random tests as an oracle.
-[allocator-benchmarks.md](allocator-benchmarks.md) has the allocators of others.
+ns for one allocation or one free, including lock, statistics and free by address, called from Go
+(`tests_go/bfc/bench_test.go`; the workloads are in `tests_go/traces`). The tree is organized like
+PyTorch's caching allocator: red-black, by size and address. The list is the simple best fit that
+the random tests also use as their model. [allocator-benchmarks.md](allocator-benchmarks.md)
+compares with other allocators.
 
 {laws}
 
-p99.9 is what all but a thousandth of the operations stay below, from the first one of a new allocator on, the clock's own time
-included. A tree of few free blocks is in the cache, and then it is not slow: the first two laws keep the mean down.
+p99.9 is the 99.9th percentile of all operations of a new allocator, including the time to read the
+clock. A tree with few free blocks fits in the cache and is then fast, so the first two workloads
+lower the mean.
 
-The same churn (512 B to 1 MiB) with more and more live blocks. The records of a million blocks do not fit into the cache, and an
-operation visits several of them, one after the other:
+The same churn (512 B to 1 MiB) with increasing numbers of live blocks. The tables of a million
+blocks do not fit into the cache, and an operation reads several entries, one after the other:
 
 {slope}
 
-## What no clock tells
+## Tested, not timed
 
 {proven}
 """
@@ -92,22 +98,22 @@ operation visits several of them, one after the other:
 # What is not measured but tested, goals and all.
 PROVEN = [
     (
-        "limits passed, leaks and wrong statistics in random operations while the driver fails",
+        "exceeded limits, leaks and wrong statistics in random operations while the driver fails",
         "0",
         "`make soak`: 10^7; 10^5 of them in `make test`",
     ),
-    ("Go memory taken by an operation", "0", "`AllocsPerRun` in `tests_go/bfc` and `tests_go/devmgr`"),
-    ("words that a search for a size reads", "<= 5", "counted in builds with `-tags invariants`, as tests are"),
+    ("Go memory allocated by an operation", "0", "`AllocsPerRun` in `tests_go/bfc` and `tests_go/devmgr`"),
+    ("words read by a search for a size", "<= 5", "counted in builds with `-tags invariants`, as tests are"),
     (
-        "large requests of a transformer-like job that need granules moved, without slack",
+        "large requests of a transformer-like job that need granules remapped, without slack",
         "<= 3 %",
         "`tests_go/bfc/stitch_test.go`",
     ),
     ("the same with 1.25 times the live peak", "0", "`tests_go/bfc/stitch_test.go`"),
     ("driver calls of an iteration from its third time on", "0", "`tests_go/bfc/stitch_test.go`"),
-    ("failures in 1000 more rounds of what was served once", "0", "`tests_go/bfc/stitch_test.go`"),
-    ("causes, each with its advice, of out-of-memory reports", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
-    ("driver calls that failed in a test", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),
+    ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/bfc/stitch_test.go`"),
+    ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
+    ("driver calls that a test makes fail", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),
     ("addresses of one sequence in two processes", "the same", "`tests_py/test_simulate.py`"),
 ]
 

@@ -1,6 +1,6 @@
-"""The main job: configure GPU memory, use it, run into a limit, and see what happened.
+"""The main features: configure GPU memory, use it, hit a limit, and see why.
 
-Uses the GPUs of this machine. Without any, or with GPUCONF_SIMULATE set, it runs on simulated ones and says so.
+Uses the GPUs of this machine. Without GPUs, or with GPUCONF_SIMULATE set, it uses simulated GPUs and says so.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def choose_machine() -> None:
         spec = tf.simulated()
     except ValueError as error:
         sys.exit(f"GPUCONF_SIMULATE: {error}")
-    where = f"SIMULATED GPUs ({spec}): host memory stands in for theirs." if spec else "the GPUs of this machine."
+    where = f"SIMULATED GPUs ({spec}): their memory is host memory." if spec else "the GPUs of this machine."
     print(f"{BOLD}gpuconf {tf.__version__}{OFF} on {where}")
     said("import gpuconf as tf")
     if spec:
@@ -51,7 +51,7 @@ def list_devices() -> None:
 
 
 def show_growth() -> None:
-    title("2. Memory growth: what a program takes from the GPU for one buffer of 1 MB")
+    title("2. Memory growth: memory taken from the GPU for one buffer of 1 MB")
     said('gpus = tf.config.list_physical_devices("GPU")')
     for growth in (False, True):
         said("tf.reset()")
@@ -61,7 +61,7 @@ def show_growth() -> None:
             tf.config.experimental.set_memory_growth(gpu, growth)
         with tf.memory.allocate(1_000_000, "GPU:0"):
             stats = tf.memory.stats("GPU:0")
-            print(f"  in use {stats.bytes_in_use:>13,} bytes   taken {stats.bytes_reserved:>14,} bytes")
+            print(f"  in use {stats.bytes_in_use:>13,} bytes   reserved {stats.bytes_reserved:>14,} bytes")
 
 
 def split() -> tuple[str, str]:
@@ -99,15 +99,15 @@ def allocate(name: str) -> None:
             activations.copy_from_host(b"bytes that were on the GPU")
             print(f"  two buffers       {used(name)}")
             print(f"  read back         {bytes(activations.copy_to_host()[:26]).decode()}")
-        print(f"  one was freed     {used(name)}")
+        print(f"  one freed         {used(name)}")
     weights.free()
-    print(f"  both were freed   {used(name)}")
+    print(f"  both freed        {used(name)}")
     peak, left = measured.peak_increase // MIB, measured.increase // MIB
     print(f"  the block needed {peak} MiB at its peak and left {left} MiB behind")
 
 
 def run_into_the_limit(name: str) -> None:
-    title(f"5. A limit is a limit: {name} has 64 MiB")
+    title(f"5. Hard limits: {name} has 64 MiB")
     said(f'buffers = [tf.memory.allocate(8 << 20, "{name}") for _ in range(7)]')
     buffers = [tf.memory.allocate(8 * MIB, name) for _ in range(7)]
     said("for buffer in buffers[1::2]: buffer.free()")
@@ -124,12 +124,12 @@ def run_into_the_limit(name: str) -> None:
     said("for buffer in buffers: buffer.free()")
     for buffer in buffers:
         buffer.free()
-    print("  ... and with everything freed:")
+    print("  ... and after freeing everything:")
     print(tf.memory.memory_map(name))
 
 
 def move_together() -> None:
-    title("7. With memory growth the same request is served: free pieces are moved together, below the addresses")
+    title("7. With memory growth the same request succeeds: gpuconf remaps free memory so that it is contiguous")
     said("tf.reset()")
     tf.reset()
     said('configuration = tf.configure(limit="64MiB", growth=True, libraries=[])')
@@ -147,7 +147,7 @@ def move_together() -> None:
     said('print(tf.memory.memory_map("GPU:0"))')
     print(tf.memory.memory_map("GPU:0"))
     stats = tf.memory.stats("GPU:0")
-    print(f"  {stats.stitched_bytes // MIB} MiB were moved; {stats.bytes_reserved // MIB} MiB of the GPU's memory are taken")
+    print(f"  {stats.stitched_bytes // MIB} MiB were remapped; {stats.bytes_reserved // MIB} MiB of the GPU's memory are reserved")
     for buffer in buffers:
         buffer.free()
 

@@ -1,7 +1,7 @@
-"""Record an inference server on a simulated GPU, then ask which memory limit it needs on a smaller one.
+"""Record an inference server on a simulated GPU, then find the memory limit that it needs on a smaller one.
 
-The server is a stand-in: each request holds a key-value cache in proportion to its length until it is answered, and requests end in
-another order than they came. A real program is recorded in the same way. With a file name as its argument this one draws the plan
+The server is simulated: each request holds a key-value cache, sized by its length, until it is answered, and requests do not end in
+the order in which they arrive. You record a real program in the same way. If you pass a file name, the script also draws the plan
 into that file (needs gpuconf[plot]).
 """
 

@@ -1,6 +1,6 @@
-"""Two tenants on one card, each with a hard budget: the greedy one fails alone.
+"""Two tenants on one card, each with a hard memory budget: only the greedy one fails.
 
-Each thread works inside a device scope, so nothing but the scope says where its memory comes from.
+Each thread works inside a device scope, which selects the logical GPU that its memory comes from.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def tenant(name: str, device: str, buffers: int, report: dict[str, str]) -> None
         try:
             for _ in range(buffers):
                 held.append(gpuconf.memory.allocate(16 * MIB))
-            outcome = "got all it asked for"
+            outcome = "got all its buffers"
         except MemoryError:
-            outcome = f"was refused after {len(held)} of {buffers} buffers"
+            outcome = f"ran out of memory after {len(held)} of {buffers} buffers"
         for buffer in held:
             buffer.free()
     report[name] = f"{name} on {device} {outcome}; its peak was {measured.peak // MIB} MiB"

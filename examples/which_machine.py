@@ -1,4 +1,4 @@
-"""What a program sees of a machine, and how CUDA_VISIBLE_DEVICES changes it."""
+"""Which GPUs a program sees, and how CUDA_VISIBLE_DEVICES changes it."""
 
 from __future__ import annotations
 

@@ -17,18 +17,18 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SHOWN = {
     "demo.py": [
         "SIMULATED GPUs (2xH100-80GB)",
-        "taken 84,011,909,120 bytes",
-        "taken      2,097,152 bytes",
+        "reserved 84,011,909,120 bytes",
+        "reserved      2,097,152 bytes",
         "Cannot set memory growth on device when virtual devices configured",
         "read back         bytes that were on the GPU",
         "MemoryError: OOM when allocating 20.00MiB",
         "▕████████········████████········████████········████████········▏",
-        "MiB were moved; 64 MiB of the GPU's memory are taken",
+        "MiB were remapped; 64 MiB of the GPU's memory are reserved",
     ],
     "plan_a_server.py": ["fits with virtual; does not fit with tensorflow, regions"],
     "two_tenants.py": [
-        "modest on GPU:0 got all it asked for; its peak was 160 MiB",
-        "greedy on GPU:1 was refused after 8 of 10 buffers",
+        "modest on GPU:0 got all its buffers; its peak was 160 MiB",
+        "greedy on GPU:1 ran out of memory after 8 of 10 buffers",
     ],
     "wait_for_memory.py": ["8 jobs of 60 MiB ran under a limit of 100 MiB; the peak was 60 MiB"],
     "which_machine.py": ["'2,0': Tesla T4, NVIDIA H100 80GB HBM3", "'1,-1,0': NVIDIA A100-SXM4-40GB", "'': no GPU"],
@@ -85,7 +85,7 @@ def test_demo_with_one_gpu() -> None:
     done = demo(GPUCONF_SIMULATE="T4")
     assert (done.returncode, done.stderr) == (0, "")
     assert "SIMULATED GPUs (T4)" in done.stdout
-    assert "A limit is a limit: GPU:1 has 64 MiB" in done.stdout
+    assert "Hard limits: GPU:1 has 64 MiB" in done.stdout
 
 
 def test_demo_on_an_unknown_machine_says_so_in_a_sentence() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 from benchmarks.peers import figures
 from benchmarks.report import table
 
-PAGE = """# The allocator beside its peers
+PAGE = """# The allocator compared with its peers
 
-Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ {gcc},
-{rust}. It took {seconds} s; the load average was {load} at the start and {load_end} at the end. Other machines have
-other nanoseconds: the ratios are what counts.
+Written by `make bench-allocator` on {date}: {cpu}, {cores} cores, {memory} of memory, {system}; {go}, g++ {gcc}, {rust}.
+
+The run took {seconds} s; the load average was {load} at the start and {load_end} at the end. Compare the
+ratios: absolute times differ between machines.
 
 ![Speed, slope, memory needed and metadata of gpuconf's allocator and its peers](allocator-benchmarks.png)
 
@@ -19,30 +20,31 @@ other nanoseconds: the ratios are what counts.
 
 {bars}
 
-## Who takes part
+## Contenders
 
 {peers}
 
-Every contender first does every trace once and gives the address of each block. One whose live blocks overlap, whose
-books are wrong or which does not get back what it gave is out, and is named here:
+Before timing, every contender runs every trace once and returns the address of each block. A
+contender is excluded if its live blocks overlap, its counters are wrong, or it loses a block.
+Excluded:
 {out}
 
 ## Equal interface
 
-A mutex, blocks freed by address, current and peak bytes. ns for one allocation or one free. Most live blocks:
-{blocks}.
+With a mutex, free by address, and current and peak bytes. ns for one allocation or one free. Most live blocks: {blocks}.
 
 {equal}
 
-The times of single operations, 99.9th percentile, in ns. A reading of the clock is in each: {clocks}.
+The 99.9th percentile of single operations, in ns. Each includes reading the clock: {clocks}.
 
 {tails}
 
 ## Bare
 
-The caller keeps the allocator's own handle; no lock, no statistics. Not to be compared with the table above. gpuconf
-has no such form: its row is gpuconf as it is, with lock, table and statistics. It is the same program as in the table
-of equal interface: by how much these two rows differ is how much other programs disturbed the run.
+The caller keeps the allocator's own handle; there is no lock and there are no statistics. Do not
+compare this table with the one above. gpuconf has no bare form: its row is gpuconf with lock, table
+and statistics. This is the same program as in the table for the equal interface, so the difference
+between the two rows shows the noise of the run.
 
 {bare}
 
@@ -54,71 +56,76 @@ Churn of 512 B to 1 MiB, equal interface, ns.
 
 ## Small sizes
 
-With mimalloc, which manages host memory and hands large blocks to the system. It has no one lock; its bytes are
-counted by atomics.
+With mimalloc, which manages host memory and passes large blocks to the system. It has no global
+lock; atomics count its bytes.
 
 {small}
 
 ## Host memory
 
-The growth of the resident set in a process of its own, from before the pool is there until the trace is warm, less
-the benchmark's own arrays. rlsf writes in front of each block, so that it touches a page for each: of memory that a
-GPU's allocator can't write to.
+The growth of the resident set in a separate process, from before the pool exists until the trace is
+warm, without the benchmark's own arrays. rlsf writes a header in front of each block and so touches
+a page for each block; an allocator of GPU memory cannot write there.
 
 {footprints}
 
 ## Memory needed
 
-The end of the highest block in one range without an end, over the most bytes that were live. torch's shape takes more
-than one stretch, so for it what it took from the device counts. "gpuconf, virtual" is gpuconf with memory growth: the
-least limit in MiB under which the trace runs, as `gpuconf.plan` finds it; it maps granules of 2 MiB where they are
-wanted, and moves free ones there.
+The end of the highest block in one unbounded address range, divided by the peak of live bytes.
+torch's shape uses several ranges, so for it the memory taken from the device counts. "gpuconf,
+virtual" is gpuconf with memory growth: the least limit in MiB under which the trace runs, as
+`gpuconf.plan` finds it. It maps granules of 2 MiB where they are needed, and remaps free ones.
 
 {needs}
 
-Lifetimes whose least memory is known. The packings are rectangles of time by memory, cut at random into 300 lifetimes
-(`tests_go/traces/lifetimes.go`); all of the optimum is live at every moment. MiniMalloc's are its eleven public
-problems, with a unit as 16 KiB; in some of these no more than a part of the optimum is ever live, which is how mapped
-memory can need less. Blocks are taken in the order of time, without knowledge of what comes. Over the optimum:
+Lifetimes with a known optimum. The own packings are rectangles of time by memory, cut at random
+into 300 lifetimes (`tests_go/traces/lifetimes.go`); the live bytes equal the optimum at every
+moment. MiniMalloc's are its eleven public problems, with a unit of 16 KiB. In some of these the
+live bytes never reach the optimum, which is why mapped memory can need less. Blocks are allocated
+in order of time, without knowledge of later requests. Memory divided by the optimum:
 
 {optimum}
 
 ## Method
 
-- One process. Each contender's loop over a trace is compiled with it (Go, C++ or Rust), so no call between languages
-  is in a figure. All sizes are rounded up to 256 bytes, with torch's shape to 512.
-- In each of {rounds} rounds (fewer where there are more than half a million blocks) the contenders take turns in
-  another order, each with a new pool. A figure is the best round's; its first tenth, or what builds up the law's
-  state, is not timed. p99.9 is the least of three rounds'.
-- Other threads are alive, so the locks are real ones. TensorFlow's allocator and gpuconf have lock, table and
-  statistics of their own; the others are wrapped in a `std::mutex` (in Rust, its own), a hash table by address with
-  open addressing, and two counters.
-- RMM's list walks all free blocks: beyond 5000 blocks it does 2000 operations, once.
-- rlsf does each trace once before it is timed, so that the system's first touch of its pages is not in the figure.
-- The laws are in `tests_go/traces`; their random numbers have fixed seeds.
+- One process. Each contender's loop over a trace is compiled with it (Go, C++ or Rust), so the
+  figures contain no calls between languages. All sizes are rounded up to 256 bytes, for torch's
+  shape to 512.
+- In each of {rounds} rounds (fewer with more than half a million blocks) the contenders take turns in a
+  different order, each with a new pool. A figure is that of the best round. The first tenth of a
+  round, or the operations that build up the workload's state, are not timed. p99.9 is the lowest of
+  three rounds.
+- Other threads are alive, so locking is not optimized away. TensorFlow's allocator and gpuconf have
+  their own lock, table and statistics. The others are wrapped in a mutex (`std::mutex`, or Rust's),
+  a hash table by address with open addressing, and two counters.
+- RMM's list walks all free blocks: with more than 5000 blocks it runs 2000 operations, once.
+- rlsf runs each trace once before it is timed, so that the first touch of its pages is not in the
+  figure.
+- The workloads ("laws") are in `tests_go/traces`; their random numbers have fixed seeds.
 
-## Again
+## Run it again
 
     make bench-allocator MINIMALLOC=DIR
 
-DIR has MiniMalloc's problems, `benchmarks/challenging/*.csv` of its repository, and may be left out. The peers are
-fetched from PyPI, crates.io and Debian into `.venv-peers`, in the versions above; what is missing (cargo, a C++
-compiler, a network) costs its rows, which then say so. `benchmarks/peers` has the programs.
+DIR contains MiniMalloc's problems, `benchmarks/challenging/*.csv` of its repository; it is
+optional. The peers are downloaded from PyPI, crates.io and Debian into `.venv-peers`, in the
+versions above. If something is missing (cargo, a C++ compiler, a network), the rows that need it
+give the reason. `benchmarks/peers/README.md` describes the programs.
 """
 
 # Why a goal was missed. What is met needs no reason.
 WHY = {
-    "fastest": "the fastest peers bin sizes by their leading bits: less to read, and a worse fit (see what they need below)",
-    "torch": "a tree of few free blocks is in the cache, and then it is not slow",
+    "fastest": "the fastest peers bin sizes by their leading bits: fewer reads, but a worse fit (see Memory needed)",
+    "torch": "a tree with few free blocks fits in the cache and is then fast",
     "tensorflow": "TensorFlow's free lists are short on these laws",
     "rmm-short": "one or two free blocks: a list's first is the best",
-    "rmm-long": "what a walk over the list takes is given; ours would have to take a thousandth, and its operations miss the cache",
-    "slope": "the tables of a million blocks are larger than the cache, as the peers' are, whose times rise alike",
-    "tails": "the first use of a page of the tables, which the system then provides, and interruptions by other programs",
-    "metadata": "40 bytes for each block and each hole, a table of addresses at most half full, and large pages not yet filled",
+    "rmm-long": "the cost of RMM's walk is fixed; gpuconf would need a thousandth of it, but its operations miss the cache",
+    "slope": "the tables of a million blocks are larger than the cache; the peers' are too, and their times rise in the same way",
+    "tails": "the first use of a page of the tables, which the system then provides, and preemption by other programs",
+    "metadata": "40 bytes for each block and each hole, an address table at most half full, and large pages not filled yet",
     "pool": "",
-    "minimalloc": "of holes of one size not always the lowest is taken: looking for it would cost time",
-    "contiguous": "on random lifetimes luck decides between good fits; no contiguous rule is best on all",
+    "minimalloc": "among holes of one size the lowest is not always used: finding it would cost time",
+    "contiguous": "for random lifetimes chance decides between good fits; no contiguous rule is best on all",
     "virtual-minimalloc": "granules that are mapped for one block do not move while part of them is live",
     "virtual-transformer": "",
     "virtual-random": "blocks that share granules with live neighbours keep them",
@@ -146,7 +153,7 @@ def write(run: dict[str, Any]) -> str:
 
 
 def _rows(run: dict[str, Any], order: tuple[str, ...], columns: list[str], cells: dict[str, dict[str, str]]) -> str:
-    """A row for each contender; one that could not be had says why."""
+    """A row for each contender. The row of a missing one gives the reason."""
     gone = figures.missing(run)
     rows = []
     for who in order:
@@ -155,7 +162,7 @@ def _rows(run: dict[str, Any], order: tuple[str, ...], columns: list[str], cells
             **{column: cells.get(who, {}).get(column, "-") for column in columns},
         }
         if who in gone:
-            row[columns[0]] = f"not here: {gone[who]}"
+            row[columns[0]] = f"missing: {gone[who]}"
         rows.append(row)
     return table(rows)
 
@@ -219,9 +226,7 @@ def _optimum(run: dict[str, Any]) -> str:
     ):
         found = figures.needs(run, kind)
         if not found:
-            rows.append(
-                {"problem": f"{title}: not here; set MINIMALLOC to the folder of its problems", **dict.fromkeys(order, "-")}
-            )
+            rows.append({"problem": f"{title}: missing; set MINIMALLOC to the folder of its problems", **dict.fromkeys(order, "-")})
             continue
         for one in found:
             name = f"MiniMalloc {one['name']}" if kind == "minimalloc" else one["name"]
@@ -237,7 +242,7 @@ def _peers(run: dict[str, Any]) -> str:
         {
             "contender": ", ".join(peer["contenders"]),
             "from": peer["source"],
-            "version": peer["version"] if not peer["missing"] else f"not here: {peer['missing']}",
+            "version": peer["version"] if not peer["missing"] else f"missing: {peer['missing']}",
         }
         for peer in run["peers"]
     ]
@@ -247,11 +252,11 @@ def _peers(run: dict[str, Any]) -> str:
 def _out(run: dict[str, Any]) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for one in run["result"]["out"]:
-        found.setdefault((one["name"], ("failed: " if one["broken"] else "not asked: ") + one["why"]), []).append(one["trace"])
+        found.setdefault((one["name"], ("failed: " if one["broken"] else "not run: ") + one["why"]), []).append(one["trace"])
     for path, why in run["result"]["missing"].items():
         found[path.rpartition("/")[2], "could not be opened: " + why] = ["all"]
     if not found:
-        return "none was."
+        return "none."
     lines = [f"- {who}, {', '.join(dict.fromkeys(traces))}: {why}" for (who, why), traces in found.items()]
     return "\n" + "\n".join(lines)
 
@@ -268,7 +273,7 @@ def bars(run: dict[str, Any]) -> str:
             "goal": f"{what} {sign} {goal:,.{digits}f}",
             "measured": "-",
             "": "not measured",
-            "why": "what it takes is not here, see below",
+            "why": "its peer or data is missing, see below",
         }
         if figure is not None:
             met = figure >= goal if least else figure <= goal

@@ -1,7 +1,7 @@
 """The list of deliberate differences, differences.json, and docs/differences.md, which is written from it.
 
-The comparison excuses nothing that is not on the list, and tells how often it met each. Run this file to write the page, with
-``--check`` to fail where it is not current.
+The comparison excuses only what is on the list, and reports how often it met each entry. Run this file to write the page. With
+``--check`` it fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ PAGE = ROOT / "docs" / "differences.md"
 
 _BEGINNING = """# Where gpuconf differs from TensorFlow on purpose
 
-Everything else is meant to be the same: error class, message, order of checks. A message of gpuconf begins with TensorFlow's text
-and may go on. TensorFlow's own behaviour is that of 2.20/2.21. How much of it was compared, and with what result:
-[conformance.md](conformance.md). This page is written from `tests_py/oracle/differences.json` by `make generate`.
+gpuconf is meant to match TensorFlow in everything else: error class, message, and order of checks.
+An error message of gpuconf begins with TensorFlow's text and may continue with its own.
+"TensorFlow" means releases 2.20 and 2.21. [conformance.md](conformance.md) reports how much was
+compared, and the results. `make generate` writes this page from `tests_py/oracle/differences.json`.
 
 | # | call | TensorFlow | gpuconf | why | test |
 |---|---|---|---|---|---|
@@ -55,7 +56,7 @@ def main() -> None:
     if "--check" not in sys.argv:
         PAGE.write_text(page())
     elif PAGE.read_text() != page():
-        sys.exit("docs/differences.md is not current: run make generate")
+        sys.exit("docs/differences.md is out of date: run make generate")
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ def _(found: Found) -> bool:
 _NO_TEXT = re.compile(r"\\x00|\\ud[89a-f]")
 
 
-@excuse("text-that-is-none")
+@excuse("malformed-text")
 def _(found: Found) -> bool:
     words = ("must not contain a NUL character", "is not valid text (it has a lone surrogate)")
     refused = "ValueError" in found.ours.error and any(each in found.ours.message for each in words)

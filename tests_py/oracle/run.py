@@ -106,56 +106,64 @@ def summary(tallies: list[Tally], exact: allocator.Exact) -> list[str]:
     met = sum((t.by_excuse for t in tallies), start=type(tallies[0].by_excuse)())
     lines += [
         "",
-        "Listed differences that were met: " + (", ".join(f"{name} {n:,}" for name, n in met.most_common()) or "none") + ".",
+        "Listed differences that occurred: " + (", ".join(f"{name} {n:,}" for name, n in met.most_common()) or "none") + ".",
     ]
     if exact.traces:
         lines += [
             "",
-            f"Exact splitting on {exact.traces:,} traces: the same requests were served to the end in {exact.same_to_the_end:,}; "
-            f"the first to fail was TensorFlow's in {exact.theirs_failed_first:,}, gpuconf's in {exact.ours_failed_first:,}.",
+            f"Exact splitting on {exact.traces:,} traces: both served all requests in {exact.same_to_the_end:,}; "
+            f"TensorFlow failed first in {exact.theirs_failed_first:,}, gpuconf in {exact.ours_failed_first:,}.",
         ]
     return lines
 
 
-_PAGE = """# Conformance: gpuconf beside TensorFlow itself
+_PAGE = """# Conformance: gpuconf compared with TensorFlow
 
-Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf in one process and compares
-each call: its value, or the class of its exception and the start of its message.
+Written by `make oracle`, which runs TensorFlow's own code (the `tensorflow-cpu` wheel) and gpuconf
+in one process. It compares the result of each call: the value, or the class of the exception and
+the beginning of its message.
 
 TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
 {table}
 
-What stands behind the parts:
+What each part compares:
 
-- **configuration**: TensorFlow's real context and `tf.config`, with the GPUs that gpuconf simulates registered as a device
-  factory. Random sequences of calls, good and bad, before and after initialization; every exception; the logical devices, their
-  limits and growth. What only TensorFlow's GPU build checks natively (priorities, ordinals, too few GPUs, sizes) is restated in
-  that factory, so there agreement is with the restatement.
-- **sessions**: the stories of `tests_py/oracle/sessions.txt`: sessions, default graphs, feeds, callables, control dependencies and
-  `tf.errors`, line by line. Where gpuconf's words are its own only the class of the error is compared; such lines begin with `~`.
-- **strings**: TensorFlow's three parsers, by scopes, scopes in scopes, `get_memory_info` and `reset_memory_stats`.
-- **placement**: eager operations and v1 graphs on TensorFlow's own placer, with soft placement and without: (node, device)
-  pairs. GPU kernels for the few operations are stand-ins. Copies from one GPU to another can't be had that way; there only
-  device policies that refuse are compared.
-- **golden traces**: the traces that gpuconf's own tests hold dear, on TensorFlow's allocator.
-- **allocator**: TensorFlow's `BFCAllocator` from the wheel's library, retries off. With TensorFlow's split rule gpuconf gives
-  the same addresses and statistics at each step and asks the device for the same. With exact splitting it serves the same
-  requests, with no more in use, up to the first request that only one of the two serves. Requests that TensorFlow never answers
-  are left out: of 2304 bytes or less on a full device, and whatever comes once the size of the next region may have passed
-  2**64.
+- **configuration**: TensorFlow's real context and `tf.config`. The GPUs that gpuconf simulates are
+  registered with TensorFlow as a device factory. Random sequences of valid and invalid calls,
+  before and after initialization; every exception; the logical devices, their limits and growth.
+  Checks that only exist natively in TensorFlow's GPU build (priorities, ordinals, too few GPUs,
+  sizes) are reimplemented in that factory, so for them the comparison is with the reimplementation.
+- **sessions**: the scripts in `tests_py/oracle/sessions.txt`: sessions, default graphs, feeds,
+  callables, control dependencies and `tf.errors`, line by line. Where gpuconf's message is its own,
+  only the class of the error is compared; such lines begin with `~`.
+- **strings**: TensorFlow's three device-string parsers, through scopes, nested scopes,
+  `get_memory_info` and `reset_memory_stats`.
+- **placement**: eager operations and v1 graphs on TensorFlow's own placer, with and without soft
+  placement: (node, device) pairs. The GPU kernels are stand-ins. Copies between GPUs do not work in
+  this setup, so for them only the device policies that refuse a copy are compared.
+- **golden traces**: the traces of gpuconf's own tests, on TensorFlow's allocator.
+- **allocator**: TensorFlow's `BFCAllocator` from the wheel's library, without retries. With
+  TensorFlow's split rule, gpuconf returns the same addresses and statistics at each step and
+  requests the same regions from the device. With exact splitting it serves the same requests, with
+  no more memory in use, until the first request that only one of the two serves. Requests that
+  never return in TensorFlow are left out: requests of 2304 bytes or less on a full device, and all
+  requests after the size of the next region may have passed 2**64.
 
 Not compared:
 
-- The message of a TypeError that pybind11 raises because an argument does not fit a native function of TensorFlow
-  (`TFE_GetMemoryInfo(): incompatible function arguments. ...`): it shows C++ signatures and addresses. The class is compared.
-- What gpuconf's messages say after TensorFlow's text.
+- The message of a TypeError that pybind11 raises because an argument does not fit a native function
+  of TensorFlow (`TFE_GetMemoryInfo(): incompatible function arguments. ...`): it contains C++
+  signatures and addresses. The class is compared.
+- The text of gpuconf's messages after TensorFlow's text.
 
-What is excused, and why: [differences.md](differences.md). An excuse covers the call and the effect that its row describes;
-where the effect shows in later calls, TensorFlow is asked again without the cause and must answer as gpuconf does. `make test`
-tries every excuse with planted defects, which it must not cover (`tests_py/conformance/test_excuses.py`).
+[differences.md](differences.md) lists what is excused, and why. An excuse covers only the call and
+the effect that its row describes. If the effect shows in later calls, TensorFlow runs again without
+the cause and must return what gpuconf returns. `make test` tries every excuse with planted defects
+that it must not cover (`tests_py/conformance/test_excuses.py`).
 
-A part of the agreement is recorded in `tests_py/conformance/recorded.json` and replayed by `make test` without TensorFlow.
+A part of the results is recorded in `tests_py/conformance/recorded.json`, and `make test` replays
+it without TensorFlow.
 """
 
 
