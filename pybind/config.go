@@ -21,7 +21,7 @@ func configure(fn func(*config.State) error) error {
 	return m.Configure(fn)
 }
 
-// argument is a device as Python passes it: its position in the physical list, or -1 and how it prints.
+// argument is a device as Python passes it: its position in the physical list, or -1 and its repr.
 func argument(s *config.State, position int64, repr string) config.Arg {
 	physical := s.Physical()
 	if position < 0 || position >= int64(len(physical)) {
@@ -30,7 +30,7 @@ func argument(s *config.State, position int64, repr string) config.Arg {
 	return config.Arg{Device: physical[position]}
 }
 
-// VisibleDevices gives the visible devices as positions in the physical list: "0,2,1".
+// VisibleDevices returns the visible devices as positions in the physical list: "0,2,1".
 func VisibleDevices() (positions string, err error) {
 	defer process.Gate(&err)
 	var list []byte
@@ -47,7 +47,7 @@ func VisibleDevices() (positions string, err error) {
 	return string(list), err
 }
 
-// SetVisibleDevices takes [[position, repr], ...]. deviceType counts only if typed.
+// SetVisibleDevices takes [[position, repr], ...]. deviceType is used only if typed.
 func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool, err error) {
 	defer process.Gate(&err)
 	var references [][2]any
@@ -60,7 +60,7 @@ func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool
 			position, isNumber := r[0].(float64)
 			repr, isText := r[1].(string)
 			if !isNumber || !isText {
-				return status.Errorf(status.Internal, "decoding device %d of a list: it is not a position and a text", i)
+				return status.Errorf(status.Internal, "decoding device %d of a list: not a position and a string", i)
 			}
 			args[i] = argument(s, int64(position), repr)
 		}
@@ -72,7 +72,7 @@ func SetVisibleDevices(devices string, deviceType string, typed bool) (done bool
 	})
 }
 
-// MemoryGrowth gives the stored growth of a device; math.MinInt64 for none.
+// MemoryGrowth returns the stored growth of a device, or math.MinInt64 if it is not set.
 func MemoryGrowth(position int64, repr string) (growth int64, err error) {
 	defer process.Gate(&err)
 	growth = math.MinInt64
@@ -94,7 +94,7 @@ func SetMemoryGrowth(position int64, repr string, value int64, badType string) (
 	})
 }
 
-// LogicalConfigured tells whether a device has a logical configuration.
+// LogicalConfigured reports whether a device has a logical configuration.
 func LogicalConfigured(position int64, repr string) (configured bool, err error) {
 	defer process.Gate(&err)
 	err = configure(func(s *config.State) error {

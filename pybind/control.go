@@ -6,14 +6,15 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// Simulate chooses the machine to simulate; "" leaves it to the environment. It gives the choices before and now, a line each.
+// Simulate selects the machine to simulate; "" leaves the choice to the environment. It returns the previous and the new choice, one per
+// line.
 func Simulate(spec string) (choices string, err error) {
 	defer process.Gate(&err)
 	before, now, err := process.Shared().Simulate(spec)
 	return before + "\n" + now, err
 }
 
-// Reset gives up the devices and everything configured. It gives true.
+// Reset releases the devices and discards the configuration. It returns true.
 func Reset() (done bool, err error) {
 	defer process.Gate(&err)
 	return true, process.Shared().Reset()
@@ -43,7 +44,7 @@ func Enumerate(env string) (devices string, err error) {
 	return encode(map[string]any{"physical": physical, "simulated": spec})
 }
 
-// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible": bool}. origin is who asked, as
+// Initialize builds the logical devices: {"logical": [[name, type, full name, CUDA ordinal], ...], "host_visible": bool}. origin is the caller, as
 // "file:line (call)".
 func Initialize(env string, origin string) (devices string, err error) {
 	defer process.Gate(&err)
@@ -58,7 +59,8 @@ func Initialize(env string, origin string) (devices string, err error) {
 	return encodeLogical(m)
 }
 
-// LogicalDevices lists the logical devices that a session has built, as Initialize does, and initializes nothing: there may be none.
+// LogicalDevices lists the logical devices that a session has created, as Initialize does. It initializes nothing, so the list may be
+// empty.
 func LogicalDevices() (devices string, err error) {
 	defer process.Gate(&err)
 	m, err := process.Shared().Manager()
@@ -80,7 +82,7 @@ func encodeLogical(m *devmgr.Manager) (string, error) {
 	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible()})
 }
 
-// DrainNotices hands out what a person may want to know, once: [[level, text], ...].
+// DrainNotices returns and clears the pending notices for the user: [[level, text], ...].
 func DrainNotices() (notices string, err error) {
 	defer process.Gate(&err)
 	list := [][2]string{}

@@ -1,15 +1,15 @@
-// Package pybind is what gopy binds: the flat functions that Python calls.
+// Package pybind contains the flat functions that gopy binds for Python.
 //
-// # Rules of this border
+// # Rules
 //
-//  1. Functions only. Arguments and results are int64, string and bool; structures cross as JSON; objects as numbers that Go checks.
-//     (gopy checks no unsigned number, leaks for a lone error, and its handles crash the process when they are stale.)
-//  2. Results are always (T, error), the error named err.
-//  3. The first line is "defer process.Gate(&err)": no panic reaches Python, every error has its kind.
-//  4. Nothing here blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. What takes long is a job.
-//  5. No environment is read here: Python passes it in, because Go sees only that of the process's start.
+//  1. Functions only. Arguments and results are int64, string and bool; structures are passed as JSON, objects as numbers that Go checks.
+//     (gopy does not check unsigned numbers, leaks if a function returns only an error, and its handles crash the process when stale.)
+//  2. Results are always (T, error), with the error named err.
+//  3. The first line is "defer process.Gate(&err)": no panic reaches Python, and every error has a kind.
+//  4. No function blocks for long: WaitForFree and WaitJob take a timeout, and Python loops, so that Ctrl-C works. Long work is a job.
+//  5. No function reads the environment: Python passes it in, because Go sees only the environment at the start of the process.
 //
-// The functions are thin: decode, call, encode. What they do is in gocore and pybind/process.
+// The functions are thin: decode, call, encode. The logic is in gocore and pybind/process.
 package pybind
 
 import (
@@ -21,10 +21,10 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// manager gives the devices of this process.
+// manager returns the device manager of this process.
 func manager() (*devmgr.Manager, error) { return process.Shared().Manager() }
 
-// encode makes JSON of what is known to have some.
+// encode returns a value as JSON.
 func encode(value any) (string, error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -33,7 +33,7 @@ func encode(value any) (string, error) {
 	return string(text), nil
 }
 
-// decode reads JSON that our own Python wrote.
+// decode reads JSON written by our own Python code.
 func decode(text string, value any) error {
 	if err := json.Unmarshal([]byte(text), value); err != nil {
 		return status.Errorf(status.Internal, "decoding %T: %w", value, err)

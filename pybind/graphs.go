@@ -5,20 +5,20 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// NewGraph makes an empty graph. It outlives a reset.
+// NewGraph creates an empty graph. It survives a reset.
 func NewGraph() (id int64, err error) {
 	defer process.Gate(&err)
 	return process.Shared().NewGraph()
 }
 
-// DropGraph gives a graph up.
+// DropGraph releases a graph.
 func DropGraph(id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	return true, process.Shared().DropGraph(id)
 }
 
-// AddConstant adds a constant to a graph: what lies in host memory, which is copied. device is what RequestDevice gives. It describes
-// the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}. after lists the nodes that run before it, "0 1".
+// AddConstant adds a constant to a graph. Its value is copied from host memory. device is a result of RequestDevice. after lists the nodes
+// that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}.
 func AddConstant(
 	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
 ) (node string, err error) {
@@ -38,7 +38,7 @@ func AddConstant(
 	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
 }
 
-// AddNode adds an operation on nodes of a graph, "0 1". It takes and returns what AddConstant does.
+// AddNode adds an operation on nodes of a graph, "0 1". Its other arguments and its result are those of AddConstant.
 func AddNode(graphID int64, op string, name string, inputs string, after string, flags int64, device string) (node string, err error) {
 	defer process.Gate(&err)
 	g, err := process.Shared().Graph(graphID)
@@ -76,8 +76,8 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
 	return encode(map[string]any{"id": n.ID(), "name": n.Name(), "dtype": n.DType().String(), "shape": n.Shape()})
 }
 
-// RequestDevice gives the device that a node asks for inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is
-// None; a list of one is what a device function answered. own is what the node asks for itself.
+// RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is
+// None; a list of one element is the result of a device function. own is the device that the node itself requests.
 func RequestDevice(own string, scopes string) (device string, err error) {
 	defer process.Gate(&err)
 	var sent []any

@@ -110,7 +110,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         ]  # fmt: skip
         done = subprocess.run(command, cwd=root, env=env, check=False)
         if done.returncode:
-            raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; its messages stand above.")
+            raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; see its messages above.")
 
 
 # For the Makefile: the requirement that puts a Go into an environment, where there is none.

@@ -2,7 +2,7 @@ package pybind
 
 import "gpuconf/pybind/process"
 
-// Identities lists the GPUs that the process sees, by every name they have, as a list of objects.
+// Identities returns the GPUs that the process sees, with all their names, as a list of objects.
 func Identities() (devices string, err error) {
 	defer process.Gate(&err)
 	found, err := process.Shared().Identities()
@@ -25,7 +25,7 @@ func Identities() (devices string, err error) {
 	return encode(list)
 }
 
-// orNull is nil for the value that means none.
+// orNull returns nil if the value equals the one that means none.
 func orNull[T comparable](value, none T) any {
 	if value == none {
 		return nil

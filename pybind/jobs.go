@@ -9,8 +9,8 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// OpenLoad prepares to read a trace from a file that the caller has open: RMM's CSV and ours, or PyTorch's snapshots. The job's result is
-// {"events": how many}; its pages are the events.
+// OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
+// {"events": count}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -26,7 +26,7 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 	}, file.Close), nil
 }
 
-// load reads a file. Its first byte says whether it is a pickle.
+// load reads a file. The first byte determines whether it is a pickle.
 func load(ctx context.Context, file *process.File) ([]trace.Event, error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
@@ -51,10 +51,11 @@ func errNoTrace() error {
 	return status.Errorf(status.InvalidArgument, "it is neither CSV nor a pickle")
 }
 
-// isLarge is for events that take some 50 MiB, and as much again or more on the way.
+// isLarge reports whether events take more than about 50 MiB; processing them takes at least as much again.
 func isLarge(events []trace.Event) bool { return len(events) > 1<<20 }
 
-// WaitJob works on a job for so many milliseconds, at most 100, or until it is done. It fails as the job does.
+// WaitJob starts a job if necessary and waits until it is done, for at most this many milliseconds, and at most 100. If the job fails, it
+// returns the job's error.
 func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -67,7 +68,7 @@ func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 	return job.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
 }
 
-// JobResult gives what a job that is done has made, as JSON.
+// JobResult returns the result of a finished job as JSON.
 func JobResult(id int64) (result string, err error) {
 	defer process.Gate(&err)
 	outcome, err := outcomeOf(id)
@@ -77,10 +78,11 @@ func JobResult(id int64) (result string, err error) {
 	return encode(outcome.Head)
 }
 
-// pageEvents is how many events a page has. It takes a millisecond or two to write one.
+// pageEvents is the number of events in a page. Formatting a page takes a millisecond or two.
 const pageEvents = 1 << 13
 
-// JobPage gives a page of the events of a job that is done, the first one being 0: lines of CSV, without the header. Behind the last page is "".
+// JobPage returns a page of the events of a finished job, counted from 0: lines of CSV, without the header. After the last page it
+// returns "".
 func JobPage(id int64, number int64) (lines string, err error) {
 	defer process.Gate(&err)
 	outcome, err := outcomeOf(id)
@@ -106,7 +108,7 @@ func outcomeOf(id int64) (process.Outcome, error) {
 	return job.Outcome()
 }
 
-// CloseJob forgets a job. Its work ends if it was still going on.
+// CloseJob removes a job, and cancels its work if it is still running.
 func CloseJob(id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {

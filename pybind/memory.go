@@ -12,10 +12,10 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// maxWaitMS bounds one WaitForFree: Python must look for signals in between.
+// maxWaitMS bounds one WaitForFree: Python must check for signals in between.
 const maxWaitMS = 100
 
-// logicalGPU gives the devices and the number of the GPU that a call means: the one it names, else the one that this thread's
+// logicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one that this thread's
 // scope names, else GPU:0.
 func logicalGPU(number int64) (*devmgr.Manager, int, error) {
 	m, err := manager()
@@ -26,14 +26,14 @@ func logicalGPU(number int64) (*devmgr.Manager, int, error) {
 		number = cabi.Scope()
 	}
 	if number == cabi.ScopeMissing {
-		return nil, 0, status.Errorf(status.InvalidArgument, "this thread's scope names a GPU that is not there. "+
-			"See gpuconf.config.list_logical_devices() for those that are")
+		return nil, 0, status.Errorf(status.InvalidArgument, "this thread's device scope names an unknown GPU. "+
+			"See gpuconf.config.list_logical_devices() for the available devices")
 	}
 	return m, int(max(number, 0)), nil
 }
 
-// Allocate takes memory on a logical GPU; -1 is the thread's. It gives "address id index notices": the block's address and
-// allocation id, the device's index in the logical list, and 1 if notices are waiting. Size 0 gives id 0.
+// Allocate allocates memory on a logical GPU; -1 is the thread's. It returns "address id index notices": the block's address and
+// allocation id, the device's index in the logical list, and 1 if notices are pending. Size 0 returns id 0.
 func Allocate(number int64, nbytes int64) (block string, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -54,7 +54,7 @@ func Allocate(number int64, nbytes int64) (block string, err error) {
 	return fmt.Sprintf("%d %d %d %d", b.Addr, b.ID, m.IndexOf(gpu), noticed), nil
 }
 
-// FreeBlock gives a block back, if it is still the one with this allocation id.
+// FreeBlock frees a block, if it is still the one with this allocation id.
 func FreeBlock(address int64, id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -64,7 +64,7 @@ func FreeBlock(address int64, id int64) (done bool, err error) {
 	return true, m.FreeID(uint64(address), uint64(id))
 }
 
-// LimitBytes gives the most that a logical GPU can ever hand out.
+// LimitBytes returns the most that can be allocated on a logical GPU.
 func LimitBytes(number int64) (bytes int64, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -75,7 +75,7 @@ func LimitBytes(number int64) (bytes int64, err error) {
 	return int64(limit), err
 }
 
-// Frees counts the frees on a logical GPU, for WaitForFree.
+// Frees returns the number of frees on a logical GPU, for WaitForFree.
 func Frees(number int64) (count int64, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -86,7 +86,7 @@ func Frees(number int64) (count int64, err error) {
 	return int64(frees), err
 }
 
-// WaitForFree sleeps until a logical GPU has seen more frees than seen, or for so many milliseconds. It gives the count.
+// WaitForFree waits until the number of frees on a logical GPU exceeds seen, or for this many milliseconds. It returns the number.
 func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -101,7 +101,7 @@ func WaitForFree(number int64, seen int64, milliseconds int64) (count int64, err
 	return int64(frees), err
 }
 
-// ResolveGPU gives the number of the logical GPU that a device string names.
+// ResolveGPU returns the number of the logical GPU that a device string names.
 func ResolveGPU(device string) (number int64, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -144,7 +144,7 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 		return err
 	}
 	if offset < 0 {
-		return status.Errorf(status.InvalidArgument, "a copy of %d bytes at offset %d from host address 0x%x can't be", nbytes, offset, host)
+		return status.Errorf(status.InvalidArgument, "invalid copy of %d bytes at offset %d, host address 0x%x", nbytes, offset, host)
 	}
 	bytes, err := hostMemory(host, nbytes)
 	if err != nil {
@@ -153,16 +153,16 @@ func copyBlock(offset, host, nbytes int64, move func(*devmgr.Manager, []byte) er
 	return move(m, bytes)
 }
 
-// hostMemory sees host memory that Python has locked for the length of a call.
+// hostMemory returns host memory that Python keeps alive for the duration of a call.
 func hostMemory(host, nbytes int64) ([]byte, error) {
-	outside := host <= 0 || nbytes > math.MaxInt64-host // of the half of the addresses that a process has
+	outside := host <= 0 || nbytes > math.MaxInt64-host // outside the lower half of the address space, which is the process's
 	if nbytes < 0 || (nbytes > 0 && outside) {
-		return nil, status.Errorf(status.InvalidArgument, "%d bytes at host address 0x%x can't be", nbytes, host)
+		return nil, status.Errorf(status.InvalidArgument, "invalid host memory: %d bytes at address 0x%x", nbytes, host)
 	}
 	return process.HostBytes(host, nbytes), nil
 }
 
-// MemoryInfo gives "current peak" of a device, in bytes.
+// MemoryInfo returns "current peak" of a device, in bytes.
 func MemoryInfo(device string) (info string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -173,7 +173,7 @@ func MemoryInfo(device string) (info string, err error) {
 	return fmt.Sprintf("%d %d", current, peak), err
 }
 
-// ResetMemoryStats begins a new peak on a device.
+// ResetMemoryStats resets the peak of a device.
 func ResetMemoryStats(device string) (done bool, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -183,7 +183,7 @@ func ResetMemoryStats(device string) (done bool, err error) {
 	return true, m.ResetMemoryStats(device)
 }
 
-// MemoryStats gives all numbers of a device's pool, by TensorFlow's names.
+// MemoryStats returns all statistics of a device's pool, by TensorFlow's names.
 func MemoryStats(device string) (stats string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
@@ -232,7 +232,7 @@ func MemoryTotals(number int64) (totals string, err error) {
 	})
 }
 
-// MemoryMap pictures a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
+// MemoryMap describes the layout of a pool: {"device": name, "limit": bytes, "regions": [[address, bytes, [[address, bytes, requested, in use], ...]], ...],
 // "oversubscribed_bytes": bytes}.
 func MemoryMap(device string) (picture string, err error) {
 	defer process.Gate(&err)
@@ -249,7 +249,7 @@ func MemoryMap(device string) (picture string, err error) {
 	})
 }
 
-// StartPeak begins a measurement on a logical GPU; -1 is the thread's. It gives "number id before".
+// StartPeak starts a measurement on a logical GPU; -1 is the thread's. It returns "number id before".
 func StartPeak(number int64) (started string, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -260,7 +260,7 @@ func StartPeak(number int64) (started string, err error) {
 	return fmt.Sprintf("%d %d %d", gpu, id, before), err
 }
 
-// StopPeak ends a measurement. It gives "after peak".
+// StopPeak ends a measurement. It returns "after peak".
 func StopPeak(number int64, id int64) (measured string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()

@@ -12,15 +12,15 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// planRequest is what Python asks for. Sizes are bytes, 0 for none.
+// planRequest is Python's request. Sizes are in bytes; 0 means not set.
 type planRequest struct {
 	Limit    uint64     `json:"limit"`
 	GPU      string     `json:"gpu"`      // a model, as sim.ParseSpec reads one; "": any
-	Policies []string   `json:"policies"` // empty: all that the GPU can
+	Policies []string   `json:"policies"` // empty: all that the GPU supports
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 }
 
-// resolve finds the GPU, its default limit where no other is asked for, and the policies.
+// resolve finds the GPU, its default limit unless another one is requested, and the policies.
 func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, err error) {
 	wanted.LimitBytes = r.Limit
 	if r.GPU != "" {
@@ -40,7 +40,7 @@ func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, er
 	return wanted, notices, err
 }
 
-// policies finds those that are asked for by their names. Asked for none it gives all, without virtual where the GPU can't.
+// policies returns the requested policies, or, if none is named, all that the GPU supports.
 func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error) {
 	for _, name := range r.Policies {
 		policy, err := plan.ParsePolicy(name)
@@ -48,7 +48,7 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 			return nil, err
 		}
 		if policy == plan.Virtual && noVirtual {
-			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management: policy %s is not for it", r.GPU, policy)
+			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management, which policy %s requires", r.GPU, policy)
 		}
 		policies = append(policies, policy)
 	}
@@ -64,12 +64,12 @@ func cardOf(text string) (sim.Card, error) {
 		return sim.Card{}, err
 	}
 	if len(spec.Cards) != 1 {
-		return sim.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one", text, len(spec.Cards))
+		return sim.Card{}, status.Errorf(status.InvalidArgument, "%q names %d GPUs; a plan is for one GPU", text, len(spec.Cards))
 	}
 	return spec.Cards[0], nil
 }
 
-// OpenPlan prepares to find out whether a trace, which FeedPlan hands over, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
+// OpenPlan creates a job that finds out whether a trace, which FeedPlan passes in, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
 // bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
 	defer process.Gate(&err)
@@ -93,7 +93,7 @@ func OpenPlan(request string) (job int64, err error) {
 	}, func() {}), nil
 }
 
-// FeedPlan adds text to the trace of a plan that was not waited for yet: CSV with its header.
+// FeedPlan appends text to the trace of a plan that has not started: CSV with a header.
 func FeedPlan(id int64, text string) (done bool, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {

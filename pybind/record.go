@@ -9,14 +9,14 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// StartRecording begins to record what is done to the memory of all logical GPUs; the newest so many events of each are kept. It gives the
-// recording's number, for as long as DropRecording was not called with it.
+// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the given number. It
+// returns the recording's number, which is valid until DropRecording.
 func StartRecording(events int64) (id int64, err error) {
 	defer process.Gate(&err)
 	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
 }
 
-// CountRecorded gives "events lost running" of a recording; running is 0 or 1.
+// CountRecorded returns "events lost running" of a recording; running is 0 or 1.
 func CountRecorded(id int64) (counts string, err error) {
 	defer process.Gate(&err)
 	all, lost, running, err := process.Shared().CountRecorded(id)
@@ -27,14 +27,14 @@ func CountRecorded(id int64) (counts string, err error) {
 	return fmt.Sprintf("%d %d %d", all, lost, runs), err
 }
 
-// StopRecording ends a recording, if it runs. OpenRecorded gives what it has seen.
+// StopRecording stops a recording if it is running. OpenRecorded returns its events.
 func StopRecording(id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	return true, process.Shared().StopRecording(id)
 }
 
-// OpenRecorded prepares to make events of a recording that has ended. The job's result is {"events": how many, "lost": events, "pools": {number:
-// regions as MemoryMap's}}; its pages are the events.
+// OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count, "lost": events,
+// "pools": {number: regions as in MemoryMap}}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -51,13 +51,13 @@ func OpenRecorded(id int64) (job int64, err error) {
 	}, func() {}), nil
 }
 
-// DropRecording forgets a recording, and ends it if it runs.
+// DropRecording removes a recording, and stops it if it is running.
 func DropRecording(id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	return true, process.Shared().DropRecording(id)
 }
 
-// regionsOf gives [[address, bytes, [[address, bytes, requested, in use], ...]], ...].
+// regionsOf returns [[address, bytes, [[address, bytes, requested, in use], ...]], ...].
 func regionsOf(drawn bfc.MemoryMap) [][3]any {
 	regions := make([][3]any, len(drawn.Regions))
 	for i, r := range drawn.Regions {

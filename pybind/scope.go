@@ -6,17 +6,17 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// MergeScope gives the device name in force inside a scope: the argument's fields over those of the scope outside ("" for none).
+// MergeScope returns the device name of a scope: the fields of argument override those of the outer scope ("" for none).
 func MergeScope(outer string, argument string) (name string, err error) {
 	defer process.Gate(&err)
 	return devname.EnterScope(outer, &argument)
 }
 
-// EnterScope makes name the scope of the calling thread, where the C entry points read it. It gives the number of the logical
-// GPU that name means, cabi.NoScope where it means none, cabi.ScopeMissing where that GPU is not there.
+// EnterScope sets the scope of the calling thread, where the C entry points read it. It returns the number of the logical
+// GPU that name selects, cabi.NoScope if it selects none, or cabi.ScopeMissing if the GPU is unknown.
 func EnterScope(name string) (number int64, err error) {
 	defer process.Gate(&err)
-	generation := process.Shared().Generation() // before the devices: a reset from here on leaves this scope, too
+	generation := process.Shared().Generation() // read before the devices: a later reset also invalidates this scope
 	number = cabi.NoScope
 	if name != "" {
 		m, err := manager()
@@ -29,7 +29,7 @@ func EnterScope(name string) (number int64, err error) {
 	return number, nil
 }
 
-// scopeNumber finds the logical GPU that a scope's name means, among so many.
+// scopeNumber returns the number of the logical GPU that a scope's name selects; gpus is the number of logical GPUs.
 func scopeNumber(gpus int, name string) int64 {
 	parsed, ok := devname.ParseFullName(name)
 	if !ok || !parsed.HasType || parsed.Type != "GPU" {

@@ -9,7 +9,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// protoOptions is what Python sends of a ConfigProto. Floats are texts, because JSON has no nan.
+// protoOptions are the fields of a ConfigProto that Python sends. Floats are strings, because JSON has no NaN.
 type protoOptions struct {
 	DeviceCount map[string]int64 `json:"device_count"`
 	Visible     string           `json:"visible_device_list"`
@@ -57,7 +57,7 @@ func decodeOptions(text string) (sent protoOptions, o config.Options, err error)
 	return sent, o, nil
 }
 
-// decodeFloat reads a float as Python writes it; "" is 0.
+// decodeFloat parses a float as Python formats it; "" is 0.
 func decodeFloat(text string) (float64, error) {
 	if text == "" {
 		return 0, nil
@@ -69,7 +69,7 @@ func decodeFloat(text string) (float64, error) {
 	return f, nil
 }
 
-// ImportConfig takes over the ConfigProto that a program starts with.
+// ImportConfig applies the ConfigProto that a program starts with.
 func ImportConfig(options string) (done bool, err error) {
 	defer process.Gate(&err)
 	sent, o, err := decodeOptions(options)
@@ -81,8 +81,8 @@ func ImportConfig(options string) (done bool, err error) {
 	return true, configure(func(s *config.State) error { return s.Import(o) })
 }
 
-// OpenSession opens a session on a graph and builds the devices that it asks for, where that is to be done. It gives its number times 2,
-// plus 1 if there are other logical devices than before. origin is who asked, as "file:line (call)".
+// OpenSession opens a session on a graph and creates the devices that it requests, if they do not exist. It returns the session's number
+// times 2, plus 1 if the logical devices have changed. origin is the caller, as "file:line (call)".
 func OpenSession(graphID int64, options string, env string, origin string) (receipt int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -109,8 +109,8 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 }
 
 // RunSession computes a step: {"fetches": [[node, address, bytes], ...], "targets": [node, ...], "feeds": [[node, address, bytes], ...]}.
-// The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds read from it. It tells "nodes copies
-// bytes": how many operations ran, and how many tensors of how many bytes went from one device's memory to another's.
+// The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds are read from it. It returns "nodes
+// copies bytes": the number of operations run, and the number and total bytes of the tensors copied between devices.
 func RunSession(id int64, step string) (ran string, err error) {
 	defer process.Gate(&err)
 	s, err := process.Shared().Session(id)
@@ -165,7 +165,7 @@ func SessionDevices(id int64) (list string, err error) {
 	return encode(rows)
 }
 
-// SessionLog hands out a session's placement log, once: [line, ...].
+// SessionLog returns and clears a session's placement log: [line, ...].
 func SessionLog(id int64) (lines string, err error) {
 	defer process.Gate(&err)
 	s, err := process.Shared().Session(id)

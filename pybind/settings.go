@@ -52,7 +52,7 @@ var settings = map[string]setting{
 	},
 }
 
-// checked makes a setter of JSON from a setter of values.
+// checked wraps a setter of values as a setter of JSON.
 func checked[T any](set func(*config.State, *T) error) func(*config.State, string) error {
 	return func(s *config.State, text string) error {
 		var value *T
@@ -63,12 +63,12 @@ func checked[T any](set func(*config.State, *T) error) func(*config.State, strin
 	}
 }
 
-// decoded is checked for a setter that can't fail.
+// decoded is checked for a setter that cannot fail.
 func decoded[T any](set func(*config.State, *T)) func(*config.State, string) error {
 	return checked(func(s *config.State, value *T) error { set(s, value); return nil })
 }
 
-// devicePolicy is a policy's name, "" for what is no string, and Python's repr() of what was given.
+// devicePolicy is a policy's name, "" if the argument is not a string, and Python's repr() of the argument.
 type devicePolicy struct {
 	Name string `json:"name"`
 	Repr string `json:"repr"`
@@ -77,12 +77,12 @@ type devicePolicy struct {
 func findSetting(name string) (setting, error) {
 	found, ok := settings[name]
 	if !ok {
-		return found, status.Errorf(status.Internal, "no setting is called %q", name)
+		return found, status.Errorf(status.Internal, "unknown setting %q", name)
 	}
 	return found, nil
 }
 
-// Setting gives the value of a switch as JSON.
+// Setting returns the value of a switch as JSON.
 func Setting(name string) (value string, err error) {
 	defer process.Gate(&err)
 	found, err := findSetting(name)

@@ -16,8 +16,8 @@ const (
 	transposeB
 )
 
-// MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the scope in force, shape such as "2,3". It
-// gives the tensor's number times 2, plus 1 if there are lines or notices to fetch.
+// MakeTensor copies host memory, which the caller keeps alive, into a new tensor. device is the current scope, and shape is like "2,3".
+// It returns the tensor's number times 2, plus 1 if log lines or notices are pending.
 func MakeTensor(host int64, nbytes int64, dtype string, shape string, name string, device string) (receipt int64, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
@@ -31,7 +31,7 @@ func MakeTensor(host int64, nbytes int64, dtype string, shape string, name strin
 	return execute(w, graph.Call{Op: graph.Const, Name: name, Value: value, Device: device}, nil)
 }
 
-// Execute runs one operation on tensors, "7 12"; device is the scope in force. It gives what MakeTensor gives.
+// Execute runs one operation on tensors, "7 12"; device is the current scope. Its result is like MakeTensor's.
 func Execute(op string, inputs string, flags int64, name string, device string) (receipt int64, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
@@ -58,7 +58,7 @@ func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, e
 	return id << 1, nil
 }
 
-// numbers reads "7 12".
+// numbers parses "7 12".
 func numbers(text string) ([]int64, error) {
 	fields := strings.Fields(text)
 	list := make([]int64, len(fields))
@@ -72,7 +72,7 @@ func numbers(text string) ([]int64, error) {
 	return list, nil
 }
 
-// hostValue is what lies in host memory as a value that is good for the length of the call.
+// hostValue returns the contents of host memory as a value, which is valid for the duration of the call.
 func hostValue(host, nbytes int64, dtype, shape string) (v graph.Value, err error) {
 	if v.DType, err = parseDType(dtype); err != nil {
 		return v, err
@@ -90,10 +90,10 @@ func parseDType(name string) (gpu.DType, error) {
 			return d, nil
 		}
 	}
-	return 0, status.Errorf(status.InvalidType, "%s is no type that gpuconf computes with: there are float32, float64 and int32", name)
+	return 0, status.Errorf(status.InvalidType, "unsupported dtype %s: use float32, float64 or int32", name)
 }
 
-// parseShape reads "2,3"; "" is a scalar's.
+// parseShape parses "2,3"; "" is the shape of a scalar.
 func parseShape(text string) (graph.Shape, error) {
 	if text == "" {
 		return graph.Shape{}, nil
@@ -103,7 +103,7 @@ func parseShape(text string) (graph.Shape, error) {
 	for i, field := range fields {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return nil, status.Errorf(status.InvalidArgument, "Dimension %s is no number of 63 bits", field)
+			return nil, status.Errorf(status.InvalidArgument, "Dimension %s does not fit in 63 bits", field)
 		}
 		shape[i] = n
 	}
@@ -141,7 +141,7 @@ func ReadTensor(id int64, host int64, nbytes int64) (done bool, err error) {
 	return true, t.Read(into)
 }
 
-// ReleaseTensor gives a tensor up.
+// ReleaseTensor releases a tensor.
 func ReleaseTensor(id int64) (done bool, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
@@ -160,7 +160,7 @@ func tensor(id int64) (*process.Work, *graph.Tensor, error) {
 	return w, t, err
 }
 
-// LiveTensors describes what operations hold: {"tensors": [line, ...], "host_blocks": n, "host_bytes": n}.
+// LiveTensors describes the live tensors and the host memory of operations: {"tensors": [line, ...], "host_blocks": n, "host_bytes": n}.
 func LiveTensors() (live string, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()
@@ -171,7 +171,7 @@ func LiveTensors() (live string, err error) {
 	return encode(map[string]any{"tensors": w.LiveTensors(), "host_blocks": blocks, "host_bytes": bytes})
 }
 
-// DrainPlacementLog hands out the placement log of eager operations, once: [line, ...].
+// DrainPlacementLog returns and clears the placement log of eager operations: [line, ...].
 func DrainPlacementLog() (lines string, err error) {
 	defer process.Gate(&err)
 	w, err := process.Shared().Work()

@@ -14,7 +14,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// A goroutine that was called from C stays on the caller's thread, so these see the thread that Python runs on.
+// A goroutine called from C stays on the caller's thread, so these use the thread that Python runs on.
 func writeScope(word int64) { C.gcgo_scope_write(C.int64_t(word)) }
 func readScope() int64      { return int64(C.gcgo_scope_read()) }
 
@@ -37,7 +37,7 @@ func gcgo_free(addr, stream C.uintptr_t) {
 	err = free(uint64(addr), gpu.Stream(stream))
 }
 
-// malloc allocates on the logical GPU that the scope names if it lies on this device, else on the one that the stream stands for, else
+// malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to, else
 // on the device's first.
 func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, error) {
 	m, err := process.Shared().Manager()
@@ -48,7 +48,7 @@ func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, er
 	return block.Addr, err
 }
 
-// free gives a block back. A stream is that of the block's last use; without one that was the stream of the allocation.
+// free frees a block. stream is that of the block's last use, or null if that was the stream of the allocation.
 func free(addr uint64, stream gpu.Stream) error {
 	m, err := process.Shared().Manager()
 	if err != nil {
@@ -60,8 +60,8 @@ func free(addr uint64, stream gpu.Stream) error {
 	return m.Free(addr)
 }
 
-// gate stands deferred first in every function that C calls: no panic gets out, and an error's text is kept where
-// gpuconf_last_error finds it.
+// gate is deferred first in every function that C calls: it catches panics, and stores the text of an error for
+// gpuconf_last_error.
 func gate(err *error) {
 	process.Caught(recover(), err)
 	if *err != nil {
@@ -69,7 +69,7 @@ func gate(err *error) {
 	}
 }
 
-// tell hands a text to C, without the mark, which means nothing there.
+// tell stores an error's text for C, without the mark.
 func tell(err error) {
 	text := C.CString(process.Unmark(err))
 	defer C.free(unsafe.Pointer(text))

@@ -1,7 +1,7 @@
-// Package cabi holds gpuconf's C symbols: the allocator for those who call it without Python, and the scope of a thread.
+// Package cabi contains gpuconf's C symbols: the allocator for C callers, and each thread's device scope.
 //
-// The symbols of python/gpuconf/include/gpuconf.h are C functions (abi.c); behind them stand the Go functions of abi.go. A
-// thread's scope is a C thread-local: Python writes it through SetScope, gpuconf_malloc reads it without entering Go.
+// The symbols of python/gpuconf/include/gpuconf.h are C functions (abi.c), which call the Go functions of abi.go. A
+// thread's scope is a C thread-local: Python writes it through SetScope, and gpuconf_malloc reads it without entering Go.
 //
-// Without cgo there is no C caller; the scope is then one variable, which serves the tests of what lies below.
+// Without cgo there are no C callers. The scope is then a single variable, for the tests of other packages.
 package cabi

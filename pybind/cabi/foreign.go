@@ -12,7 +12,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// call runs what needs the devices, behind the gate. It tells an error's text and reports whether there was none.
+// call runs do with the device manager, behind the gate. It returns 1 on success; on failure it stores the error's text and returns 0.
 func call(do func(*devmgr.Manager) error) (done C.int) {
 	var err error
 	defer func() {

@@ -10,10 +10,11 @@ import (
 	"gpuconf/gocore/host"
 )
 
-// libraryFolders is where Python says that pip has put NVIDIA's libraries: folders, a line each.
+// libraryFolders is the variable in which Python passes the folders where pip installs NVIDIA's libraries, one per line.
 const libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
 
-// arithmetic gives each logical GPU its arithmetic: cuBLAS's on a real one; simulated memory is host memory.
+// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, host arithmetic on a simulated one, whose
+// memory is host memory.
 func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env) func(number int, d gpu.Device) gpu.Compute {
 	native, isNative := driver.(cublas.Driver)
 	if !isNative {
@@ -23,13 +24,13 @@ func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env) func(numbe
 	return func(number int, d gpu.Device) gpu.Compute { return library.On(d.Ordinal, scratch{m, number}) }
 }
 
-// scratch is memory of a logical GPU's pool, for as long as an operation takes.
+// scratch allocates memory from a logical GPU's pool for the duration of an operation.
 type scratch struct {
 	manager *devmgr.Manager
 	number  int
 }
 
-// Allocate takes a block of the pool.
+// Allocate allocates a block of the pool.
 func (s scratch) Allocate(bytes uint64) (addr uint64, free func() error, err error) {
 	block, err := s.manager.Allocate(s.number, bytes)
 	return block.Addr, func() error { return s.manager.FreeID(block.Addr, block.ID) }, err

@@ -10,15 +10,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Identity is one GPU that the process sees, by every name it has.
+// Identity is one GPU that the process sees, with all its names.
 type Identity struct {
 	Device    gpu.Device
-	Physical  string // "/physical_device:GPU:0"; "" where TensorFlow's rules leave it out as too weak
-	NVMLIndex int    // what nvidia-smi calls it; -1 where NVML doesn't tell
+	Physical  string // "/physical_device:GPU:0"; "" if TensorFlow's rules exclude it as too weak
+	NVMLIndex int    // its index in nvidia-smi; -1 if unknown
 }
 
-// Identities lists the GPUs that the process sees, by CUDA ordinal. NVML counts GPUs in its own order, so the two are brought
-// together by UUID, else by PCI bus id, never by number. No context is created.
+// Identities returns the GPUs that the process sees, by CUDA ordinal. NVML has its own order of GPUs, so they are matched
+// by UUID, else by PCI bus id, never by index. No context is created.
 func (p *State) Identities() ([]Identity, error) {
 	m, err := p.Manager()
 	if err != nil {
@@ -40,7 +40,7 @@ func (p *State) Identities() ([]Identity, error) {
 	return list, nil
 }
 
-// numberLocked asks NVML for its numbers. Without it there are none, which a notice explains.
+// numberLocked sets the NVML indices. If NVML is not available they stay unknown, and a notice says why.
 func (p *State) numberLocked(list []Identity) {
 	cards, err := listCards()
 	if err != nil {
@@ -65,7 +65,7 @@ func listCards() (cards []gpu.Card, err error) {
 	return monitor.Cards()
 }
 
-// cardIndex finds a device among NVML's cards: by its UUID or that of a MIG instance, else by its place on the bus.
+// cardIndex finds a device among NVML's cards: by its UUID or that of a MIG instance, else by its PCI bus id.
 func cardIndex(cards []gpu.Card, d gpu.Device) int {
 	for _, card := range cards {
 		if card.UUID == d.UUID {

@@ -11,37 +11,37 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Job is work that takes long: reading a file, making events of a recording, a plan. It runs on a goroutine of its own. Its caller waits in
-// short steps, and Python looks for signals between two. Close ends it at any time, and does not wait: the goroutine sees within some thousand
-// steps of its work that nobody wants the result.
+// Job is long-running work: reading a file, converting a recording to events, a plan. It runs on its own goroutine. The caller waits in
+// short steps, and Python checks for signals between them. Close cancels it at any time without waiting: the goroutine notices within a few
+// thousand steps of its work.
 type Job struct {
 	work    func(context.Context, *Input) (Outcome, error)
-	release func() // called once, when the work has ended or will never begin
+	release func() // called once, when the work has ended or will never start
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{} // closed when the work has ended
 
 	mu    sync.Mutex
-	input Input // guarded by mu until the work begins; the work's from then on
+	input Input // guarded by mu until the work starts; then owned by the work
 	begun bool  // guarded by mu
 
 	outcome Outcome // written before done is closed
 	err     error   // written before done is closed
 }
 
-// Input is what Python hands to a job before it begins.
+// Input is what Python passes to a job before it starts.
 type Input struct {
 	Text []byte
 }
 
-// Outcome is what a job has made.
+// Outcome is the result of a job.
 type Outcome struct {
 	Head   any // structures for Python, as JSON
 	Events []trace.Event
-	Large  bool // so much memory was used that it goes back to the system at once when the job is closed
+	Large  bool // used much memory, which is returned to the system as soon as the job is closed
 }
 
-// OpenJob keeps work that is to be done, and gives its number. release frees what the work needs.
+// OpenJob creates a job and returns its number. release frees the resources of the work.
 func OpenJob(work func(context.Context, *Input) (Outcome, error), release func()) (id int64) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return jobs.put(&Job{work: work, release: release, ctx: ctx, cancel: cancel, done: make(chan struct{})})
@@ -52,7 +52,7 @@ var jobs table[*Job]
 // FindJob finds a job by its number.
 func FindJob(id int64) (*Job, error) { return jobs.get(id, "job") }
 
-// CloseJob forgets a job, and ends its work.
+// CloseJob removes a job and cancels its work.
 func CloseJob(id int64) error {
 	j, err := jobs.remove(id, "job")
 	if err != nil {
@@ -71,18 +71,18 @@ func CloseJob(id int64) error {
 	return nil
 }
 
-// Feed adds to the input of a job that has not begun.
+// Feed appends to the input of a job that has not started.
 func (j *Job) Feed(text string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.begun {
-		return status.Errorf(status.FailedPrecondition, "the job has begun: its input is complete")
+		return status.Errorf(status.FailedPrecondition, "the job has already started; its input cannot be changed")
 	}
 	j.input.Text = append(j.input.Text, text...)
 	return nil
 }
 
-// Wait begins the work, unless that was done, and waits for its end, but not longer than timeout. It fails as the work does.
+// Wait starts the work if necessary and waits up to timeout for its end. If the work fails, it returns the work's error.
 func (j *Job) Wait(timeout time.Duration) (done bool, err error) {
 	j.begin()
 	timer := time.NewTimer(timeout)
@@ -124,7 +124,7 @@ func (j *Job) run() {
 	}
 }
 
-// Outcome is what the work has made. It must have ended well.
+// Outcome returns the result of the work, which must have ended.
 func (j *Job) Outcome() (Outcome, error) {
 	select {
 	case <-j.done:

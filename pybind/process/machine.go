@@ -12,15 +12,15 @@ import (
 	"gpuconf/gocore/visible"
 )
 
-// machine is what a process runs on.
+// machine is the real or simulated machine of a process.
 type machine struct {
 	driver  gpu.Driver // nil without a working CUDA driver
-	spec    string     // canonical; "" where nothing is simulated
+	spec    string     // canonical; "" if not simulated
 	notices []config.Notice
-	whyNone string // why it shows no GPU, as the end of a sentence; it may have some all the same
+	whyNone string // why it would have no GPU, as the end of a sentence; also set if it has some
 }
 
-// openMachine gives the machine to run on: the one that was asked for in a call, else that of GPUCONF_SIMULATE, else this computer.
+// openMachine returns the machine to run on: the one requested by a call, else that of GPUCONF_SIMULATE, else the real one.
 func openMachine(asked string, env config.Env) (machine, error) {
 	if asked == "" {
 		asked = env["GPUCONF_SIMULATE"]
@@ -31,7 +31,7 @@ func openMachine(asked string, env config.Env) (machine, error) {
 	return openSimulated(asked, env)
 }
 
-// openCUDA gives the real driver. Without one a machine has no GPUs, which is no error: a notice says what is missing.
+// openCUDA opens the real driver. A machine without a driver has no GPUs, which is not an error: a notice says what is missing.
 func openCUDA(env config.Env) (machine, error) {
 	driver, err := cuda.Open()
 	if status.CodeOf(err) == status.Unavailable {
@@ -40,7 +40,7 @@ func openCUDA(env config.Env) (machine, error) {
 	return machine{driver: driver, whyNone: noneShown(env, "the NVIDIA driver finds none")}, err
 }
 
-// short is the first sentence of a text, with the first of several things in brackets.
+// short returns the first sentence of a text, and of a list in parentheses only the first item.
 func short(text string) string {
 	text, _, _ = strings.Cut(text, ". ")
 	if first, _, several := strings.Cut(text, "; "); several && strings.Contains(first, "(") {
@@ -56,7 +56,7 @@ func noneShown(env config.Env, otherwise string) string {
 	return otherwise
 }
 
-// openSimulated makes the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as the driver does real ones.
+// openSimulated creates the machine of a specification. CUDA_VISIBLE_DEVICES filters its GPUs as it does real ones.
 func openSimulated(asked string, env config.Env) (machine, error) {
 	parsed, err := sim.ParseSpec(asked)
 	if err != nil {
@@ -66,7 +66,7 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 	indices, said := visible.Select(visibleEnv(env), parsed.Identities())
 	for _, text := range said {
 		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
-		m.whyNone = text // the last is about CUDA_VISIBLE_DEVICES
+		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
 	m.driver, err = sim.New(parsed, sim.Options{Visible: indices})
 	return m, err

@@ -2,15 +2,15 @@ package process
 
 import "gpuconf/gocore/gpu"
 
-// offThread computes large products on a goroutine of their own. gonum shares a product out block by block, and who called it sleeps and
-// wakes for each. A goroutine that was called from C is tied to its thread, so that each time would be a switch of threads: a
-// third of the time of 512 by 512.
+// offThread computes large products on a separate goroutine. gonum distributes a product block by block, and its caller sleeps and
+// wakes for each block. A goroutine called from C is locked to its thread, so each of these would be a thread switch, which takes a
+// third of the time of a 512 × 512 product.
 type offThread struct{ gpu.Compute }
 
-// dispatched is the size of a product, in elements, from which gonum may share it out: four blocks of 64 by 64, the last ones small.
+// dispatched is the size of a product, in elements, above which gonum may distribute it: four blocks of 64 × 64, the last ones partial.
 const dispatched = 64 * 64
 
-// Gemm is the arithmetic's own.
+// Gemm calls the wrapped Compute, on a separate goroutine if the product is large.
 func (o offThread) Gemm(g gpu.Gemm) error {
 	if g.M*g.N <= dispatched {
 		return o.Compute.Gemm(g)
@@ -19,7 +19,7 @@ func (o offThread) Gemm(g gpu.Gemm) error {
 	go func() {
 		var err error
 		defer func() { done <- err }()
-		defer Gate(&err) // no caller's can catch what panics here
+		defer Gate(&err) // a caller cannot recover a panic of this goroutine
 		err = o.Compute.Gemm(g)
 	}()
 	return <-done

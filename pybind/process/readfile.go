@@ -10,10 +10,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// File is a file that Python has opened. It is read here, so that Python neither waits for the disk nor holds the contents.
+// File is a file that Python has opened. Go reads it, so that Python neither waits for the disk nor holds the contents.
 type File struct{ fd int }
 
-// ShareFile makes another descriptor of the same file, which is this package's to close: Python may close its own at any time.
+// ShareFile duplicates a file descriptor. This package closes the duplicate; Python may close the original at any time.
 func ShareFile(fd int64) (*File, error) {
 	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -23,14 +23,14 @@ func ShareFile(fd int64) (*File, error) {
 }
 
 // Close closes the descriptor.
-func (f *File) Close() { _ = unix.Close(f.fd) } // nothing was written: there is nothing to lose
+func (f *File) Close() { _ = unix.Close(f.fd) } // nothing was written, so an error loses nothing
 
 const (
 	chunkBytes = 1 << 20
 	pollMS     = 50
 )
 
-// ReadAll reads to the end, or until the context ends. accept sees the first bytes, so that a file of another kind need not be read.
+// ReadAll reads to the end, or until the context is done. accept gets the first bytes, so that a file of another kind is not read whole.
 func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]byte, error) {
 	data := make([]byte, 0, f.size()+1)
 	for {
@@ -59,7 +59,7 @@ func (f *File) ReadAll(ctx context.Context, accept func(first []byte) error) ([]
 	}
 }
 
-// size is a regular file's, up to a bound: it is a hint, and may be wrong.
+// size returns the size of a regular file, up to a bound. It is a hint and may be wrong.
 func (f *File) size() int {
 	const most = 1 << 30
 	var stat unix.Stat_t
@@ -69,7 +69,7 @@ func (f *File) size() int {
 	return int(min(max(stat.Size, 0), most))
 }
 
-// ready waits until there is something to read. A regular file always has.
+// ready waits until there is something to read. A regular file is always ready.
 func (f *File) ready(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -77,10 +77,10 @@ func (f *File) ready(ctx context.Context) error {
 		}
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(f.fd), Events: unix.POLLIN}}, pollMS)
 		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
-			return nil // the read tells what is wrong
+			return nil // the read reports the error
 		}
 	}
 }
 
-// IsText reports whether the beginning of a file may be that of a text.
+// IsText reports whether the beginning of a file may be text.
 func IsText(first []byte) bool { return bytes.IndexByte(first, 0) < 0 }

@@ -8,15 +8,15 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// recording is one that Python has a handle of. It ends when Python stops it, when the devices are given up, or when the handle is dropped.
-// What it has seen stays until then.
+// recording is a recording that Python has a handle to. It ends when Python stops it, when the devices are released, or when the handle is
+// dropped. Its events stay until the handle is dropped.
 type recording struct {
 	recorder *trace.Recorder
 	pools    map[int]bfc.MemoryMap // guarded by State.mu; as they were at its end
 }
 
-// StartRecording begins to record what is done to the memory of all logical GPUs, of those that are listed later too, and
-// keeps the newest so many events of each. It gives the recording's number.
+// StartRecording starts recording memory events of all logical GPUs, including those created later. It keeps the newest
+// capacity events of each, and returns the recording's number.
 func (p *State) StartRecording(capacity int) (id int64, err error) {
 	if err := Alive(); err != nil {
 		return 0, err
@@ -39,7 +39,7 @@ func (p *State) StartRecording(capacity int) (id int64, err error) {
 	return p.recordings.put(p.running), nil
 }
 
-// CountRecorded tells how many events a recording has seen so far, how many of them had to make room, and whether it runs.
+// CountRecorded returns how many events a recording has seen so far, how many of them were overwritten, and whether it is running.
 func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err error) {
 	if err := Alive(); err != nil {
 		return 0, 0, false, err
@@ -54,7 +54,7 @@ func (p *State) CountRecorded(id int64) (all, lost uint64, running bool, err err
 	return all, lost, one == p.running, nil
 }
 
-// StopRecording ends a recording. One that has ended is left alone.
+// StopRecording stops a recording. It does nothing if the recording has ended.
 func (p *State) StopRecording(id int64) error {
 	if err := Alive(); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (p *State) StopRecording(id int64) error {
 	return err
 }
 
-// endRecordingLocked ends the recording that runs, if one does.
+// endRecordingLocked stops the running recording, if there is one.
 func (p *State) endRecordingLocked() {
 	one := p.running
 	if one == nil {
@@ -82,7 +82,7 @@ func (p *State) endRecordingLocked() {
 	p.running = nil
 }
 
-// Recorded makes events of a recording that has ended, and gives a picture of each pool as it was then, by number.
+// Recorded returns the events of a recording that has ended, and the layout of each pool at its end, by number.
 func (p *State) Recorded(ctx context.Context, id int64) (events trace.Recording, pools map[int]bfc.MemoryMap, err error) {
 	p.mu.Lock()
 	one, err := p.recordings.get(id, "recording")
@@ -97,13 +97,13 @@ func (p *State) Recorded(ctx context.Context, id int64) (events trace.Recording,
 	p.mu.Unlock()
 	if events, err = recorder.Recording(ctx); err != nil {
 		if _, dropped := p.recordings.get(id, "recording"); dropped != nil {
-			err = dropped // by another thread, in between
+			err = dropped // by another thread, meanwhile
 		}
 	}
 	return events, pools, err
 }
 
-// DropRecording forgets a recording, and ends it if it runs. Its memory goes back as soon as nothing is made of it any more.
+// DropRecording removes a recording, and stops it if it is running. Its memory is freed once no call of Recorded uses it.
 func (p *State) DropRecording(id int64) error {
 	if err := Alive(); err != nil {
 		return err
@@ -117,6 +117,6 @@ func (p *State) DropRecording(id int64) error {
 	if one == p.running {
 		p.endRecordingLocked()
 	}
-	go func() { _ = one.recorder.Close() }() // it waits for a Recorded; and a table that can't be unmapped stays
+	go func() { _ = one.recorder.Close() }() // waits for a Recorded in progress; a table that cannot be unmapped is leaked
 	return nil
 }

@@ -13,17 +13,17 @@ type Session struct {
 	work  *Work
 }
 
-// SessionRequest is what a new session asks for.
+// SessionRequest describes a new session.
 type SessionRequest struct {
 	Graph   int64
 	Devices config.Options
 
-	// How it places; nil leaves it to the configuration, which by default does not.
+	// Its placement options; nil uses the configuration's, which are off by default.
 	SoftPlacement, LogPlacement *bool
 }
 
-// OpenSession opens a session on the devices that it asks for, and builds those first where that is to be done. origin is who asked, as
-// "file:line (call)". renamed says that there are other devices than before.
+// OpenSession opens a session on the devices that it requests, which it creates if necessary. origin is the caller, as
+// "file:line (call)". renamed reports whether the logical devices have changed.
 func (p *State) OpenSession(request SessionRequest, env config.Env, origin string) (id int64, renamed bool, err error) {
 	g, err := p.Graph(request.Graph)
 	if err != nil {
@@ -44,7 +44,7 @@ func (p *State) OpenSession(request SessionRequest, env config.Env, origin strin
 	return p.sessions.put(&Session{graph.NewSession(g, devices, options), g, w}), renamed, nil
 }
 
-// sessionOptions asks the configuration for what the session leaves open.
+// sessionOptions takes options that the session does not set from the configuration.
 func (w *Work) sessionOptions(request SessionRequest) (options graph.SessionOptions, err error) {
 	err = w.manager.Inspect(func(s *config.State) error {
 		if request.SoftPlacement == nil {
@@ -62,8 +62,8 @@ func (w *Work) sessionOptions(request SessionRequest) (options graph.SessionOpti
 	return options, err
 }
 
-// join gives the devices that a session sees. Where names change, no tensor may be left: it would be one of devices that are gone;
-// moved is called when they have.
+// join returns the devices that a session sees. If device names change, no tensor may be live, because its device would no longer exist;
+// moved is called after the change.
 func (w *Work) join(options config.Options, env config.Env, origin string, moved func()) (*graph.Devices, bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,11 +93,11 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 	return devices, renamed, err
 }
 
-// Step is what a run of a session computes, with nodes by their numbers.
+// Step describes a run of a session, with nodes by their numbers.
 type Step struct {
 	Fetches, Targets, Feeds []int64
 
-	Into [][]byte // by fetch: where its elements are wanted, and as many bytes as they have
+	Into [][]byte // by fetch: where to write its elements, of exactly their size
 	From [][]byte // by feed: the elements
 }
 
@@ -141,7 +141,7 @@ func (s *Session) Run(step Step) (stats graph.RunStats, err error) {
 	return stats, err
 }
 
-// ListDevices describes the session's devices, unless they are gone.
+// ListDevices describes the session's devices, unless they were released.
 func (s *Session) ListDevices() ([]graph.DeviceAttributes, error) {
 	if err := s.work.begin(); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (s *Session) ListDevices() ([]graph.DeviceAttributes, error) {
 	return s.Session.ListDevices()
 }
 
-// begin counts a run, unless the devices are gone.
+// begin counts a run, unless the devices were released.
 func (w *Work) begin() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -161,7 +161,7 @@ func (w *Work) begin() error {
 	return nil
 }
 
-// NewGraph makes an empty graph. Graphs belong to no runtime: they outlive a reset.
+// NewGraph creates an empty graph. Graphs are independent of the devices and survive a reset.
 func (p *State) NewGraph() (int64, error) {
 	if err := Alive(); err != nil {
 		return 0, err
@@ -177,7 +177,7 @@ func (p *State) Graph(id int64) (*graph.Graph, error) {
 	return p.graphs.get(id, "graph")
 }
 
-// DropGraph gives a graph up. Sessions on it go on.
+// DropGraph releases a graph. Sessions on it keep working.
 func (p *State) DropGraph(id int64) error {
 	if err := Alive(); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (p *State) Session(id int64) (*Session, error) {
 	return p.sessions.get(id, "session")
 }
 
-// CloseSession ends a session. Runs that have begun go on.
+// CloseSession closes a session. Runs in progress continue.
 func (p *State) CloseSession(id int64) error {
 	if err := Alive(); err != nil {
 		return err

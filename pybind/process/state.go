@@ -13,34 +13,34 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// State is the machine that a process runs on and the devices made of it.
+// State is the machine that a process runs on and its devices.
 type State struct {
 	mu      sync.Mutex
-	asked   string          // guarded by mu; what Simulate chose, "" for the environment's choice
-	spec    string          // guarded by mu; the machine that is simulated, "" for none
+	asked   string          // guarded by mu; the choice of Simulate, "" for the environment's choice
+	spec    string          // guarded by mu; the simulated machine, "" for none
 	notices []config.Notice // guarded by mu; of the machine, not of the devices
-	running *recording      // guarded by mu; nil: no recording runs
-	draft   *config.State   // guarded by mu; the switches that were set before the devices are listed; nil for none
+	running *recording      // guarded by mu; nil if no recording is running
+	draft   *config.State   // guarded by mu; the switches set before the devices are listed; nil for none
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
-	generation atomic.Uint32                  // counts the Managers that were given up, and the times that logical devices were renamed
+	generation atomic.Uint32                  // counts how often the Manager was closed or logical devices were renamed
 
 	graphs     table[*graph.Graph]
 	sessions   table[*Session]
 	recordings table[*recording]
 }
 
-// Generation counts the resets so far. What was derived from the devices before one means nothing after it.
+// Generation counts the resets so far. Anything derived from the devices is invalid after a reset.
 func (p *State) Generation() uint32 { return p.generation.Load() }
 
 // shared is the one process-wide state of gpuconf.
 var shared State
 
-// Shared gives the runtime of this process.
+// Shared returns the state of this process.
 func Shared() *State { return &shared }
 
-// Manager gives the devices. They must have been listed: FailedPrecondition otherwise.
+// Manager returns the device manager. If the devices have not been listed, it returns FailedPrecondition.
 func (p *State) Manager() (*devmgr.Manager, error) {
 	if err := Alive(); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (p *State) Manager() (*devmgr.Manager, error) {
 	return m, nil
 }
 
-// Switches runs fn with the configuration, of which it uses only what belongs to no device. Before the devices are listed that
-// is a draft, which they take over.
+// Switches runs fn with the configuration; fn may use only settings that belong to no device. Before the devices are listed, the
+// configuration is a draft, which is applied when they are.
 func (p *State) Switches(fn func(*config.State) error) error {
 	if err := Alive(); err != nil {
 		return err
@@ -70,19 +70,19 @@ func (p *State) Switches(fn func(*config.State) error) error {
 	return fn(p.draft)
 }
 
-// Work gives the operations on the devices, which must have been listed.
+// Work returns the operations on the devices, which must have been listed.
 func (p *State) Work() (*Work, error) {
 	if _, err := p.Manager(); err != nil {
 		return nil, err
 	}
 	w := p.work.Load()
-	if w == nil { // a reset came in between
+	if w == nil { // reset meanwhile
 		return nil, errReset()
 	}
 	return w, nil
 }
 
-// Initialize builds the logical devices, unless they are there.
+// Initialize creates the logical devices, unless they exist.
 func (p *State) Initialize(env config.Env, origin string) (*devmgr.Manager, error) {
 	w, err := p.Work()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *State) Initialize(env config.Env, origin string) (*devmgr.Manager, erro
 	return w.manager, w.prepare()
 }
 
-// Enumerate lists the devices, unless they are listed already, and tells the simulated machine's specification.
+// Enumerate lists the devices, unless they are listed already, and returns the simulated machine's specification.
 func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	if err := Alive(); err != nil {
 		return nil, "", err
@@ -131,8 +131,8 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	return m, p.spec, nil
 }
 
-// Simulate chooses the machine of the next Enumerate and gives up the present devices, which must not be in use. An
-// empty text leaves the choice to the environment. It tells the choices before and now.
+// Simulate selects the machine for the next Enumerate and releases the current devices, which must not be in use. An
+// empty text leaves the choice to the environment. It returns the previous and the new choice.
 func (p *State) Simulate(text string) (before, now string, err error) {
 	if err := Alive(); err != nil {
 		return "", "", err
@@ -153,7 +153,7 @@ func (p *State) Simulate(text string) (before, now string, err error) {
 	return before, text, nil
 }
 
-// Reset gives up the devices, which must not be in use. The choice of the machine stays.
+// Reset releases the devices, which must not be in use. The choice of the machine stays.
 func (p *State) Reset() error {
 	if err := Alive(); err != nil {
 		return err
@@ -163,8 +163,8 @@ func (p *State) Reset() error {
 	return p.closeLocked()
 }
 
-// closeLocked empties the runtime, and ends a recording. Memory in use makes it fail and change nothing; what the driver says while it ends is
-// a notice, because the devices are gone all the same.
+// closeLocked releases the devices and ends a recording. If memory is in use, it fails and changes nothing. A driver error while closing
+// becomes a notice, because the devices are released anyway.
 func (p *State) closeLocked() error {
 	m := p.manager.Load()
 	if m == nil {
@@ -187,7 +187,7 @@ func (p *State) closeLocked() error {
 	return nil
 }
 
-// DrainNotices hands out what a person may want to know, oldest first, once.
+// DrainNotices returns and clears the pending notices for the user, oldest first.
 func (p *State) DrainNotices() []config.Notice {
 	p.mu.Lock()
 	defer p.mu.Unlock()

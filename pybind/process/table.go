@@ -6,7 +6,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// table keeps values under numbers, which is how Python holds them. A number is never used again. The zero table is empty
+// table maps numbers, by which Python refers to objects, to values. Numbers are never reused. The zero table is empty
 // and ready to use.
 type table[T any] struct {
 	mu     sync.RWMutex
@@ -25,7 +25,7 @@ func (t *table[T]) put(value T) (id int64) {
 	return t.last
 }
 
-// get finds a value; what says in an error what it would have been.
+// get returns a value; what names its kind in errors.
 func (t *table[T]) get(id int64, what string) (T, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -36,7 +36,7 @@ func (t *table[T]) get(id int64, what string) (T, error) {
 	return value, nil
 }
 
-// remove takes a value out; whoever gets it is the only one.
+// remove removes and returns a value; only one caller gets it.
 func (t *table[T]) remove(id int64, what string) (T, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,7 @@ func (t *table[T]) remove(id int64, what string) (T, error) {
 	return value, nil
 }
 
-// each gives all values, in no order.
+// each returns all values, in no particular order.
 func (t *table[T]) each() []T {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -60,5 +60,5 @@ func (t *table[T]) each() []T {
 }
 
 func errNotThere(what string, id int64) error {
-	return status.Errorf(status.InvalidArgument, "there is no %s %d: it was given up, or never was", what, id)
+	return status.Errorf(status.InvalidArgument, "there is no %s %d: it was released or never existed", what, id)
 }

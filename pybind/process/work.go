@@ -16,21 +16,21 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Work is the operations on one Manager's devices.
+// Work runs operations on one Manager's devices.
 //
-// mu is read-locked by an eager operation from its beginning until its tensor is in the table, and locked by whatever ends the
-// devices or changes their names; so a tensor in the table is always one of devices'. Sessions have devices of their own, and
+// An eager operation holds mu for reading until its tensor is in the table. Calls that release the devices or change their names hold
+// it for writing. So the tensors in the table always belong to devices. Sessions have their own devices and
 // are only counted.
 type Work struct {
 	manager *devmgr.Manager
 	memory  host.Memory
 	compute func(number int, d gpu.Device) gpu.Compute // the arithmetic of a logical GPU
-	runs    atomic.Int64                               // of sessions, going on
+	runs    atomic.Int64                               // session runs in progress
 
 	mu      sync.RWMutex
-	devices *graph.Devices       // guarded by mu; those of eager operations; nil before initialisation
-	full    devmgr.View          // guarded by mu; the numbers of those
-	tensors table[*graph.Tensor] // those that Python holds
+	devices *graph.Devices       // guarded by mu; for eager operations; nil before initialisation
+	full    devmgr.View          // guarded by mu; the numbers of devices
+	tensors table[*graph.Tensor] // held by Python
 	closed  bool                 // guarded by mu
 
 	linesMu  sync.Mutex
@@ -42,7 +42,7 @@ func (w *Work) machine() placement.Machine {
 	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute}
 }
 
-// prepareLocked makes the devices of eager operations. The Manager is initialised.
+// prepareLocked creates the devices for eager operations. The Manager is initialised.
 func (w *Work) prepareLocked() error {
 	logical, err := w.manager.LogicalDevices()
 	if err != nil {
@@ -58,7 +58,7 @@ func (w *Work) prepareLocked() error {
 	return nil
 }
 
-// prepare is prepareLocked for the first time.
+// prepare calls prepareLocked unless that was done.
 func (w *Work) prepare() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +68,8 @@ func (w *Work) prepare() error {
 	return w.prepareLocked()
 }
 
-// Execute runs one operation on tensors that are known by number, and keeps the one that it makes. told says that there are lines
-// or warnings to fetch.
+// Execute runs one operation on tensors given by number, and stores the result. told reports whether log lines
+// or warnings are pending.
 func (w *Work) Execute(call graph.Call, inputs []int64) (id int64, told bool, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -123,10 +123,10 @@ func (w *Work) inputs(ids []int64) ([]*graph.Tensor, error) {
 	return tensors, nil
 }
 
-// Tensor finds a tensor that Python holds.
+// Tensor returns a tensor that Python holds.
 func (w *Work) Tensor(id int64) (*graph.Tensor, error) { return w.tensors.get(id, "tensor") }
 
-// Release gives a tensor up.
+// Release releases a tensor.
 func (w *Work) Release(id int64) error {
 	t, err := w.tensors.remove(id, "tensor")
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *Work) tell(op graph.Op, outcome graph.Outcome, log bool) {
 	}
 }
 
-// DrainLines hands out the placement log of eager operations, once.
+// DrainLines returns and clears the placement log of eager operations.
 func (w *Work) DrainLines() []string {
 	w.linesMu.Lock()
 	defer w.linesMu.Unlock()
@@ -188,10 +188,10 @@ func (w *Work) LiveTensors() []string {
 	return lines
 }
 
-// HostMemory tells what operations hold of the computer's own memory.
+// HostMemory returns the host memory that operations hold.
 func (w *Work) HostMemory() (blocks int, bytes uint64) { return w.memory.Stats() }
 
-// end gives the devices up by means of closeDevices, unless a tensor is left or a session runs.
+// end releases the devices with closeDevices, unless a tensor is live or a session is running.
 func (w *Work) end(closeDevices func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,10 +206,10 @@ func (w *Work) end(closeDevices func() error) error {
 	return err
 }
 
-// unusedLocked refuses what would end devices that are in use.
+// unusedLocked returns an error if the devices are in use.
 func (w *Work) unusedLocked() error {
 	if n := w.runs.Load(); n > 0 {
-		return status.Errorf(status.FailedPrecondition, "operations are running in another thread (%d). Wait for them", n)
+		return status.Errorf(status.FailedPrecondition, "operations are running in another thread (%d). Wait for them to finish", n)
 	}
 	if live := w.LiveTensors(); len(live) > 0 {
 		const shown = 10
@@ -228,5 +228,5 @@ func (w *Work) unusedLocked() error {
 }
 
 func errReset() error {
-	return status.Errorf(status.FailedPrecondition, "the runtime that this belongs to was reset")
+	return status.Errorf(status.FailedPrecondition, "the devices that this belongs to were released by a reset")
 }

@@ -66,7 +66,7 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 		func() (any, error) { return pybind.WaitForFree(-1, 0, 0) },
 	} {
 		_, err := call()
-		require.Contains(t, requireKind(t, status.InvalidArgument, err), "this thread's scope names a GPU that is not there")
+		require.Contains(t, requireKind(t, status.InvalidArgument, err), "this thread's device scope names an unknown GPU")
 	}
 	require.EqualValues(t, 1, indexOf(0))
 }
