@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// Candidate is a GPU that the process can see and that may become a physical device.
+// Candidate is a visible GPU that may become a physical device.
 type Candidate struct {
 	Ordinal         int
 	Name            string
@@ -12,15 +12,15 @@ type Candidate struct {
 	Multiprocessors int
 }
 
-// The oldest compute capability that counts, and the number of multiprocessors from which on a GPU counts whatever
-// else is in the machine.
+// The minimum compute capability, and the number of multiprocessors that is enough whatever other GPUs the machine has.
 const (
 	minComputeMajor, minComputeMinor = 3, 5
 	enoughMultiprocessors            = 8
 )
 
-// UsableGPUs gives the indices of the candidates that become physical devices. The others are too old, or have too
-// few multiprocessors: fewer than TF_MIN_GPU_MULTIPROCESSOR_COUNT or, without it, than 8 and than the largest.
+// UsableGPUs returns the indices of the candidates that become physical devices. The others have too low a compute capability,
+// or too few multiprocessors: fewer than TF_MIN_GPU_MULTIPROCESSOR_COUNT or, if that is not set, fewer than both 8 and the
+// largest candidate.
 func UsableGPUs(candidates []Candidate, env Env) (usable []int, notices []Notice) {
 	minimum, notices := env.minMultiprocessors(defaultMinMultiprocessors(candidates))
 	for i, c := range candidates {

@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// PhysicalDevice is a device of the machine. Two are the same device exactly when they are equal.
+// PhysicalDevice is a device of the machine. Two values are the same device if and only if they are equal.
 type PhysicalDevice struct {
 	Name string // "/physical_device:GPU:0": the number is the ordinal that the process sees
 	Type string // "CPU" or "GPU"
 }
 
-// String is the device as Python's repr() shows it.
+// String returns the device formatted as by Python's repr().
 func (d PhysicalDevice) String() string {
 	return fmt.Sprintf("PhysicalDevice(name='%s', device_type='%s')", d.Name, d.Type)
 }
 
-// LogicalDevice is what programs compute on: a physical device or a part of one.
+// LogicalDevice is a device that programs compute on: a physical device or a part of one.
 type LogicalDevice struct {
 	Name string // "/device:GPU:0"
 	Type string
 }
 
-// Arg is what a caller passed as a device. Device is its value, one that matches no physical device if it was
-// something else; Repr is Python's repr() of it, for messages. An empty Repr stands for Device's own.
+// Arg is a device argument as the caller passed it. Device is its value; if the argument was not a device, it matches no physical
+// device. Repr is its Python repr(), for messages; if empty, Device's own is used.
 type Arg struct {
 	Device PhysicalDevice
 	Repr   string
@@ -36,21 +36,21 @@ func (a Arg) repr() string {
 	return a.Repr
 }
 
-// LogicalConfig asks for one logical device. A nil field was not given.
+// LogicalConfig configures one logical device. A nil field was not given.
 type LogicalConfig struct {
 	MemoryLimitMiB *float64
 	Priority       *int64
 	Ordinal        *int64
 }
 
-// LogicalConfigs is what a caller asked for one physical device. A list and a tuple with the same items are
-// not equal, as in Python. A nil *LogicalConfigs was never set, which is not the same as no items.
+// LogicalConfigs is the logical device configuration of one physical device. A list and a tuple with the same items are not
+// equal, as in Python. A nil *LogicalConfigs was never set, which differs from having no items.
 type LogicalConfigs struct {
 	Tuple bool
 	Items []LogicalConfig
 }
 
-// clone gives a copy that shares nothing with c, so that no caller can reach into the state.
+// clone returns a deep copy, so that callers cannot modify the state.
 func (c LogicalConfigs) clone() *LogicalConfigs {
 	items := make([]LogicalConfig, len(c.Items))
 	for i, item := range c.Items {
@@ -78,7 +78,7 @@ func clonePointer[T any](p *T) *T {
 	return &v
 }
 
-// equalPointers compares as Python compares None and numbers: nil only equals nil.
+// equalPointers compares like Python with None and numbers: nil equals only nil.
 func equalPointers[T comparable](a, b *T) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }

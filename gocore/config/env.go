@@ -8,11 +8,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Env is the environment that the caller read: a variable that is not set is missing, one that is set to nothing
-// is "". The methods read one variable each, as TensorFlow does; they disagree on case, blanks and the empty text.
+// Env is the environment as read by the caller; a variable that is not set is missing. Each method parses one variable as TensorFlow
+// does, so they differ in how they treat case, white space and the empty string.
 type Env map[string]string
 
-// Bool reads 0, 1, true or false in any case. Anything else, the empty text too, is an error and gives the default.
+// Bool parses 0, 1, true or false in any case. For anything else, including the empty string, it returns the default and a notice.
 func (e Env) Bool(name string, byDefault bool) (bool, []Notice) {
 	text, set := e[name]
 	if !set {
@@ -28,7 +28,7 @@ func (e Env) Bool(name string, byDefault bool) (bool, []Notice) {
 		name, text, digit(byDefault))}
 }
 
-// Int64 reads a decimal number with an optional sign, blanks around it allowed.
+// Int64 parses a decimal number with an optional sign and surrounding white space.
 func (e Env) Int64(name string, byDefault int64) (int64, []Notice) {
 	text, set := e[name]
 	if !set {
@@ -42,9 +42,9 @@ func (e Env) Int64(name string, byDefault int64) (int64, []Notice) {
 	return value, nil
 }
 
-// AllowGrowth is the growth of a GPU's pool: the configured one, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true"
-// or "false". It holds for devices with an explicit limit too, for which TensorFlow has no call: GPUCONF_ALLOW_GROWTH, which
-// gpuconf.configure sets, comes before it.
+// AllowGrowth returns whether a GPU's pool grows: as configured, unless TF_FORCE_GPU_ALLOW_GROWTH is exactly "true" or "false". That
+// also applies to devices with an explicit limit, for which TensorFlow has no call. GPUCONF_ALLOW_GROWTH, which
+// gpuconf.configure sets, takes precedence.
 func (e Env) AllowGrowth(configured bool) (bool, []Notice) {
 	if text := e["GPUCONF_ALLOW_GROWTH"]; text == "true" || text == "false" {
 		return text == "true", nil
@@ -65,7 +65,7 @@ func (e Env) AllowGrowth(configured bool) (bool, []Notice) {
 		"is set. Original config value was %s.", digit(configured))}
 }
 
-// GarbageCollection says whether a pool gives free regions back before it fails: yes, unless
+// GarbageCollection reports whether a pool releases free regions before an allocation fails: true unless
 // TF_ENABLE_GPU_GARBAGE_COLLECTION is exactly "false".
 func (e Env) GarbageCollection() (bool, []Notice) {
 	text, set := e["TF_ENABLE_GPU_GARBAGE_COLLECTION"]
@@ -79,8 +79,7 @@ func (e Env) GarbageCollection() (bool, []Notice) {
 		"\"%s\". Valid values are \"true\" or \"false\". Using the default value \"true\".", text)}
 }
 
-// systemMemoryMiB reads TF_DEVICE_MIN_SYS_MEMORY_IN_MB, a number that is not negative. The empty text is as good
-// as not set.
+// systemMemoryMiB parses TF_DEVICE_MIN_SYS_MEMORY_IN_MB, a non-negative number. Empty is the same as not set.
 func (e Env) systemMemoryMiB() (value uint64, set bool, notices []Notice) {
 	text := e["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"]
 	if text == "" {
@@ -93,8 +92,7 @@ func (e Env) systemMemoryMiB() (value uint64, set bool, notices []Notice) {
 	return uint64(n), true, nil
 }
 
-// minMultiprocessors reads TF_MIN_GPU_MULTIPROCESSOR_COUNT, a 32-bit number that is not negative; the empty text
-// is as good as not set.
+// minMultiprocessors parses TF_MIN_GPU_MULTIPROCESSOR_COUNT, a non-negative 32-bit number. Empty is the same as not set.
 func (e Env) minMultiprocessors(byDefault int) (int, []Notice) {
 	text := e["TF_MIN_GPU_MULTIPROCESSOR_COUNT"]
 	if text == "" {
@@ -108,8 +106,8 @@ func (e Env) minMultiprocessors(byDefault int) (int, []Notice) {
 	return int(n), nil
 }
 
-// EnabledTypes keeps of types those that TF_ENABLED_DEVICE_TYPES allows: a comma list of exact names, empty or not
-// set for all. A process without the CPU type is a NotFound error.
+// EnabledTypes returns the types that TF_ENABLED_DEVICE_TYPES allows: a comma-separated list of exact names; empty or not set
+// allows all. Without the CPU type it returns a NotFound error.
 func (e Env) EnabledTypes(types []string) (enabled []string, notices []Notice, err error) {
 	text := e["TF_ENABLED_DEVICE_TYPES"]
 	allowed := strings.Split(text, ",")
@@ -127,12 +125,12 @@ func (e Env) EnabledTypes(types []string) (enabled []string, notices []Notice, e
 	return enabled, notices, err
 }
 
-// parseInt reads a decimal number as TensorFlow does: a sign and ASCII blanks around it are fine.
+// parseInt parses a decimal number as TensorFlow does: a sign and surrounding ASCII white space are allowed.
 func parseInt(text string, bits int) (int64, error) {
 	return strconv.ParseInt(strings.Trim(text, " \t\n\v\f\r"), 10, bits)
 }
 
-// digit writes a bool as TensorFlow's messages do.
+// digit formats a bool as in TensorFlow's messages.
 func digit(value bool) string {
 	if value {
 		return "1"

@@ -8,34 +8,34 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// evaluation is the configuration as native device creation gets it.
+// evaluation is the configuration as passed to native device creation.
 type evaluation struct {
-	cpus, gpus int // how many devices of the type are asked for
+	cpus, gpus int // the number of devices requested of each type
 
-	// visibleGPUs are physical indices, ascending: the caller's order is gone. Only a session's own list keeps its order.
+	// visibleGPUs are physical indices in ascending order, not the caller's. Only a session's own list keeps its order.
 	visibleGPUs []int
 	ownList     string // that list, "" for none
 
-	// virtual has an entry per visible GPU, with what was asked for it, as soon as any device has a logical
-	// configuration, even a CPU or a hidden GPU; else it is nil. A session's own may have any length.
+	// virtual has the configuration of each visible GPU if any device has a logical configuration, even a CPU or a
+	// hidden GPU; else it is nil. A session's own list may have any length.
 	virtual []virtualDevices
 
-	growth bool // the visible GPUs' common value; without an imported one it is false whenever virtual is not nil
+	growth bool // the visible GPUs' common value; if none was imported, it is false whenever virtual is not nil
 
 	sizing    Sizing
 	allocator string // allocator_type, "" for the default
 	unified   bool
 }
 
-// virtualDevices is what was asked for one GPU. The counts can only differ from the number of items, or be other than 0, in a
-// message that was not made from LogicalConfigs.
+// virtualDevices is the logical device configuration of one GPU. The counts may differ from the number of items only in a message
+// that was not made from LogicalConfigs.
 type virtualDevices struct {
 	items                []LogicalConfig
 	priorities, ordinals int
 }
 
-// Evaluate says whether the settings fit together, which no setter looks at. Getters of settings that TensorFlow keeps
-// in the same message fail where it does.
+// Evaluate checks that the settings are consistent, which setters do not check. Getters of settings that TensorFlow keeps in the
+// same message return its error.
 func (s *State) Evaluate() error {
 	_, err := s.evaluate()
 	return err
@@ -43,7 +43,7 @@ func (s *State) Evaluate() error {
 
 func (s *State) evaluate() (evaluation, error) {
 	var e evaluation
-	visible := make([]bool, len(s.physical)) // a duplicate counts once
+	visible := make([]bool, len(s.physical)) // duplicates count once
 	for _, index := range s.visible {
 		visible[index] = true
 	}
@@ -79,7 +79,7 @@ func (s *State) evaluate() (evaluation, error) {
 	return e, s.applyLists(&e, s.imported)
 }
 
-// virtualOf lists what was asked for some GPUs.
+// virtualOf lists the logical device configurations of some GPUs.
 func (s *State) virtualOf(gpus []int) []virtualDevices {
 	list := make([]virtualDevices, len(gpus))
 	for i, index := range gpus {
@@ -97,7 +97,7 @@ func (s *State) evaluateGPUs(e *evaluation) error {
 	return s.evaluateGrowth(e)
 }
 
-// evaluateLogical checks virtual: K1, then K2, GPU by GPU.
+// evaluateLogical checks K1, then K2, for each GPU.
 func (s *State) evaluateLogical(e evaluation) error {
 	for i, index := range e.visibleGPUs {
 		asked, name := e.virtual[i], s.physical[index].Name
@@ -134,7 +134,7 @@ func countOrdinals(items []LogicalConfig) (n int) {
 	return n
 }
 
-// evaluateGrowth fills in growth: K3. None is a value like any other here.
+// evaluateGrowth checks K3 and sets growth. None is compared like any other value.
 func (s *State) evaluateGrowth(e *evaluation) error {
 	for i, index := range e.visibleGPUs {
 		if i > 0 && !equalPointers(s.growth[index], s.growth[e.visibleGPUs[0]]) {
@@ -148,7 +148,7 @@ func (s *State) evaluateGrowth(e *evaluation) error {
 	return nil
 }
 
-// growthValues tells two devices apart for K3's message: the first, and the first that differs from it.
+// growthValues describes two devices for K3's message: the first, and the first that differs from it.
 func (s *State) growthValues(gpus []int) string {
 	var values []string
 	for _, index := range gpus {

@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Growth gives the stored growth value; set is false for None, the default. A device that has no growth setting
-// is a NotFound error, Python's KeyError.
+// Growth returns the stored growth value; set is false for None, the default. For a device without a growth setting it returns
+// NotFound, which is Python's KeyError.
 func (s *State) Growth(dev Arg) (value int64, set bool, err error) {
 	index, err := s.find(dev)
 	if err != nil {
@@ -22,8 +22,8 @@ func (s *State) Growth(dev Arg) (value int64, set bool, err error) {
 	return *s.growth[index], true, nil
 }
 
-// SetGrowth stores a growth value, a bool as 0 or 1. badType is the Python type of a value that is neither bool nor
-// int, else "". That the values of all visible GPUs agree is Evaluate's business.
+// SetGrowth stores a growth value, a bool as 0 or 1. badType is the Python type of a value that is neither bool nor int, else "".
+// Evaluate checks that the values of all visible GPUs agree.
 func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	index, err := s.find(dev)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *State) SetGrowth(dev Arg, value int64, badType string) error {
 	return nil
 }
 
-// growAs reports whether all devices of a physical one have this growth.
+// growAs reports whether all logical devices of a physical device have this growth.
 func growAs(built []LayoutDevice, physical int, growth bool) bool {
 	return !slices.ContainsFunc(built, func(d LayoutDevice) bool { return d.Physical == physical && d.Growth != growth })
 }

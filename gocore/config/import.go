@@ -8,11 +8,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Import takes over a ConfigProto as TensorFlow does when a program starts with one. The lists of devices become visible and
-// logical devices, which can be changed afterwards; the rest counts wherever nothing else is set, and a growth that it
-// switches on stays on.
+// Import applies a ConfigProto as TensorFlow does when a program starts with one. The device lists become visible and logical
+// devices, which can be changed afterwards; the other settings apply wherever nothing else is set, and growth that it turns on
+// stays on.
 //
-// On a machine without GPUs nothing about them is looked at. An index is read as Python would: -1 is the last GPU.
+// On a machine without GPUs, settings for GPUs are not validated. An index is interpreted as in Python: -1 is the last GPU.
 func (s *State) Import(o Options) error {
 	if s.Initialized() {
 		return s.tooLate("tf.enable_eager_execution must be called at program startup.", "Call it")
@@ -38,7 +38,7 @@ func (s *State) Import(o Options) error {
 	return nil
 }
 
-// importCPUs makes as many logical CPUs, or hides the CPU.
+// importCPUs configures n logical CPUs; 0 hides the CPU.
 func (s *State) importCPUs(n int64) {
 	for index, device := range s.physical {
 		if device.Type != "CPU" {
@@ -53,7 +53,7 @@ func (s *State) importCPUs(n int64) {
 	}
 }
 
-// importVisible gives the physical indices of the GPUs that a ConfigProto leaves visible.
+// importVisible returns the physical indices of the GPUs that a ConfigProto leaves visible.
 func importVisible(o Options, gpus []int) (visible []int, err error) {
 	visible = gpus
 	if o.VisibleDeviceList != "" {

@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// GPUFacts is what device creation needs to know about one physical GPU.
+// GPUFacts is the information about a physical GPU that device creation needs.
 type GPUFacts struct {
 	Ordinal          int // the number in the device's name
 	LeastPriority    int // the range of stream priorities; numerically low is urgent
@@ -18,40 +18,40 @@ type GPUFacts struct {
 	ComputeMajor     int // 9 of compute capability 9.0
 }
 
-// Layout is what initialization has to build: all logical devices, CPUs first, each type numbered from 0.
+// Layout lists the logical devices that initialization builds: CPUs first, each type numbered from 0.
 type Layout struct {
 	Devices []LayoutDevice
 
-	// What one session sees of them, where it asked for other numbers of devices: CPUs is the number of CPUs, and GPUs that of
-	// the first GPUs, math.MaxInt for all.
+	// The part that one session sees, if it requested other numbers of devices: the number of CPUs, and of the first GPUs,
+	// math.MaxInt for all.
 	CPUs, GPUs int
 }
 
-// Equal reports whether two layouts build the same devices, whatever a session sees of them.
+// Equal reports whether two layouts have the same devices, regardless of what a session sees of them.
 func (p Layout) Equal(other Layout) bool { return slices.Equal(p.Devices, other.Devices) }
 
-// LayoutDevice is one logical device to be.
+// LayoutDevice is one logical device of a Layout.
 type LayoutDevice struct {
 	Logical  LogicalDevice
 	Physical int // index in State.Physical
 
-	Limited    bool // whether LimitBytes is given; else a GPU's memory is sized by DefaultLimit
+	Limited    bool // whether LimitBytes is set; else DefaultLimit sizes a GPU's memory
 	LimitBytes uint64
 
-	Sizing Sizing // what DefaultLimit is to go by
+	Sizing Sizing // input of DefaultLimit
 
 	Priority  int    // of the device's stream; 0 unless set
 	Growth    bool   // before TF_FORCE_GPU_ALLOW_GROWTH; false for a CPU
 	Unified   bool   // the pool's memory is unified memory, which may exceed the GPU's
-	Allocator string // the allocator that was asked for, "" or "BFC" for the one there is
+	Allocator string // the requested allocator; "" or "BFC" for the only one there is
 }
 
-// Layout works out the logical devices, or says why they cannot be built: Evaluate's errors first, then those of
-// native device creation, in TensorFlow's order. gpus has the facts of every physical GPU, in physical order. It
-// changes nothing, and the same state gives the same layout.
+// Layout returns the logical devices to build. If they cannot be built, it returns Evaluate's errors first, then those of native
+// device creation, in TensorFlow's order. gpus describes every physical GPU, in physical order. Layout changes nothing, and the
+// same state always produces the same layout.
 func (s *State) Layout(gpus []GPUFacts) (Layout, error) { return s.LayoutFor(gpus, Options{}) }
 
-// LayoutFor is Layout for a session that has options of its own. What it asks for counts, and for all else the configuration.
+// LayoutFor is Layout for a session with options of its own, which override the configuration where they are set.
 func (s *State) LayoutFor(gpus []GPUFacts, o Options) (Layout, error) {
 	if err := o.check(); err != nil {
 		return Layout{}, err
@@ -99,7 +99,7 @@ func (s *State) noCPU(o Options) error { // N1
 	return status.Errorf(status.NotFound, "No CPU devices are available in this process: %s", why)
 }
 
-// visibleFacts picks the facts of the visible GPUs.
+// visibleFacts selects the facts of the visible GPUs.
 func (s *State) visibleFacts(e evaluation, gpus []GPUFacts) ([]GPUFacts, error) {
 	byIndex := make(map[int]GPUFacts)
 	for index, device := range s.physical {
@@ -118,7 +118,7 @@ func (s *State) visibleFacts(e evaluation, gpus []GPUFacts) ([]GPUFacts, error) 
 	return facts, nil
 }
 
-// checkVirtual makes the checks of native creation on explicit logical devices.
+// checkVirtual makes native device creation's checks of explicit logical devices.
 func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	if len(e.virtual) == 0 {
 		return nil
@@ -148,7 +148,7 @@ func (s *State) checkVirtual(e evaluation, facts []GPUFacts) error {
 	return nil
 }
 
-// checkNumbers compares the number of entries with that of the GPUs, of which so many are to be used.
+// checkNumbers compares the number of entries with the number of GPUs; use is how many of those are to be used.
 func (s *State) checkNumbers(e evaluation, use int) error {
 	if e.sizing.Fraction > 0 { // N4
 		return status.Errorf(status.InvalidArgument, "It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set. "+
@@ -174,7 +174,7 @@ func (s *State) checkNumbers(e evaluation, use int) error {
 	return nil
 }
 
-// checkPriorities makes the checks on the priorities of visible GPU i.
+// checkPriorities checks the priorities of visible GPU i.
 func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu GPUFacts) error {
 	n := asked.priorities
 	switch first := e.virtual[0].priorities; {
@@ -199,7 +199,7 @@ func (s *State) checkPriorities(e evaluation, i int, asked virtualDevices, gpu G
 
 func (s *State) visibleName(e evaluation, i int) string { return s.physical[e.visibleGPUs[i]].Name }
 
-// emptyGPUs names the visible GPUs whose list of logical devices is empty.
+// emptyGPUs lists the visible GPUs whose list of logical devices is empty.
 func (s *State) emptyGPUs(e evaluation) string {
 	var names []string
 	for _, index := range e.visibleGPUs {
@@ -227,8 +227,8 @@ func (s *State) layOutCPUs() []LayoutDevice {
 	return devices
 }
 
-// layOutGPUs puts the visible GPUs' logical devices one after the other and sorts them by ordinal. A GPU without
-// any is one device, which sorts as ordinal 0.
+// layOutGPUs concatenates the visible GPUs' logical devices and sorts them by ordinal. A GPU without a configuration is one device,
+// with ordinal 0.
 func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 	type ranked struct {
 		LayoutDevice
@@ -251,7 +251,7 @@ func (s *State) layOutGPUs(e evaluation) []LayoutDevice {
 		for _, item := range items {
 			limited := common
 			limited.Limited, limited.Priority = true, int(valueOr(item.Priority, 0))
-			limited.LimitBytes, _ = ExplicitLimit(*item.MemoryLimitMiB) // whoever asked was refused what has none
+			limited.LimitBytes, _ = ExplicitLimit(*item.MemoryLimitMiB) // the setter has rejected invalid limits
 			all = append(all, ranked{limited, valueOr(item.Ordinal, 0)})
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// LogicalConfigs gives a copy of dev's logical device configuration, nil if none was ever set.
+// LogicalConfigs returns a copy of dev's logical device configuration, nil if none was ever set.
 func (s *State) LogicalConfigs(dev Arg) (*LogicalConfigs, error) {
 	index, err := s.find(dev)
 	if err != nil || s.logical[index] == nil {
@@ -17,8 +17,7 @@ func (s *State) LogicalConfigs(dev Arg) (*LogicalConfigs, error) {
 	return s.logical[index].clone(), nil
 }
 
-// SetLogicalConfigs stores a copy of dev's logical device configuration. A growth value set before stays, and
-// is ignored.
+// SetLogicalConfigs stores a copy of dev's logical device configuration. A growth value set before is kept but ignored.
 func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	index, err := s.find(dev)
 	if err != nil {
@@ -38,7 +37,7 @@ func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	return nil
 }
 
-// splitAs reports whether the devices of a physical one are those that items ask for.
+// splitAs reports whether the logical devices of a physical device match items.
 func splitAs(built []LayoutDevice, physical int, items []LogicalConfig) bool {
 	items = slices.Clone(items)
 	slices.SortStableFunc(items, func(a, b LogicalConfig) int { return cmp.Compare(valueOr(a.Ordinal, 0), valueOr(b.Ordinal, 0)) })
@@ -62,8 +61,8 @@ func (d LayoutDevice) isAsked(item LogicalConfig) bool {
 	return d.Limited && d.LimitBytes == limit && d.Priority == int(valueOr(item.Priority, 0))
 }
 
-// validLogicalConfigs looks at configs alone: first with TensorFlow's eyes, then for numbers that TensorFlow lets
-// through to misbehave later.
+// validLogicalConfigs validates configs alone: first TensorFlow's checks, then numbers that TensorFlow accepts but misbehaves on
+// later.
 func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 	switch deviceType {
 	case "CPU":
@@ -77,7 +76,7 @@ func validLogicalConfigs(deviceType string, configs LogicalConfigs) error {
 func validForCPU(items []LogicalConfig) error {
 	const remedy = ": for a CPU, use LogicalDeviceConfiguration() without arguments"
 	for _, item := range items {
-		switch { // the double blanks are TensorFlow's
+		switch { // the double spaces are TensorFlow's
 		case item.MemoryLimitMiB != nil:
 			return status.Errorf(status.InvalidArgument,
 				"Setting memory limit on CPU virtual devices is currently not supported"+remedy)
@@ -113,7 +112,7 @@ func validForGPU(items []LogicalConfig) error {
 	return nil
 }
 
-// validInt32 refuses what TensorFlow's configuration message cannot hold, with the message's own text. TensorFlow
+// validInt32 rejects a value that does not fit TensorFlow's configuration message, with the message's own error text. TensorFlow
 // does so only when it evaluates the configuration.
 func validInt32(what string, value *int64) error {
 	if value != nil && (*value < math.MinInt32 || *value > math.MaxInt32) {

@@ -2,7 +2,7 @@ package config
 
 import "fmt"
 
-// Notice is something to tell the user that is no error. Nothing here prints.
+// Notice is a message for the user that is not an error. The caller logs it.
 type Notice struct {
 	Level string // "info", "warning" or "error"
 	Text  string

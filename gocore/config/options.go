@@ -9,9 +9,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Options is what a ConfigProto says about devices. A zero field was not asked for.
+// Options are the device settings of a ConfigProto. A zero field was not set.
 type Options struct {
-	DeviceCount map[string]int64 // by type: how many devices to use at most, for a CPU how many to make
+	DeviceCount map[string]int64 // by type: the maximum number of devices to use; for CPUs, the number to create
 
 	VisibleDeviceList string // GPUs by their position in the physical list: "1,0"
 	AllowGrowth       bool
@@ -20,26 +20,25 @@ type Options struct {
 	UnifiedMemory     bool
 	Sizing            Sizing
 
-	// Of what is imported; a session has its own.
+	// For Import only; a session has its own.
 	LogPlacement                   bool
 	IntraOpThreads, InterOpThreads int64
 }
 
-// VirtualDevices is what a ConfigProto asks for one GPU: a logical device for each limit, in MiB.
+// VirtualDevices is a ConfigProto's configuration of one GPU: a logical device for each limit, in MiB.
 type VirtualDevices struct {
 	MemoryLimitMiB []float64
 	Priority       []int64
 	Ordinal        []int64
 }
 
-// AboutGPUs reports whether there is anything that the GPUs' pools depend on. The number of devices is not: it is each
-// session's own.
+// AboutGPUs reports whether any option affects the GPUs' pools. The number of devices does not: each session has its own.
 func (o Options) AboutGPUs() bool {
 	return o.VisibleDeviceList != "" || o.AllowGrowth || o.namedAllocator() != "" || len(o.VirtualDevices) > 0 ||
 		o.UnifiedMemory || o.Sizing != Sizing{}
 }
 
-// namedAllocator is AllocatorType where it is not what there is anyway.
+// namedAllocator returns AllocatorType unless it is the default, "BFC".
 func (o Options) namedAllocator() string {
 	if o.AllocatorType == "BFC" {
 		return ""
@@ -56,10 +55,10 @@ func (o Options) clone() Options {
 	return o
 }
 
-// enough is the largest number of logical devices that can be asked for by number.
+// enough is the maximum number of logical devices that can be requested by number.
 const enough = 1 << 10
 
-// check finds numbers that would build more than anybody can mean.
+// check rejects unreasonably large numbers of devices.
 func (o Options) check() error {
 	if n := o.DeviceCount["CPU"]; n > enough {
 		return status.Errorf(status.InvalidArgument, "device_count['CPU'] is %d: the maximum is %d", n, enough)
@@ -67,7 +66,7 @@ func (o Options) check() error {
 	return nil
 }
 
-// count puts the numbers of devices that were asked for into a layout.
+// count copies the requested numbers of devices into a layout.
 func (o Options) count(p *Layout) {
 	if n, asked := o.DeviceCount["CPU"]; asked {
 		p.CPUs = int(n)
@@ -77,7 +76,7 @@ func (o Options) count(p *Layout) {
 	}
 }
 
-// merge puts what was asked for over what is there. A growth that is on can't be switched off again.
+// merge overrides the evaluation with the options that are set. Growth cannot be turned off.
 func (e *evaluation) merge(o Options) {
 	e.growth = e.growth || o.AllowGrowth
 	e.unified = e.unified || o.UnifiedMemory
@@ -95,8 +94,8 @@ func (e *evaluation) merge(o Options) {
 	}
 }
 
-// applyLists puts a session's own lists in place of the configuration's. On a machine without GPUs, or for a session that wants
-// none, they are not looked at, as in TensorFlow.
+// applyLists replaces the configuration's lists by a session's own. On a machine without GPUs, or for a session that uses none,
+// they are not validated, as in TensorFlow.
 func (s *State) applyLists(e *evaluation, o Options) error {
 	gpus := s.gpuIndices()
 	wanted, limited := o.DeviceCount["GPU"]
@@ -124,7 +123,7 @@ func (s *State) applyLists(e *evaluation, o Options) error {
 	return nil
 }
 
-// parseVisibleList reads a list as native device creation does, and gives physical indices in the list's order.
+// parseVisibleList parses a list as native device creation does, and returns physical indices in the list's order.
 func parseVisibleList(list string, gpus []int) (order []int, err error) {
 	for _, entry := range strings.Split(list, ",") {
 		n, err := parseInt(entry, 32)
@@ -146,7 +145,7 @@ func parseVisibleList(list string, gpus []int) (order []int, err error) {
 	return order, nil
 }
 
-// read makes logical devices of the lists, which may be of different lengths: the counts keep that for the checks.
+// read converts the lists to logical devices. The lists may have different lengths; the counts record them for the checks.
 func (v VirtualDevices) read() (virtualDevices, error) {
 	asked := virtualDevices{priorities: len(v.Priority), ordinals: len(v.Ordinal)}
 	for i := range v.MemoryLimitMiB {
@@ -165,12 +164,12 @@ func (v VirtualDevices) read() (virtualDevices, error) {
 	return asked, nil
 }
 
-// usesUnifiedMemory reports whether the pools get unified memory: where that was asked for, and wherever a fraction above 1 needs it. What the
-// limit is in the end does not matter.
+// usesUnifiedMemory reports whether the pools use unified memory: if it was requested, or if a fraction above 1 needs it, regardless of the
+// resulting limit.
 func (e evaluation) usesUnifiedMemory() bool { return e.unified || e.sizing.Fraction > 1 }
 
-// checkSizing finds sizes that no GPU of the visible ones can have. A GPU whose logical devices have limits of their own is not sized,
-// and so not checked for oversubscription, as in TensorFlow; nor is any for a session that wants no GPU.
+// checkSizing rejects sizes that the visible GPUs cannot have. A GPU whose logical devices have explicit limits is not sized, so it is not
+// checked for oversubscription, as in TensorFlow. Nor is any GPU for a session that uses none.
 func (e evaluation) checkSizing(facts []GPUFacts) error {
 	for i, gpu := range facts {
 		sized := e.gpus > 0 && (e.virtual == nil || len(e.virtual[i].items) == 0)

@@ -11,7 +11,7 @@ import (
 
 const mib = 1 << 20
 
-// Memory is what the size of a GPU's pool depends on, read when the pool is created.
+// Memory is the input for the size of a GPU's pool, read when the pool is created.
 type Memory struct {
 	AvailableBytes uint64
 	TotalBytes     uint64
@@ -19,18 +19,18 @@ type Memory struct {
 	Sizing
 }
 
-// Sizing is what a session may say about the size of pools. A zero field was not asked for.
+// Sizing holds a session's options for the size of pools. A zero field was not set.
 type Sizing struct {
 	Fraction  float64 // per_process_gpu_memory_fraction
-	SystemMiB int64   // gpu_system_memory_size_in_mb: what to leave to the system
+	SystemMiB int64   // gpu_system_memory_size_in_mb: memory to leave to the system
 	Shares    int64   // num_virtual_devices_per_gpu: how many pools share a GPU evenly
 }
 
-// DefaultLimit is the limit of a GPU that has no explicit one.
+// DefaultLimit returns the limit of a GPU without an explicit one.
 //
-// It is what is available less a reserve for the system. The reserve is left out where it would take everything,
-// and jumps at exactly 2 GiB. A fraction is of the total instead, and leaves no reserve; above 1 it needs unified
-// memory. SystemMiB replaces either, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB all three.
+// It is the available memory minus a reserve for the system. There is no reserve if it would take everything; it changes
+// abruptly at 2 GiB. A fraction refers to total memory instead, without a reserve; above 1 it needs unified memory.
+// SystemMiB overrides both, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB overrides all three.
 func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
 	if m.Fraction == 0 {
 		limitBytes = m.AvailableBytes
@@ -51,7 +51,7 @@ func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err e
 	return limitBytes / uint64(max(m.Shares, 1)), notices, nil
 }
 
-// leave is the limit that leaves so much to the system, or the one before where there isn't so much.
+// leave returns the limit that leaves reserveMiB to the system, or the previous limit if less than that is available.
 func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []Notice) {
 	if reserveMiB <= m.AvailableBytes/mib {
 		return m.AvailableBytes - reserveMiB*mib, notices
@@ -60,7 +60,7 @@ func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []No
 		"The request is ignored.", humanMiB(reserveMiB), human.Bytes(m.AvailableBytes)))
 }
 
-// systemReserve is what TensorFlow leaves to the system, by available memory and compute capability.
+// systemReserve returns TensorFlow's reserve for the system, by available memory and compute capability.
 func systemReserve(m Memory) uint64 {
 	switch {
 	case m.AvailableBytes < 2<<30:
@@ -93,9 +93,9 @@ func errNoOversubscription() error { // N17
 		"(pre-Pascal class GPUs) does not support oversubscription.")
 }
 
-// ExplicitLimit is the limit in bytes that a memory_limit in MiB asks for: whole MiB, cut off, after rounding to
-// float32 as TensorFlow's configuration message does. 0.5 gives 0, a pool that serves nothing. TensorFlow turns a
-// negative or immense number into another limit than was asked; here it is an InvalidArgument error.
+// ExplicitLimit converts a memory_limit in MiB to bytes: rounded to float32, as in TensorFlow's configuration message, then
+// truncated to whole MiB. 0.5 becomes 0, a pool that serves nothing. TensorFlow turns a negative or too large number into some other
+// limit; here it is an InvalidArgument error.
 func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
 	const tooMany = math.MaxInt64 / mib // MiB that no longer fit into 63 bits of bytes
 	rounded := float64(float32(memoryLimitMiB))
@@ -106,7 +106,7 @@ func ExplicitLimit(memoryLimitMiB float64) (limitBytes uint64, err error) {
 	return uint64(rounded) * mib, nil
 }
 
-// plainFloat writes a number as the caller most likely wrote it.
+// plainFloat formats a number as the caller most likely wrote it.
 func plainFloat(v float64) string {
 	if math.Abs(v) < 1e16 {
 		return strconv.FormatFloat(v, 'f', -1, 64)

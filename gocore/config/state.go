@@ -9,24 +9,24 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// State is one program's configuration (state S2, SB or S3 of the package comment). It has no lock: its owner guards
-// it. It is plain data; Clone copies it and reflect.DeepEqual compares it.
+// State is a program's configuration (S2, SB or S3 of the package comment). It has no lock: its owner must guard it. It is plain
+// data; Clone copies it and reflect.DeepEqual compares it.
 type State struct {
 	physical []PhysicalDevice // as enumerated; never changes
 
 	visible []int             // indices into physical, in the caller's order, duplicates kept
-	growth  []*int64          // by physical index; nil is None; only GPUs have one
-	logical []*LogicalConfigs // by physical index; nil was never set
+	growth  []*int64          // by physical index; nil is None; only GPUs have a value
+	logical []*LogicalConfigs // by physical index; nil if never set
 
 	switches switches
-	imported Options // what Import took over; its lists are in visible and logical
+	imported Options // from Import; its lists are in visible and logical
 
 	built       []LayoutDevice // what sessions have built, in SB; never changes
 	initialized bool           // S3
-	origin      string         // who built the devices: "file:line (call)", or ""
+	origin      string         // the call that built the devices: "file:line (call)", or ""
 }
 
-// New is the state right after enumeration: everything visible, nothing configured.
+// New returns the state after enumeration: all devices visible, nothing configured.
 func New(physical []PhysicalDevice) *State {
 	s := &State{
 		physical: slices.Clone(physical),
@@ -40,7 +40,7 @@ func New(physical []PhysicalDevice) *State {
 	return s
 }
 
-// Clone gives an independent copy. What the pointers inside point to never changes, so it is shared.
+// Clone returns an independent copy. It shares what the pointers point to, which never changes.
 func (s *State) Clone() *State {
 	c := *s
 	c.physical = slices.Clone(s.physical)
@@ -55,7 +55,7 @@ func (s *State) Clone() *State {
 // Physical lists the devices of the machine.
 func (s *State) Physical() []PhysicalDevice { return slices.Clone(s.physical) }
 
-// DetailsIndex gives dev's index in Physical, for reading the device's details.
+// DetailsIndex returns dev's index in Physical, for reading the device's details.
 func (s *State) DetailsIndex(dev Arg) (int, error) {
 	if i := slices.Index(s.physical, dev.Device); i >= 0 {
 		return i, nil
@@ -64,17 +64,17 @@ func (s *State) DetailsIndex(dev Arg) (int, error) {
 		"`tf.config.list_physical_devices`, but got: %s", dev.repr())
 }
 
-// Build goes from S2 to SB, or from SB to SB with other devices: a session has built a layout of its own. From here on a setter may
-// ask only for what is built. origin says whose session it is, as "file:line (call)", for the errors of later setters. In S3 it
-// does nothing.
+// Build goes from S2 to SB, or from SB to SB with other devices: a session has built its own layout. From now on setters accept only
+// values that match what is built. origin is the call that opened the session, as "file:line (call)", for the errors of later
+// setters. In S3 Build does nothing.
 func (s *State) Build(layout Layout, origin string) {
 	if !s.initialized {
 		s.built, s.origin = layout.Devices, origin
 	}
 }
 
-// Initialize goes from S2 or SB to S3: from here on only equal values may be set. In S2 the caller has carried out a Layout, and
-// origin says who caused it. A second call does nothing.
+// Initialize goes from S2 or SB to S3: from now on only equal values may be set. In S2 the caller has just built a Layout, and
+// origin is the call that caused it. A second call does nothing.
 func (s *State) Initialize(origin string) {
 	if !s.Initialized() {
 		s.origin = origin
@@ -82,10 +82,10 @@ func (s *State) Initialize(origin string) {
 	s.initialized, s.built = true, nil
 }
 
-// Initialized reports whether there are devices: state SB or S3.
+// Initialized reports whether devices exist: state SB or S3.
 func (s *State) Initialized() bool { return s.initialized || s.built != nil }
 
-// frozen reports whether a setter of a new value comes too late: always in S3, and in SB unless it asks for what is built.
+// frozen reports whether it is too late to set a new value: always in S3, and in SB unless the value matches what is built.
 func (s *State) frozen(asksFor func(built []LayoutDevice) bool) bool {
 	return s.initialized || s.built != nil && !asksFor(s.built)
 }
@@ -100,7 +100,7 @@ func (s *State) gpuIndices() (indices []int) {
 	return indices
 }
 
-// find gives dev's index in physical, or the error that every setter and getter begins with.
+// find returns dev's index in physical, or the error that every setter and getter checks first.
 func (s *State) find(dev Arg) (int, error) {
 	if i := slices.Index(s.physical, dev.Device); i >= 0 {
 		return i, nil
@@ -124,8 +124,8 @@ func (s *State) unrecognized(dev Arg) error {
 	return status.Errorf(status.InvalidArgument, "Unrecognized device: %s: %s", dev.repr(), known)
 }
 
-// tooLate is the error of a setter that comes after initialization: TensorFlow's text, who initialized the runtime
-// and where, and what to do.
+// tooLate is the error of a setter that is called after initialization: TensorFlow's text, the call that initialized the runtime,
+// and what to do.
 func (s *State) tooLate(text, remedy string) error {
 	by := "The runtime is already initialized"
 	if s.origin != "" {

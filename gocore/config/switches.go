@@ -4,7 +4,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// switches are the settings that belong to no device. A nil pointer is None: the default.
+// switches are the settings that are not specific to a device. A nil pointer is None, the default.
 type switches struct {
 	softPlacement *bool
 	logPlacement  *bool
@@ -18,11 +18,11 @@ type switches struct {
 	synchronousExecution *bool
 }
 
-// TakeSwitches takes over the switches of draft, a State without devices: what was set before the devices were listed.
+// TakeSwitches copies the switches of draft, a State without devices that holds what was set before the devices were listed.
 func (s *State) TakeSwitches(draft *State) { s.switches = draft.Clone().switches }
 
-// SoftPlacement reports whether an operation may run elsewhere than asked. The default is to allow that exactly
-// when executing eagerly. Like every getter that reads the configuration as a whole, it fails where Evaluate does.
+// SoftPlacement reports whether an operation may run on another device than requested. By default that is allowed only in eager
+// execution. Like every getter that reads the configuration as a whole, it returns Evaluate's error.
 func (s *State) SoftPlacement(eager bool) (bool, error) {
 	if err := s.Evaluate(); err != nil {
 		return false, err
@@ -33,7 +33,7 @@ func (s *State) SoftPlacement(eager bool) (bool, error) {
 // SetSoftPlacement may be called at any time; nil restores the default.
 func (s *State) SetSoftPlacement(enabled *bool) { s.switches.softPlacement = clonePointer(enabled) }
 
-// LogPlacement reports whether placements are logged; by default they are not. It fails where Evaluate does.
+// LogPlacement reports whether placements are logged; by default they are not. It returns Evaluate's error.
 func (s *State) LogPlacement() (bool, error) {
 	if err := s.Evaluate(); err != nil {
 		return false, err
@@ -44,13 +44,12 @@ func (s *State) LogPlacement() (bool, error) {
 // SetLogPlacement may be called at any time; nil restores the default.
 func (s *State) SetLogPlacement(enabled *bool) { s.switches.logPlacement = clonePointer(enabled) }
 
-// Placement gives what an eager operation needs to know of the configuration, which is known to fit together: the
-// runtime is initialized.
+// Placement returns the settings that an eager operation needs. They are consistent, because the runtime is initialized.
 func (s *State) Placement() (soft, log bool, policy string) {
 	return valueOr(s.switches.softPlacement, true), valueOr(s.switches.logPlacement, s.imported.LogPlacement), s.DevicePolicy()
 }
 
-// Jit reports whether autoclustering is on. It fails where Evaluate does.
+// Jit reports whether autoclustering is on. It returns Evaluate's error.
 func (s *State) Jit() (bool, error) {
 	if err := s.Evaluate(); err != nil {
 		return false, err
@@ -61,19 +60,18 @@ func (s *State) Jit() (bool, error) {
 // SetJit may be called at any time.
 func (s *State) SetJit(enabled bool) { s.switches.jit = enabled }
 
-// IntraOpThreads gives the number of threads inside one operation; 0 leaves the choice to the runtime. It
-// fails where Evaluate does.
+// IntraOpThreads returns the number of threads inside one operation; 0 lets the runtime choose. It returns Evaluate's error.
 func (s *State) IntraOpThreads() (int64, error) {
 	return s.threads(s.switches.intraOpThreads, s.imported.IntraOpThreads)
 }
 
-// SetIntraOpThreads stores a number or None. What is stored counts, not what the getter shows: None shows as 0, or as what was
-// imported, which are other values than None after initialization.
+// SetIntraOpThreads stores a number or None. After initialization the new value is compared with the stored value, not with the
+// getter's result, which for None is 0 or the imported value.
 func (s *State) SetIntraOpThreads(n *int64) error {
 	return s.setThreads(&s.switches.intraOpThreads, n, "Intra op parallelism cannot be modified after initialization.")
 }
 
-// InterOpThreads gives the number of operations that run at once, otherwise like IntraOpThreads.
+// InterOpThreads returns the number of operations that run concurrently. It is otherwise like IntraOpThreads.
 func (s *State) InterOpThreads() (int64, error) {
 	return s.threads(s.switches.interOpThreads, s.imported.InterOpThreads)
 }
@@ -104,7 +102,7 @@ func (s *State) setThreads(stored **int64, n *int64, tooLate string) error {
 	return nil
 }
 
-// DevicePolicy says what happens when an operation's input is on another device.
+// DevicePolicy returns the policy for an operation whose input is on another device.
 func (s *State) DevicePolicy() string {
 	if s.switches.devicePolicy == "" {
 		return "silent"
@@ -128,7 +126,7 @@ func (s *State) SetDevicePolicy(policy *string, repr string) error {
 		"arguments. They are 'silent', 'silent_for_int32', 'warn' and 'explicit'.", repr)
 }
 
-// SynchronousExecution reports whether operations run at once, as they do by default.
+// SynchronousExecution reports whether operations run synchronously, which is the default.
 func (s *State) SynchronousExecution() bool { return valueOr(s.switches.synchronousExecution, true) }
 
 // SetSynchronousExecution may be called at any time; nil restores the default.
@@ -136,8 +134,7 @@ func (s *State) SetSynchronousExecution(enabled *bool) {
 	s.switches.synchronousExecution = clonePointer(enabled)
 }
 
-// The optimizer options that TensorFlow knows. A toggle is shown once it is set; a flag always; any other key is
-// kept and never shown.
+// TensorFlow's optimizer options. OptimizerOptions returns a toggle only if it is set, a flag always, and any other key never.
 var (
 	optimizerToggles = []string{
 		"layout_optimizer", "constant_folding", "shape_optimization", "remapping", "arithmetic_optimization",
@@ -150,8 +147,8 @@ var (
 
 const minGraphNodes = "min_graph_nodes" // the one option that is a number
 
-// OptimizerOptions gives the options as they are in force: each is 0 or 1, but min_graph_nodes, a number shown only
-// when it is not 0. It fails where Evaluate does.
+// OptimizerOptions returns the options in effect: each is 0 or 1, except min_graph_nodes, a number that is included only if it
+// is not 0. It returns Evaluate's error.
 func (s *State) OptimizerOptions() (map[string]int64, error) {
 	if err := s.Evaluate(); err != nil {
 		return nil, err
@@ -171,8 +168,7 @@ func (s *State) OptimizerOptions() (map[string]int64, error) {
 	return options, nil
 }
 
-// SetOptimizerOptions adds options to those stored; a nil value is None, which unsets one. It may be called at
-// any time.
+// SetOptimizerOptions adds options to the stored ones; a nil value is None, which removes one. It may be called at any time.
 func (s *State) SetOptimizerOptions(options map[string]*int64) error {
 	if err := validInt32(minGraphNodes, options[minGraphNodes]); err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Visible lists the visible devices as they were set: order and duplicates are the caller's. Only this getter shows
-// that order; logical devices follow the physical one.
+// Visible returns the visible devices as they were set, with the caller's order and duplicates. Only this getter shows that order;
+// logical devices follow the physical order.
 func (s *State) Visible() []PhysicalDevice {
 	devices := make([]PhysicalDevice, len(s.visible))
 	for i, index := range s.visible {
@@ -16,8 +16,8 @@ func (s *State) Visible() []PhysicalDevice {
 	return devices
 }
 
-// SetVisible replaces the visible devices: all of them when deviceType is nil, else those of that type, which
-// move behind the rest.
+// SetVisible replaces the visible devices: all of them if deviceType is nil, else those of that type, which move behind the
+// others.
 func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	var visible []int
 	if deviceType != nil {
@@ -48,7 +48,7 @@ func (s *State) SetVisible(devices []Arg, deviceType *string) error {
 	return nil
 }
 
-// stem reports whether the devices are those of the visible physical ones, in physical order.
+// stem reports whether the built devices belong to exactly the visible physical devices, in physical order.
 func stem(built []LayoutDevice, visible []int) bool {
 	var physical []int
 	for _, d := range built {
