@@ -111,7 +111,7 @@ def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
     gpuconf.configure(libraries=[])
     with pytest.raises(RuntimeError, match=r"cannot be modified after being initialized.*test_configure\.py"):
         gpuconf.configure(limit="3GiB", libraries=[])
-    with pytest.raises(RuntimeError, match="growth can't change any more"):
+    with pytest.raises(RuntimeError, match="cannot change growth"):
         gpuconf.configure(growth=True, libraries=[])
 
 
@@ -125,7 +125,11 @@ def test_a_machine_without_gpus_is_no_error() -> None:
 
 @pytest.mark.parametrize(
     ("libraries", "error"),
-    [(["tensor"], "libraries names 'tensor'"), ({"torch": "some"}, "no mode 'some'"), ({"cupy": "whole"}, "cupy has no mode")],
+    [
+        (["tensor"], "unknown library 'tensor'"),
+        ({"torch": "some"}, "invalid mode 'some' for 'torch'"),
+        ({"cupy": "whole"}, "invalid mode 'whole' for 'cupy'"),
+    ],
     ids=["unknown", "mode", "mode of another"],
 )
 def test_libraries_are_known(libraries: Any, error: str) -> None:
@@ -137,7 +141,7 @@ def test_libraries_are_known(libraries: Any, error: str) -> None:
 def test_on_simulated_gpus_no_library_is_routed_and_a_wish_for_one_is_refused() -> None:
     """Kernels on host addresses would crash the process."""
     told = gpuconf.configure(limit="1GiB")
-    assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch can't run on them"
+    assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch needs a real GPU"
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="simulated"):
         gpuconf.configure(libraries="cupy")
 
@@ -163,14 +167,14 @@ def test_jax_and_tensorflow_get_settings_only(driver: Path, tmp_path: Path) -> N
         """
     out = no_gpu.run(driver, program, PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}").splitlines()
     assert out == [
-        "settings only (XLA_PYTHON_CLIENT_MEM_FRACTION=0.2500, XLA_PYTHON_CLIENT_PREALLOCATE=false): its allocator is its own, "
-        "beside gpuconf's limits",
-        "settings only (TF_FORCE_GPU_ALLOW_GROWTH=true): its allocator is its own, beside gpuconf's limits",
+        "settings only (XLA_PYTHON_CLIENT_MEM_FRACTION=0.2500, XLA_PYTHON_CLIENT_PREALLOCATE=false): it uses its own allocator, "
+        "outside gpuconf's limits",
+        "settings only (TF_FORCE_GPU_ALLOW_GROWTH=true): it uses its own allocator, outside gpuconf's limits",
         "{'XLA_PYTHON_CLIENT_MEM_FRACTION': '0.2500', 'XLA_PYTHON_CLIENT_PREALLOCATE': 'false', "
         "'TF_FORCE_GPU_ALLOW_GROWTH': 'true'}",
-        "not changed: it is imported already, and its allocator is its own",
-        "gpuconf.configure() comes too late: JAX is imported already, and has read its settings. "
-        "Call it before, or leave 'jax' out of libraries=",
+        "not changed: it is already imported, and it uses its own allocator",
+        "gpuconf.configure() was called too late: JAX is already imported and has read its settings. "
+        "Call it earlier, or leave 'jax' out of libraries=",
         "None 256",
     ]
 
@@ -190,7 +194,7 @@ def test_what_the_user_has_set_for_jax_stays(driver: Path, tmp_path: Path) -> No
         XLA_CLIENT_MEM_FRACTION="0.5",
     )
     assert out.splitlines() == [
-        "settings only (XLA_PYTHON_CLIENT_PREALLOCATE=true): its allocator is its own, beside gpuconf's limits",
+        "settings only (XLA_PYTHON_CLIENT_PREALLOCATE=true): it uses its own allocator, outside gpuconf's limits",
         "true False",
     ]
 

@@ -158,4 +158,4 @@ except gpuconf.errors.FailedPreconditionError as error:
     print(error)
 """,
     )
-    assert out.startswith("gpuconf.configure() comes too late: CuPy has used the GPU already.")
+    assert out.startswith("gpuconf.configure() was called too late: CuPy has already used the GPU.")

@@ -157,7 +157,7 @@ def test_too_late_is_told(driver: Path) -> None:
         """,
         **QUIET,
     )
-    assert out.startswith("gpuconf.configure() comes too late: Numba has used the GPU already.")
+    assert out.startswith("gpuconf.configure() was called too late: Numba has already used the GPU.")
 
 
 def test_a_buffer_is_an_array_of_numba_without_a_copy(driver: Path) -> None:

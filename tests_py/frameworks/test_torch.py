@@ -161,7 +161,7 @@ def test_statistics_are_right_or_missing(driver: Path) -> None:
     assert after == "[67, 67, 1, 0] 86 1 0 0 1 False", "a peak begins at what is in use, here with 20 MiB reserved and idle"
     assert info == "1"
     assert summary == "True True"
-    assert "caching_allocator_enable(False) has no effect in gpuconf's mode 'whole'" in refused
+    assert "caching_allocator_enable(False) is not supported in gpuconf's mode 'whole'" in refused
 
 
 def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
@@ -545,7 +545,7 @@ def test_expandable_segments_are_refused_before_torch_sees_them(driver: Path) ->
     )
     *refused, last = out.splitlines()
     assert len(refused) == 2
-    assert all("does not go together with gpuconf's mode 'segments'" in line for line in refused)
+    assert all("is incompatible with gpuconf's mode 'segments'" in line for line in refused)
     assert last == "[1] 0"
 
 
@@ -566,7 +566,7 @@ def test_configure_comes_before_or_after_the_import(driver: Path, imported: str)
         """,
     )
     first, contexts, again, last = out.splitlines()
-    assert first == {"before": "routed, in mode 'whole'", "after": "is routed when it is imported"}[imported]
+    assert first == {"before": "routed, in mode 'whole'", "after": "will be routed on import"}[imported]
     assert contexts == "0", "nothing uses the GPU before PyTorch does"
     assert again == "routed, in mode 'whole' {'/physical_device:GPU:0': 67108864}"
     assert last == "True 0 [0]"
@@ -592,8 +592,8 @@ def test_too_late_names_who_was_first_and_changes_nothing(driver: Path) -> None:
         """,
     )
     configure, install, left, without = out.splitlines()
-    assert configure.startswith("gpuconf.configure() comes too late: PyTorch has used the GPU already.")
-    assert install.startswith("PyTorch has used the GPU already")
+    assert configure.startswith("gpuconf.configure() was called too late: PyTorch has already used the GPU.")
+    assert install.startswith("PyTorch has already used the GPU")
     assert left == "None None"
     assert without == "{'/physical_device:GPU:0': 67108864}"
 
@@ -616,7 +616,7 @@ def test_one_mode_a_process(driver: Path) -> None:
     )
     assert out.splitlines() == [
         "None",
-        "PyTorch runs on gpuconf in mode 'segments' already; start a new process for 'whole'",
+        "PyTorch already runs on gpuconf in mode 'segments'; start a new process for 'whole'",
         "mode must be 'whole' or 'segments', but got 'other'",
     ]
 

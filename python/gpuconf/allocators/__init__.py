@@ -1,13 +1,13 @@
-"""PyTorch, CuPy and Numba on gpuconf's pools: one set of limits and books for all of them.
+"""PyTorch, CuPy and Numba on gpuconf's pools, with shared limits and accounting.
 
-``gpuconf.configure()`` is the short way. By hand, each before its library uses the GPU:
+``gpuconf.configure()`` sets up all of them. To set up one library, call one of these before that library uses the GPU:
 
 - ``gpuconf.allocators.torch.install()``
 - ``gpuconf.allocators.cupy.install()``
 - ``gpuconf.allocators.numba.install()``, or ``NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba``
 
-Inside ``with gpuconf.device("GPU:1"):`` what a thread allocates comes out of that logical GPU's budget, and the libraries' current
-device is the one that it lies on. Importing this package imports none of the libraries.
+Inside ``with gpuconf.device("GPU:1"):`` a thread's allocations count against that logical GPU's limit, and the libraries' current
+device is the GPU that holds it. Importing this package does not import the libraries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ else:
 
 
 def __dir__() -> list[str]:
-    """List those whose library is installed: ``inspect.getmembers`` and pydoc import what is listed."""
+    """List the modules whose library is installed, because ``inspect.getmembers`` and pydoc import every listed name."""
     from .._core.import_hook import installed
 
     return [name for name in __all__ if installed(name)]

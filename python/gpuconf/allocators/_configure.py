@@ -1,4 +1,4 @@
-"""``gpuconf.configure``: limits, growth, and who has to keep them, in one call."""
+"""``gpuconf.configure``: limits, growth, and the libraries that follow them, in one call."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .._typing import Any
 
 Limit = int | str | None
 
-# How each library is reached: the module whose import decides, and the adaptor. JAX and TensorFlow have no socket for an allocator.
+# For each adaptor, the module whose import triggers it. JAX and TensorFlow do not accept a foreign allocator.
 _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}
 _SETTINGS_ONLY = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
 
 class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries"])):
-    """What :func:`configure` has done: ``limits`` in bytes by device name, ``growth``, and a sentence for each library."""
+    """The result of :func:`configure`: ``limits`` in bytes by device name, ``growth``, and a status text for each library."""
 
     __slots__ = ()
 
@@ -38,22 +38,22 @@ def configure(
     growth: bool | None = None,
     libraries: str | Iterable[str] | Mapping[str, str] = "auto",
 ) -> Configuration:
-    """Set memory limits and growth for this process, and make PyTorch, CuPy and Numba keep them.
+    """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
-    ``limit`` is the most that may be taken of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory; a list
-    has one for each visible GPU, with None for no limit. Whole MiB count, rounded down. ``growth`` lets pools take memory as it is
-    needed; without it a pool takes its whole limit at once. None leaves each as it is.
+    ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A list
+    has an entry for each visible GPU; None means no limit. Limits are rounded down to whole MiB. With ``growth=True`` pools
+    reserve memory as needed; with False a pool reserves its whole limit at once. None leaves a setting unchanged.
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
-    dictionary with PyTorch's mode: ``{"torch": "segments"}``. One that is imported is routed at once, another when it is imported.
-    **JAX and TensorFlow have allocators of their own that can't be exchanged**: for them only environment variables are set,
-    which they read when they are imported. On simulated GPUs no library is routed.
+    dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
+    other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: for these libraries, configure only
+    sets environment variables, which they read on import. On simulated GPUs no library is routed.
 
-    The call can be repeated. It uses no GPU. Returns what it did, with a sentence for each library.
+    The call can be repeated. It does not use the GPU. The result has the limits and a status text for each library.
 
-    Raises FailedPreconditionError, before anything changes, where a library that should be routed has used the GPU already (it is
-    named), PyTorch's settings contradict its mode, or the devices are initialised with another configuration; ValueError for an
-    invalid limit or library.
+    Raises FailedPreconditionError, and changes nothing, if a library that should be routed has already used the GPU (the error
+    names it), if PyTorch's settings contradict its mode, or if the devices are already initialized with another configuration.
+    Raises ValueError for an invalid limit or library.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -88,11 +88,11 @@ def _asked(libraries: Any) -> dict[str, str]:
     for name, mode in asked.items():
         if name not in _NAMES:
             raise errors.InvalidArgumentError(
-                f"libraries names {texts.shown(name)}; known are {', '.join(map(repr, _NAMES))}, and 'auto' for all"
+                f"unknown library {texts.shown(name)}: use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
             )
         if not isinstance(mode, str) or mode not in ("", "whole", "segments") or (mode and name != "torch"):
             raise errors.InvalidArgumentError(
-                f"{name} has no mode {texts.shown(mode)}; only torch has modes: 'whole' and 'segments'"
+                f"invalid mode {texts.shown(mode)} for {name!r}: only 'torch' has modes, 'whole' and 'segments'"
             )
     return asked
 
@@ -101,12 +101,12 @@ def _asked(libraries: Any) -> dict[str, str]:
 
 
 def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
-    """The limit of each GPU in bytes, whole MiB; 0 for none."""
+    """Return the limit of each GPU in bytes, a multiple of 1 MiB; 0 for no limit."""
     each = list(limit) if isinstance(limit, (list, tuple)) else [limit] * len(gpus)
     if len(each) != len(gpus):
         raise errors.InvalidArgumentError(f"limit has {len(each)} entries, but {len(gpus)} GPUs are visible")
     if limit is not None and not isinstance(limit, (list, tuple)):
-        sizes.limit_bytes(limit, 1 << 40)  # a mistake is an error without a GPU too
+        sizes.limit_bytes(limit, 1 << 40)  # an invalid limit is an error even without a GPU
     return [sizes.limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
 
 
@@ -134,9 +134,9 @@ def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> 
         limited = [gpu for gpu in gpus if config.get_logical_device_configuration(gpu) is not None]
         if limited:
             raise errors.FailedPreconditionError(
-                "growth can't change any more: the devices are initialised. Call gpuconf.configure() before anything uses them"
+                "cannot change growth: the devices are already initialized. Call gpuconf.configure() before using them"
             )
-    runtime.current.overrides["GPUCONF_ALLOW_GROWTH"] = value  # for GPUs with a limit, which TensorFlow's call refuses
+    runtime.current.overrides["GPUCONF_ALLOW_GROWTH"] = value  # for GPUs with a limit, which set_memory_growth rejects
 
 
 # Libraries
@@ -149,7 +149,7 @@ def _adaptor(name: str) -> ModuleType:
 
 
 def _refuse_if_used(name: str, explicit: bool) -> None:
-    """Raise where a library can't be routed any more. For JAX and TensorFlow only where they were asked for by name."""
+    """Raise if it is too late to route a library. For JAX and TensorFlow, only if the caller named them."""
     if name in _ADAPTORS:
         if not _can_route(name)[0] or _ADAPTORS[name] not in sys.modules:
             return
@@ -158,14 +158,14 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
     else:
         late = explicit and name in sys.modules
     if late:
-        what = "has used the GPU already" if name in _ADAPTORS else "is imported already, and has read its settings"
+        what = "has already used the GPU" if name in _ADAPTORS else "is already imported and has read its settings"
         raise errors.FailedPreconditionError(
-            f"gpuconf.configure() comes too late: {_NAMES[name]} {what}. Call it before, or leave {name!r} out of libraries="
+            f"gpuconf.configure() was called too late: {_NAMES[name]} {what}. Call it earlier, or leave {name!r} out of libraries="
         )
 
 
 def _refuse_settings(name: str, mode: str) -> None:
-    """Raise where the environment sets PyTorch's allocator to what mode segments can't route."""
+    """Raise if environment variables select a PyTorch allocator that mode segments cannot route."""
     if mode == "segments" and _can_route(name)[0]:
         from . import _torch_segments
 
@@ -174,11 +174,11 @@ def _refuse_settings(name: str, mode: str) -> None:
 
 def _can_route(name: str) -> tuple[bool, str]:
     if runtime.simulated():
-        return False, f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} can't run on them"
+        return False, f"not routed: the GPUs are simulated ({runtime.simulated()}), and {_NAMES[name]} needs a real GPU"
     if not any(device.device_type == "GPU" for device in runtime.physical_devices()):
         return False, "not routed: there is no GPU"
     if name == "torch" and "torch" in sys.modules and not sys.modules["torch"].backends.cuda.is_built():
-        return False, "not routed: this PyTorch is built without CUDA"
+        return False, "not routed: this PyTorch was built without CUDA"
     return True, ""
 
 
@@ -198,10 +198,10 @@ def _route(name: str, mode: str, explicit: bool) -> str:
         if possible:
             _install(name, mode)
         else:
-            notices.log("warning", f"{_NAMES[name]} was imported and is {why}")
+            notices.log("warning", f"{_NAMES[name]} was imported but {why}")
 
     import_hook.when_imported(_ADAPTORS[name], later)
-    return "is routed when it is imported" if import_hook.installed(name) else "is not installed"
+    return "will be routed on import" if import_hook.installed(name) else "not installed"
 
 
 def _install(name: str, mode: str) -> str:
@@ -214,13 +214,13 @@ def _install(name: str, mode: str) -> str:
 
 
 def _environment(name: str, gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> str:
-    """Settings for a library whose allocator can't be exchanged. What the user has set himself stays."""
+    """Set the environment variables of a library whose allocator cannot be replaced. Variables already set are kept."""
     from .._core import import_hook
 
     if name in sys.modules:
-        return "not changed: it is imported already, and its allocator is its own"
+        return "not changed: it is already imported, and it uses its own allocator"
     if not import_hook.installed(name):
-        return "is not installed"
+        return "not installed"
     wanted: dict[str, str] = {}
     if name == "jax":
         fractions = [one / _total(gpu) for gpu, one in zip(gpus, limits, strict=True) if one]
@@ -233,4 +233,4 @@ def _environment(name: str, gpus: list[PhysicalDevice], limits: list[int], growt
     for variable, value in wanted.items():
         os.environ.setdefault(variable, value)
     said = ", ".join(f"{variable}={os.environ[variable]}" for variable in wanted) or "nothing to set"
-    return f"settings only ({said}): its allocator is its own, beside gpuconf's limits"
+    return f"settings only ({said}): it uses its own allocator, outside gpuconf's limits"

@@ -1,4 +1,4 @@
-"""What the adaptors share: refusing where they can't work, and whose books answer."""
+"""Shared by the adaptors: the check for real GPUs, and the logical GPU that a CUDA device maps to."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ if TYPE_CHECKING:
 
 
 def require_real(library: str) -> None:
-    """Refuse on simulated GPUs: kernels that ran on host addresses would crash the process, or the GPU's context."""
+    """Raise on simulated GPUs: kernels would access host addresses, and crash the process or corrupt the GPU's context."""
     if runtime.simulated():
         raise errors.FailedPreconditionError(
-            f"{library} can't run on simulated GPUs ({runtime.simulated()}): their memory is host memory. "
-            "End the simulation with gpuconf.simulate(None), or leave the library as it is"
+            f"{library} cannot run on simulated GPUs ({runtime.simulated()}): their memory is host memory. "
+            "End the simulation with gpuconf.simulate(None), or use the library without gpuconf"
         )
 
 
 def routed(ordinal: int, function: str) -> int:
-    """The logical GPU that this thread allocates from on a CUDA ordinal, as in ``gpuconf_malloc``. Initialises the runtime."""
+    """Return the logical GPU that this thread allocates from on a CUDA device, as ``gpuconf_malloc`` does.
+
+    Initializes the runtime.
+    """
     runtime.logical_devices(function)
     ordinals = runtime.ordinals()
     scope = _scope.current_gpu()
@@ -33,12 +36,12 @@ def routed(ordinal: int, function: str) -> int:
 
 
 def name_of(number: int) -> str:
-    """A logical GPU's name by number."""
+    """Return the name of a logical GPU."""
     return runtime.logical_gpu(number).name
 
 
 def stats_of(ordinal: int, function: str) -> MemoryStats:
-    """The books of the logical GPU that this thread allocates from on a CUDA ordinal."""
+    """Return the statistics of the logical GPU that this thread allocates from on a CUDA device."""
     from ..memory._stats import stats
 
     return stats(name_of(routed(ordinal, function)))

@@ -1,9 +1,9 @@
-"""PyTorch's memory functions over gpuconf's accounting, for the mode in which PyTorch's own allocator is not in use.
+"""PyTorch's memory functions over gpuconf's accounting, for mode whole, in which PyTorch's own allocator is not in use.
 
-PyTorch's public functions, of ``torch.cuda`` and of ``torch.accelerator``, are Python over a few functions of ``torch._C``, which
-don't know a foreign allocator. Those few are replaced, and everything made of them answers: ``memory_allocated`` and so on.
+PyTorch's public functions in ``torch.cuda`` and ``torch.accelerator`` are Python code over a few functions of ``torch._C``, which
+do not support a foreign allocator. Replacing those few makes all functions built on them work: ``memory_allocated`` and so on.
 
-A statistic that gpuconf does not count is left out of the dictionaries: a wrong 0 would be silent, and a missing key is not.
+Statistics that gpuconf does not count are left out of the dictionaries: a missing key fails loudly, a wrong 0 does not.
 ``docs/frameworks.md`` has the table.
 """
 
@@ -17,7 +17,7 @@ from .._core.native import core
 from .._typing import Any
 from . import _share
 
-_accumulated: dict[int, dict[str, int]] = {}  # what reset_accumulated_memory_stats() counts from, by logical GPU
+_accumulated: dict[int, dict[str, int]] = {}  # totals at the last reset_accumulated_memory_stats(), by logical GPU
 runtime.on_forget(_accumulated.clear)
 
 
@@ -31,7 +31,7 @@ def _totals(number: int) -> dict[str, int]:
 def memory_stats(device: int) -> dict[str, Any]:
     """``torch._C._cuda_memoryStats``: the statistics of the logical GPU that this thread allocates from.
 
-    ``active`` is ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size from which on blocks
+    ``active`` equals ``allocation``: gpuconf counts no freed block as active. There is one pool, and no size above which blocks
     are oversize.
     """
     from ..memory._stats import stats
@@ -68,7 +68,7 @@ def memory_stats(device: int) -> dict[str, Any]:
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
-    """``torch.cuda.memory_summary``: what gpuconf counts of PyTorch's table."""
+    """``torch.cuda.memory_summary``: the rows of PyTorch's table that gpuconf counts."""
     del abbreviated  # there is one pool
     index = torch.cuda._get_device_index(device, optional=True)
     stats = memory_stats(index)
@@ -116,7 +116,7 @@ def reset_accumulated(device: int) -> None:
 
 
 def fraction(device: int) -> float:
-    """``torch._C._cuda_getMemoryFraction``: the limit's part of the card's memory."""
+    """``torch._C._cuda_getMemoryFraction``: the limit as a fraction of the GPU's memory."""
     return _share.stats_of(device, "torch.cuda.get_per_process_memory_fraction").bytes_limit / total_bytes(device)
 
 
@@ -124,13 +124,13 @@ def enable_caching(value: bool) -> None:
     """``torch.cuda.caching_allocator_enable``: memory is always pooled."""
     if not value:
         raise errors.UnimplementedError(
-            "torch.cuda.caching_allocator_enable(False) has no effect in gpuconf's mode 'whole': memory is always pooled. "
-            "Use the mode 'segments', or PyTorch without gpuconf"
+            "torch.cuda.caching_allocator_enable(False) is not supported in gpuconf's mode 'whole': memory is always pooled. "
+            "Use mode 'segments', or PyTorch without gpuconf"
         )
 
 
 def total_bytes(ordinal: int) -> int:
-    """A card's memory, by CUDA ordinal."""
+    """Return the memory of a GPU, by CUDA ordinal."""
     import json
 
     for position, device in enumerate(runtime.physical_devices()):
@@ -140,7 +140,7 @@ def total_bytes(ordinal: int) -> int:
 
 
 def memory_info(device: int) -> tuple[int, int]:
-    """What the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
+    """Return the memory left within the limit, and the limit, of the logical GPU that this thread allocates from."""
     now = _share.stats_of(device, "torch.cuda.mem_get_info")
     return now.bytes_limit - now.bytes_in_use, now.bytes_limit
 
@@ -151,9 +151,9 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
 
 
 def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
-    """``torch._C._cuda_memorySnapshot``: what every pool holds now, in the form that pytorch.org/memory_viz draws.
+    """``torch._C._cuda_memorySnapshot``: the current contents of every pool, in the format of pytorch.org/memory_viz.
 
-    A ``torch.cuda.MemPool`` has nothing in mode whole.
+    A ``torch.cuda.MemPool`` is empty in mode whole.
     """
     from ..memory._map import memory_map
 
@@ -192,17 +192,17 @@ def snapshot(pool: Any = None, *_: Any, **__: Any) -> dict[str, Any]:
 
 
 def record_history(*args: Any, **_: Any) -> None:
-    """``torch._C._cuda_record_memory_history``: nothing is recorded, and the log says so."""
+    """``torch._C._cuda_record_memory_history``: records nothing, and logs a warning."""
     if args and args[0] is not None:
         notices.log(
             "warning",
-            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': a snapshot shows only the present state. "
-            "gpuconf.memory.record() records a history, and mode 'segments' keeps PyTorch's",
+            "torch.cuda.memory._record_memory_history records nothing in mode 'whole': snapshots show only the current state. "
+            "Use gpuconf.memory.record(), or mode 'segments', which keeps PyTorch's history",
         )
 
 
 def replace() -> None:
-    """Replace PyTorch's functions by these. ``torch.accelerator`` has functions of its own in PyTorch 2.9 and newer."""
+    """Replace PyTorch's functions with these. ``torch.accelerator`` has its own functions in PyTorch 2.9 and newer."""
     native: Any = torch._C
     for name, function in {
         "_cuda_memoryStats": memory_stats,

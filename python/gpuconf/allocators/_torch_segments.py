@@ -1,7 +1,7 @@
-"""What mode "segments" changes in PyTorch's functions, and the settings that it refuses before PyTorch acts on them.
+"""The PyTorch functions that mode "segments" changes, and the settings that it rejects before PyTorch applies them.
 
-Mode segments supplies what the allocator takes with ``cudaMalloc``. Expandable segments are mapped by the driver instead, and
-the backend ``cudaMallocAsync`` is another allocator. Importing this module does not import PyTorch.
+Mode segments supplies the memory that PyTorch's allocator requests with ``cudaMalloc``. Expandable segments are mapped through the
+driver instead, and the backend ``cudaMallocAsync`` is a different allocator. Importing this module does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def _offending(settings: Any) -> str | None:
 
 def _refusal(setting: str, where: str) -> errors.FailedPreconditionError:
     return errors.FailedPreconditionError(
-        f"{setting}{where} does not go together with gpuconf's mode 'segments' for PyTorch: that memory is not taken with "
-        "cudaMalloc, so no limit would hold for it. Remove the setting, or use the mode 'whole', which does not fragment either"
+        f"{setting}{where} is incompatible with gpuconf's mode 'segments' for PyTorch: it bypasses cudaMalloc, so no limit would "
+        "apply. Remove the setting, or use mode 'whole', which avoids fragmentation as well"
     )
 
 
 def refuse_expandable() -> None:
-    """Raise FailedPreconditionError where the environment asks for expandable segments or another backend."""
+    """Raise FailedPreconditionError if the environment selects expandable segments or another backend."""
     for variable in _VARIABLES:
         setting = _offending(os.environ.get(variable))
         if setting is not None:
@@ -43,7 +43,7 @@ def refuse_expandable() -> None:
 
 
 def install() -> None:
-    """Make gpuconf the source of segments, refuse these settings at run time too, and let ``empty_cache()`` reach our pools."""
+    """Make gpuconf the source of segments, reject these settings at run time too, and let ``empty_cache()`` trim our pools."""
     refuse_expandable()
     abi.redirect_torch()
     native: Any = sys.modules["torch"]._C

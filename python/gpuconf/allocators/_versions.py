@@ -1,13 +1,14 @@
-"""The sets of versions that gpuconf is tested with, and a warning for a library outside all of them.
+"""The sets of library versions that gpuconf is tested with, and a warning for versions outside all sets.
 
-Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` tests on it.
+Each set is a file of exact requirements in ``tests_py/frameworks/requirements``; ``make test-frameworks SET=...`` runs the tests on
+one.
 """
 
 from __future__ import annotations
 
 from .._core import notices
 
-# By set: the series of each library, and the CUDA that its wheels are built for.
+# For each set, the release series of each library and the CUDA version that its wheels are built for.
 SETS = {
     "torch-2.6-cuda12": {"torch": "2.6", "cupy": "13.6", "numba-cuda": "0.20", "cuda": "12"},
     "torch-2.9-cuda12": {"torch": "2.9", "cupy": "14.2", "numba-cuda": "0.30", "cuda": "12"},
@@ -20,9 +21,9 @@ _checked: set[str] = set()
 
 
 def check(library: str, version: object) -> None:
-    """Log one warning in a process where this version of ``"torch"``, ``"cupy"`` or ``"numba-cuda"`` is in no set.
+    """Log one warning per process if this version of ``"torch"``, ``"cupy"`` or ``"numba-cuda"`` is in no set.
 
-    Any release of a series will do: 2.9.1 is of the series 2.9.
+    Any release of a series matches: 2.9.1 belongs to series 2.9.
     """
     series = ".".join(str(version).split("+")[0].split(".")[:2])
     if library in _checked or any(each[library] == series for each in SETS.values()):
@@ -33,5 +34,5 @@ def check(library: str, version: object) -> None:
     )
     notices.log(
         "warning",
-        f"{_NAMES[library]} {version} is routed, but it is outside the sets of versions that gpuconf is tested with: {sets}",
+        f"{_NAMES[library]} {version} is routed, but gpuconf is not tested with this version. Tested sets: {sets}",
     )

@@ -1,10 +1,10 @@
 """CuPy on gpuconf's pools.
 
-    cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that it is not too late
+    cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that CuPy is still unused
 
-An allocation belongs to CuPy's current stream, and out of memory is ``cupy.cuda.memory.OutOfMemoryError`` with gpuconf's text.
-CuPy's own ``used_bytes`` and memory hooks don't see it: ``gpuconf.memory.stats()`` does. Its pool of page-locked host memory
-stays its own.
+An allocation belongs to CuPy's current stream. Running out of memory raises ``cupy.cuda.memory.OutOfMemoryError`` with gpuconf's
+message. CuPy's own ``used_bytes`` and memory hooks do not see these allocations: use ``gpuconf.memory.stats()``. CuPy keeps its own
+pool of pinned host memory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["OutOfMemoryError", "allocate", "install", "installed"]
 
 
 class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError):  # type: ignore[misc]
-    """CuPy's out-of-memory error with gpuconf's text, which says why.
+    """CuPy's out-of-memory error with gpuconf's message, which has the cause.
 
-    In a process that has not imported CuPy it is unpickled as a plain ResourceExhaustedError.
+    A process that has not imported CuPy unpickles it as a plain ResourceExhaustedError.
     """
 
     _library = "cupy"
@@ -40,9 +40,9 @@ class OutOfMemoryError(errors.ResourceExhaustedError, memory.OutOfMemoryError): 
 
 
 def allocate(nbytes: int) -> Any:
-    """A ``cupy.cuda.MemoryPointer`` of ``nbytes`` on the current device, for the current stream. For ``cupy.cuda.set_allocator``.
+    """Allocate ``nbytes`` on the current device for the current stream. For ``cupy.cuda.set_allocator``.
 
-    Raises OutOfMemoryError. The memory is given back by its last reference, on any thread.
+    Returns a ``cupy.cuda.MemoryPointer``. Dropping its last reference, in any thread, frees the memory. Raises OutOfMemoryError.
     """
     device = cupy.cuda.device.get_device_id()
     owned = _take(nbytes, device)
@@ -63,7 +63,7 @@ def _failure(nbytes: int, device: int) -> Exception:
 
 
 def _find_way(nbytes: int, device: int) -> Any:
-    """Memory that gives itself back. The first call looks for the way that this CuPy has, and stands aside."""
+    """Return memory that frees itself. The first call selects the implementation for this CuPy, and replaces itself with it."""
     global _take
     _share.require_real("CuPy")
     current_stream = _current_stream_function()
@@ -75,7 +75,7 @@ _take: Callable[[int, int], Any] = _find_way
 
 
 def _by_c(current_stream: int) -> Callable[[int, int], Any]:
-    """All in C, but for this call: CuPy's own memory class calls gpuconf, which asks CuPy for the stream."""
+    """Return an allocator that runs in C: CuPy's own memory class calls gpuconf, which gets the stream from CuPy."""
     take, malloc, free = memory.CFunctionAllocatorMemory, abi.address("gpuconf_cupy_malloc"), abi.address("gpuconf_cupy_free")
 
     def by_c(nbytes: int, device: int) -> Any:
@@ -85,7 +85,7 @@ def _by_c(current_stream: int) -> Callable[[int, int], Any]:
 
 
 class _Owned:
-    """Memory that is given back on the stream that it was taken for."""
+    """Memory that is freed on the stream that it was allocated for."""
 
     __slots__ = ("free", "key")
 
@@ -101,7 +101,7 @@ class _Owned:
 
 
 def _by_python(nbytes: int, device: int) -> Any:
-    """For a CuPy whose functions are not where C finds them: its documented interface only."""
+    """Allocate through CuPy's documented interface only, for a CuPy whose functions C cannot find."""
     stream = cupy.cuda.get_current_stream().ptr
     ptr = abi.library().gpuconf_malloc(nbytes, device, stream) or 0
     return memory.UnownedMemory(ptr, nbytes, _Owned(ptr, nbytes, device, stream), device)
@@ -109,7 +109,7 @@ def _by_python(nbytes: int, device: int) -> Any:
 
 @functools.cache
 def _current_stream_function() -> int:
-    """The address of CuPy's C function ``intptr_t get_current_stream_ptr()``, which its Cython modules share; 0 for none."""
+    """Return the address of CuPy's C function ``intptr_t get_current_stream_ptr()``, exported by a Cython module; 0 if missing."""
     signature = b"intptr_t (void)"
     capsule = getattr(cupy.cuda.stream, "__pyx_capi__", {}).get("get_current_stream_ptr")
     is_valid, pointer = ctypes.pythonapi["PyCapsule_IsValid"], ctypes.pythonapi["PyCapsule_GetPointer"]
@@ -129,7 +129,7 @@ def installed() -> bool:
 
 
 def used() -> bool:
-    """Whether CuPy holds device memory of its own."""
+    """Whether CuPy's own pool holds device memory."""
     try:
         return bool(cupy.get_default_memory_pool().total_bytes() > 0)
     except cupy.cuda.runtime.CUDARuntimeError:  # no driver, no GPU
@@ -137,9 +137,9 @@ def used() -> bool:
 
 
 def install() -> None:
-    """Make :func:`allocate` CuPy's allocator, in all threads. The same call again does nothing.
+    """Make :func:`allocate` CuPy's allocator, in all threads. A second call does nothing.
 
-    Raises FailedPreconditionError where CuPy holds memory of its own already, or the GPUs are simulated.
+    Raises FailedPreconditionError if CuPy's own pool already holds memory, or the GPUs are simulated.
     """
     global _installed
     if _installed:
@@ -147,8 +147,8 @@ def install() -> None:
     _share.require_real("CuPy")
     if used():
         raise errors.FailedPreconditionError(
-            "CuPy has used the GPU already: its pool holds memory outside gpuconf. "
-            "Call gpuconf.configure() or gpuconf.allocators.cupy.install() before the first array"
+            "CuPy has already used the GPU: its pool holds memory outside gpuconf. "
+            "Call gpuconf.configure() or gpuconf.allocators.cupy.install() before creating the first array"
         )
     cupy.cuda.set_allocator(allocate)
     scope.companions["cupy"] = _follow
@@ -157,7 +157,7 @@ def install() -> None:
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
-    """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when CuPy is taken apart."""
+    """Return a context for the logical GPU's device. Not a generator: Python would resume it at exit, after CuPy is torn down."""
     device: AbstractContextManager[Any] = cupy.cuda.Device(runtime.ordinals()[number])
     return device
 

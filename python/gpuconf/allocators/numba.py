@@ -2,11 +2,11 @@
 
     NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba python program.py
 
-or :func:`install` before the first CUDA context. For the numba-cuda package.
+or call :func:`install` before the first CUDA context is created. Requires the numba-cuda package.
 
-Numba tells a memory manager no streams. As long as a program uses only the default stream, memory that is freed can be used again
-at once. From the first ``cuda.stream()`` on, what is freed waits, as Numba's own deallocations do, until enough has gathered;
-then the context is waited for once, and all of it is given back.
+Numba does not pass streams to a memory manager. While a program uses only the default stream, freed memory can be reused at once.
+After the first ``cuda.stream()``, freed memory is queued, as in Numba's own deallocations. When enough is queued, the manager
+synchronizes the context once and frees all of it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _STREAM_MAKERS = ("create_stream", "create_external_stream", "get_per_thread_def
 
 
 class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManager):  # type: ignore[misc]
-    """Numba's interface to gpuconf's pools: device memory only; host memory stays Numba's own. One for each context."""
+    """Numba's memory manager over gpuconf's pools, one per context. Device memory only; Numba manages host memory itself."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._blocks: dict[int, int] = {}  # live memory and its size, by address; a reset leaves a new dictionary behind
-        self._pending: list[int] = []  # what was freed while streams may still use it
+        self._blocks: dict[int, int] = {}  # sizes of live blocks by address; a reset replaces the dictionary
+        self._pending: list[int] = []  # freed blocks that streams may still use
         self._pending_bytes = 0
-        self._streams = False  # whether the program has made streams
-        if self.context is not None:  # it is None where Numba only asks for the version
+        self._streams = False  # whether the program has created streams
+        if self.context is not None:  # None if Numba only queries the version
             _share.require_real("Numba")
             for name in _STREAM_MAKERS:
                 self._watch(name)
@@ -54,15 +54,15 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         return int(self.context.device.id)  # numba-cuda 0.20 has an object of cuda.bindings there
 
     def initialize(self) -> None:
-        """Nothing: gpuconf is initialised by the first allocation. Numba calls this often, and not always before ``reset``."""
+        """Do nothing: the first allocation initializes gpuconf. Numba calls this often, and not always before ``reset``."""
 
     def memalloc(self, size: int) -> Any:
-        """Device memory from the logical GPU of the thread's scope. Raises MemoryError with gpuconf's text."""
+        """Allocate device memory on the logical GPU of the thread's scope. Raises MemoryError with gpuconf's message."""
         runtime.logical_devices("numba")
         ordinal, malloc = self._ordinal, abi.library().gpuconf_malloc
         ptr = malloc(size, ordinal, None) or 0
         if not ptr and size:
-            self._give_back()  # what waits there may be enough
+            self._give_back()  # the queued blocks may be enough
             ptr = malloc(size, ordinal, None) or 0
             if not ptr:
                 raise abi.failure()
@@ -87,7 +87,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         return finalize
 
     def _give_back(self) -> None:
-        """Wait for the context, and give back what was freed since the last time. Not inside ``cuda.defer_cleanup()``."""
+        """Synchronize the context and free the queued blocks. Does nothing inside ``cuda.defer_cleanup()``."""
         if not self._pending or self.deallocations.is_disabled:
             return
         pending, self._pending, self._pending_bytes = self._pending, [], 0
@@ -97,7 +97,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
             _free(ptr)
 
     def _watch(self, name: str) -> None:
-        """Notice when a context makes a stream. Only this one context object is touched."""
+        """Detect the creation of streams by wrapping a method of this one context object."""
         make = getattr(self.context, name, None)
         if make is None:
             return
@@ -109,21 +109,21 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         setattr(self.context, name, watched)
 
     def get_memory_info(self) -> Any:
-        """What the limit leaves, and the limit, of the logical GPU that this thread allocates from."""
+        """Return the memory left within the limit, and the limit, of the logical GPU that this thread allocates from."""
         books = _share.stats_of(self._ordinal, "numba")
         return cuda.MemoryInfo(free=books.bytes_limit - books.bytes_in_use, total=books.bytes_limit)
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """A handle of the driver's piece of memory, and the offset in it. UnimplementedError for a pool that grows in place."""
+        """Return an IPC handle of the driver allocation, and the offset in it. Raises UnimplementedError for a growing pool."""
         try:
             return super().get_ipc_handle(memory)
         except driver.CudaAPIError as error:
             raise errors.UnimplementedError(
-                f"the memory of a growing pool can't be shared between processes by CUDA IPC ({error}): configure growth=False"
+                f"CUDA IPC cannot share the memory of a growing pool between processes ({error}): configure growth=False"
             ) from error
 
     def reset(self) -> None:
-        """Give all of this context's memory back; arrays that are left are stale, as with Numba's own manager."""
+        """Free all memory of this context. Arrays that remain are invalid, as with Numba's own manager."""
         super().reset()
         blocks, self._blocks = self._blocks, {}
         pending, self._pending, self._pending_bytes = self._pending, [], 0
@@ -139,32 +139,32 @@ _numba_memory_manager = GpuconfMemoryManager
 
 
 def installed() -> bool:
-    """Whether Numba's contexts are made with gpuconf's memory manager."""
+    """Whether Numba creates its contexts with gpuconf's memory manager."""
     return driver._memory_manager is GpuconfMemoryManager
 
 
 def used() -> bool:
-    """Whether Numba has a CUDA context already."""
+    """Whether Numba already has a CUDA context."""
     if not driver.driver.is_initialized:
         return False
     return any(device.primary_context is not None for device in driver.driver.devices.values())
 
 
 def _version() -> object:
-    """The version of numba-cuda. The ``numba.cuda`` that was once a part of Numba has none."""
+    """Return the version of numba-cuda. The ``numba.cuda`` that was once part of Numba has none."""
     return getattr(sys.modules.get("numba_cuda"), "__version__", "of an unknown version")
 
 
 def install() -> None:
-    """Make gpuconf's memory manager Numba's. The same call again does nothing.
+    """Make gpuconf Numba's memory manager. A second call does nothing.
 
-    Raises FailedPreconditionError where Numba has a CUDA context already, or the GPUs are simulated.
+    Raises FailedPreconditionError if Numba already has a CUDA context, or the GPUs are simulated.
     """
     if not installed():
         _share.require_real("Numba")
         if used():
             raise errors.FailedPreconditionError(
-                "Numba has used the GPU already: its context has its own memory manager. "
+                "Numba has already used the GPU: its context has its own memory manager. "
                 "Call gpuconf.configure() or gpuconf.allocators.numba.install() before the first use of numba.cuda"
             )
         cuda.set_memory_manager(GpuconfMemoryManager)
@@ -173,7 +173,7 @@ def install() -> None:
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
-    """Inside a scope: the logical GPU's device. Not a generator, which Python would finish at exit, when Numba is taken apart."""
+    """Return a context for the logical GPU's device. Not a generator: Python would resume it at exit, after Numba is torn down."""
     device: AbstractContextManager[Any] = cuda.gpus[runtime.ordinals()[number]]
     return device
 

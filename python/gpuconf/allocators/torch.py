@@ -1,19 +1,19 @@
 """PyTorch on gpuconf's pools, in one of two modes.
 
-``"whole"``, the default: every allocation of device memory is gpuconf's own. PyTorch's memory functions
-(``torch.cuda.memory_allocated`` and so on) answer with gpuconf's accounting, and running out of memory raises
-``torch.OutOfMemoryError`` with gpuconf's text. PyTorch does not offer to foreign allocators: pools shared by CUDA graphs and
-``MemPool`` (a clear error), sharing CUDA tensors between processes, a recorded history, out-of-memory observers, and cuDNN's
-benchmark mode in those versions that ask the allocator how much memory is free.
+``"whole"``, the default: gpuconf serves every allocation of device memory. PyTorch's memory functions
+(``torch.cuda.memory_allocated`` and so on) report gpuconf's accounting, and running out of memory raises
+``torch.OutOfMemoryError`` with gpuconf's message. PyTorch does not support these with foreign allocators: pools shared by CUDA
+graphs and ``MemPool`` (a clear error), sharing CUDA tensors between processes, memory history, out-of-memory observers, and
+cuDNN's benchmark mode in versions that query the allocator for free memory.
 
-``"segments"``: PyTorch keeps its own caching allocator, with its statistics, snapshots, graphs and pools, and takes the allocator's
-segments from gpuconf: what it would take with ``cudaMalloc``, in pieces of 2 MiB, 20 MiB and more. Expandable segments do
-not use ``cudaMalloc`` and are refused.
+``"segments"``: PyTorch keeps its own caching allocator, with its statistics, snapshots, graphs and pools. gpuconf supplies the
+segments that this allocator would request with ``cudaMalloc``, of 2 MiB, 20 MiB and more. Expandable segments do not use
+``cudaMalloc`` and are rejected.
 
-In both modes all threads are routed, autograd's too. Where several logical GPUs share a card, an inner
-``with gpuconf.device("GPU:1"):`` also makes the logical GPU's own CUDA stream the current one, because a backward pass runs in the
-streams of its forward pass, and that is how it is recognized. On entering and leaving, the streams wait for each other.
-Operations in streams of your own inside a scope have backward passes that count for the card's first logical GPU.
+Both modes apply to all threads, including autograd's. If several logical GPUs share a physical GPU,
+``with gpuconf.device("GPU:1"):`` also makes the logical GPU's own CUDA stream current: a backward pass runs on the streams of its
+forward pass, and gpuconf identifies the logical GPU by the stream. On entry and exit the streams synchronize with each other.
+For operations that use your own streams inside a scope, the backward pass counts against the first logical GPU of the card.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODES = ("whole", "segments")
 
 _lock = module_lock(globals(), "_lock")
 _mode: str | None = None
-_allocator: Any = None  # PyTorch keeps a pointer to it for good
+_allocator: Any = None  # PyTorch keeps a pointer to it until the process ends
 
 
 def installed() -> str | None:
@@ -44,17 +44,17 @@ def installed() -> str | None:
 
 
 def used() -> bool:
-    """Whether PyTorch has used the GPU already."""
+    """Whether PyTorch has already used the GPU."""
     return bool(torch.cuda.is_initialized())
 
 
 def install(mode: str = "whole") -> None:
-    """Let PyTorch take its device memory from gpuconf; see the module for what the modes mean. The same call again does nothing.
+    """Make gpuconf supply PyTorch's device memory. The module describes the modes. A second call with the same mode does nothing.
 
-    Uses no GPU yet: gpuconf's devices are initialised when PyTorch first uses CUDA. Can't be undone.
+    Does not use the GPU yet: gpuconf's devices are initialized when PyTorch first uses CUDA. Cannot be undone.
 
-    Raises FailedPreconditionError where PyTorch has used the GPU already, has no CUDA, the other mode is installed, the GPUs are
-    simulated, or PyTorch's settings contradict the mode; ValueError for an unknown mode.
+    Raises FailedPreconditionError if PyTorch has already used the GPU, was built without CUDA or runs in the other mode, if the
+    GPUs are simulated, or if PyTorch's settings contradict the mode; and ValueError for an unknown mode.
     """
     global _mode
     if mode not in MODES:
@@ -64,15 +64,15 @@ def install(mode: str = "whole") -> None:
             return
         if _mode is not None:
             raise errors.FailedPreconditionError(
-                f"PyTorch runs on gpuconf in mode {_mode!r} already; start a new process for {mode!r}"
+                f"PyTorch already runs on gpuconf in mode {_mode!r}; start a new process for {mode!r}"
             )
         if not torch.backends.cuda.is_built():
-            raise errors.FailedPreconditionError(f"this PyTorch ({torch.__version__}) is built without CUDA")
+            raise errors.FailedPreconditionError(f"this PyTorch ({torch.__version__}) was built without CUDA")
         _share.require_real("PyTorch")
         if used():
             raise errors.FailedPreconditionError(
-                "PyTorch has used the GPU already: its memory is outside gpuconf, and its allocator can't be exchanged any more. "
-                "Call gpuconf.configure() or gpuconf.allocators.torch.install() before anything of torch.cuda"
+                "PyTorch has already used the GPU: its allocator can no longer be replaced. "
+                "Call gpuconf.configure() or gpuconf.allocators.torch.install() before using torch.cuda"
             )
         if mode == "whole":
             _plug()
@@ -86,12 +86,12 @@ def install(mode: str = "whole") -> None:
 
 
 def _begin() -> None:
-    """Run by PyTorch when it first uses CUDA, before its first allocation."""
+    """Initialize the devices. PyTorch calls this when it first uses CUDA, before its first allocation."""
     runtime.logical_devices("torch")
 
 
 def _plug() -> None:
-    """Make gpuconf's functions PyTorch's allocator, with the hooks that the Python constructor leaves out."""
+    """Make gpuconf's functions PyTorch's allocator, and set the hooks that the Python constructor does not take."""
     global _allocator
     from .._core.native import library_path
 
@@ -108,10 +108,10 @@ def _plug() -> None:
 
 
 def _follow(number: int) -> AbstractContextManager[Any]:
-    """Inside a scope: the logical GPU's device, and its stream where it shares the card."""
+    """Return a context for the logical GPU's device, and for its stream if it shares the physical GPU."""
     ordinals = runtime.ordinals()
     ordinal = ordinals[number]
-    with contextlib.ExitStack() as stack:  # not a generator, which Python would finish at exit, when PyTorch is taken apart
+    with contextlib.ExitStack() as stack:  # not a generator: Python would resume it at exit, after PyTorch is torn down
         stack.enter_context(torch.cuda.device(ordinal))
         if ordinals.count(ordinal) > 1:
             before, own = torch.cuda.current_stream(ordinal), _stream_of(number, ordinal)

@@ -1,10 +1,10 @@
 /*
- * gpuconf.h: the C face of gpuconf's allocator.
+ * gpuconf.h: the C API of gpuconf's allocator.
  *
- * These symbols live in the extension module that Python imports (gpuconf.library_path() tells where), never in a
- * second library: open that very file and you share the pools, limits and books of the Python program.
+ * These symbols are in the extension module that Python imports (gpuconf.library_path() returns its path), never in a
+ * second library. Open that file to share the pools, limits and accounting of the Python program.
  *
- * Every function may be called from any thread, with or without the GIL, and never blocks on Python.
+ * All functions may be called from any thread, with or without the GIL, and never block on Python.
  */
 #ifndef GPUCONF_H
 #define GPUCONF_H
@@ -18,58 +18,60 @@ extern "C" {
 
 #define GPUCONF_ABI_VERSION 1
 
-/* The version of this interface that the library has; equal to GPUCONF_ABI_VERSION, or don't use it. */
+/* Returns the ABI version of the library. Do not use the library if it differs from GPUCONF_ABI_VERSION. */
 int gpuconf_abi_version(void);
 
 /*
- * Takes size bytes of device memory, aligned to 256 bytes.
+ * Allocates size bytes of device memory, aligned to 256 bytes.
  *
- * device is the CUDA ordinal as this process counts them. The memory comes from the logical GPU that the calling
- * thread's scope names (`with gpuconf.device("GPU:1"):`) if that lies on this ordinal, else from the one that stream
- * stands for (gpuconf_logical_stream), else from the ordinal's first logical GPU. The Python program must have
- * initialised gpuconf (gpuconf.config.list_logical_devices() does). stream is the CUDA stream on which the memory is used first.
+ * device is the CUDA device ordinal in this process. The memory comes from the logical GPU of the calling thread's scope
+ * (`with gpuconf.device("GPU:1"):`) if that is on this device, else from the logical GPU that stream represents
+ * (gpuconf_logical_stream), else from the first logical GPU of the device. The Python program must have initialized
+ * gpuconf, for example with gpuconf.config.list_logical_devices(). stream is the CUDA stream on which the memory is first used.
  *
- * While the stream is captured, what it takes is the graph's until nothing of that is left: what was freed serves the same capture only.
+ * Memory allocated while the stream is being captured belongs to the captured graph until the graph is destroyed. If it is
+ * freed before, only the same capture can reuse it.
  *
- * Returns NULL for size 0, on failure (gpuconf_last_error tells why), and in a child forked after gpuconf was loaded.
+ * Returns NULL for size 0, on failure (see gpuconf_last_error), and in a child process forked after gpuconf was loaded.
  */
 void *gpuconf_malloc(size_t size, int device, void *stream);
 
 /*
- * Gives memory back. The address alone decides what; size and device are ignored. stream is that of the last use, NULL for the stream
- * that the memory was taken for, which may have been destroyed since; nobody else gets it before the work queued there is done. A NULL
- * address is ignored. An address that gpuconf_malloc didn't give, or that was given back before, or a stream that is none, changes nothing
- * and leaves a message in gpuconf_last_error.
+ * Frees memory, identified by its address; size and device are ignored. stream is the stream of the last use, or NULL for the
+ * stream that the memory was allocated for, which may have been destroyed since. The memory is not reused before the work
+ * queued on that stream is done. A NULL address is ignored. An address that gpuconf_malloc did not return, an address already
+ * freed, or an invalid stream changes nothing and sets gpuconf_last_error.
  */
 void gpuconf_free(void *ptr, size_t size, int device, void *stream);
 
 /*
- * Says that memory of gpuconf_malloc is used on a stream other than the one it was taken for, so that after its free nobody else gets
- * it before that stream is done with it. 1, or 0 with a message in gpuconf_last_error for what is no live block. NULL is ignored.
+ * Marks memory from gpuconf_malloc as used on a stream other than the one it was allocated for. After it is freed, the memory is
+ * not reused before the work queued on that stream is done. Returns 1, or 0 and sets gpuconf_last_error if ptr is not a live
+ * block. NULL is ignored.
  */
 int gpuconf_record_stream(void *ptr, void *stream);
 
 /*
- * Why the last call of this thread failed; "" if it did not. The text belongs to the thread and lives until its next call.
+ * Returns the error message of the calling thread's last call, or "" if it succeeded. Valid until the thread's next call.
  */
 const char *gpuconf_last_error(void);
 
 /*
- * A stream that stands for a logical GPU (0 for GPU:0): memory that a thread without a scope takes for it comes from that
- * logical GPU. NULL, the default stream, for the first one of an ordinal. It lasts until the devices are reset, and keeps its order with
- * the legacy default stream by itself. 1, or 0 on failure.
+ * Gets a stream that represents a logical GPU (0 for GPU:0): if a thread without a scope allocates for this stream, the memory
+ * comes from that logical GPU. For the first logical GPU of a device the stream is NULL, the default stream. It is valid until
+ * the devices are reset, and synchronizes with the legacy default stream. Returns 1, or 0 on failure.
  */
 int gpuconf_logical_stream(int logical, void **stream);
 
-/* The piece of the driver's memory that ptr lies in, and its size, for sharing between processes. NULL on failure. */
+/* Returns the base address of the driver allocation that contains ptr, and its size, for CUDA IPC. NULL on failure. */
 void *gpuconf_region(void *ptr, size_t *size);
 
-/* Gives memory in which no block lies back to the GPUs. 1, or 0 on failure. */
+/* Returns memory that contains no block to the GPUs. Returns 1, or 0 on failure. */
 int gpuconf_trim(void);
 
 /*
- * For torch.cuda.memory.CUDAPluggableAllocator, with its signatures. Where PyTorch looks at no result these throw a C++
- * exception: c10::OutOfMemoryError, which Python sees as torch.OutOfMemoryError, for want of memory, else std::runtime_error.
+ * For torch.cuda.memory.CUDAPluggableAllocator, with its signatures. If PyTorch ignores the result of a function, it throws a
+ * C++ exception instead: c10::OutOfMemoryError (torch.OutOfMemoryError in Python) if out of memory, else std::runtime_error.
  */
 void *gpuconf_torch_malloc(ssize_t size, int device, void *stream);
 void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream);
@@ -79,12 +81,12 @@ void gpuconf_torch_memory_fraction(double fraction, int device);
 void *gpuconf_torch_base_alloc(void *ptr, size_t *size);
 
 /*
- * Makes gpuconf the source of the segments of PyTorch's own caching allocator: what libc10_cuda.so, which must be loaded, takes with
- * cudaMalloc from now on. 1, or 0 on failure. Can't be undone.
+ * Makes gpuconf supply the segments of PyTorch's own caching allocator: the memory that libc10_cuda.so, which must be loaded,
+ * requests with cudaMalloc from now on. Returns 1, or 0 on failure. Cannot be undone.
  */
 int gpuconf_torch_redirect(void);
 
-/* For cupy.cuda.CFunctionAllocator. param is NULL, or a function of CuPy's that tells the thread's current stream. */
+/* For cupy.cuda.CFunctionAllocator. param is NULL, or a CuPy function that returns the thread's current stream. */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device);
 void gpuconf_cupy_free(void *param, void *ptr, int device);
 
