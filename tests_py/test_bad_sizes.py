@@ -294,7 +294,7 @@ def test_a_name_of_a_hundred_thousand_characters_is_not_printed_to_its_end(call:
 @pytest.mark.usefixtures("two_gpus")
 def test_in_a_scope_of_what_is_not_there_the_error_names_it_and_what_is(scope: str, call: Any) -> None:
     with gpuconf.device(scope):
-        with pytest.raises(ValueError, match="this thread's scope names a device that is not there") as caught:
+        with pytest.raises(ValueError, match="this thread's device scope names an unknown device") as caught:
             call()
         assert gpuconf.current_scope() in str(caught.value)
     assert str(caught.value).endswith(". This process has GPU:0, GPU:1")

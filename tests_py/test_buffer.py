@@ -127,7 +127,7 @@ def test_takes_devices_by_object_and_by_scope() -> None:
             assert other.device.name == "/device:GPU:0"
     with gpuconf.device("CPU:0"), memory.allocate(1) as buffer:
         assert buffer.device.name == "/device:GPU:0"
-    with gpuconf.device("GPU:7"), pytest.raises(ValueError, match="scope names a device that is not there"):
+    with gpuconf.device("GPU:7"), pytest.raises(ValueError, match="scope names an unknown device"):
         memory.allocate(1)
 
 
@@ -230,7 +230,7 @@ def test_a_buffer_can_not_be_copied(way: str) -> None:
     """A second object of the same memory would free it when it goes, and leave the first with somebody else's."""
     with memory.allocate(1000) as buffer:
         buffer.copy_from_host(b"mine")
-        with pytest.raises(TypeError, match=r"owns device memory .* return or send its bytes, buffer.copy_to_host\(\)$") as caught:
+        with pytest.raises(TypeError, match=r"owns device memory .* send its bytes \(buffer.copy_to_host\(\)\) instead$") as caught:
             WAYS_TO_COPY[way](buffer)
         assert isinstance(caught.value, InvalidTypeError)
         gc.collect()
@@ -241,7 +241,7 @@ def test_a_buffer_can_not_be_copied(way: str) -> None:
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_buffer_is_not_made_by_hand() -> None:
     for arguments in ((), (1, 2, 3, 4)):
-        with pytest.raises(TypeError, match=r"cannot be created directly: they come from gpuconf.memory.allocate\(\)"):
+        with pytest.raises(TypeError, match=r"cannot be created directly: use gpuconf.memory.allocate\(\)"):
             memory.Buffer(*arguments)
         gc.collect()
 
@@ -505,8 +505,8 @@ BAD_COPIES = {
     "number": (5, 0, InvalidTypeError, "int has no bytes to copy"),
     "None": (None, 0, InvalidTypeError, "NoneType has no bytes to copy"),
     "list": ([1, 2], 0, InvalidTypeError, "list has no bytes to copy"),
-    "every other byte": (memoryview(b"123456")[::2], 0, InvalidArgumentError, "memoryview can't be copied"),
-    "backwards": (memoryview(b"123456")[::-1], 0, InvalidArgumentError, "memoryview can't be copied"),
+    "every other byte": (memoryview(b"123456")[::2], 0, InvalidArgumentError, "cannot access the bytes of memoryview"),
+    "backwards": (memoryview(b"123456")[::-1], 0, InvalidArgumentError, "cannot access the bytes of memoryview"),
 }
 
 
@@ -528,7 +528,7 @@ def test_a_bad_copy_is_refused_and_changes_nothing(case: str) -> None:
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("out", [b"read only", memoryview(b"read only")], ids=["bytes", "memoryview"])
 def test_what_can_only_be_read_is_not_written(out: Any) -> None:
-    with memory.allocate(100) as buffer, pytest.raises(ValueError, match="can't be copied"):
+    with memory.allocate(100) as buffer, pytest.raises(ValueError, match="cannot access the bytes"):
         buffer.copy_to_host(out)
     assert bytes(out) == b"read only"
 
@@ -537,7 +537,7 @@ def test_what_can_only_be_read_is_not_written(out: Any) -> None:
 def test_a_memoryview_that_was_released_is_refused() -> None:
     data = memoryview(b"123")
     data.release()
-    with memory.allocate(10) as buffer, pytest.raises(ValueError, match="can't be copied"):
+    with memory.allocate(10) as buffer, pytest.raises(ValueError, match="cannot access the bytes"):
         buffer.copy_from_host(data)
 
 
@@ -714,7 +714,7 @@ class RepresentationPrinter:
 
 @pytest.mark.usefixtures("limit_of_1_mib")
 def test_a_map_is_drawn_exactly() -> None:
-    assert str(memory.memory_map()) == "GPU:0: 0B in use of 0B reserved, limit 1.00MiB\n  nothing is taken from the GPU yet"
+    assert str(memory.memory_map()) == "GPU:0: 0B in use of 0B reserved, limit 1.00MiB\n  nothing reserved yet"
     blocks = [memory.allocate(MIB // 8) for _ in range(6)]
     blocks[1].free()
     blocks[4].free()

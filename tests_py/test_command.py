@@ -65,9 +65,9 @@ limit: 5.00MiB
 GPU    policy   fits  least limit  peak in use  peak reserved  fragmentation
 GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB           0.0%
 
-GPU:0 virtual: event 3 asks for 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free block 0B)
+GPU:0 virtual: event 3 requests 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free block 0B)
 does not fit
-GPU:0 virtual: █ in use, ▒ reserved, the whole width is 6.00MiB
+GPU:0 virtual: █ in use, ▒ reserved, full width is 6.00MiB
      0.000 s  ▕█████████████████·································▏ 2.00MiB
      0.250 s  ▕██████████████████████████████████················▏ 4.00MiB
      0.500 s  ▕██████████████████████████████████████████████████▏ 6.00MiB
@@ -138,7 +138,7 @@ def test_errors(here: Path) -> None:
     assert run("plan", "bad.csv", cwd=here) == (
         1,
         "",
-        "gpuconf plan: 'bad.csv' can't be read as a trace: line 8: \"grow\" is no Action\n",
+        "gpuconf plan: cannot read 'bad.csv' as a trace: line 8: \"grow\" is no Action\n",
     )
     code, out, err = run("plan", "missing.csv", cwd=here)
     assert (code, out) == (1, "")

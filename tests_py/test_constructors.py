@@ -18,7 +18,7 @@ from gpuconf.compat import v1
 CLASSES: dict[type[Any], str] = {
     memory.Buffer: "gpuconf.memory.allocate()",
     memory.Recording: "gpuconf.memory.record()",
-    memory.Trace: "gpuconf.memory.record() and load_trace()",
+    memory.Trace: "gpuconf.memory.record() or load_trace()",
     gpuconf.Plan: "gpuconf.plan()",
     gpuconf.Simulation: "gpuconf.simulate()",
     gpuconf.Tensor: "gpuconf.constant()",

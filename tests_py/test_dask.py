@@ -263,5 +263,5 @@ def test_elsewhere_the_error_has_one_line_and_leaks_nothing() -> None:
             print(pool.submit(memory.stats).result().bytes_in_use)
     """
     error, left = run_well(program, env={"GPUCONF_SIMULATE": "T4"}, timeout=60).splitlines()
-    assert error == "a Buffer owns device memory and can't be copied or pickled: return or send its bytes, buffer.copy_to_host()"
+    assert error == "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
     assert left == "0"

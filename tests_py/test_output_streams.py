@@ -81,7 +81,7 @@ def test_drawings_in_ascii(folder: Path) -> None:
     done = shell(folder, "plot", PYTHONIOENCODING="ascii")
     drawn = done.stdout.decode().split("limit was given\n")[-1].splitlines()[-4:]
     assert drawn == [
-        "GPU:0 virtual: # in use, + reserved, the whole width is 6.00MiB",
+        "GPU:0 virtual: # in use, + reserved, full width is 6.00MiB",
         "     0.000 s  |#################.................................| 2.00MiB",
         "     0.500 s  |##################################################| 6.00MiB",
         "     1.000 s  |##################################++++++++++++++++| 4.00MiB",

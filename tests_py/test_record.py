@@ -80,7 +80,7 @@ def test_start_and_stop_by_hand(one_gpu: None) -> None:
         _ = recording.trace
     assert recording.start() is recording
     assert repr(recording) == "<gpuconf.Recording, running>"
-    with pytest.raises(RuntimeError, match="runs; stop it first"):
+    with pytest.raises(RuntimeError, match="is running; stop it first"):
         _ = recording.trace
     with pytest.raises(RuntimeError, match="a recording is running already"):
         gpuconf.memory.record().start()
@@ -112,7 +112,7 @@ def test_a_full_recording_keeps_the_newest_and_says_how_many_were_lost(one_gpu: 
     kept.free()
     early.free()
     assert recording.lost >= 191
-    assert repr(recording.trace).endswith(f"{recording.lost} older ones lost>")
+    assert repr(recording.trace).endswith(f"{recording.lost} older events lost>")
     told = blocks(recording.events)
     assert sorted(told[:2]) == [("allocate", 0, 11), ("allocate", 0, 12)], "what was live by then"
     assert told[2:] == [(action, 0, size) for size in range(195, 200) for action in ("allocate", "free")]
@@ -186,7 +186,7 @@ def test_a_copy_does_not_end_a_recording(one_gpu: None) -> None:
 
     with gpuconf.memory.record() as recording:
         for make in (copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="can't be copied or pickled; its trace can"):
+            with pytest.raises(TypeError, match="cannot be copied or pickled; its trace can"):
                 make(recording)
         copy.copy(recording)  # has the same run
         assert recording.running

@@ -373,7 +373,7 @@ def test_a_pickle_runs_nothing(name: str, tmp_path: Path) -> None:
     try:
         used_before = pickle.loads(b"\x80\x02\x82" + bytes([EXTENSION]) + b".")  # it is in pickle's cache from here on
         assert used_before is os.system
-        with pytest.raises(ValueError, match="can't be read as a trace: it is"):
+        with pytest.raises(ValueError, match=r"cannot read .* as a trace: it is"):
             gpuconf.memory.load_trace(write(tmp_path, hostile(mark)[name]))
     finally:
         copyreg.remove_extension("os", "system", EXTENSION)  # type: ignore[no-untyped-call]

@@ -88,7 +88,7 @@ def test_the_picture_shows_what_exceeds_the_card() -> None:
         with memory.allocate(10 * MIB):
             picture = memory.memory_map()
             assert picture.oversubscribed_bytes == 6 * MIB
-            assert str(picture).splitlines()[1] == "  the memory in use on this GPU exceeds it by 6.00MiB, which host memory holds"
+            assert str(picture).splitlines()[1] == "  memory in use exceeds this GPU's memory by 6.00MiB, which is in host memory"
 
 
 def test_the_fraction_is_of_each_gpu() -> None:
@@ -209,7 +209,7 @@ print(live())
     assert lines[1].startswith("1 0 {'allocations': 1")
     assert lines[2] == "(13, 0) True"
     assert lines[3] == "(13, 0) True (13, 0) True (13, 0) True (13, 0) True (2, 0) True (2, 0) True "
-    assert lines[4] == "this buffer is on DLPack device (13, 0) and can't be moved to (2, 1): copy it"
+    assert lines[4] == "this buffer is on DLPack device (13, 0) and cannot be moved to (2, 1): copy it"
     assert len(lines) == 9
     assert lines[-1] == "{}"
 

@@ -1,4 +1,4 @@
-"""What all other packages build on: the binary, its C symbols, the state of the process, and value types.
+"""The base of all other packages: the compiled core, its C symbols, the state of the process, and value types.
 
-Nothing here imports anything of gpuconf but ``errors``.
+Modules in this package import nothing else of gpuconf except ``errors``.
 """

@@ -1,6 +1,6 @@
-"""The C symbols of ``gpuconf.h``, by ctypes: what hands addresses of C functions to other libraries, or calls as they do.
+"""The C symbols of ``gpuconf.h``, through ctypes, for passing function addresses to other libraries and for calls like theirs.
 
-A function of the library guards itself against fork, as those of the core do.
+Like the functions of the core, these functions check for a fork themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .native import library_path
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The shared object. The core loads it first, because it knows how."""
+    """Return the shared object, after the core has loaded it."""
     runtime.physical_devices()
     opened = ctypes.CDLL(library_path())
     opened.gpuconf_malloc.argtypes = (ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
@@ -31,45 +31,45 @@ def library() -> ctypes.CDLL:
 
 
 def address(name: str) -> int:
-    """The address of a C function."""
+    """Return the address of a C function."""
     found = ctypes.cast(getattr(library(), name), ctypes.c_void_p).value
     assert found
     return found
 
 
 def last_error() -> str:
-    """Why the last call of this thread failed, or ""."""
+    """Return the error message of this thread's last call, or ""."""
     text = library().gpuconf_last_error()
     return text.decode("utf-8", "replace") if text else ""
 
 
 def failure() -> errors.GpuconfError:
-    """The error of the last call of this thread. C knows kinds by their text only."""
+    """Return the error of this thread's last call. The C API reports only text, so the text determines the class."""
     text = last_error()
     code = "RESOURCE_EXHAUSTED" if " out of memory" in text else "FAILED_PRECONDITION"
     return errors.from_code(code, text)
 
 
 def trim() -> None:
-    """Return memory in which no block lies to the GPUs."""
+    """Return memory that contains no block to the GPUs."""
     if not library().gpuconf_trim():
         raise failure()
 
 
 def redirect_torch() -> None:
-    """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises where this PyTorch can't be routed."""
+    """Make gpuconf the source of the segments of PyTorch's own caching allocator. Raises if this PyTorch cannot be routed."""
     if not library().gpuconf_torch_redirect():
         raise failure()
 
 
 def record_stream(ptr: int, stream: int) -> None:
-    """Say that a live block is used in another stream."""
+    """Mark a live block as used on another stream."""
     if not library().gpuconf_record_stream(ptr, stream):
         raise failure()
 
 
 def logical_stream(number: int) -> int:
-    """The stream that stands for a logical GPU; 0 is the default stream."""
+    """Return the stream that represents a logical GPU; 0 is the default stream."""
     stream = ctypes.c_void_p()
     if not library().gpuconf_logical_stream(number, ctypes.byref(stream)):
         raise failure()
@@ -78,7 +78,7 @@ def logical_stream(number: int) -> int:
 
 @functools.cache
 def dlpack() -> Callable[..., Any]:
-    """``gpuconf_python_dlpack``, which wants the GIL: PyDLL keeps it."""
+    """Return ``gpuconf_python_dlpack``, which must be called with the GIL held: PyDLL keeps it."""
     function = ctypes.PyDLL(library_path()).gpuconf_python_dlpack
     int32 = ctypes.c_int32
     function.argtypes = (

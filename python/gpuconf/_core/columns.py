@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Text tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def columns(rows: Sequence[tuple[str, ...]], left: int) -> list[str]:
-    """Lines with aligned columns, the first ``left`` of them to the left."""
+    """Return lines with aligned columns: the first ``left`` are left-aligned, the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
         "  ".join(

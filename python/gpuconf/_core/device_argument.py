@@ -1,4 +1,4 @@
-"""What a ``device`` argument names: a string, a LogicalDevice, or a GPU of the machine that is exactly one logical GPU."""
+"""Resolution of ``device`` arguments: a string, a LogicalDevice, or a physical GPU that is exactly one logical GPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Device = str | LogicalDevice | PhysicalDevice | VisibleDevice
 
 
 def text_of(device: object) -> str:
-    """The string that names the device. The runtime must be initialized.
+    """Return the string that names the device. The runtime must be initialized.
 
-    Raises InvalidTypeError for an object of another type, and InvalidArgumentError for a string that cannot cross the border or
-    a GPU that is not exactly one logical GPU.
+    Raises InvalidTypeError for an object of another type, and InvalidArgumentError for a string that cannot be passed to the core
+    or a GPU that is not exactly one logical GPU.
     """
     if isinstance(device, LogicalDevice):
         device = device.name
@@ -38,7 +38,7 @@ def _only_logical_gpu(device: PhysicalDevice | VisibleDevice) -> str:
 
 
 def _name_of(device: PhysicalDevice | VisibleDevice) -> str | None:
-    """The name in the physical list, or None for what is not a GPU there: a CPU, or a device of another machine."""
+    """Return the name in the list of physical devices, or None if it is not a GPU there: a CPU, or a device of another machine."""
     import json
 
     name = device.name if isinstance(device, PhysicalDevice) else device.physical_device
@@ -46,7 +46,7 @@ def _name_of(device: PhysicalDevice | VisibleDevice) -> str | None:
     if position < 0 or (isinstance(device, PhysicalDevice) and device.device_type != "GPU"):
         return None
     if isinstance(device, VisibleDevice) and json.loads(core.pybind_DeviceDetails(position))["uuid"] != device.uuid:
-        return None  # a card of an earlier simulation, at the same place
+        return None  # a GPU of an earlier simulation, at the same position
     return name
 
 

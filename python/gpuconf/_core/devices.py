@@ -1,4 +1,4 @@
-"""The value types of ``tf.config``: plain tuples with names, equal when their fields are."""
+"""The value types of ``tf.config``: plain named tuples, which are equal if their fields are equal."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .table import Table
 
 
 class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
-    """A device of the machine, as ``list_physical_devices`` names it.
+    """A physical device, as returned by ``list_physical_devices``.
 
-    A device built by hand is as good as a listed one:
+    A device constructed by hand is equivalent to a listed one:
 
     >>> PhysicalDevice("/physical_device:GPU:0", "GPU")
     PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')
@@ -26,7 +26,7 @@ class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
 
 
 class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
-    """A device that memory and operations can be put on, as ``list_logical_devices`` names it.
+    """A device for memory and operations, as returned by ``list_logical_devices``.
 
     >>> LogicalDevice("/device:GPU:0", "GPU").name
     '/device:GPU:0'
@@ -48,11 +48,11 @@ class LogicalDeviceConfiguration(
         defaults=[None, None, None],
     )
 ):
-    """What one logical device shall be; for ``set_logical_device_configuration``.
+    """The configuration of one logical device, for ``set_logical_device_configuration``.
 
-    ``memory_limit`` is in MiB and a hard limit; a fraction is cut off. ``experimental_priority`` is a CUDA stream priority
-    (numerically low is urgent). ``experimental_device_ordinal`` orders the logical devices. Nothing is
-    checked here.
+    ``memory_limit`` is a hard limit in MiB, truncated to an integer. ``experimental_priority`` is a CUDA stream priority (lower
+    numbers are higher priority). ``experimental_device_ordinal`` orders the logical devices. The constructor does not check the
+    values.
 
     >>> LogicalDeviceConfiguration(memory_limit=5)
     LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)
@@ -80,15 +80,15 @@ class VisibleDevice(
         ["cuda_ordinal", "physical_device", "name", "uuid", "pci_bus_id", "nvml_index", "compute_capability", "total_memory"],
     ),
 ):
-    """One GPU, by every name it has."""
+    """One GPU, with all its names."""
 
     __slots__ = ()
 
-    cuda_ordinal: int  # what CUDA and PyTorch call it, after CUDA_VISIBLE_DEVICES
-    physical_device: str | None  # its name in list_physical_devices(); None where it is too weak to be there
+    cuda_ordinal: int  # its number in CUDA and PyTorch, after CUDA_VISIBLE_DEVICES
+    physical_device: str | None  # its name in list_physical_devices(); None if its compute capability is too low to be listed
     name: str
-    uuid: str  # "GPU-...", or "MIG-..." for a MIG instance; good in CUDA_VISIBLE_DEVICES
+    uuid: str  # "GPU-...", or "MIG-..." for a MIG instance; valid in CUDA_VISIBLE_DEVICES
     pci_bus_id: str
-    nvml_index: int | None  # what nvidia-smi calls it; None where NVML doesn't tell, as for simulated GPUs
+    nvml_index: int | None  # its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs
     compute_capability: tuple[int, int]
     total_memory: int  # bytes

@@ -1,7 +1,7 @@
-"""Host memory at an address that a program made up: ``ctypes``' ``from_address``, and Python's ``__array_interface__``.
+"""Checks of host addresses that a program supplies: through ``from_address`` of ``ctypes``, or ``__array_interface__``.
 
-All other memory that reaches gpuconf belongs to an object that allocated it. Here nothing but the program's word stands behind the
-address, and reading a wrong one ends the process. So the address is looked up in the process's memory map first.
+All other memory that reaches gpuconf belongs to an object that allocated it. A supplied address may be wrong, and reading a wrong
+one crashes the process. So the address is first looked up in the process's memory map.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .._typing import Any
 
 _MAPS = "/proc/self/maps"
 
-# The live arrays behind ``Buffer.view``, by their id; arrays of ctypes have no hash.
+# The live arrays behind ``Buffer.view``, by id, because ctypes arrays are not hashable.
 views: dict[int, weakref.ref[Any]] = {}
 
 
 def check(exporter: Any, address: int, nbytes: int, write: bool = False) -> None:
-    """Raise InvalidArgumentError if an object's bytes are at an address that cannot be read, or written."""
+    """Raise InvalidArgumentError if an object's bytes are at an address that is not readable, or not writable."""
     owner = owner_of(exporter)
     if nbytes and made_up(owner) and not _ours(owner):
         _look_up(type(owner).__name__, address, nbytes, write)
 
 
 def owner_of(exporter: Any) -> Any:
-    """What a view, or a view of a view, is of; None for memory that NumPy allocated."""
+    """Return the object behind a view, or a view of a view; None for memory that NumPy allocated."""
     numpy = sys.modules.get("numpy")
     while exporter is not None:
         if isinstance(exporter, memoryview):
@@ -41,15 +41,15 @@ def owner_of(exporter: Any) -> Any:
 
 
 def made_up(owner: Any) -> bool:
-    """Whether an object's address is the program's word only."""
+    """Whether the program supplied the object's address."""
     if owner is None:
         return False
-    # A type of ctypes is recognized by its own type, without importing ctypes.
+    # A ctypes type is recognized by its metaclass, without importing ctypes.
     return type(type(owner)).__module__ == "_ctypes" or hasattr(owner, "__array_interface__") or hasattr(owner, "__array_struct__")
 
 
 def _ours(owner: Any) -> bool:
-    """Whether it is the array behind a ``Buffer.view``. Such memory stays mapped, in more pieces than are quickly looked up."""
+    """Whether it is the array behind a ``Buffer.view``. Such memory stays mapped, in too many mappings for a quick lookup."""
     return id(owner) in views
 
 
@@ -57,10 +57,10 @@ def _look_up(kind: str, address: int, nbytes: int, write: bool) -> None:
     try:
         with open(_MAPS, encoding="ascii", errors="replace") as maps:
             lines = maps.readlines()
-    except OSError:  # without /proc nothing is known
+    except OSError:  # without /proc the address cannot be checked
         return
     at, end = address, address + nbytes
-    for line in lines:  # in the order of their addresses
+    for line in lines:  # in order of address
         span, _, rest = line.partition(" ")
         first, last = (int(number, 16) for number in span.split("-"))
         if last <= at:
@@ -72,6 +72,6 @@ def _look_up(kind: str, address: int, nbytes: int, write: bool) -> None:
             return
     verb = "written" if write else "read"
     raise errors.InvalidArgumentError(
-        f"{nbytes} bytes at host address 0x{address:x} cannot be {verb}: the process has no such memory there. "
-        f"The address came from an object of type {kind}"
+        f"{nbytes} bytes at host address 0x{address:x} cannot be {verb}: the address range is not mapped in this process, or lacks "
+        f"the permission. The address was supplied by an object of type {kind}"
     )

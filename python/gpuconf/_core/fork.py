@@ -1,4 +1,4 @@
-"""Locks and forks: a lock that another thread holds at a fork stays locked in the child, where that thread is not, for good."""
+"""Locks that survive a fork. A lock held by another thread at a fork would stay locked forever in the child."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .._typing import Any
 
 
 def module_lock(module: dict[str, Any], name: str) -> threading.RLock:
-    """Return a reentrant lock to be kept as the global ``name`` of a module, which a forked child replaces by a new one.
+    """Return a reentrant lock for the global ``name`` of a module. A forked child replaces it with a new lock.
 
-    Use it by its name, ``with _lock:``. The thread that forks inside such a block leaves it in the child too: the block has the old
-    lock.
+    Use the lock by its global name, ``with _lock:``. If a thread forks inside such a block, the block also ends normally in the
+    child, because it holds the old lock.
     """
 
     def replace() -> None:

@@ -1,4 +1,4 @@
-"""The characters of drawings: blocks and shades, or ASCII where a stream's encoding has no others."""
+"""Characters for drawings: blocks and shades, or ASCII if a stream's encoding lacks these."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import namedtuple
 
 
 class Glyphs(namedtuple("Glyphs", ["full", "part", "free", "left", "right"])):
-    """A cell that is in use, one that is partly so, one that is free, and the ends of a bar."""
+    """The characters for a full, a partly used and a free cell, and for the ends of a bar."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ ASCII = Glyphs("#", "+", ".", "|", "|")
 
 
 def glyphs_of(stream: object) -> Glyphs:
-    """The characters that a stream can write. One that does not say its encoding takes them all, as ``io.StringIO`` does."""
+    """Return the characters that a stream can write. A stream without an encoding, such as ``io.StringIO``, can write all."""
     encoding = getattr(stream, "encoding", None)
     if not isinstance(encoding, str):
         return BLOCKS

@@ -1,4 +1,4 @@
-"""Things in the core that end when the Python object that holds them is dropped: jobs and recordings."""
+"""Handles of core objects that close when the Python object is dropped: jobs and recordings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .native import keep, loaded
 
 
 class _Ref(weakref.ref):  # type: ignore[type-arg]
-    """What outlives a handle whose close was cut short."""
+    """A weak reference that outlives a handle whose close was interrupted."""
 
     __slots__ = ("drop", "receipt")
 
@@ -20,22 +20,22 @@ class _Ref(weakref.ref):  # type: ignore[type-arg]
     receipt: list[int]
 
 
-# A handle is closed by its __del__. An exception of a signal handler can come into that, before its first line too. So each handle
-# has a weak reference here. Its callback is not Python code and can't be interrupted: it puts the reference on the list of those
-# that are left to close.
+# A handle is closed by its __del__, which an exception from a signal handler may interrupt, even before its first line. So each
+# handle has a weak reference here. Its callback is not Python code and cannot be interrupted: it adds the reference to the list
+# of handles left to close.
 _held: set[_Ref] = set()
 _abandoned: list[_Ref] = []
 
 
 class Handle:
-    """A thing in the core, by its number. It is closed by :meth:`close`, or when this object is dropped.
+    """An object in the core, identified by a number. :meth:`close`, or dropping the handle, closes it.
 
-    ``drop`` is the function of the core that closes it. The number goes into a receipt in one step, so no exception of a signal
-    handler can lose it.
+    ``drop`` is the core function that closes it. The number is written to a receipt in one step, so an exception from a signal
+    handler cannot lose it.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-    _ref: _Ref | None = None  # in the class too: a subclass that refuses to be made, as in a forked child, is dropped all the same
+    _ref: _Ref | None = None  # also set on the class: __del__ runs even if __init__ of a subclass raised, as in a forked child
 
     def __init__(self, drop: Callable[[int], object]) -> None:
         close_abandoned()
@@ -46,30 +46,30 @@ class Handle:
         self._ref = ref
 
     def open(self, function: Callable[..., int], *args: Any) -> None:
-        """Take the number from a function of the core."""
+        """Get the number from a core function."""
         keep(self._receipt, function, *args)
 
     @property
     def number(self) -> int:
-        """The core's number. The handle must have been opened."""
+        """The number in the core. The handle must be open."""
         return self._receipt[0]
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing to close: not any more, or not yet."""
+        """Whether there is nothing to close, because the handle is closed or was never opened."""
         return self._ref is None or not self._receipt
 
     def close(self) -> None:
-        """Close it. A second call does nothing, nor does one in a forked child."""
+        """Close the handle. Does nothing on a second call, or in a forked child."""
         ref = self._ref
         if ref is None:
             return
         _drop(ref)
         _held.discard(ref)
-        self._ref = None  # last: what cuts this short leaves it to the next call
+        self._ref = None  # last: if this is interrupted, the next call completes it
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a recording or a job can't be copied or pickled; its trace can")
+        raise errors.InvalidTypeError("a recording or a job cannot be copied or pickled; its trace can")
 
     def __del__(self) -> None:
         if not self._ending():
@@ -78,14 +78,14 @@ class Handle:
 
 def _drop(ref: _Ref) -> None:
     if ref.receipt and loaded():
-        try:  # noqa: SIM105 - contextlib would be more steps that a signal handler can come between
+        try:  # noqa: SIM105 - contextlib would add steps at which a signal handler can interrupt
             ref.drop(ref.receipt[0])
         except (errors.InvalidArgumentError, errors.InternalError):
-            pass  # it was closed, and then a signal handler's exception came; or the core has stopped
+            pass  # already closed before a signal handler's exception, or the core has stopped
 
 
 def close_abandoned() -> None:
-    """Close what no object holds any more, because an exception of a signal handler has cut its end short."""
+    """Close what no object holds any more because an exception from a signal handler interrupted ``__del__``."""
     while _abandoned:
         ref = _abandoned[-1]
         _drop(ref)

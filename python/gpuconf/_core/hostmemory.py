@@ -1,4 +1,4 @@
-"""Host memory by address, for copies and views. The only module that uses ctypes."""
+"""Access to host memory by address, for copies and views."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _PyBuffer(ctypes.Structure):
 _SIMPLE = 0  # PyBUF_SIMPLE: contiguous bytes
 _WRITABLE = 1  # PyBUF_WRITABLE
 
-# By [], which makes an object of our own: the attribute is shared with everybody in the process who uses ctypes.
+# Looked up with [], which creates a separate function object: the attribute is shared with all users of ctypes in the process.
 _get_buffer = ctypes.pythonapi["PyObject_GetBuffer"]
 _get_buffer.argtypes = (ctypes.py_object, ctypes.POINTER(_PyBuffer), ctypes.c_int)
 _get_buffer.restype = ctypes.c_int
@@ -49,7 +49,7 @@ def _exported(data: Any, flags: int) -> Iterator[tuple[int, int]]:
     except TypeError as error:
         raise errors.InvalidTypeError(f"{type(data).__name__} has no bytes to copy: {error}") from None
     except (BufferError, ValueError) as error:
-        raise errors.InvalidArgumentError(f"the bytes of {type(data).__name__} can't be copied: {error}") from None
+        raise errors.InvalidArgumentError(f"cannot access the bytes of {type(data).__name__}: {error}") from None
     try:
         foreign.check(data, buffer.buf or 0, buffer.len, write=flags == _WRITABLE)
         yield buffer.buf or 0, buffer.len
@@ -58,15 +58,15 @@ def _exported(data: Any, flags: int) -> Iterator[tuple[int, int]]:
 
 
 def readable(data: Any) -> Any:
-    """Lock an object's bytes for reading: a context that gives (address, size)."""
+    """Export an object's bytes for reading: a context manager that returns (address, size)."""
     return _exported(data, _SIMPLE)
 
 
 def writable(data: Any) -> Any:
-    """Lock an object's bytes for writing: a context that gives (address, size)."""
+    """Export an object's bytes for writing: a context manager that returns (address, size)."""
     return _exported(data, _WRITABLE)
 
 
 def array_at(address: int, nbytes: int) -> Any:
-    """The bytes at an address as a ctypes array. Whoever calls vouches for the address."""
+    """Return the bytes at an address as a ctypes array. The caller ensures that the address is valid."""
     return (ctypes.c_ubyte * nbytes).from_address(address) if nbytes else (ctypes.c_ubyte * 0)()

@@ -1,10 +1,10 @@
-"""Bytes for people, as TensorFlow prints them."""
+"""Human-readable byte counts, as TensorFlow prints them."""
 
 from __future__ import annotations
 
 
 def human_bytes(count: int) -> str:
-    """Three to four digits and a unit of 1024.
+    """Return three to four digits and a binary unit.
 
     >>> human_bytes(1023), human_bytes(1536), human_bytes(85899345920)
     ('1023B', '1.5KiB', '80.00GiB')

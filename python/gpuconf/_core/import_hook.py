@@ -1,4 +1,4 @@
-"""Doing something when a module is imported for the first time, if it ever is."""
+"""Callbacks that run when a module is first imported."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _waiting: dict[str, Callable[[], None]] = {}
 
 
 class _Finder:
-    """Stands first in ``sys.meta_path``, finds nothing itself, and sees what the others find."""
+    """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
 
     def __init__(self) -> None:
-        self._looking = threading.local()  # the other finders may ask for the same name again
+        self._looking = threading.local()  # the other finders may look up the same name again
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in _waiting or getattr(self._looking, "name", None) == name:
@@ -50,7 +50,7 @@ _finder = _Finder()
 
 
 def _wrap(name: str, loader: Any) -> None:
-    """Follow up the one ``exec_module`` of this loader object, which is otherwise left as it is."""
+    """Run the callback after the next ``exec_module`` of this loader object; nothing else about the loader changes."""
     execute = loader.exec_module
 
     def execute_and_follow_up(module: ModuleType) -> None:
@@ -65,7 +65,7 @@ def _wrap(name: str, loader: Any) -> None:
 
 
 def when_imported(name: str, then: Callable[[], None]) -> None:
-    """Call ``then`` once, after the module ``name`` has been imported for the first time. An error in it fails the import."""
+    """Call ``then`` once, after the first import of module ``name``. If ``then`` raises, the import fails."""
     with _lock:
         _waiting[name] = then
         if _finder not in sys.meta_path:
@@ -73,13 +73,13 @@ def when_imported(name: str, then: Callable[[], None]) -> None:
 
 
 def forget(name: str) -> None:
-    """Wait for a module no longer."""
+    """Remove the callback for a module."""
     with _lock:
         _waiting.pop(name, None)
 
 
 def installed(name: str) -> bool:
-    """Whether a top-level module could be imported. Nothing is imported to find out."""
+    """Whether a top-level module can be imported. Does not import anything."""
     import importlib.util
 
     try:

@@ -1,4 +1,4 @@
-"""How other libraries see memory without a copy: DLPack and the CUDA array interface; a buffer as bytes in one dimension."""
+"""Zero-copy access by other libraries, through DLPack and the CUDA array interface. A buffer is a one-dimensional byte array."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..memory._buffer import Buffer
     from ..tensors.tensor import Tensor
 
-_CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13  # DLPack's kinds of devices
+_CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13  # DLPack device types
 _NO_SYNCHRONISATION = -1
 _OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
 _BYTES = (1, 8)  # unsigned integers of 8 bits
@@ -22,7 +22,7 @@ _TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32)}
 
 
 class Loan:
-    """What a DLPack capsule or a copy keeps alive: the buffer, whose memory stays until the last loan has ended."""
+    """A loan of a buffer to a DLPack capsule or a copy. The buffer's memory is not freed before its last loan ends."""
 
     __slots__ = ("buffer",)
 
@@ -38,7 +38,7 @@ class Loan:
 
 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:
-    """Version 3 of the interface. Simulated memory is host memory, so there it is not offered at all."""
+    """Return version 3 of the interface. Not available on simulated GPUs, whose memory is host memory."""
     if runtime.host_visible():
         raise AttributeError("a buffer on a simulated GPU has no __cuda_array_interface__: its memory is host memory. Use view()")
     buffer._check_live()
@@ -47,26 +47,26 @@ def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:
         "typestr": "|u1",
         "data": (buffer.ptr if buffer.nbytes else 0, False),
         "strides": None,
-        "stream": None,  # what gpuconf itself writes is there when the call returns
+        "stream": None,  # gpuconf's own writes are complete when its calls return
         "version": 3,
     }
 
 
 def device(buffer: Buffer) -> tuple[int, int]:
-    """DLPack's kind of device and its number: a simulated GPU's memory is the CPU's."""
+    """Return the DLPack device type and number. The memory of a simulated GPU is CPU memory."""
     if runtime.host_visible():
         return _CPU, 0
     return gpu_of(buffer.device.name)
 
 
 def gpu_of(name: str) -> tuple[int, int]:
-    """The real GPU below a logical one, and whether its memory there is CUDA's managed memory."""
+    """Return the DLPack device type, CUDA or CUDA managed memory, and the CUDA ordinal of a logical GPU."""
     number = int(name.rpartition(":")[2])
     return _CUDA_MANAGED if core.pybind_IsUnified(number) else _CUDA, runtime.ordinals()[number]
 
 
 def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
-    """A DLPack capsule of the bytes, versioned where the consumer knows versions."""
+    """Return a DLPack capsule of the bytes, versioned if the consumer supports versions."""
     buffer._check_live()
     where = _place("buffer", device(buffer), dl_device, copy)
     if where[0] == _CPU:
@@ -78,7 +78,7 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
 
 
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
-    """A DLPack capsule of a tensor in a real GPU's memory, not to be written to where the consumer knows versions."""
+    """Return a DLPack capsule of a tensor in a real GPU's memory, marked read-only if the consumer supports versions."""
     told = tensor._about()
     where = _place("tensor", gpu_of(told["backing_device"]), dl_device, copy)
     _keep_until_used(told["address"], told["address"], stream)
@@ -87,17 +87,17 @@ def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any
 
 
 def _place(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> tuple[int, int]:
-    """The device that the capsule names: managed memory is CUDA memory of its GPU as well, for consumers that ask for that."""
+    """Return the device of the capsule. A consumer may request managed memory as CUDA memory of its GPU."""
     wanted = where if dl_device is None else tuple(dl_device)
     if wanted != where and (where[0] != _CUDA_MANAGED or wanted != (_CUDA, where[1])):
-        raise BufferError(f"this {what} is on DLPack device {where} and can't be moved to {wanted}: copy it")
+        raise BufferError(f"this {what} is on DLPack device {where} and cannot be moved to {wanted}: copy it")
     if copy:
-        raise BufferError(f"a {what} is lent without a copy only")
+        raise BufferError(f"a {what} can only be exported without a copy: pass copy=False or None")
     return wanted
 
 
 def _keep_until_used(ptr: int, nbytes: int, stream: Any) -> None:
-    """What gpuconf has written is there. What is given back while the consumer's stream works goes to others only after that."""
+    """Keep the memory from being reused before the consumer's stream is done. gpuconf's own writes are already complete."""
     from . import abi
 
     if stream is None or stream == _NO_SYNCHRONISATION or not nbytes:

@@ -1,4 +1,4 @@
-"""Work of the core that takes long, and that Ctrl-C ends at any time."""
+"""Long-running work of the core that Ctrl-C can interrupt at any time."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from .._typing import Any
 from .handle import Handle
 from .native import core
 
-# One wait in Go. Python looks for signals between two.
+# The length of one wait in Go. Python handles signals between two waits.
 _STEP_MS = 20
 
 
 class Job(Handle):
-    """A job of the core, which works on a thread of its own. Use it as a context manager: leaving the block ends the job."""
+    """A job of the core, which runs on its own thread. Use it as a context manager: leaving the block ends the job."""
 
     def __init__(self, function: Callable[..., int], *args: Any) -> None:
         super().__init__(core.pybind_CloseJob)
         self.open(function, *args)
 
     def finish(self) -> dict[str, Any]:
-        """Wait until it is done, and return its result. Raises what the job raises."""
+        """Wait for the job and return its result. Raises what the job raises."""
         import json
 
         while not core.pybind_WaitJob(self.number, _STEP_MS):
@@ -29,7 +29,7 @@ class Job(Handle):
         return result
 
     def pages(self) -> list[str]:
-        """The events that it has made, as CSV without a header, in pages of some thousand lines."""
+        """Return the events that the job produced, as CSV without a header, in pages of a few thousand lines."""
         pages: list[str] = []
         while page := core.pybind_JobPage(self.number, len(pages)):
             pages.append(page)

@@ -1,4 +1,4 @@
-"""Classes whose objects only functions create."""
+"""Classes whose instances are created by functions, not by calling the class."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Made(type):
-    """The type of such a class. To call the class is an error that names the functions, which is ``_made_by``; they call ``make``.
+    """The metaclass of such a class. Calling the class raises an error that names the functions (``_made_by``); they call ``make``.
 
-    Objects put together from anything failed later, in methods that could not know why.
+    Instances constructed from arbitrary arguments would fail later, in methods that cannot report the cause.
     """
 
     _made_by: str
@@ -25,6 +25,6 @@ class Made(type):
 
 
 def make(cls: type[T], *arguments: Any) -> T:
-    """Create an object of such a class."""
+    """Create an instance of such a class."""
     made: T = type.__call__(cls, *arguments)
     return made

@@ -1,12 +1,12 @@
-"""The one module that touches the binary.
+"""The only module that accesses the compiled extension module.
 
-``core`` is the extension module as far as a caller can see: ``core.pybind_MemoryInfo("GPU:0")``. It is loaded by the first
-attribute that is asked of it, so that ``import gpuconf`` starts neither Go nor CUDA. Each function is wrapped once, on
-first use: what Go marks as an error of a known kind is raised as the class of that kind.
+``core`` acts as the extension module: ``core.pybind_MemoryInfo("GPU:0")``. The first attribute access loads it, so
+``import gpuconf`` starts neither Go nor CUDA. Each function is wrapped once, on first use: an error that Go marks with a known
+code is raised as the class of that code.
 
-Fork: Go doesn't survive it. In a child that was forked after the load (or during it, by another thread) every
-function raises ForkedProcessError; a child forked before may load the core for itself. The binary refuses by itself
-too, which counts where Python's hooks did not run.
+Go does not support fork. In a child forked after the load (or during it, by another thread), every function raises
+ForkedProcessError; a child forked earlier can load the core itself. The extension module also checks for a fork, for processes
+in which Python's fork hooks did not run.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ TYPE_CHECKING = False
 
 __all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
 
-# "\x1e" + kind + "\x1e" + message: what pybind/process/gate.go makes of an error.
+# pybind/process/gate.go encodes an error as "\x1e" + code + "\x1e" + message.
 _MARK = "\x1e"
 
 _lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handler may call the core while this thread loads it
-_loader_pid: int | None = None  # set before the load begins, so that a fork during it counts as one after it
+_loader_pid: int | None = None  # set before the load begins, so that a fork during the load counts as a fork after it
 _forked_from: int | None = None
 _module: Any = None  # the extension module, once it is loaded
 
@@ -36,7 +36,7 @@ def _translate(error: RuntimeError) -> Exception:
     if not (isinstance(text, str) and text.startswith(_MARK)):
         return error
     code, _, message = text[1:].partition(_MARK)
-    if code == "FORKED":  # by C code, of which Python's hooks know nothing, or by a process in which C code opened the library
+    if code == "FORKED":  # forked by C code, which bypasses Python's hooks, or in a process where C code opened the library
         _mark_forked()
         return _forked_error()
     return errors.from_code(code, message)
@@ -44,14 +44,14 @@ def _translate(error: RuntimeError) -> Exception:
 
 def _forked_error() -> errors.ForkedProcessError:
     return errors.ForkedProcessError(
-        f"gpuconf was loaded in process {_forked_from} and can't be used in its fork()ed child {os.getpid()}: Go, in which its "
-        "core is written, does not survive fork. Start workers with the 'spawn' or 'forkserver' method, "
-        "or make the first gpuconf call in the child only."
+        f"gpuconf was loaded in process {_forked_from} and cannot be used in its forked child {os.getpid()}: its core is "
+        "written in Go, which does not support fork(). Start workers with the 'spawn' or 'forkserver' method, "
+        "or make the first gpuconf call in the child."
     )
 
 
 def refuse_in_child() -> None:
-    """Raise in a forked child. For what would answer from copies of the core's state, without a call of it."""
+    """Raise in a forked child. For functions that would use copies of the core's state without calling the core."""
     if _forked_from is not None:
         raise _forked_error()
 
@@ -69,10 +69,10 @@ def _wrapped(raw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def keep(receipt: list[Any], function: Callable[..., Any], *args: Any) -> None:
-    """Append what a function of ``core`` gives to ``receipt``, in one step of the interpreter.
+    """Append the result of a ``core`` function to ``receipt``, in one step of the interpreter.
 
-    A signal handler that raises (Ctrl-C does) can come between any two steps. What the core has handed out is in the receipt
-    by then, and whoever holds that can give it back.
+    A signal handler that raises (as on Ctrl-C) can run between any two steps. The receipt then already holds what the core
+    returned, so the caller can release it.
     """
     raw = function.raw  # type: ignore[attr-defined]
     try:
@@ -82,7 +82,7 @@ def keep(receipt: list[Any], function: Callable[..., Any], *args: Any) -> None:
 
 
 class _Core:
-    """The extension module, loaded on first use. Functions that were used once are plain attributes."""
+    """The extension module, loaded on first use. Each function becomes a plain attribute on first use."""
 
     def __getattr__(self, name: str) -> Any:
         refuse_in_child()
@@ -94,14 +94,14 @@ class _Core:
 
 
 def _load() -> Any:
-    """Load the core, and with it what all of gpuconf imports when it is needed.
+    """Load the core, and the modules that gpuconf imports lazily.
 
-    A module that another thread is importing at a fork is locked for good in the child, and an import of it there hangs. So
-    nothing is imported before the core is loaded, and in a child nothing before it is refused.
+    If another thread is importing a module at a fork, the module's import lock stays locked in the child, and importing it there
+    hangs. So gpuconf imports nothing before the core is loaded, and a forked child raises before it imports anything.
     """
     global _loader_pid, _module
     if _module is not None:
-        return _module  # not imported again: at the end of the process, where a __del__ may free a buffer, nothing can be
+        return _module  # a __del__ may free a buffer at process exit, when importing is no longer possible
     with _lock:
         if _loader_pid is None:
             _loader_pid = os.getpid()
@@ -111,7 +111,7 @@ def _load() -> Any:
             if not os.path.exists(library_path()):
                 _loader_pid = None
                 raise errors.UnavailableError(
-                    f"gpuconf's compiled core is missing ({library_path()}): install gpuconf with pip, which builds it"
+                    f"gpuconf's compiled core is missing ({library_path()}): build it by installing gpuconf with pip"
                 ) from error
             raise
         import json  # noqa: F401
@@ -126,7 +126,7 @@ def loaded() -> bool:
 
 
 def library_path() -> str:
-    """Where the shared object is that holds the core and the C symbols of ``gpuconf.h``."""
+    """Return the path of the shared object that contains the core and the C symbols of ``gpuconf.h``."""
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "_gpuconf.abi3.so")
 
 
@@ -135,7 +135,7 @@ def _mark_forked() -> None:
     global _forked_from
     _forked_from = os.getppid() if _loader_pid in (None, os.getpid()) else _loader_pid
     if not TYPE_CHECKING:
-        vars(core).clear()  # the wrapped functions: from here on every access goes through __getattr__
+        vars(core).clear()  # remove the wrapped functions, so that every access goes through __getattr__
 
 
 def _after_fork_in_child() -> None:

@@ -1,7 +1,7 @@
-"""What gpuconf has to say beside results and errors, into the logger ``gpuconf``. The core itself never prints.
+"""Notices, logged to the logger ``gpuconf``. The core itself never prints.
 
-As a library's should, the logger has a handler that does nothing: a program that configures logging sees the notices, and
-standard error stays quiet in all others.
+As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other programs print
+nothing to standard error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _LEVELS = {"info": 20, "warning": 30, "error": 40}
 
 
 def publish() -> None:
-    """Fetch the queued notices and log them. Called after the calls that can leave some."""
+    """Fetch the queued notices and log them. Called after core calls that can queue notices."""
     told = core.pybind_DrainNotices()
     if told == "[]":
         return

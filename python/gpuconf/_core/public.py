@@ -1,4 +1,4 @@
-"""Where public classes live as users see them: in pickles, tracebacks and ``help``."""
+"""The public modules of public classes, as shown in pickles, tracebacks and ``help``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import types
 from collections.abc import Iterable
 
-# Modules that classes were pickled under before they moved, and the module that has each now.
+# Former modules of pickled classes, and the module that has each class now.
 _MOVED = {
     "_configure": "gpuconf",
     "_memory_map": "gpuconf.memory",
@@ -31,7 +31,7 @@ def name_after(module: str, names: Iterable[str]) -> None:
 
 
 class _Moved(types.ModuleType):
-    """A module that is gone. It finds its names where they are now."""
+    """A stand-in for a removed module. It resolves names in the new module."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
@@ -41,7 +41,7 @@ class _Moved(types.ModuleType):
 
 
 def load_old_pickles() -> None:
-    """Let pickles from before the move load: they name modules that are gone."""
+    """Let pickles load that name removed modules."""
     for old in _MOVED:
         name = f"gpuconf.{old}"
         sys.modules.setdefault(name, _Moved(name, "Its names have moved."))

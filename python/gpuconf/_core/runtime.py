@@ -1,8 +1,8 @@
-"""The life of the runtime as Python sees it: enumerated, initialised, reset.
+"""The state of the runtime on the Python side: enumerated, initialized, reset.
 
-Go holds the state. What is kept here are copies of what can't change until the next reset (the device lists), so that
-a call needn't fetch them again, and the caller's own objects that TensorFlow's getters give back. ``replace`` drops
-them all by starting a new state. Code that keeps such a copy elsewhere compares ``current.generation``.
+Go holds the state. This module caches what cannot change until the next reset (the device lists), and keeps the caller's own
+objects that TensorFlow's getters return. ``replace`` drops all of it by starting a new state. Code that keeps such a copy
+elsewhere compares ``current.generation``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _lock = module_lock(globals(), "_lock")
 
 
 class _State:
-    """What is known between two resets. ``replace`` puts a new one in its place; until then its fields are only filled in."""
+    """The state between two resets. ``replace`` replaces it with a new one; until then its fields are only filled in."""
 
     __slots__ = (
         "at_enumeration",
@@ -45,38 +45,38 @@ class _State:
     )
 
     def __init__(self, generation: int) -> None:
-        self.generation = generation  # differs after each reset, and after a session has set the pools up anew
+        self.generation = generation  # changes on each reset, and when a session rebuilds the pools
         self.physical: list[PhysicalDevice] | None = None
         self.positions: dict[Any, int] = {}
         self.simulated = ""
         self.logical: list[LogicalDevice] | None = None
-        self.joined = False  # whether the logical devices are a session's, and nothing else has asked for them yet
+        self.joined = False  # whether a session built the logical devices, and nothing else has used them yet
         self.full_names: dict[str, str] = {}
         self.ordinals: list[int] = []
         self.host_visible = False
-        self.overrides: dict[str, str] = {}  # what gpuconf.configure asks for beyond the environment, and before it
-        # What a ConfigProto that the program started with sets once the devices are listed; at most one.
+        self.overrides: dict[str, str] = {}  # variables set by gpuconf.configure; they take precedence over the environment
+        # Applies the ConfigProto that the program started with, once the devices are listed; at most one.
         self.at_enumeration: list[Callable[[], object]] = []
 
 
 current = _State(0)
 
-# What ends with a runtime and lives in another module (the scope cache, configurations kept for getters).
+# Clears per-runtime state kept in other modules (the scope cache, configurations kept for getters).
 _on_forget: list[Callable[[], None]] = []
 
 
 def on_forget(clear: Callable[[], None]) -> Callable[[], None]:
-    """Register what to clear when the runtime is reset."""
+    """Register a function that clears state when the runtime is reset."""
     _on_forget.append(clear)
     return clear
 
 
-# The variables that Go reads, by prefix. It can't see os.environ: it has a copy of the environment of the process's start.
+# The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
 
 
 def environment() -> str:
-    """The environment for the core, as JSON: the variables that it reads, and what stands in for them."""
+    """Return the environment for the core, as JSON: the variables that it reads, and the overrides."""
     import json
 
     read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
@@ -85,24 +85,24 @@ def environment() -> str:
 
 
 def _library_folders() -> list[str]:
-    """Where pip has put NVIDIA's libraries: the folders ``nvidia`` on the module search path."""
+    """Return where pip installs NVIDIA's libraries: the folders named ``nvidia`` on the module search path."""
     folders = (os.path.join(entry, "nvidia") for entry in sys.path if isinstance(entry, str) and os.path.isabs(entry))
     return [folder.encode("utf-8", "replace").decode() for folder in folders if os.path.isdir(folder)]
 
 
 def _caller(function: str) -> str:
-    """The line outside gpuconf that led here, for the errors of later calls that come too late."""
-    package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as it is: making it absolute fails in a folder that was deleted
+    """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
+    package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # not made absolute: that fails in a deleted working directory
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame = frame.f_back
-    # A file's name may hold bytes that are no text.
+    # A file name may contain undecodable bytes.
     path = frame.f_code.co_filename.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
     return f"{path}:{frame.f_lineno} ({function})"
 
 
 def physical_devices() -> list[PhysicalDevice]:
-    """The physical devices; the first call lists them. The list is shared: copy before you hand it out."""
+    """Return the physical devices; the first call lists them. The list is shared: copy it before returning it to a user."""
     while (devices := current.physical) is None:  # another thread may reset in between
         _enumerate()
     return devices
@@ -112,7 +112,7 @@ def _enumerate() -> None:
     with _lock:
         if current.physical is not None:
             return
-        list_devices = core.pybind_Enumerate  # loads the core, which comes before all imports: see _native._load
+        list_devices = core.pybind_Enumerate  # loads the core, which must precede all imports: see native._load
         import json
 
         told = json.loads(list_devices(environment()))
@@ -122,7 +122,7 @@ def _enumerate() -> None:
         current.simulated = told["simulated"]
         current.physical = devices
         if current.at_enumeration:
-            current.at_enumeration.pop()()  # once: if it raises, the next call goes on without it, as in TensorFlow
+            current.at_enumeration.pop()()  # only once: if it raises, the next call continues without it, as in TensorFlow
 
 
 def enumerated() -> bool:
@@ -131,29 +131,29 @@ def enumerated() -> bool:
 
 
 def position(device: object) -> tuple[int, str]:
-    """Where a device stands in the physical list, and how to print it where it doesn't: (-1, its repr)."""
+    """Return (index, "") for a device in the list of physical devices, and (-1, repr) for any other object."""
     physical_devices()
     try:
         return current.positions[device], ""
     except (KeyError, TypeError):
-        return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")  # as it may cross the border
+        return -1, repr(device).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")  # valid text for the core
 
 
 def simulated() -> str:
-    """The specification of the simulated machine, or "" on a real one."""
+    """Return the specification of the simulated machine, or "" on a real machine."""
     physical_devices()
     return current.simulated
 
 
 def logical_devices(function: str) -> list[LogicalDevice]:
-    """The logical devices; the first call initialises the runtime. ``function`` is what the user called."""
+    """Return the logical devices; the first call initializes the runtime. ``function`` is the public function called."""
     while (devices := current.logical) is None or current.joined:  # another thread may reset in between
         initialize(function)
     return devices
 
 
 def initialize(function: str) -> None:
-    """Build the logical devices, unless they are there, and freeze the configuration."""
+    """Build the logical devices unless they exist, and freeze the configuration."""
     if current.logical is not None and not current.joined:
         return
     with _lock:  # a reset must not come between the two steps
@@ -170,7 +170,7 @@ def initialize(function: str) -> None:
 
 
 def _list_logical(encoded: str) -> None:
-    """Keep what the core says of the logical devices. The lock is held."""
+    """Store the core's description of the logical devices. The caller holds the lock."""
     import json
 
     told = json.loads(encoded)
@@ -181,9 +181,9 @@ def _list_logical(encoded: str) -> None:
 
 
 def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:
-    """Open a session, which may build the logical devices, or build them anew. Gives the session's number.
+    """Open a session, which may build or rebuild the logical devices. Returns the session's number.
 
-    A session that wants ``cpus_only`` builds none: the first call that needs them does.
+    With ``cpus_only`` the session builds none: the first call that needs them does.
     """
     with _lock:
         physical_devices()
@@ -192,7 +192,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
             receipt = open_session(environment(), _caller(function))
         finally:
             publish()
-        if receipt & 1 and current.logical is not None:  # there are others now
+        if receipt & 1 and current.logical is not None:  # the session replaced them
             current.logical = None
             current.full_names.clear()
             current.ordinals.clear()
@@ -204,40 +204,40 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
 
 
 def initialized() -> bool:
-    """Whether the logical devices are there."""
+    """Whether the logical devices exist."""
     return current.logical is not None
 
 
 def host_visible() -> bool:
-    """Whether device memory can be read at its address, as on simulated GPUs."""
+    """Whether the host can access device memory at its address, as on simulated GPUs."""
     return current.host_visible
 
 
 def full_name(name: str) -> str:
-    """The full name of a logical device, with job and task."""
+    """Return the full name of a logical device, with job and task."""
     return current.full_names[name]
 
 
 def ordinals() -> list[int]:
-    """The CUDA ordinal of each logical GPU, by number. The list is shared."""
+    """Return the CUDA ordinal of each logical GPU, by number. The list is shared."""
     return current.ordinals
 
 
 def logical_gpu(number: int) -> LogicalDevice:
-    """A logical GPU by number: the CPUs come first in the list."""
+    """Return a logical GPU by number. CPUs come first in the list of logical devices."""
     assert current.logical is not None
     return current.logical[len(current.logical) - len(current.ordinals) + number]
 
 
 def unchanged() -> threading.RLock:
-    """A lock: while a thread holds it, no other lists devices or resets."""
+    """Return a lock. While a thread holds it, no other thread lists devices or resets the runtime."""
     return _lock
 
 
 def replace(change: Callable[[], T]) -> T:
-    """Run what empties Go's state, and forget the copies of it, as one step for all threads.
+    """Run a function that clears Go's state, and drop the copies of that state here, in one step for all threads.
 
-    In two steps, a thread could list the new devices in between, and what it got would be forgotten with the old.
+    In two steps, another thread could list the new devices in between, and its result would be dropped with the old state.
     """
     with _lock:
         changed = change()
@@ -253,7 +253,7 @@ def _forget() -> None:
 
 
 def _after_fork_in_child() -> None:
-    current.physical = current.logical = None  # to list them again is refused
+    current.physical = current.logical = None  # listing them again raises ForkedProcessError
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,7 +1,7 @@
-"""``gpuconf.device``: which device a thread's operations and allocations go to.
+"""``gpuconf.device``: the device for a thread's operations and allocations.
 
-A scope's name is TensorFlow's: fully qualified, made from the outer scope's and the argument field by field. Python holds a
-thread's stack of them; the logical GPU that the innermost one names is written where the C entry points read it.
+Scope names are TensorFlow's: fully qualified, merged field by field from the outer scope and the argument. Python holds each
+thread's stack of scopes; the logical GPU of the innermost scope is stored where the C entry points read it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class _Current(threading.local):
     """A thread's innermost scope. A new thread starts without one."""
 
     name: str = ""  # "" places automatically
-    entry: tuple[str, str | None] | None = None  # what it was made of: the outer scope's name and the argument
-    number: int = -1  # of the logical GPU that it names, negative for none
+    entry: tuple[str, str | None] | None = None  # the outer scope's name and the argument that name was merged from
+    number: int = -1  # the number of the scope's logical GPU, negative if none
     generation: int = 0
 
 
 _current = _Current()
-_MISSING = -2  # what the core says of a scope of a device that is not there
+_MISSING = -2  # the core's number for a scope with an unknown device
 
 # (outer name, argument) -> the scope's name. TensorFlow has this cache too.
 _names: dict[tuple[str, str], str] = {}
@@ -40,39 +40,40 @@ runtime.on_forget(_names.clear)
 
 
 def current_scope() -> str:
-    """The full name of this thread's innermost scope, or "" where it has none."""
+    """Return the full name of this thread's innermost scope, or "" outside a scope."""
     if _current.generation != runtime.current.generation:
         _current.name, _current.entry, _current.number, _current.generation = "", None, -1, runtime.current.generation
     return _current.name
 
 
 def current_gpu() -> int:
-    """The number of the logical GPU that this thread's innermost scope names, negative where it names none."""
+    """Return the number of the logical GPU that this thread's innermost scope names, negative if it names none."""
     current_scope()
     return _current.number
 
 
 def check_scope() -> None:
-    """Raise where this thread's scope names what isn't there. For after an error: the core knows the scope's number only."""
+    """Raise if this thread's scope names an unknown device. Called after an error, because the core knows only a number."""
     name = current_scope()
     if _current.number != _MISSING:
         return
     there = ", ".join(d.name.removeprefix("/device:") for d in runtime.logical_devices("device") if d.device_type == "GPU")
-    text = f"this thread's scope names a device that is not there: {texts.shown(name)}"
+    text = f"this thread's device scope names an unknown device: {texts.shown(name)}"
     raise errors.InvalidArgumentError(f"{text}. This process has {there or 'no logical GPU'}")
 
 
 def gpu_number(device: Device | None, function: str) -> int:
-    """The number of the logical GPU that an argument names. Initializes the runtime; ``function`` is what the user called.
+    """Return the number of the logical GPU that an argument names. Initializes the runtime.
 
-    -1 for None: the core takes the GPU that this thread's scope names, else GPU:0. Where it raises, call :func:`check_scope`.
+    ``function`` is the public function called. Returns -1 for None: the core then uses the GPU of this thread's scope, or GPU:0.
+    If the core raises, call :func:`check_scope`.
     """
     runtime.logical_devices(function)
     return -1 if device is None else core.pybind_ResolveGPU(device_argument.text_of(device))
 
 
 def gpu_text(device: Device | None, function: str) -> str:
-    """The name of the logical GPU that an argument names; None follows this thread's scope as in :func:`gpu_number`."""
+    """Return the name of the logical GPU that an argument names; None follows this thread's scope as in :func:`gpu_number`."""
     runtime.logical_devices(function)
     if device is not None:
         return device_argument.text_of(device)
@@ -80,7 +81,7 @@ def gpu_text(device: Device | None, function: str) -> str:
     return f"GPU:{max(current_gpu(), 0)}"
 
 
-# What other libraries switch together with a scope on a GPU, by library: given the number of the logical GPU, a context or None.
+# By library, a function that returns a context manager to enter with a scope on a GPU, or None, given the logical GPU's number.
 companions: dict[str, Callable[[int], AbstractContextManager[Any] | None]] = {}
 
 
@@ -98,7 +99,7 @@ def _accompany(number: int) -> ExitStack | None:
 
 
 def _set(name: str, entry: tuple[str, str | None] | None) -> None:
-    """Make a name this thread's scope: in the core first, which may refuse. No reset may come meanwhile."""
+    """Make a name this thread's scope, first in the core, which may reject it. The caller prevents a reset meanwhile."""
     number = core.pybind_EnterScope(name)
     _current.name, _current.entry, _current.number, _current.generation = name, entry, number, runtime.current.generation
 
@@ -114,23 +115,23 @@ def _merge(outer: str, argument: str) -> str:
 
 
 class _DeviceScope(threading.local):
-    """What ``gpuconf.device`` returns. It may be entered again and again, also inside itself and in several threads.
+    """The context manager that ``gpuconf.device`` returns. It is reusable and reentrant, also in several threads.
 
-    Each thread has an ``_entered`` of its own.
+    Each thread has its own ``_entered``.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     def __init__(self, device_name: Any) -> None:
         self._device_name = device_name
-        # The outer scope's name and entry, the own entry, and the generation, of each that was entered and not left yet.
+        # For each active entry: the outer scope's name and entry, this entry, and the generation.
         self._entered: list[tuple[str, Any, tuple[str, str | None], int]] = []
-        self._accompanied: list[ExitStack | None] = []  # what other libraries have switched with each entry
+        self._accompanied: list[ExitStack | None] = []  # the contexts of other libraries, for each active entry
 
     def __enter__(self) -> None:
         argument = self._argument()
-        with runtime.unchanged():  # a reset comes before this or after it
-            runtime.logical_devices("device")  # there may have been one since this object was made
+        with runtime.unchanged():  # no reset can run during this block
+            runtime.logical_devices("device")  # a reset may have run since this object was created
             outer = current_scope()
             outer_entry, entry, generation = _current.entry, (outer, argument), runtime.current.generation
             name = "" if argument is None else _merge(outer, argument)
@@ -151,7 +152,7 @@ class _DeviceScope(threading.local):
             return
         outer, outer_entry, entry, generation = self._entered[-1]
         current_scope()
-        # Two scopes of one name may have come about in different ways; those that have not are one to TensorFlow too.
+        # Scopes with the same name may have different entries. TensorFlow treats scopes with equal entries as one, too.
         if generation == _current.generation and _current.entry != entry:
             raise errors.FailedPreconditionError("Exiting device scope without proper scope nesting")
         self._leave(outer, outer_entry, generation)
@@ -163,7 +164,7 @@ class _DeviceScope(threading.local):
     @staticmethod
     def _leave(outer: str, entry: tuple[str, str | None] | None, generation: int) -> None:
         with runtime.unchanged():
-            if generation == runtime.current.generation:  # else a reset has left all scopes, in the core too
+            if generation == runtime.current.generation:  # otherwise a reset has already left all scopes, in the core too
                 _set(outer, entry)
 
     def _argument(self) -> str | None:
@@ -183,8 +184,8 @@ def device(device_name: Any) -> _DeviceScope:
     """Choose the device for the operations and allocations of a ``with`` block, in this thread.
 
     ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a LogicalDevice, a PhysicalDevice or VisibleDevice that is
-    exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime at once. Fields that the string
-    leaves out come from the outer scope, at the top from CPU:0. Whether the device exists is checked when it is used, not here.
+    exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime immediately. Fields missing from the
+    string come from the outer scope, or from CPU:0 at the top level. Whether the device exists is checked on use, not here.
 
     A scope belongs to its thread: a new thread starts without one, and asyncio tasks that wait inside a scope share it.
 

@@ -20,15 +20,15 @@ _UNITS = {
     "GIB": 2**30,
     "TIB": 2**40,
 }
-_DIGITS = "0123456789"  # str.isdecimal and int() take those of all scripts
-_MOST = 2**63 - 1  # what crosses the border
+_DIGITS = "0123456789"  # str.isdecimal and int() accept the digits of all scripts
+_MOST = 2**63 - 1  # the largest int that the core accepts
 
 
 def size(what: str, value: Any, total: int | None = None) -> int:
-    """Bytes of an argument, which may be negative. ``total`` is what percentages are of, where they are taken.
+    """Return the bytes of a size argument, which may be negative. ``what`` is the argument's name.
 
-    Raises InvalidTypeError for what is neither an int nor text, and InvalidArgumentError for text that is not a size. ``what`` is
-    the argument's name.
+    Percentages are relative to ``total``, and invalid without it. Raises InvalidTypeError for a value that is neither an int nor
+    text, and InvalidArgumentError for text that is not a size.
     """
     if isinstance(value, str):
         return _parsed(what, value, total)
@@ -40,7 +40,7 @@ def size(what: str, value: Any, total: int | None = None) -> int:
 
 
 def limit_bytes(limit: Any, total: int | None = None) -> int:
-    """Bytes of a limit, rounded down to whole MiB; a percentage is of ``total``."""
+    """Return the bytes of a limit, rounded down to whole MiB. Percentages are relative to ``total``."""
     if isinstance(limit, bool):
         raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
     wanted = size("limit", limit, total)
@@ -55,13 +55,13 @@ def _parsed(what: str, text: str, total: int | None) -> int:
     unit = stripped.lstrip(_DIGITS + ".")
     whole, _, fraction = stripped[: len(stripped) - len(unit)].partition(".")
     unit = unit.strip().upper()
-    # Some letters that are not ASCII have a capital that is, such as a dotless i.
+    # Some non-ASCII letters, such as the dotless i, have an ASCII capital letter.
     if not text.isascii() or not whole + fraction or "." in fraction or not (unit in _UNITS or unit == "%"):
         examples = "'500MB', '6GiB'" if total is None else "'500MB', '6GiB' or '50%'"
         raise errors.InvalidArgumentError(f"{what} {texts.shown(text)} is not a size: write bytes, {examples}")
     if unit == "%" and total is None:
         raise errors.InvalidArgumentError(f"{what} {texts.shown(text)} is a percentage, which needs a GPU; use bytes or '6GiB'")
-    whole, fraction = whole.lstrip("0")[:30], fraction[:30]  # Python does not read a number of more than some thousand digits
+    whole, fraction = whole.lstrip("0")[:30], fraction[:30]  # Python does not parse numbers with more than a few thousand digits
     number: int = int(whole + fraction or "0")
     scale: int = 10 ** len(fraction)
     if unit == "%":
@@ -75,5 +75,5 @@ def _parsed(what: str, text: str, total: int | None) -> int:
 
 
 def shown(number: int) -> str:
-    """A number for a message. Python does not print the very long ones."""
+    """Return a number as text for a message. Python does not print very long numbers."""
     return str(number) if number.bit_length() <= 128 else f"a number of {number.bit_length()} bits"

@@ -1,4 +1,4 @@
-"""What results that are tables of numbers have in common."""
+"""The base class of results that are tables of numbers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from .._typing import Any
 
 
 class Table:
-    """A named tuple with ``to_dict``. Named first among the bases, before the ``namedtuple``."""
+    """A mixin that adds ``to_dict`` to a named tuple. List it before the ``namedtuple`` among the bases."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for ``json.dumps``: tables within it are dictionaries too, and tuples are lists."""
+        """Return the fields by name, ready for ``json.dumps``: nested tables become dictionaries, and tuples become lists."""
         fields: tuple[str, ...] = self._fields  # type: ignore[attr-defined]  # the namedtuple's
         return {name: _plain(getattr(self, name)) for name in fields}
 

@@ -1,4 +1,4 @@
-"""A caller's objects as text: for messages, and as it may cross the border to the core."""
+"""Caller's objects as text, for messages and for passing to the core."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from .devices import LogicalDevice, PhysicalDevice
 
 
 def shown(value: object) -> str:
-    """A caller's object for a message, without its middle where it is long."""
+    """Return a caller's object as text for a message, with the middle left out if it is long."""
     text = bounded_repr(value)
     return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"
 
 
 def bounded_repr(value: object) -> str:
-    """An object's repr, which ends soon and never raises: lists within lists are cut short, and a repr may fail."""
+    """Return an object's repr in bounded time, truncating nested containers. Never raises, even if the repr fails."""
     try:
         if not isinstance(value, (list, tuple, dict, set, frozenset)) or hasattr(value, "_fields"):
             return repr(value)
@@ -23,12 +23,12 @@ def bounded_repr(value: object) -> str:
         cut.maxlevel, cut.maxstring, cut.maxlong, cut.maxother = 4, 400, 400, 400
         cut.maxlist = cut.maxtuple = cut.maxdict = cut.maxset = cut.maxfrozenset = 16
         return cut.repr(value)
-    except Exception as error:  # a number of more digits than Python prints, an object's own failure
-        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+    except Exception as error:  # a number with more digits than Python prints, or an error in the object's own repr
+        return f"a {type(value).__name__} whose repr failed: {type(error).__name__}"
 
 
 def check_text(what: str, value: object) -> str:
-    """A string that can cross the border, or the error that says why not."""
+    """Return the string if it can be passed to the core; otherwise raise an error with the reason."""
     if not isinstance(value, str):
         raise errors.InvalidTypeError(f"{what} must be a string, but got {type(value).__name__}: {shown(value)}")
     if "\0" in value:
@@ -41,7 +41,7 @@ def check_text(what: str, value: object) -> str:
 
 
 def device_text(device: object) -> str:
-    """A device argument as a string that can cross the border, or the error that says what to write."""
+    """Return a device argument as a string that can be passed to the core; otherwise raise an error with the remedy."""
     try:
         return check_text("device", device)
     except errors.InvalidTypeError as error:

@@ -80,7 +80,7 @@ class Simulation(metaclass=Made):
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    _made_by = "they come from gpuconf.simulate()"
+    _made_by = "use gpuconf.simulate()"
 
     def __init__(self, spec: str, before: str) -> None:
         self.spec = spec

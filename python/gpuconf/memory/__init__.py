@@ -1,4 +1,4 @@
-"""Device memory by hand: allocate and free under the limits, look at the books, measure a peak.
+"""Explicit device memory: allocate and free within the limits, read statistics, measure peaks, record traces.
 
 >>> import gpuconf
 >>> with gpuconf.memory.allocate(1_000_000, "GPU:0") as buffer:
@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) looks here
+from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
 from .._core.public import name_after
 from ._buffer import Buffer, allocate, live_buffers
 from ._map import Chunk, MemoryMap, Region, memory_map

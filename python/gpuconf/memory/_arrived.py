@@ -1,4 +1,4 @@
-"""A buffer that came from another process."""
+"""A buffer received from another process."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .._core.native import loaded, refuse_in_child
 from .._typing import Any
 from ._buffer import Buffer, allocate
 
-_lock = module_lock(globals(), "_lock")  # two threads may use a buffer for the first time at once
+_lock = module_lock(globals(), "_lock")  # two threads may make the first use of a buffer at the same time
 
 
 class ArrivedBuffer(Buffer):
     """A Buffer whose bytes stay in host memory until a device needs them.
 
-    The first use of its address or device allocates memory, on the GPU of the thread's device scope or else on GPU:0, and raises
-    what ``allocate`` raises; a later use tries again. ``nbytes`` and ``copy_to_host`` need no device. So a process without a GPU
-    can read what it received, and receiving can't run out of device memory. The program did not allocate it, so it frees itself
-    without a ResourceWarning when it is dropped.
+    The first use of its address or device allocates memory on the GPU of the thread's device scope, or on GPU:0 outside a scope.
+    It raises what ``allocate`` raises; a later use tries again. ``nbytes`` and ``copy_to_host`` need no device, so a process
+    without a GPU can read what it received, and receiving a buffer cannot run out of device memory. The program did not allocate
+    the buffer, so dropping it frees the memory without a ResourceWarning.
     """
 
     __slots__ = ("_held",)
 
-    _held: bytearray | Buffer | None  # the bytes, then the buffer on the device; None: freed before that
+    _held: bytearray | Buffer | None  # the bytes, later the buffer on the device; None if freed before it reached a device
 
     def __init__(self, nbytes: int, data: bytearray | None) -> None:
         self.nbytes = nbytes
         self._held = data
 
     def _placed(self) -> Buffer:
-        """Return the buffer on the device. The first call makes it."""
+        """Return the buffer on the device. The first call allocates it."""
         refuse_in_child()
         with _lock:
             if isinstance(self._held, Buffer):
@@ -62,7 +62,7 @@ class ArrivedBuffer(Buffer):
 
     @property
     def device(self) -> LogicalDevice:  # type: ignore[override]
-        """Where the memory is."""
+        """The logical device that holds the memory."""
         return self._placed().device
 
     @property
@@ -126,5 +126,5 @@ class ArrivedBuffer(Buffer):
             return
         held = getattr(self, "_held", None)
         if isinstance(held, Buffer) and loaded():
-            with contextlib.suppress(errors.InvalidArgumentError):  # freed by its address
+            with contextlib.suppress(errors.InvalidArgumentError):  # already freed by address (gpuconf_free)
                 held.free()

@@ -1,4 +1,4 @@
-"""A block of device memory, and how to get one."""
+"""Blocks of device memory and their allocation."""
 
 from __future__ import annotations
 
@@ -30,26 +30,28 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=WriteableBuffer)
 
-# One wait in Go; between two, Python looks for signals, so Ctrl-C works.
+# The length of one wait in Go. Python handles signals between two waits, so Ctrl-C works.
 _WAIT_MS = 50
 
-# Every block that was not given back: its buffer, what the core said of it ("address id ..."), and the generation. An entry is
-# there before its memory and goes after it: the exception of a signal handler, which can come between any two steps, loses none.
+# Every block that was not returned to the pool: its buffer, the core's receipt ("address id ..."), and the generation. An entry
+# is added before its memory is allocated and removed after it is freed, so an exception from a signal handler, which can arrive
+# between any two steps, loses no block.
 _live: dict[weakref.ref[Buffer], tuple[list[str], int]] = {}
-_lost: dict[weakref.ref[Buffer], Any] = {}  # whose buffer has gone before its entry; filled by the interpreter in one step
-_lending = module_lock(globals(), "_lending")  # a collection may end a loan of one buffer while another's begins
+_lost: dict[weakref.ref[Buffer], Any] = {}  # entries whose buffer was collected first; the interpreter adds each in one step
+_lending = module_lock(globals(), "_lending")  # a garbage collection may end a loan of one buffer while a loan of another begins
 
 
 class Buffer(metaclass=Made):
-    """Device memory that was handed out: by :func:`allocate`, until :meth:`free`.
+    """A block of device memory, from :func:`allocate` until :meth:`free`.
 
-    Attributes: ``ptr``, the device address; ``nbytes``, the size that was asked for; ``device``, the LogicalDevice.
-    A buffer is a context manager that frees itself at the end. One that is dropped without being freed frees its memory
-    and gives a ResourceWarning, as an open file does.
+    Attributes: ``ptr``, the device address; ``nbytes``, the requested size; ``device``, the LogicalDevice.
+    A buffer is a context manager that frees the memory on exit. Dropping a buffer without freeing it frees the memory
+    and issues a ResourceWarning, as for an open file.
 
-    Other libraries read and write the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and on
-    real GPUs through ``__cuda_array_interface__`` too. Whoever has taken it by DLPack keeps it: the memory of a buffer that is
-    freed meanwhile goes back when the last of them lets go. The CUDA array interface keeps the buffer alive, but not from ``free``.
+    Other libraries can access the memory as bytes without a copy: through DLPack (``torch.from_dlpack(buffer)``), and on
+    real GPUs also through ``__cuda_array_interface__``. A DLPack consumer keeps the memory alive: if the buffer is freed
+    meanwhile, the memory returns to the pool when the last consumer releases it. A consumer of the CUDA array interface keeps the
+    buffer object alive, but does not protect it from ``free``.
     """
 
     __slots__ = ("__weakref__", "_entry", "_freed", "_generation", "_id", "_loans", "_receipt", "device", "nbytes", "ptr")
@@ -59,21 +61,21 @@ class Buffer(metaclass=Made):
     device: LogicalDevice
     if TYPE_CHECKING:
         _id: int  # 0: nothing to free
-        _entry: weakref.ref[Buffer] | None  # in _live; it goes before the buffer does, or it would count as lost
+        _entry: weakref.ref[Buffer] | None  # in _live; removed before the buffer is collected, or it would count as lost
         _receipt: list[str]
         _generation: int
         _freed: bool
-        _loans: Collection[int]  # DLPack capsules and what was made of them, and copies under way; guarded by _lending
+        _loans: Collection[int]  # DLPack capsules, the arrays made from them, and copies in progress; guarded by _lending
 
-    # Bound here for `__del__` and `__exit__`: when the last objects go at exit, the globals of this module may be None. The memory
-    # goes with the process, so they do nothing then.
+    # Bound here for `__del__` and `__exit__`: when the last objects are destroyed at exit, the globals of this module may be None.
+    # Both do nothing then, because the memory is released with the process.
     _ending = staticmethod(sys.is_finalizing)
 
-    _made_by = "they come from gpuconf.memory.allocate()"
+    _made_by = "use gpuconf.memory.allocate()"
 
     @classmethod
     def _empty(cls, nbytes: int) -> Buffer:
-        """A buffer that waits for its memory, which goes into its receipt."""
+        """Return a buffer without memory. The allocation is written to its receipt."""
         buffer = cls.__new__(cls)
         buffer.nbytes = nbytes
         buffer._id = 0
@@ -87,9 +89,9 @@ class Buffer(metaclass=Made):
         return buffer
 
     def _fill(self) -> bool:
-        """Read the receipt. Tells whether notices are waiting."""
+        """Read the receipt. Return whether notices are queued."""
         ptr, block_id, position, noticed = map(int, self._receipt[0].split())
-        # Asked for again, since another thread may have reset: with memory in use it can't any more.
+        # Fetched again because another thread may have reset the runtime. With memory in use, a reset is no longer possible.
         self.device = runtime.logical_devices("memory.allocate")[position]
         self._generation = runtime.current.generation
         self.ptr, self._id = ptr, block_id
@@ -98,20 +100,21 @@ class Buffer(metaclass=Made):
         return noticed != 0
 
     def _cancel(self) -> None:
-        """Give back what the receipt says: the buffer was never anybody's."""
+        """Free the memory in the receipt of a buffer that was never returned to the caller."""
         _give_back(self._receipt)
         self._forget()
 
     @property
     def freed(self) -> bool:
-        """Whether the memory was given back."""
+        """Whether the memory was freed."""
         return self._freed or (self.nbytes != 0 and (self._id == 0 or self._generation != runtime.current.generation))
 
     def free(self) -> None:
-        """Give the memory back. A second call does nothing.
+        """Free the memory. A second call does nothing.
 
-        What other libraries hold by DLPack stays until they let go, and what another thread is copying until that is done.
-        Raises ValueError where somebody has freed it by its address (``gpuconf_free``); the books don't change then.
+        Memory that another library holds through DLPack is freed when that library releases it, and memory that another thread
+        is copying when the copy is done. Raises ValueError, and changes no accounting, if the memory was already freed by its
+        address (``gpuconf_free``).
         """
         if self._ending():
             self._freed = True
@@ -119,7 +122,7 @@ class Buffer(metaclass=Made):
         try:
             with _lending:
                 if self._freed:
-                    return  # of two threads that free a buffer one gets here first
+                    return  # two threads may free the same buffer; only the first does
                 refuse_in_child()
                 self._freed = True
                 if self._loans:
@@ -128,7 +131,7 @@ class Buffer(metaclass=Made):
         except errors.InvalidArgumentError:
             raise
         except BaseException:
-            self._freed = False  # cut short by a signal handler: another call finishes it, or __del__
+            self._freed = False  # interrupted by a signal handler: another call, or __del__, completes the free
             raise
 
     def _lend(self, loan: int) -> None:
@@ -147,7 +150,7 @@ class Buffer(metaclass=Made):
             self._give_back()
 
     def _give_back(self) -> None:
-        # The books come last: if a signal handler cuts this short, __del__ or sweep() finds what is left to do.
+        # The accounting is updated last: if a signal handler interrupts this, __del__ or sweep() completes it.
         try:
             if self._id and self._generation == runtime.current.generation:
                 core.pybind_FreeBlock(self.ptr, self._id)
@@ -160,13 +163,14 @@ class Buffer(metaclass=Made):
         self._id = 0
         if self._entry is not None:
             _live.pop(self._entry, None)
-            _lost.pop(self._entry, None)  # of a cycle, whose weak references go before its __del__ runs
+            _lost.pop(self._entry, None)  # in a reference cycle, weak references are cleared before __del__ runs
             self._entry = None
 
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
-        """Copy an object's bytes (anything with the buffer protocol, contiguous) into the memory at ``offset``.
+        """Copy the bytes of a contiguous object that supports the buffer protocol into the memory at ``offset``.
 
-        Raises ValueError where they don't fit or the buffer was freed, and TypeError for an object without bytes.
+        Raises ValueError if the bytes do not fit or the buffer was freed, and TypeError if the object does not support the
+        buffer protocol.
         """
         self._check_live()
         from .._core import hostmemory
@@ -184,10 +188,10 @@ class Buffer(metaclass=Made):
         def copy_to_host(self, out: T, offset: int = 0) -> T: ...
 
     def copy_to_host(self, out: Any = None, offset: int = 0) -> Any:
-        """Copy the memory from ``offset`` on to the host.
+        """Copy memory to the host, starting at ``offset``.
 
-        Without ``out`` returns the rest of the buffer as ``bytearray``; with it fills that writable object and returns it.
-        Raises as :meth:`copy_from_host` does.
+        Without ``out``, returns the rest of the buffer as a ``bytearray``. With ``out``, fills that writable object and returns
+        it. Raises the same errors as :meth:`copy_from_host`.
         """
         self._check_live()
         from .._core import hostmemory
@@ -202,7 +206,7 @@ class Buffer(metaclass=Made):
         return out
 
     def _copy(self, copy: Callable[[int, int, int, int, int], bool], start: int, address: int, nbytes: int) -> None:
-        """Copy while the memory is lent: a free by another thread waits for the end. Only one by address (gpuconf_free) doesn't."""
+        """Copy while holding a loan, so that a free by another thread takes effect after the copy. gpuconf_free does not wait."""
         from .._core.interchange import Loan
 
         loan = Loan(self)
@@ -212,18 +216,18 @@ class Buffer(metaclass=Made):
             del loan
 
     def view(self) -> memoryview:
-        """The memory itself as a writable memoryview of bytes. On simulated GPUs only, whose memory is host memory.
+        """Return a writable memoryview of the memory, as bytes. Simulated GPUs only, whose memory is host memory.
 
-        A view that outlives its buffer reads something harmless, but no longer this memory.
+        A view may be used safely after the buffer is freed, but it no longer shows this buffer's contents.
         """
         refuse_in_child()
         from .._core import hostmemory
 
-        with runtime.unchanged():  # a reset comes before, and there is no view, or after, and sees it
+        with runtime.unchanged():  # a reset runs either before, and there is no view, or after, and sees the view
             self._check_live()
             if not runtime.host_visible():
                 raise errors.UnimplementedError(
-                    "view() needs a simulated GPU: a real one's memory can't be read at its address. Use copy_to_host()"
+                    "view() needs a simulated GPU: the host cannot address a real GPU's memory. Use copy_to_host()"
                 )
             array = hostmemory.array_at(self.ptr, self.nbytes)
             key = id(array)
@@ -232,16 +236,17 @@ class Buffer(metaclass=Made):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The memory for CuPy, Numba and others. Missing on simulated GPUs, whose memory is host memory."""
+        """The memory for CuPy, Numba and other libraries. Missing on simulated GPUs, whose memory is host memory."""
         refuse_in_child()
         from .._core import interchange
 
         return interchange.cuda_array_interface(self)
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
-        """The memory for ``from_dlpack`` of NumPy, PyTorch, CuPy and others: a capsule that keeps it.
+        """Return a DLPack capsule that keeps the memory alive, for ``from_dlpack`` of NumPy, PyTorch, CuPy and other libraries.
 
-        Raises BufferError for another device or a copy, ValueError for a stream that can't be or a buffer that was freed.
+        Raises BufferError if ``dl_device`` is another device or ``copy`` is true, and ValueError for an invalid stream or a freed
+        buffer.
         """
         refuse_in_child()
         from .._core import interchange
@@ -249,9 +254,9 @@ class Buffer(metaclass=Made):
         return interchange.capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA, ``(13, ordinal)`` for CUDA's unified memory.
+        """Return the DLPack device: ``(2, ordinal)`` for CUDA memory, ``(13, ordinal)`` for CUDA unified memory.
 
-        A simulated GPU's memory is the CPU's: ``(1, 0)``.
+        The memory of a simulated GPU is CPU memory: ``(1, 0)``.
         """
         refuse_in_child()
         from .._core import interchange
@@ -279,19 +284,19 @@ class Buffer(metaclass=Made):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if not self._ending() and loaded():  # else this is a forked child, and the memory is its parent's
+        if not self._ending() and loaded():  # not loaded: a forked child, whose parent owns the memory
             self.free()
 
     def __repr__(self) -> str:
-        where = f"at 0x{self.ptr:x}" if not self.freed else "freed, but lent" if self._loans else "freed"
+        where = f"at 0x{self.ptr:x}" if not self.freed else "freed, still in use" if self._loans else "freed"
         return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        text = "a Buffer owns device memory and can't be copied or pickled: return or send its bytes, buffer.copy_to_host()"
+        text = "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
         raise errors.InvalidTypeError(text)
 
     def __del__(self) -> None:
-        # In a forked child there is nothing left to give back to.
+        # A forked child does not own the memory.
         if self._ending() or getattr(self, "_id", 0) == 0 or not loaded() or self._generation != runtime.current.generation:
             return
         import warnings
@@ -300,7 +305,7 @@ class Buffer(metaclass=Made):
         try:
             self._give_back()  # first: a warning may be an error
         except errors.InvalidArgumentError:
-            return  # somebody has freed it by its address, or a signal handler has cut a free short
+            return  # already freed by address, or by a free that a signal handler interrupted
         if text:
             warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
 
@@ -311,15 +316,15 @@ def _give_back(receipt: list[str]) -> bool:
     ptr, block_id = map(int, receipt[0].split()[:2])
     try:
         core.pybind_FreeBlock(ptr, block_id)
-    except errors.InvalidArgumentError:  # it was given back: only the books were not
+    except errors.InvalidArgumentError:  # already freed; only the accounting here was not updated
         return False
     return True
 
 
 def sweep() -> bool:
-    """Give back what no buffer holds any more, because a signal handler's exception has cut its buffer's end short.
+    """Free memory that no buffer holds any more because a signal handler's exception interrupted ``__del__``.
 
-    Tells whether there was any.
+    Returns whether there was any.
     """
     found = False
     with runtime.unchanged():
@@ -338,7 +343,7 @@ def _held() -> list[Buffer]:
 
 
 def live_buffers() -> list[Buffer]:
-    """List the buffers that were not freed, the oldest first: those too that a notebook's ``Out`` or a kept traceback holds.
+    """List the buffers that were not freed, oldest first, including those held by a notebook's ``Out`` or a stored traceback.
 
     >>> kept = allocate(1000)
     >>> for buffer in live_buffers():
@@ -354,7 +359,7 @@ def live_buffers() -> list[Buffer]:
 
 
 def live() -> tuple[list[str], str]:
-    """What of this module is still in use, each as a line, and how to free it; for the refusal of ``reset``."""
+    """Describe the buffers and views in use, one line each, and how to free them; for the error that ``reset`` raises."""
     if loaded():
         sweep()
     held = _held()
@@ -375,7 +380,7 @@ def _size(nbytes: int | str) -> int:
 def _deadline(wait: float) -> float | None:
     try:
         seconds = float(wait) if not isinstance(wait, (str, bytes, bytearray)) else None
-    except OverflowError:  # an int beyond all floats
+    except OverflowError:  # an int too large for a float
         seconds = math.inf if wait > 0 else -math.inf
     except (TypeError, ValueError):
         seconds = None
@@ -389,13 +394,13 @@ def _deadline(wait: float) -> float | None:
 def allocate(nbytes: int | str, device: Device | None = None, wait: float = 0.0) -> Buffer:
     """Allocate memory on a logical GPU, aligned to 256 bytes. Initializes the runtime.
 
-    ``nbytes`` is a number of bytes, or text such as ``"1GiB"`` or ``"500MB"``, a fraction rounded down to whole bytes.
+    ``nbytes`` is a number of bytes, or text such as ``"1GiB"`` or ``"500MB"``; fractions are rounded down to whole bytes.
     ``device`` is a string as for ``get_memory_info``, a LogicalDevice, or a PhysicalDevice or VisibleDevice that is exactly one
-    logical GPU. Without it memory comes from the GPU that the thread's scope names (``with gpuconf.device("GPU:1"):``), else
-    from GPU:0. With ``wait``, an allocation that doesn't fit waits up to that many
-    seconds for another thread to free memory; Ctrl-C ends the wait.
+    logical GPU. By default it is the GPU of the thread's device scope (``with gpuconf.device("GPU:1"):``), or GPU:0 outside a
+    scope. If the allocation does not fit, ``wait`` is the number of seconds to wait for another thread to free memory; Ctrl-C
+    interrupts the wait.
 
-    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the numbers and the cause if there is not enough memory,
+    Raises MemoryError (``gpuconf.errors.ResourceExhaustedError``) with the sizes and the cause if there is not enough memory,
     ValueError for an unknown device or an invalid size, and TypeError for a size that is neither an int nor text.
 
     >>> buffer = allocate("1.5KiB")
@@ -423,7 +428,7 @@ def allocate(nbytes: int | str, device: Device | None = None, wait: float = 0.0)
 
 
 def _take(receipt: list[str], number: int, size: int, deadline: float | None) -> None:
-    """Allocate, and wait for a free as long as there is time."""
+    """Allocate, waiting for other threads to free memory until the deadline."""
     seen = core.pybind_Frees(number) if deadline is not None else 0
     while True:
         try:
@@ -432,6 +437,6 @@ def _take(receipt: list[str], number: int, size: int, deadline: float | None) ->
             if sweep():
                 continue
             if deadline is None or time.monotonic() >= deadline or size > core.pybind_LimitBytes(number):
-                raise  # what is larger than the whole limit never comes
+                raise  # waiting does not help a request larger than the limit
         remaining_ms = (deadline - time.monotonic()) * 1000
         seen = core.pybind_WaitForFree(number, seen, int(min(_WAIT_MS, max(1.0, remaining_ms))))

@@ -1,10 +1,10 @@
-"""Buffers as results and arguments of Dask tasks.
+"""Serialization of buffers that are results or arguments of Dask tasks.
 
-Dask asks a table of serialisers by type before it uses pickle. When Dask is imported it calls this module, because of an entry
-point (``dask.sizeof`` in pyproject.toml); ``import gpuconf`` registers where Dask was first. A buffer travels as its bytes and
-arrives as an :class:`ArrivedBuffer`, which takes device memory when a task first uses it. The receiving thread must not: an error
-there (no GPU, no memory left) leaves the task waiting forever, and in a client it would initialise a configuration that the
-program did not ask for.
+Dask looks up a serializer by type before it falls back to pickle. Dask calls this module when it is imported, through an entry
+point (``dask.sizeof`` in pyproject.toml); if Dask was imported first, ``import gpuconf`` registers the serializers. A buffer is
+sent as its bytes and arrives as an :class:`ArrivedBuffer`, which allocates device memory when a task first uses it. The receiving
+thread must not allocate: an error there (no GPU, out of memory) leaves the task waiting forever, and in a client it would
+initialize the devices with a configuration that the program did not choose.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SERIALISERS = "distributed.protocol.serialize"
 
 
 def when_dask_is_imported(_sizeof: object) -> None:
-    """Register once the table is there. Dask calls this, and ``distributed``, which has the table, imports Dask first."""
+    """Register once the serializer table exists. Dask calls this; ``distributed``, which has the table, imports Dask first."""
     from .._core import import_hook
 
     if _SERIALISERS in sys.modules:
@@ -40,7 +40,7 @@ def register() -> None:
 
     from ._buffer import Buffer
 
-    sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows what moving one costs
+    sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows the cost of moving a buffer
     serialisers.dask_serialize.register(Buffer, _dump)
     serialisers.dask_deserialize.register(Buffer, _load)
 
@@ -51,7 +51,7 @@ def _size(buffer: Buffer) -> int:
 
 def _dump(buffer: Buffer) -> tuple[dict[str, Any], list[bytearray]]:
     about = {"nbytes": buffer.nbytes, "freed": buffer.freed}
-    return about, [] if buffer.freed else [buffer.copy_to_host()]  # a memoryview would send distributed's pickler into a recursion
+    return about, [] if buffer.freed else [buffer.copy_to_host()]  # a memoryview makes distributed's pickler recurse
 
 
 def _load(about: dict[str, Any], frames: Sequence[bytearray | memoryview]) -> Buffer:

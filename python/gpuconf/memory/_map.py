@@ -1,4 +1,4 @@
-"""The picture of a pool: its regions and what lies in them."""
+"""A map of a pool: its regions and their chunks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from .._typing import Any
 
 
 class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
-    """A piece of a region: a block that is in use, or free memory."""
+    """A chunk of a region: a block in use, or free memory."""
 
     __slots__ = ()
 
     address: int
     nbytes: int
-    requested: int  # what was asked for; 0 for free memory
+    requested: int  # the requested size; 0 for free memory
     in_use: bool
 
 
 class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
-    """Memory that the pool has taken from the GPU in one piece. Its chunks cover it, in the order of their addresses."""
+    """A contiguous range that the pool has reserved on the GPU. Its chunks cover it, in order of address."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
 
 
 class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "regions", "oversubscribed_bytes"])):
-    """Everything that a pool holds, in the order of addresses. ``print`` draws it."""
+    """All regions of a pool, in order of address. ``print`` draws it."""
 
     __slots__ = ()
 
@@ -49,10 +49,10 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
     oversubscribed_bytes: int  # as in ``MemoryStats``
 
     def draw(self, width: int = 64) -> str:
-        """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly, ``·`` free.
+        """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly in use, ``·`` free.
 
-        Where the encoding of ``sys.stdout`` lacks these, they are ``#``, ``+`` and ``.``. Raises ValueError for a width outside
-        1 to 10,000, and TypeError for one that is not an int.
+        If the encoding of ``sys.stdout`` lacks these characters, they are ``#``, ``+`` and ``.``. Raises ValueError for a width
+        outside 1 to 10,000, and TypeError for a width that is not an int.
         """
         glyphs, width = glyphs_of(sys.stdout), _checked(width)
         in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
@@ -61,20 +61,20 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
         lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"]
         if self.oversubscribed_bytes:
             lines.append(
-                f"  the memory in use on this GPU exceeds it by {human_bytes(self.oversubscribed_bytes)}, which host memory holds"
+                f"  memory in use exceeds this GPU's memory by {human_bytes(self.oversubscribed_bytes)}, which is in host memory"
             )
         for region in self.regions:
             blocks = sum(c.in_use for c in region.chunks)
             lines.append(f"  {region.address:#014x} {_bar(region, width, glyphs)} {human_bytes(region.nbytes)}, {blocks} in use")
         if not self.regions:
-            lines.append("  nothing is taken from the GPU yet")
+            lines.append("  nothing reserved yet")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.draw()
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
-        """Draw it as the result of a cell in IPython and notebooks."""
+        """Draw the map as a cell's result in IPython and notebooks."""
         printer.text(self.draw())
 
 
@@ -89,8 +89,8 @@ def _checked(width: int) -> int:
 
 
 def _bar(region: Region, width: int, glyphs: Glyphs) -> str:
-    """Cell i stands for the bytes [i, i+1) * nbytes / width of the region."""
-    used = [0] * width  # in units of 1/width byte, so that everything stays whole
+    """Draw a region. Cell i is the bytes [i, i+1) * nbytes / width."""
+    used = [0] * width  # in units of 1/width byte, to stay with integers
     for chunk in region.chunks:
         if not chunk.in_use:
             continue
@@ -103,13 +103,13 @@ def _bar(region: Region, width: int, glyphs: Glyphs) -> str:
 
 
 def memory_map(device: Device | None = None) -> MemoryMap:
-    """Return what a logical GPU's pool holds. Initializes the runtime; raises as :func:`stats` does.
+    """Return the regions and chunks of a logical GPU's pool. Initializes the runtime.
 
-    ``device`` and its default are as for :func:`allocate`.
+    ``device`` and its default are as for :func:`allocate`. Raises the same errors as :func:`stats`.
 
     >>> print(memory_map("GPU:0"))
     GPU:0: 0B in use of 0B reserved, limit 78.24GiB
-      nothing is taken from the GPU yet
+      nothing reserved yet
     """
     text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))
     import json

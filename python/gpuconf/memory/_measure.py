@@ -1,4 +1,4 @@
-"""Measure what a stretch of a program does to a logical GPU's memory."""
+"""Measure the memory that a section of a program uses on a logical GPU."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .._typing import Any
 
 
 class Measurement:
-    """A ``with`` block's effect on one logical GPU, in bytes; the numbers stand when the block has ended.
+    """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
 
-    ``before`` and ``after`` are the memory in use at its ends, ``peak`` the most in between. Measurements may be nested and
-    may overlap, in all threads, and leave ``get_memory_info``'s peak alone.
+    ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between. Measurements
+    may be nested and may overlap, in any threads. They do not change the peak of ``get_memory_info``.
     """
 
     before: int
@@ -31,12 +31,12 @@ class Measurement:
 
     @property
     def increase(self) -> int:
-        """What is in use in addition: ``after - before``."""
+        """The growth of memory in use over the block: ``after - before``."""
         return self.after - self.before
 
     @property
     def peak_increase(self) -> int:
-        """What was in use in addition at the peak: ``peak - before``."""
+        """The growth of memory in use up to the peak: ``peak - before``."""
         return self.peak - self.before
 
     def to_dict(self) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Measurement:
 
     def __enter__(self) -> Measurement:
         if self._token is not None:
-            raise errors.FailedPreconditionError("this measurement is running; make another one with gpuconf.memory.measure()")
+            raise errors.FailedPreconditionError("this measurement is running; create another with gpuconf.memory.measure()")
         number = gpu_number(self._device, "memory.measure")
         try:
             with runtime.unchanged():  # so that the number is of this generation
@@ -65,11 +65,11 @@ class Measurement:
         token, self._token = self._token, None
         if not loaded():  # in a forked child
             return
-        with runtime.unchanged():  # the next pool counts its measurements anew
+        with runtime.unchanged():  # after a reset, the new pool reuses measurement ids
             if token is not None and token[2] == runtime.current.generation:
                 self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
                 return
-        if kind is None:  # else the block's own error is the one to see
+        if kind is None:  # otherwise let the block's own error propagate
             raise errors.FailedPreconditionError("the runtime was reset during the measurement")
 
     def __repr__(self) -> str:

@@ -20,37 +20,37 @@ TYPE_CHECKING = False
 
 
 class _Run(Handle):
-    """One run of a recording, from its start on. It ends when this object is dropped."""
+    """One run of a recording. Dropping this object ends it."""
 
     def __init__(self) -> None:
         super().__init__(core.pybind_DropRecording)
-        self._traces: dict[str, Trace] = {}  # at most one; of several threads that stop it, setdefault picks the first one's
+        self._traces: dict[str, Trace] = {}  # at most one; if several threads stop the run, setdefault keeps the first trace
 
     def counts(self) -> tuple[int, int, bool]:
-        """How many events there were, how many of them are lost, and whether it runs."""
+        """Return the number of events, how many of them were lost, and whether the run is active."""
         seen, lost, running = map(int, core.pybind_CountRecorded(self.number).split())
         return seen, lost, bool(running)
 
     @property
     def running(self) -> bool:
-        """Whether it records. It does not in a forked child."""
+        """Whether the run is recording; false in a forked child."""
         if self.closed or not loaded():
             return False
         try:
             return self.counts()[2]
         except errors.InvalidArgumentError:
-            return False  # another thread has stopped it meanwhile
+            return False  # another thread stopped it
 
     def end(self) -> None:
-        """Record no more. What was recorded stays."""
+        """Stop recording. The recorded events remain."""
         if not self.closed and loaded():
             try:  # noqa: SIM105 - contextlib would be more steps that a signal handler can come between
                 core.pybind_StopRecording(self.number)
             except errors.InvalidArgumentError:
-                pass  # another thread has stopped it, and has the trace
+                pass  # another thread stopped it, and has the trace
 
     def trace(self) -> Trace:
-        """End it, and return what it has seen."""
+        """End the run and return its trace."""
         if not self._traces:
             try:
                 core.pybind_StopRecording(self.number)
@@ -59,17 +59,18 @@ class _Run(Handle):
                     pools = {int(gpu): regions for gpu, regions in told["pools"].items()}
                     self._traces.setdefault("trace", make(Trace, job.pages(), told["events"], told["lost"], pools))
             except errors.InvalidArgumentError:
-                if not self._traces:  # else another thread was faster, and the core has forgotten the recording
+                if not self._traces:  # otherwise another thread took the trace, and the core has dropped the recording
                     raise
         self.close()
         return self._traces["trace"]
 
 
 class _Block(functools.partial):  # type: ignore[type-arg]
-    """The ``__exit__`` that a ``with`` statement takes before its block, and calls after it.
+    """The ``__exit__`` that a ``with`` statement looks up before its block and calls after it.
 
-    A signal handler can raise before the first line of a function that is written in Python, so an ``__exit__`` may do nothing at
-    all. But the statement drops this object then, and no traceback holds it: a call of it has no frame.
+    A signal handler can raise before the first line of a Python function, so an ``__exit__`` written in Python may not run at all.
+    In that case the statement drops this object, and ``__del__`` ends the run. No traceback keeps the object alive, because a call
+    of a ``partial`` has no frame.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
@@ -81,7 +82,7 @@ class _Block(functools.partial):  # type: ignore[type-arg]
 
 
 class _Exit:
-    """Makes a _Block for each ``with`` statement."""
+    """A descriptor that creates a _Block for each ``with`` statement."""
 
     def __get__(self, recording: Recording | None, owner: type[Recording]) -> Callable[..., None]:
         if recording is None:
@@ -92,20 +93,20 @@ class _Exit:
 
 
 def _stop(recording: Recording, *_: object) -> None:
-    if not recording._ending() and loaded():  # else this is a forked child, and the recording is its parent's
+    if not recording._ending() and loaded():  # not loaded: a forked child, whose parent owns the recording
         recording.stop()
 
 
 class Recording(metaclass=Made):
-    """A recording of all logical GPUs, in all threads, between ``start`` and ``stop``; or in a ``with`` block.
+    """A recording of all logical GPUs and all threads, between ``start`` and ``stop`` or during a ``with`` block.
 
-    ``reset`` and ``simulate`` end it, and so does dropping it. When it has ended, ``trace`` is what it has seen, and ``events``,
-    ``lost`` and ``save`` are the trace's. It can be started again, and then forgets that.
+    ``reset``, ``simulate`` and dropping the object end the recording. Afterwards ``trace`` is the result; ``events``, ``lost`` and
+    ``save`` are those of the trace. Starting the recording again discards the trace.
     """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    _made_by = "they come from gpuconf.memory.record()"
+    _made_by = "use gpuconf.memory.record()"
 
     def __init__(self, events: int) -> None:
         self._capacity = events
@@ -114,11 +115,11 @@ class Recording(metaclass=Made):
 
     @property
     def running(self) -> bool:
-        """Whether it records: it was started, and neither stopped nor ended by ``reset`` or ``simulate``."""
+        """Whether it is recording: started, and neither stopped nor ended by ``reset`` or ``simulate``."""
         return self._run is not None and self._run.running
 
     def start(self) -> Recording:
-        """Begin. Raises RuntimeError while another recording runs."""
+        """Start recording. Raises RuntimeError while another recording is running."""
         return self._begin(_Run())
 
     def _begin(self, run: _Run) -> Recording:
@@ -133,16 +134,16 @@ class Recording(metaclass=Made):
             raise
 
     def stop(self) -> Trace:
-        """End it, and return what it has seen. A second call returns the same, in other threads too."""
+        """Stop recording and return the trace. Later calls, from any thread, return the same trace."""
         if self._run is None:
             raise errors.FailedPreconditionError("this recording was never started")
         return self._run.trace()
 
     @property
     def trace(self) -> Trace:
-        """What it has seen. Raises RuntimeError before it has ended."""
+        """The trace. Raises RuntimeError while the recording is running."""
         if self.running:
-            raise errors.FailedPreconditionError("this recording runs; stop it first")
+            raise errors.FailedPreconditionError("this recording is running; stop it first")
         return self.stop()
 
     @property
@@ -152,7 +153,7 @@ class Recording(metaclass=Made):
 
     @property
     def lost(self) -> int:
-        """How many older events had no room; while it runs, so far."""
+        """The number of older events that were dropped for lack of room (so far, while recording)."""
         if self._run is not None and self._run.running:
             return self._run.counts()[1]
         return self.trace.lost
@@ -176,7 +177,7 @@ class Recording(metaclass=Made):
         return self._begin(run)
 
     def _arm(self, run: _Run) -> None:
-        """Let the with statement end a run, before it begins. This is a function because no traceback may hold the block later."""
+        """Let the with statement end a run, before the run starts. A separate function, so that no traceback holds the block."""
         block = self._block() if self._block is not None else None
         if block is not None:
             block.run = run
@@ -196,13 +197,13 @@ class Recording(metaclass=Made):
 
 
 def record(events: int = 1_000_000) -> Recording:
-    """Record allocations, failures and frees of all logical GPUs: when, in which thread, where, how much, for which stream.
+    """Record allocations, failures and frees of all logical GPUs: time, thread, address, size and stream of each.
 
     Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in memory
-    outside the Python and Go heaps that is taken as they come (40 bytes each). One recording runs at a time. ``reset`` and
-    ``simulate`` end it; ``stop`` then returns what it had seen. Dropping the Recording ends it too.
+    outside the Python and Go heaps that grows as needed (40 bytes per event). Only one recording can run at a time. ``reset`` and
+    ``simulate`` end it; ``stop`` then returns the events up to that point. Dropping the Recording ends it too.
 
-    Raises ValueError for a number of events that can't be.
+    Raises ValueError for an invalid number of events.
 
     >>> with record() as recording:
     ...     allocate(1000, "GPU:1").free()

@@ -1,4 +1,4 @@
-"""PyTorch's memory snapshots, written for https://pytorch.org/memory_viz. Go reads them: gocore/trace/snapshot.go."""
+"""Write PyTorch memory snapshots for https://pytorch.org/memory_viz. Go reads them: gocore/trace/snapshot.go."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) -> None:
-    """Write a snapshot. Each free is two events, as in PyTorch; the viewer makes them one."""
+    """Write a snapshot. Each free is two events, as in PyTorch; the viewer merges them."""
     traces: list[list[dict[str, Any]]] = []
     extents = _Extents()
     for e in events:
@@ -41,7 +41,7 @@ def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) ->
 
 
 def _segment(gpu: int, region: Sequence[Any]) -> dict[str, Any]:
-    """A segment, from [address, bytes, [[address, bytes, requested, in use], ...]]."""
+    """Return a segment for [address, bytes, [[address, bytes, requested, in use], ...]]."""
     address, nbytes, chunks = region
     blocks = [
         {
@@ -71,7 +71,7 @@ def _segment(gpu: int, region: Sequence[Any]) -> dict[str, Any]:
 
 
 class _Extents:
-    """Where blocks have been, for a trace that knows no segments: the viewer draws every block inside of one."""
+    """The address ranges of all blocks, for a trace without segments: the viewer draws every block inside a segment."""
 
     def __init__(self) -> None:
         self._ever: dict[int, dict[int, int]] = {}  # GPU -> address -> most bytes
@@ -103,7 +103,7 @@ class _Extents:
 
 
 def _chunks(start: int, end: int, live: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, bool]]:
-    """What a stretch consists of, given all live blocks in order."""
+    """Return the chunks of an address range, given all live blocks in order of address."""
     import bisect
 
     chunks = []

@@ -1,4 +1,4 @@
-"""The books of one logical GPU's pool."""
+"""Statistics of one logical GPU's pool."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ class MemoryStats(
         ],
     ),
 ):
-    """The numbers of a pool; sizes in bytes, named as in TensorFlow's ``AllocatorStats`` where that has them."""
+    """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
 
     __slots__ = ()
 
     num_allocs: int  # allocations since the last reset_memory_stats
-    live_blocks: int  # allocations that were not freed yet
-    bytes_in_use: int  # the sizes of the live blocks, in steps of 256
-    requested_bytes_in_use: int  # what was asked for them
-    peak_bytes_in_use: int  # the most that bytes_in_use was since the last reset_memory_stats
+    live_blocks: int  # allocations not yet freed
+    bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
+    requested_bytes_in_use: int  # total requested size of the live blocks
+    peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
     largest_alloc_size: int  # the largest block since the last reset_memory_stats
     bytes_limit: int  # the hard limit
-    bytes_reserved: int  # what the pool has taken from the GPU
+    bytes_reserved: int  # memory that the pool has reserved on the GPU
     peak_bytes_reserved: int
-    largest_free_block_bytes: int  # the largest free piece of what is reserved
-    stitches: int  # times that free memory was moved together for a request that no free piece served
-    stitched_bytes: int  # what was moved then
-    captured_bytes: int  # what was freed of captured CUDA graphs, which keep it until they are gone
+    largest_free_block_bytes: int  # the largest contiguous free block in the reserved memory
+    stitches: int  # times that fragmented free memory was remapped to be contiguous for a request that no free block could serve
+    stitched_bytes: int  # bytes remapped by these
+    captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
     oversubscribed_bytes: int  # unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
 
 
 def stats(device: Device | None = None) -> MemoryStats:
-    """Return all numbers of a logical GPU's pool. Initializes the runtime.
+    """Return the statistics of a logical GPU's pool. Initializes the runtime.
 
     ``device`` and its default are as for :func:`allocate`. Raises ValueError for a device that is not exactly one logical GPU,
-    and TypeError for an object that names no device.
+    and TypeError for an object that is not a device.
 
-    ``oversubscribed_bytes`` is about the physical GPU, so logical GPUs that share one show the same number. At least that many
-    bytes of the blocks in use are not on the GPU. It is 0 for pools without unified memory.
+    ``oversubscribed_bytes`` describes the physical GPU, so logical GPUs that share one report the same number. At least that many
+    bytes of the blocks in use are in host memory. It is 0 for pools without unified memory.
 
     >>> stats("GPU:0").bytes_limit
     84011909120

@@ -1,4 +1,4 @@
-"""What was done to device memory, as a value: of a recording, or of a file that RMM or PyTorch wrote."""
+"""Traces of device memory events, from a recording or from a file that RMM or PyTorch wrote."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from .._typing import Any
 Pools = dict[int, list[Any]]
 
 
-# Of the CSV that Go reads and writes.
+# The header of the CSV that Go reads and writes.
 HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU\n"
 
 
 class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
-    """One thing that was done to one logical GPU's memory."""
+    """One event on one logical GPU's memory."""
 
     __slots__ = ()
 
-    time: float  # seconds since 1970, to the microsecond; since midnight, if a file tells no date
-    thread: int  # threading.get_ident() of the thread on x86-64; 0 where it is not known
+    time: float  # seconds since 1970, to the microsecond; since midnight if the file has no date
+    thread: int  # threading.get_ident() of the thread on x86-64; 0 if unknown
     action: str  # "allocate", "allocate failure", "free"; "segment_alloc", "segment_free", "segment_map", "segment_unmap"
     gpu: int  # the number of the logical GPU
     address: int  # 0 for a failure
-    nbytes: int  # that were asked for; of a segment, which the pool took from the GPU or gave back, its size
-    stream: int  # CUDA's handle; 0 is the default stream
+    nbytes: int  # the requested size; for segments, which the pool reserves and releases, the segment's size
+    stream: int  # the CUDA stream handle; 0 is the default stream
 
 
 class Trace(metaclass=Made):
-    """What was done to device memory, oldest first. It never changes.
+    """A sequence of device memory events, oldest first. Immutable.
 
-    ``lost`` counts the older events that a recording had no room for. What a recording gives makes sense by itself all the
-    same: it begins with an allocation of each block that was live by then.
+    ``lost`` counts the older events that a recording had no room for. The trace of a recording is self-contained even then:
+    it begins with an allocation of each block that was live at that point.
     """
 
-    _made_by = "they come from gpuconf.memory.record() and load_trace()"
+    _made_by = "use gpuconf.memory.record() or load_trace()"
 
     def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None) -> None:
-        # The CSV that Go writes, without its header, in pieces, so that no single step on millions of events takes long. And each
-        # pool's picture after the last event, where that is known.
+        # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; and each
+        # pool's layout after the last event, if known.
         self._pages = pages
         self._count = count
         self._pools = pools
@@ -54,7 +54,7 @@ class Trace(metaclass=Made):
 
     @property
     def events(self) -> tuple[TraceEvent, ...]:
-        """The events, as tuples with names."""
+        """The events, as named tuples."""
         if self._events is None:
             self._events = tuple(map(_event, self._lines()))
         return self._events
@@ -70,19 +70,19 @@ class Trace(metaclass=Made):
         return iter(self.events)
 
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - json and pandas call it so
-        """Write a file: ``"rmm"``, the CSV of RMM, or ``"torch"``, a snapshot for https://pytorch.org/memory_viz.
+        """Write a file: ``"rmm"``, the CSV format of RMM, or ``"torch"``, a snapshot for https://pytorch.org/memory_viz.
 
-        Without ``format`` the name decides: ``.csv``, or ``.pickle`` and ``.pkl``. RMM's CSV has a column ``GPU`` in addition where
-        more than GPU:0 is in the trace, and leaves the segments out.
+        Without ``format``, the file name decides: ``.csv``, or ``.pickle`` and ``.pkl``. The CSV omits segment events, and has an
+        additional ``GPU`` column if the trace contains GPUs other than GPU:0.
 
-        Raises ValueError for a name that tells no format, and OSError as ``open`` does.
+        Raises ValueError if the format is unknown, and OSError as ``open`` does.
         """
         name = os.fspath(path)
         if format is None:
             format = {".csv": "rmm", ".pickle": "torch", ".pkl": "torch"}.get(os.path.splitext(name)[1].lower())  # noqa: A001
             if format is None:
                 raise errors.InvalidArgumentError(
-                    f"{name!r} tells no format: end it in .csv or .pickle, or say format='rmm' or 'torch'"
+                    f"cannot infer the format from {name!r}: use a .csv or .pickle file name, or pass format='rmm' or 'torch'"
                 )
         if format == "rmm":
             with open(name, "w", encoding="ascii", newline="") as file:
@@ -96,7 +96,7 @@ class Trace(metaclass=Made):
             raise errors.InvalidArgumentError(f"format must be 'rmm' or 'torch', but got {format!r}")
 
     def __repr__(self) -> str:
-        lost = f", {self.lost} older ones lost" if self.lost else ""
+        lost = f", {self.lost} older events lost" if self.lost else ""
         return f"<gpuconf.Trace of {len(self)} events{lost}>"
 
 
@@ -106,7 +106,7 @@ def _event(line: str) -> TraceEvent:
 
 
 def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """The lines of RMM's file: without segments, with the time of day, and with the GPU only where there are several."""
+    """Yield the lines of RMM's file: without segments, with the time of day, and with the GPU only if there are several."""
     from time import gmtime, localtime
 
     several = any(not line.endswith(",0") for line in lines())
@@ -119,7 +119,7 @@ def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
         if not time.startswith(second + "."):
             second = time.partition(".")[0]
             at = int(second)
-            t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day that had no date has no time zone either
+            t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day without a date has no time zone either
             clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
         if not several:
             rest = rest.rpartition(",")[0]
@@ -127,12 +127,12 @@ def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
-    """Read a file of events: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The file's contents say which.
+    """Read a trace file: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
 
-    A snapshot is a pickle. It is read without importing or calling anything that it names. Whatever it contains, reading it takes
-    memory for a small multiple of its size at most. Ctrl-C works at any time.
+    A snapshot is a pickle. It is read without importing or calling anything that it names, and reading it takes at most a small
+    multiple of its size in memory. Ctrl-C works at any time.
 
-    Raises ValueError for a file that is neither, with the line or the entry, and OSError as ``open`` does.
+    Raises ValueError for a file in neither format, with the line or the entry at fault, and OSError as ``open`` does.
     """
     name = os.fspath(path)
     refuse_in_child()
@@ -142,4 +142,4 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
                 told = job.finish()
                 return make(Trace, job.pages(), told["events"])
         except errors.InvalidArgumentError as error:
-            raise errors.InvalidArgumentError(f"{name!r} can't be read as a trace: {error}") from None
+            raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

@@ -1,1 +1,1 @@
-"""Whether a recorded job would fit, and pictures of it. ``gpuconf.plan`` is the public name."""
+"""Plan whether a recorded job fits on a GPU, and plot the result. ``gpuconf.plan`` is the public name."""

@@ -1,4 +1,4 @@
-"""Find out without a GPU whether a recorded job would fit."""
+"""Determine without a GPU whether a recorded job would fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlanFailure(
 
     __slots__ = ()
 
-    event: int  # its number in the trace, from 1; 0: the block was live before the trace began
+    event: int  # the event's number in the trace, from 1; 0 if the block was live before the trace began
     requested: int
     cause: str  # "limit reached", "fragmented", "too large", "device full"
     bytes_in_use: int
@@ -61,13 +61,13 @@ class PlanResult(
 
     gpu: int
     policy: str
-    fits: bool | None  # None: no limit was asked for
-    least_limit: int  # whole MiB; a MiB less does not do
-    bytes_limit: int  # that of the replay which the next three describe: the given limit, or the least one if the job does not fit
-    peak_bytes_in_use: int  # of the pool's blocks
-    peak_bytes_reserved: int  # taken from the GPU
-    fragmentation: float  # when most was in use: the part of the pool's free memory that is not in its largest piece
-    failure: PlanFailure | None  # under the limit that was asked for
+    fits: bool | None  # None without a limit
+    least_limit: int  # the smallest limit under which the job fits, a multiple of 1 MiB
+    bytes_limit: int  # the limit of the replay that the next three fields describe: the given one, or least_limit if that fails
+    peak_bytes_in_use: int  # the maximum total size of live blocks
+    peak_bytes_reserved: int  # the maximum memory reserved on the GPU
+    fragmentation: float  # at the peak of bytes in use: the fraction of the pool's free memory outside its largest free block
+    failure: PlanFailure | None  # under the given limit
 
 
 class PlanUsage(
@@ -77,22 +77,22 @@ class PlanUsage(
         ["gpu", "num_allocs", "peak_bytes_in_use", "live_blocks_before", "live_blocks_after", "failures", "unfreed", "streams"],
     ),
 ):
-    """What a trace does to one logical GPU, whatever the policy."""
+    """The memory use of a trace on one logical GPU, independent of the policy."""
 
     __slots__ = ()
 
     gpu: int
     num_allocs: int
-    peak_bytes_in_use: int  # the most bytes that were live at one time, each block rounded up to 256
+    peak_bytes_in_use: int  # the maximum of live bytes, each block rounded up to a multiple of 256
     live_blocks_before: int  # blocks that were live when the trace began
-    live_blocks_after: int  # and when it ended
-    failures: int  # allocations that failed when it was made
+    live_blocks_after: int  # blocks that were live when the trace ended
+    failures: int  # allocations that failed during recording
     unfreed: int  # blocks whose free is missing
     streams: int
 
 
 class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
-    """A stretch of a replay: its end, in seconds since the trace's beginning, and the most bytes in it."""
+    """An interval of a replay: its end, in seconds since the start of the trace, and the maximum bytes during it."""
 
     __slots__ = ()
 
@@ -102,14 +102,14 @@ class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_r
 
 
 class Plan(metaclass=Made):
-    """What :func:`gpuconf.plan` has found out. ``print`` shows it as a table.
+    """The result of :func:`gpuconf.plan`. ``print`` shows it as a table.
 
-    Attributes: ``limit`` in bytes, or None; ``gpu``, the product's name, and ``gpu_memory`` in bytes, or None; ``events``, the
-    trace's length, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a PlanResult for each of them
-    under each policy.
+    Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None; ``events``, the
+    length of the trace, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a PlanResult for each logical
+    GPU and policy.
     """
 
-    _made_by = "they come from gpuconf.plan()"
+    _made_by = "use gpuconf.plan()"
 
     def __init__(self, trace: Trace, told: dict[str, Any]) -> None:
         self.limit: int | None = told["limit"] or None
@@ -123,7 +123,7 @@ class Plan(metaclass=Made):
 
     @property
     def fits(self) -> bool | None:
-        """Whether the job fits under at least one of the policies; None where no limit was asked for."""
+        """Whether the job fits under at least one of the policies; None without a limit."""
         return None if self.limit is None else bool(self.fitting)
 
     @property
@@ -139,7 +139,7 @@ class Plan(metaclass=Made):
         return tuple(dict.fromkeys(r.policy for r in self.results))
 
     def timeline(self, gpu: int = 0, policy: str = "virtual") -> tuple[PlanPoint, ...]:
-        """The memory of one logical GPU over the time of the replay, in at most some 400 stretches.
+        """Return the memory of one logical GPU over the time of the replay, in at most about 400 intervals.
 
         Raises LookupError for a GPU that is not in the trace, or a policy that was not tried.
         """
@@ -151,7 +151,7 @@ class Plan(metaclass=Made):
         return tuple(PlanPoint((p["micros"] - began) / 1e6, p["bytes_in_use"], p["bytes_reserved"]) for p in points)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the timelines, as ``gpuconf plan --json`` prints it. Sizes are bytes."""
+        """Return everything except the timelines, as ``gpuconf plan --json`` prints it. Sizes are in bytes."""
         return {
             "schema": SCHEMA,
             "events": self.events,
@@ -165,9 +165,9 @@ class Plan(metaclass=Made):
         }
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw memory over time into a file, whose name tells the format (``.png``, ``.svg``). Needs matplotlib: ``gpuconf[plot]``.
+        """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
 
-        Raises NotImplementedError without it.
+        Requires matplotlib (``gpuconf[plot]``); raises NotImplementedError without it.
         """
         from . import plot as _plot
 
@@ -190,7 +190,7 @@ class Plan(metaclass=Made):
         for r in self.results:
             if r.failure is not None:
                 f = r.failure
-                what = f"event {f.event} asks for" if f.event else "what was live before needs"
+                what = f"event {f.event} requests" if f.event else "blocks live before the trace need"
                 lines.append(
                     f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.bytes_in_use)}, "
                     f"reserved {human_bytes(f.bytes_reserved)}, largest free block {human_bytes(f.largest_free_block_bytes)})"
@@ -200,9 +200,9 @@ class Plan(metaclass=Made):
 
     def _verdict(self) -> str:
         if not self.results:
-            return "nothing is allocated"
+            return "no allocations"
         if self.limit is None:
-            return "no limit was asked for"
+            return "no limit given"
         if not self.fitting:
             return "does not fit"
         missed = [p for p in self.policies if p not in self.fitting]
@@ -210,17 +210,17 @@ class Plan(metaclass=Made):
 
     def _notes(self) -> Iterable[str]:
         if self.lost:
-            be = "is" if self.lost == 1 else "are"
-            yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak is not in it"
+            be = "was" if self.lost == 1 else "were"
+            yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
             if u.failures:
-                yield f"{_plural(u.failures, 'allocation')} on {name} had failed: what would have followed is not in the trace"
+                yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
             if u.unfreed:
-                what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: their blocks end"
-                yield f"on {name} {u.unfreed} {what} where another begins at its address"
+                what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
+                yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
-                yield f"{name} uses {u.streams} streams, replayed as one: what waits for another stream's work is not counted"
+                yield f"{name} uses {u.streams} streams, replayed as one: memory waiting for another stream is not counted"
 
 
 def _result(told: dict[str, Any]) -> PlanResult:
@@ -265,20 +265,20 @@ def plan(
     gpu: str | None = None,
     policy: str | Iterable[str] | None = None,
 ) -> Plan:
-    """Find out whether a recorded job would fit, and which limit it needs at least. Needs no GPU, and initialises nothing.
+    """Determine whether a recorded job would fit, and the smallest limit it needs. Needs no GPU, and initializes nothing.
 
-    ``trace`` is a Trace, a Recording that has stopped, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is
-    replayed through the real allocator, over a device that only counts. ``limit`` is what each may take: bytes, or text such as
-    ``"24GiB"``; whole MiB count, rounded down. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: the pool can't
-    take more than it has, and without ``limit`` gets its default limit. With neither, only the least limits are found.
+    ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
+    through the real allocator, over a device that only counts. ``limit`` applies to each logical GPU: bytes, or text such as
+    ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its memory bounds the pool,
+    and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are computed.
 
-    ``policy`` is one of these, or a list; all that the GPU can without:
+    ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
     - ``"tensorflow"``: TensorFlow's allocator with memory growth
-    - ``"regions"``: gpuconf without memory growth, which takes the whole limit at once
-    - ``"virtual"``: gpuconf with memory growth, which maps memory as it is needed
+    - ``"regions"``: gpuconf without memory growth, which reserves the whole limit at once
+    - ``"virtual"``: gpuconf with memory growth, which maps memory as needed
 
-    Raises ValueError for a trace, limit, GPU or policy that can't be, and OSError as ``open`` does.
+    Raises ValueError for an invalid trace, limit, GPU or policy, and OSError as ``open`` does.
 
     >>> with gpuconf.memory.record() as recording:
     ...     allocate(3_000_000, "GPU:0").free()
@@ -286,7 +286,7 @@ def plan(
     >>> found.fits, [(r.policy, r.least_limit >> 20) for r in found.results]
     (True, [('tensorflow', 3), ('regions', 3), ('virtual', 3)])
     """
-    open_plan = core.pybind_OpenPlan  # loads the core, which comes before all imports
+    open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
 
     from .._core.notices import log
@@ -299,7 +299,7 @@ def plan(
         "env": json.loads(runtime.environment()),
     }
     if gpu is not None and not gpu.strip():
-        raise errors.InvalidArgumentError("gpu names no GPU: write a model, such as 'A10'")
+        raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")
     with Job(open_plan, json.dumps(request)) as job:
         core.pybind_FeedPlan(job.number, HEADER)
         for page in taken._pages:

@@ -1,4 +1,4 @@
-"""Memory over time: a picture by matplotlib, or bars of text."""
+"""Memory over time, as a matplotlib figure or as text bars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def draw(plan: Plan, path: str) -> None:
-    """Draw a panel for each logical GPU: what is in use as an area, what each policy reserves as a line, the limit as another."""
+    """Draw a panel for each logical GPU: memory in use as an area, memory reserved by each policy as lines, and the limit."""
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -49,14 +49,14 @@ def draw(plan: Plan, path: str) -> None:
 
 
 def _times(points: tuple[PlanPoint, ...]) -> tuple[list[float], str]:
-    """Where to draw the points: at their times, or, if the trace tells none, one after the other."""
+    """Return the x coordinates of the points, and the label: their times, or their indexes if the trace has no times."""
     if points and points[-1].time > 0:
         return [p.time for p in points], "seconds"
     return [float(i) for i in range(len(points))], "progress of the trace"
 
 
 def bars(plan: Plan, glyphs: Glyphs = BLOCKS, rows: int = 20, width: int = 50) -> list[str]:
-    """Lines of text: time runs down; what is in use, what is reserved, and what is left up to the limit or the highest point."""
+    """Return lines of text with time running down: memory in use, reserved, and left up to the limit or the highest point."""
     lines = []
     policy = (plan.fitting or plan.policies or ("",))[-1]
     for usage in plan.usages:
@@ -64,9 +64,7 @@ def bars(plan: Plan, glyphs: Glyphs = BLOCKS, rows: int = 20, width: int = 50) -
         if not points:  # nothing but failures
             continue
         full = max([plan.limit or 0, *(p.bytes_reserved for p in points)])
-        lines.append(
-            f"GPU:{usage.gpu} {policy}: {glyphs.full} in use, {glyphs.part} reserved, the whole width is {human_bytes(full)}"
-        )
+        lines.append(f"GPU:{usage.gpu} {policy}: {glyphs.full} in use, {glyphs.part} reserved, full width is {human_bytes(full)}")
         count = min(rows, len(points))
         scale, unit = (1, "s ") if points[-1].time >= 1 else (1000, "ms")
         for row in range(count):

@@ -1,4 +1,4 @@
-"""NumPy, which only tensors need, and how values become arrays that the core can read."""
+"""Conversion of values to NumPy arrays that the core can read. Only tensors need NumPy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .._core import foreign, texts
 from .._core.native import refuse_in_child
 from .._typing import Any
 
-# The element types that there are kernels for, by NumPy's name.
+# The element types that have kernels, by NumPy name.
 DTYPES = ("float32", "float64", "int32")
 
 
 def numpy() -> Any:
-    """The module. Where it is missing, the error names the extra that brings it."""
+    """Return the NumPy module. If it is missing, the error names the extra that installs it."""
     try:
         import numpy
     except ImportError as error:
@@ -22,7 +22,7 @@ def numpy() -> Any:
     return numpy
 
 
-# NumPy's types that gpuconf computes with, in the machine's byte order, with their names; their own attribute is slow.
+# The supported NumPy dtypes, in native byte order, with their names; the dtype's own ``name`` attribute is slow.
 _names: dict[Any, str] = {}
 
 
@@ -33,30 +33,30 @@ def _good(np: Any) -> dict[Any, str]:
 
 
 def name_of(array: Any) -> str:
-    """The name of the type of an array that :func:`array_of` gave."""
+    """Return the dtype name of an array that :func:`array_of` returned."""
     return _good(numpy())[array.dtype]
 
 
 def dtype_of(dtype: Any) -> Any:
-    """A NumPy dtype that gpuconf computes with, in the machine's byte order."""
+    """Return a supported NumPy dtype, in native byte order."""
     try:
         found = numpy().dtype(dtype)
-    except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, and Python's parser has a say
+    except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, using Python's parser
         raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType: {error}") from None
     if found.name not in DTYPES:
-        raise errors.InvalidTypeError(f"gpuconf computes with {', '.join(DTYPES)}, not with {found.name}")
+        raise errors.InvalidTypeError(f"unsupported dtype {found.name}: gpuconf supports {', '.join(DTYPES)}")
     return found.newbyteorder("=")
 
 
 def array_of(value: Any, dtype: Any = None) -> Any:
-    """A value as an array of a type that gpuconf computes with, by rows, in the machine's byte order.
+    """Convert a value to a C-contiguous array of a supported dtype, in native byte order.
 
-    Without ``dtype`` an array keeps its type; Python's floats are float32 and its ints are int32, as in TensorFlow.
+    Without ``dtype``, arrays keep their dtype, and Python floats become float32 and ints int32, as in TensorFlow.
     """
-    refuse_in_child()  # what follows may be the first import of NumPy
+    refuse_in_child()  # the next line may be the first import of NumPy
     np = numpy()
     if dtype is None and type(value) is np.ndarray and value.dtype in _good(np) and value.flags.c_contiguous:
-        return _readable(value)  # and no more than read
+        return _readable(value)
     wanted = None if dtype is None else dtype_of(dtype)
     typed = check_readable(value)
     array = _converted(value, np)
@@ -73,14 +73,14 @@ def array_of(value: Any, dtype: Any = None) -> Any:
 
 # NumPy's bound for dimensions (32 before NumPy 2), and TensorFlow's.
 _MOST_DIMENSIONS, _MOST_SIZES = 64, 254
-# So many elements, or lists of them, take gigabytes. A list that contains another several times can claim any number.
+# This many elements, or lists, take gigabytes. A list that contains another list several times can claim any number.
 _MOST_ELEMENTS, _MOST_LISTS = 1 << 28, 1 << 24
 
 
 def check_readable(value: Any) -> bool:
-    """Refuse what NumPy would read without an end, or at an address that is not there. Tells whether the elements have types.
+    """Reject what NumPy would never finish reading, or would read at an unmapped address. Return whether the elements have dtypes.
 
-    A value that is no list is not looked at, unless its address is the program's word only.
+    A value that is not a list is inspected only if the program supplied its address (see ``foreign``).
     """
     np = numpy()
     leaf = _first_leaf(value)
@@ -94,9 +94,9 @@ def check_readable(value: Any) -> bool:
 
 
 def _first_leaf(value: Any) -> Any:
-    """The first element of nested lists that is not a list. Raises for lists that NumPy would never finish with.
+    """Return the first element of nested lists that is not a list. Raises for lists that NumPy would never finish reading.
 
-    NumPy stops at the first list that is not as long as its neighbours, so it is enough to look at the first of each level.
+    NumPy stops at the first list whose length differs from its neighbors', so checking the first list of each level is enough.
     """
     leaf, elements, lists, text = value, 1, 1, "Can't convert non-rectangular Python sequence to Tensor: "
     for _ in range(_MOST_DIMENSIONS + 1):
@@ -112,7 +112,7 @@ def _first_leaf(value: Any) -> Any:
 
 
 def _check_arrays(value: Any, np: Any) -> None:
-    """Check the arrays in nested lists, which NumPy will read at once."""
+    """Check the arrays in nested lists, which NumPy reads immediately."""
     left, seen = [value], set()
     while left:
         each = left.pop()
@@ -124,7 +124,7 @@ def _check_arrays(value: Any, np: Any) -> None:
 
 
 def _converted(value: Any, np: Any) -> Any:
-    """An object as an array, whose memory can be read."""
+    """Convert an object to an array whose memory is readable."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -140,7 +140,7 @@ def _converted(value: Any, np: Any) -> Any:
 def _readable(array: Any) -> Any:
     owner = foreign.owner_of(array)
     if foreign.made_up(owner):
-        if array.dtype.hasobject:  # addresses of objects, which nothing can check
+        if array.dtype.hasobject:  # addresses of objects, which cannot be checked
             raise errors.InvalidTypeError(
                 f"Can't convert an object of type {type(owner).__name__} to Tensor: it holds Python objects"
             )
@@ -150,7 +150,7 @@ def _readable(array: Any) -> Any:
 
 
 def _bounds(array: Any) -> tuple[int, int]:
-    """The first address of an array's elements, and the one behind the last."""
+    """Return the address of an array's first byte, and the address after its last byte."""
     low = high = int(array.__array_interface__["data"][0])
     if not array.size:
         return low, low
@@ -164,15 +164,15 @@ def _check_kind(array: Any, value: Any) -> None:
     if array.dtype.kind in "fiu":
         return
     if array.dtype.kind == "O" and all(isinstance(each, int) and not isinstance(each, bool) for each in array.flat):
-        return  # ints that no type of NumPy's holds
+        return  # ints too large for any NumPy dtype
     raise errors.InvalidTypeError(
         f"Attempt to convert a value ({shown(value)}) with an unsupported type ({type(value)}) "
-        f"to a Tensor: gpuconf computes with {', '.join(DTYPES)}"
+        f"to a Tensor: gpuconf supports {', '.join(DTYPES)}"
     )
 
 
 def _natural(array: Any, value: Any, wanted: Any, np: Any) -> Any:
-    """The type of what consists of Python's own numbers."""
+    """Return the dtype for a value that consists of Python numbers."""
     if wanted is None:
         return np.dtype("float32" if array.dtype.kind == "f" else "int32")
     if wanted.kind == "i" and array.dtype.kind == "f" and array.size:
@@ -184,12 +184,12 @@ def _check_range(array: Any, wanted: Any, np: Any) -> None:
     limits = np.iinfo(wanted)
     if array.size and (array.min() < limits.min or array.max() > limits.max):
         raise errors.InvalidArgumentError(
-            f"the numbers don't fit in {wanted.name}: they go from {shown(array.min())} to {shown(array.max())}"
+            f"the values do not fit in {wanted.name}: they range from {shown(array.min())} to {shown(array.max())}"
         )
 
 
 def shown(value: Any) -> str:
-    """A value for a message: not too long, and whatever its repr does."""
+    """Return a value as text for a message, truncated; never raises."""
     if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0:
         return str(value)
     text = texts.bounded_repr(value)
@@ -197,7 +197,7 @@ def shown(value: Any) -> str:
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:
-    """A shape argument: an int or a sequence of ints."""
+    """Convert a shape argument, an int or a sequence of ints."""
     try:
         return (operator.index(shape),)
     except TypeError:
@@ -214,7 +214,7 @@ def shape_of(shape: Any) -> tuple[int, ...]:
 
 
 def elements(shape: tuple[int, ...]) -> int:
-    """The number of elements of a shape."""
+    """Return the number of elements of a shape."""
     count = 1
     for size in shape:
         count *= size
@@ -222,17 +222,17 @@ def elements(shape: tuple[int, ...]) -> int:
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape for the core."""
+    """Return a shape as text for the core."""
     return ",".join(map(str, shape))
 
 
 def address_of(array: Any) -> int:
-    """Where an array's elements are. Whoever calls keeps the array."""
+    """Return the address of an array's elements. The caller keeps the array alive."""
     return int(array.__array_interface__["data"][0]) if array.nbytes else 0
 
 
 def empty(shape: tuple[int, ...], dtype: str) -> Any:
-    """An array to read a result into."""
+    """Return an uninitialized array for a result."""
     try:
         return numpy().empty(shape, dtype)
     except MemoryError as error:

@@ -1,4 +1,4 @@
-"""The operations, run at once. Those of ``gpuconf.compat.v1`` build graphs instead."""
+"""Eager operations. Those of ``gpuconf.compat.v1`` build graphs instead."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from .tensor import Tensor, converted, execute, make, name_of, number
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
-    """Make a tensor of a value: numbers, nested lists, arrays.
+    """Create a tensor from numbers, nested lists or an array.
 
-    It goes to the device of this thread's scope, without one to the first GPU if there is any. Without ``dtype``, Python's floats
-    become float32 and its ints int32; arrays keep their type. With ``shape`` a single element fills the tensor, and as many as
-    it has are put in by rows.
+    The tensor is placed on the device of this thread's scope, or, outside a scope, on the first GPU if there is one. Without
+    ``dtype``, Python floats become float32 and ints int32; arrays keep their dtype. With ``shape``, a single element fills the
+    tensor; otherwise the number of elements must match, and they are stored in row-major order.
 
-    Raises TypeError for what is no float32, float64 or int32, and ValueError for a sequence with gaps or numbers that don't fit.
+    Raises TypeError for values other than float32, float64 or int32, and ValueError for a non-rectangular sequence or for numbers
+    out of the dtype's range.
 
     >>> constant([[1.0, 2.0], [3.0, 4.0]]).shape
     (2, 2)
@@ -33,10 +34,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
-    """Multiply two matrices, each transposed first if so wanted.
+    """Multiply two matrices, optionally transposing either one first.
 
-    Raises ValueError for what are no matrices or don't fit together, or are of different types. On a real GPU, raises RuntimeError
-    (UnavailableError) where there is no cuBLAS; so do the sums.
+    Raises ValueError if the arguments are not matrices, their shapes are incompatible, or their dtypes differ. On a real GPU,
+    raises RuntimeError (UnavailableError) if cuBLAS is missing, as do ``add`` and ``add_n``.
 
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
@@ -46,11 +47,11 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     try:
         return execute("matmul", "MatMul", f"{number(x)} {number(y)}", flags, name_of(name))
     finally:
-        del x, y  # an error's traceback would keep what was converted here
+        del x, y  # otherwise an error's traceback would keep the converted tensors alive
 
 
 def add(x: Any, y: Any, name: str | None = None) -> Tensor:
-    """Add two tensors; shapes are broadcast as NumPy does. Raises ValueError where they don't fit or the types differ.
+    """Add two tensors, broadcasting as NumPy does. Raises ValueError if the shapes are incompatible or the dtypes differ.
 
     >>> add([1.0, 2.0], 3.0).numpy()
     array([4., 5.], dtype=float32)
@@ -63,7 +64,7 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
 
 
 def add_n(inputs: Any, name: str | None = None) -> Tensor:
-    """Add the tensors of a list, from left to right. Raises ValueError for an empty list, other shapes or other types.
+    """Add the tensors of a list, from left to right. Raises ValueError for an empty list, or if shapes or dtypes differ.
 
     >>> add_n([constant(1), constant(2), constant(3)]).numpy()
     array(6, dtype=int32)
@@ -77,7 +78,7 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
 
 def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - TensorFlow's name
-    """Give a tensor of the same contents; in a device's scope it is one in that device's memory.
+    """Return a tensor with the same contents. Inside a device scope, it is in that device's memory.
 
     >>> with gpuconf.device("GPU:1"):
     ...     identity([1.0]).device
@@ -91,7 +92,7 @@ def identity(input: Any, name: str | None = None) -> Tensor:  # noqa: A002 - Ten
 
 
 def listed(inputs: Any) -> list[Any]:
-    """The argument of add_n."""
+    """Check the argument of add_n."""
     if isinstance(inputs, (list, tuple)) and inputs:
         return list(inputs)
     raise errors.InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Where operations run, told on standard error: on ``sys.stderr``, so that notebooks and pytest see it."""
+"""The log of device placement, written to ``sys.stderr`` so that notebooks and pytest capture it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .._core.native import core
 
 
 def write(lines: Iterable[str]) -> None:
-    """Write lines in one go, so that those of several threads don't mix."""
+    """Write lines in one call, so that lines of different threads do not interleave."""
     text = "".join(f"{line}\n" for line in lines)
     if not text or sys.stderr is None:
         return
@@ -18,11 +18,11 @@ def write(lines: Iterable[str]) -> None:
         sys.stderr.write(text.encode(encoding, "backslashreplace").decode(encoding) if encoding else text)
         sys.stderr.flush()
     except (OSError, ValueError, LookupError):
-        pass  # a stream that is closed or full: what the lines tell of is done, and must not be lost with them
+        pass  # the stream is closed or full: the operations have run, and their results must not be lost
 
 
 def tell() -> None:
-    """Write what eager operations have left to tell, and log their warnings."""
+    """Write the queued placements of eager operations, and log their warnings."""
     text = core.pybind_DrainPlacementLog()
     import json
 

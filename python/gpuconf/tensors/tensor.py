@@ -1,4 +1,4 @@
-"""Eager tensors: arrays in a device's memory, made by the operations of ``gpuconf``."""
+"""Eager tensors: arrays in device memory, created by the operations of ``gpuconf``."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _CPU = 1  # DLPack's kind of device
 
 
 class _Ref(weakref.ref):  # type: ignore[type-arg]
-    """What outlives a tensor that could not be released."""
+    """A weak reference that outlives a tensor whose release was interrupted."""
 
     __slots__ = ("receipt",)
 
     receipt: list[int]
 
 
-# A tensor is released by its __del__, into which Ctrl-C may come, before its first line too. So each has a weak reference here
-# whose callback, which is no Python code and can't be interrupted, puts it on the list of those that are left to do.
+# A tensor is released by its __del__, which Ctrl-C may interrupt, even before its first line. So each tensor has a weak reference
+# here. Its callback is not Python code and cannot be interrupted: it adds the reference to the list of tensors left to release.
 _held: set[_Ref] = set()
 _abandoned: list[_Ref] = []
 
 
 class Tensor(metaclass=Made):
-    """An array in a device's memory. It never changes, and its memory is given back when it is dropped.
+    """An immutable array in device memory, which is freed when the tensor is dropped.
 
-    Operations make it: ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
+    Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
     """
 
     __slots__ = ("__weakref__", "_info", "_receipt", "_ref")
@@ -43,13 +43,13 @@ class Tensor(metaclass=Made):
     __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
 
     if TYPE_CHECKING:
-        _receipt: list[int]  # what the core returned: twice its number of the tensor, plus 1 if it left notices
+        _receipt: list[int]  # what the core returned: twice the tensor's number, plus 1 if notices are queued
         _info: dict[str, Any]
         _ref: _Ref | None
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    _made_by = "they come from gpuconf.constant() and the other operations"
+    _made_by = "use gpuconf.constant() or another operation"
 
     def _about(self) -> dict[str, Any]:
         refuse_in_child()
@@ -68,7 +68,7 @@ class Tensor(metaclass=Made):
 
     @property
     def backing_device(self) -> str:
-        """The full name of the device whose memory the tensor is in. Int32 operations of a GPU leave theirs in the CPU's."""
+        """The full name of the device whose memory holds the tensor. Int32 operations on a GPU keep their result in CPU memory."""
         return str(self._about()["backing_device"])
 
     @property
@@ -87,7 +87,7 @@ class Tensor(metaclass=Made):
         return arrays.numpy().dtype(self._about()["dtype"])
 
     def numpy(self) -> Any:
-        """Copy the tensor into a NumPy array of its own."""
+        """Copy the tensor into a new NumPy array."""
         told = self._about()
         array = arrays.empty(self.shape, told["dtype"])
         core.pybind_ReadTensor(self._receipt[0] >> 1, arrays.address_of(array), array.nbytes)
@@ -95,7 +95,7 @@ class Tensor(metaclass=Made):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False:
-            raise errors.InvalidArgumentError("a tensor's elements can't be had without a copy; see numpy.from_dlpack")
+            raise errors.InvalidArgumentError("cannot convert a tensor to an array without a copy; see numpy.from_dlpack")
         array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -129,34 +129,34 @@ class Tensor(metaclass=Made):
         return f"gpuconf.Tensor({text}, shape={self.shape}, dtype={array.dtype.name})"
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
-        """The memory itself for ``from_dlpack`` of NumPy, PyTorch, CuPy and others; that of a simulated GPU is the CPU's.
+        """Return a DLPack capsule of the memory, for ``from_dlpack`` of NumPy, PyTorch, CuPy and other libraries.
 
-        Whoever takes it keeps it, and must not write to it. Raises BufferError for another device, and on a real GPU for a copy;
-        ValueError for a stream that can't be.
+        The memory of a simulated GPU is CPU memory. The consumer keeps the memory alive, and must not write to it. Raises
+        BufferError if ``dl_device`` is another device, or ``copy`` is true on a real GPU; and ValueError for an invalid stream.
         """
         if not self._about()["host_visible"]:
             from .._core import interchange
 
             return interchange.tensor_capsule(self, stream, max_version, dl_device, copy)
         if stream is not None:
-            raise errors.InvalidArgumentError("stream must be None: the memory is the CPU's")
+            raise errors.InvalidArgumentError("stream must be None: the tensor is in CPU memory")
         np = arrays.numpy()
         array = np.asarray(_Loan(self)) if self._about()["address"] else self.numpy()
         if max_version is not None and tuple(max_version) >= (1, 0):
-            try:  # with the mark that it is not to be written
+            try:  # marked as read-only
                 return array.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
-            except TypeError:  # NumPy before 2.1 knows only the older protocol
+            except TypeError:  # NumPy before 2.1 supports only the older protocol
                 pass
         if copy:
             array = array.copy()
         if dl_device is not None and tuple(dl_device) != (_CPU, 0):
-            raise BufferError(f"this tensor is on DLPack device {(_CPU, 0)} and can't be moved to {tuple(dl_device)}: copy it")
+            raise BufferError(f"this tensor is on DLPack device {(_CPU, 0)} and cannot be moved to {tuple(dl_device)}: copy it")
         return _writable(array, np).__dlpack__()
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Where the memory is, in DLPack's numbers: ``(2, ordinal)`` for CUDA, ``(13, ordinal)`` for CUDA's unified memory.
+        """Return the DLPack device: ``(2, ordinal)`` for CUDA memory, ``(13, ordinal)`` for CUDA unified memory.
 
-        Memory that the host can read is the CPU's: ``(1, 0)``.
+        Memory that the host can read is CPU memory: ``(1, 0)``.
         """
         told = self._about()
         if told["host_visible"]:
@@ -167,7 +167,7 @@ class Tensor(metaclass=Made):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The memory for CuPy, Numba and others. Missing where it is not a real GPU's."""
+        """The memory for CuPy, Numba and other libraries. Only tensors on a real GPU have this attribute."""
         told = self._about()
         if told["host_visible"]:
             raise AttributeError("a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack")
@@ -176,12 +176,12 @@ class Tensor(metaclass=Made):
             "typestr": self.dtype.str,
             "data": (told["address"], True),
             "strides": None,
-            "stream": None,  # what gpuconf computes is there when the call returns
+            "stream": None,  # gpuconf's results are complete when its calls return
             "version": 3,
         }
 
     def __copy__(self) -> Tensor:
-        return self  # it never changes
+        return self  # immutable
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return self
@@ -203,24 +203,24 @@ def _release(receipt: list[int]) -> None:
         return
     try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
         core.pybind_ReleaseTensor(receipt[0] >> 1)
-    except errors.GpuconfError:  # it is released already, or the runtime is gone, and the memory with it
+    except errors.GpuconfError:  # already released, or the runtime was reset and its memory freed
         pass
 
 
 def release_abandoned() -> None:
-    """Release the tensors whose ``__del__`` was cut short. Several threads may do so at once, and signal handlers in between."""
+    """Release the tensors whose ``__del__`` was interrupted. Safe to call from several threads and from signal handlers."""
     while _abandoned:
         try:
             ref = _abandoned[0]
-            _release(ref.receipt)  # twice does no harm
+            _release(ref.receipt)  # releasing twice is harmless
             _held.discard(ref)
             _abandoned.remove(ref)  # last, so that Ctrl-C loses nothing
-        except (IndexError, ValueError):  # another thread was faster
+        except (IndexError, ValueError):  # another thread released it
             pass
 
 
 class _Loan:
-    """What an array of a tensor's own memory keeps alive."""
+    """The owner of an array over a tensor's memory: it keeps the tensor alive."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -232,7 +232,7 @@ class _Loan:
 
 
 def _writable(array: Any, np: Any) -> Any:
-    """The same memory without the mark that it is not to be written: the older protocol has no word for that."""
+    """Return an array of the same memory without the read-only flag, which the older protocol cannot express."""
     if array.flags.writeable:
         return array
     told = dict(array.__array_interface__)
@@ -242,7 +242,7 @@ def _writable(array: Any, np: Any) -> Any:
 
 
 def _begun(function: str) -> Tensor:
-    """A tensor that owns what the core will give from the first moment on: Ctrl-C can come at any."""
+    """Return a tensor that owns what the core will return as soon as it returns, because Ctrl-C can arrive at any time."""
     runtime.initialize(function)
     if _abandoned:
         release_abandoned()
@@ -265,7 +265,7 @@ def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tenso
 
 
 def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor:
-    """Copy an array that :func:`arrays.array_of` gave into a new tensor, in this thread's scope."""
+    """Copy an array that :func:`arrays.array_of` returned into a new tensor, in this thread's scope."""
     tensor = _begun(function)
     receipt = tensor._receipt
     text = arrays.shape_text(shape)
@@ -291,32 +291,32 @@ def _rebuilt(array: Any) -> Tensor:
 
 
 def converted(value: Any, like: Any = None) -> Tensor:
-    """A value as a tensor. Python's own numbers take the type of the operand beside them."""
+    """Convert a value to a tensor. Python numbers take the dtype of the other operand, ``like``."""
     if isinstance(value, Tensor):
         return value
     if hasattr(value, "op") and hasattr(value, "graph"):
-        raise errors.InvalidTypeError(f"{value} is a tensor of a graph: it has a value only in a Session, by run()")
+        raise errors.InvalidTypeError(f"{value} is a graph tensor: evaluate it with Session.run()")
     dtype = like.dtype if isinstance(like, Tensor) and isinstance(value, (int, float, list, tuple)) else None
     array = arrays.array_of(value, dtype)
     return make("constant", array, array.shape, "")
 
 
 def number(tensor: Tensor) -> int:
-    """The core's number of a tensor."""
+    """Return the core's number of a tensor."""
     return tensor._receipt[0] >> 1
 
 
 def name_of(name: Any) -> str:
-    """A name argument."""
+    """Check a name argument."""
     return "" if name is None else texts.check_text("name", name)
 
 
 def _binary(op: str, left: Any, right: Any) -> Any:
     if hasattr(left, "graph") or hasattr(right, "graph"):
-        return NotImplemented  # a tensor of a graph makes a node of it
+        return NotImplemented  # the graph tensor's operator creates a node
     refuse_in_child()  # before NumPy is imported
     x, y = converted(left, right), converted(right, left)
     try:
         return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")
     finally:
-        del x, y  # an error's traceback would keep what was converted here
+        del x, y  # otherwise an error's traceback would keep the converted tensors alive
