@@ -9,15 +9,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Int is an integer of Python's, which has no bounds, as decimal text: no plus sign, no leading zero, and a minus
-// sign only before a number that is not zero. Equal numbers are equal texts.
+// Int is a Python integer, which is unbounded, in decimal: no plus sign, no leading zero, and a minus sign only before a
+// number other than zero. Equal numbers are equal strings.
 type Int string
 
-// maxIntDigits is where Python stops reading an integer, to keep its quadratic cost away from hostile input.
+// maxIntDigits is Python's limit for parsing an integer, which guards its quadratic cost against hostile input.
 const maxIntDigits = 4300
 
-// ParseInt reads text as Python's int() does: blanks around it, a sign, single underscores between digits, and the
-// decimal digits of every script are fine. The error's text is Python's.
+// ParseInt parses text as Python's int() does. It allows surrounding white space, a sign, single underscores between digits, and
+// the decimal digits of every script. The error text is Python's.
 func ParseInt(text string) (Int, error) {
 	digits := asciiDigits(text)
 	negative := strings.HasPrefix(digits, "-")
@@ -43,7 +43,7 @@ func ParseInt(text string) (Int, error) {
 	return Int(digits), nil
 }
 
-// parseOptionalInt is ParseInt for a part that may be missing.
+// parseOptionalInt is ParseInt for an optional part.
 func parseOptionalInt(text *string) (*Int, error) {
 	if text == nil {
 		return nil, nil
@@ -55,8 +55,8 @@ func parseOptionalInt(text *string) (*Int, error) {
 	return &number, nil
 }
 
-// asciiDigits trims blanks and writes every decimal digit as ASCII. Python leaves a text that is all ASCII as
-// it is, so there the separators 0x1c to 0x1f are no blanks; in any other text they are.
+// asciiDigits trims white space and converts every decimal digit to ASCII. Python does not convert text that is all ASCII, so the
+// separators 0x1c to 0x1f are white space only in other text.
 func asciiDigits(text string) string {
 	if isASCII(text) {
 		return strings.Trim(text, "\t\n\v\f\r ")
@@ -68,7 +68,7 @@ func asciiDigits(text string) string {
 		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) {
 			return r
 		}
-		// The digits of a script are ten neighbours, and the table's ranges begin at a zero.
+		// The ten digits of a script are consecutive, and the table's ranges begin at a zero.
 		for _, runs := range unicode.Nd.R16 {
 			if uint32(r) >= uint32(runs.Lo) && uint32(r) <= uint32(runs.Hi) {
 				return '0' + (r-rune(runs.Lo))%10
@@ -83,8 +83,8 @@ func asciiDigits(text string) string {
 	}, text)
 }
 
-// joinUnderscores drops the underscores between digits; false if anything but digits remains or an underscore
-// stands anywhere else.
+// joinUnderscores removes the underscores between digits. It returns false if there is any other character, or an underscore
+// anywhere else.
 func joinUnderscores(text string) (string, bool) {
 	var b strings.Builder
 	previous := byte('_')
@@ -101,7 +101,7 @@ func joinUnderscores(text string) (string, bool) {
 	return b.String(), previous != '_'
 }
 
-// pythonRepr quotes text as Python's repr() does.
+// pythonRepr quotes text like Python's repr().
 func pythonRepr(text string) string {
 	quote := '\''
 	if strings.Contains(text, "'") && !strings.Contains(text, `"`) {

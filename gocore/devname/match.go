@@ -6,9 +6,9 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// MatchMemoryDevice finds the one device that text names, by F else by L, and gives its index. devices are full
-// names in the order of the device list. No match, more than one and a text that neither parser reads are
-// InvalidArgument errors with TensorFlow's texts.
+// MatchMemoryDevice returns the index of the one device that text names, parsed by F, else by L. devices are full names in the
+// order of the device list. No match, several matches, and text that neither parser accepts are InvalidArgument errors with
+// TensorFlow's texts.
 func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	pattern, ok := ParseFullName(text)
 	if !ok {
@@ -36,7 +36,7 @@ func MatchMemoryDevice(devices []Name, text string) (int, error) {
 	return found, nil
 }
 
-// localNames lists devices for an error: "CPU:0, GPU:0".
+// localNames formats devices for an error: "CPU:0, GPU:0".
 func localNames(devices []Name) string {
 	texts := make([]string, len(devices))
 	for i, device := range devices {

@@ -2,15 +2,14 @@ package devname
 
 import "gpuconf/gocore/status"
 
-// MergeHard joins two partial names into one that satisfies both. A field on which they differ is an
-// InvalidArgument error.
+// MergeHard merges two partial names into one that satisfies both. If a field differs, it returns an InvalidArgument error.
 func MergeHard(a, b Name) (Name, error) { return merge(a, b, false) }
 
-// MergeSoft joins two partial names under soft placement: where the types differ, the result has neither type nor
-// id; where only the ids differ, it has no id. Job, replica and task must agree all the same.
+// MergeSoft merges two partial names under soft placement: if the types differ, the result has neither type nor id; if only the
+// ids differ, it has no id. Job, replica and task must still agree.
 func MergeSoft(a, b Name) (Name, error) { return merge(a, b, true) }
 
-// merge adds b's fields to a one by one, so an error names a with what it has taken from b until then.
+// merge adds b's fields to a one by one, so an error shows a with the fields of b merged so far.
 func merge(a, b Name, soft bool) (Name, error) {
 	conflict := func(what string) (Name, error) {
 		return Name{}, status.Errorf(status.InvalidArgument,

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Name is a device name as placement and statistics see it: a device's full name, or a pattern over such names
-// in which any field may be unset. The zero Name matches everything. A field that is not set is zero, so
-// names compare with ==.
+// Name is a device name as used by placement and statistics: a device's full name, or a pattern in which any field may be unset.
+// The zero Name matches everything. Unset fields are zero, so names can be compared with ==.
 type Name struct {
 	HasJob, HasReplica, HasTask, HasType, HasID bool
 
@@ -26,8 +25,7 @@ func LocalDevice(deviceType string, id int) Name {
 	}
 }
 
-// String writes the fields that are set, in their one order. A missing id is "*"; an id without a type is not
-// written.
+// String formats the fields that are set, in canonical order. A missing id is "*"; an id without a type is omitted.
 func (n Name) String() string {
 	var b strings.Builder
 	if n.HasJob {
@@ -50,7 +48,7 @@ func (n Name) String() string {
 	return b.String()
 }
 
-// Local is the short form that users see of a device of this process: "/device:GPU:0".
+// Local returns the short name of a device of this process: "/device:GPU:0".
 func (n Name) Local() string {
 	return Name{HasType: n.HasType, Type: n.Type, HasID: n.HasID, ID: n.ID}.String()
 }
@@ -60,7 +58,7 @@ func (n Name) IsComplete() bool {
 	return n.HasJob && n.HasReplica && n.HasTask && n.HasType && n.HasID
 }
 
-// Compatible reports whether no field that both names set differs.
+// Compatible reports whether the names agree in every field that both set.
 func Compatible(a, b Name) bool {
 	return !(a.HasJob && b.HasJob && a.Job != b.Job) &&
 		!(a.HasReplica && b.HasReplica && a.Replica != b.Replica) &&
@@ -69,7 +67,7 @@ func Compatible(a, b Name) bool {
 		!(a.HasID && b.HasID && a.ID != b.ID)
 }
 
-// Matches reports whether device has every field that the pattern sets, with the same value.
+// Matches reports whether device has the same value in every field that the pattern sets.
 func (n Name) Matches(device Name) bool {
 	return (!n.HasJob || device.HasJob && device.Job == n.Job) &&
 		(!n.HasReplica || device.HasReplica && device.Replica == n.Replica) &&

@@ -10,7 +10,7 @@ import "strings"
 //	      | ("/cpu:" | "/CPU:" | "/gpu:" | "/GPU:") ("*" | digits)
 //	word := letter (letter | digit | "_")*
 //
-// The empty text is a full name that sets nothing. Parts may repeat, and the last one counts. "*" unsets a field.
+// The empty string is a full name with no field set. Parts may repeat; the last one wins. "*" unsets a field.
 func ParseFullName(text string) (Name, bool) {
 	var n Name
 	if text == "/" {
@@ -25,7 +25,7 @@ func ParseFullName(text string) (Name, bool) {
 	return n, true
 }
 
-// part reads one part off the front of text into n.
+// part parses one part at the start of text into n.
 func (n *Name) part(text string) (rest string, ok bool) {
 	prefix, rest, _ := strings.Cut(text, ":")
 	switch prefix {
@@ -67,7 +67,7 @@ func ParseLocalName(text string) (Name, bool) {
 	return Name{HasType: true, Type: deviceType, HasID: true, ID: id}, true
 }
 
-// field reads "*" (the field becomes unset) or a value off the front of text.
+// field parses "*" (the field becomes unset) or a value at the start of text.
 func field[T any](text string, read func(string) (T, string, bool), has *bool, value *T) (rest string, ok bool) {
 	var zero T
 	if strings.HasPrefix(text, "*") {
@@ -79,7 +79,7 @@ func field[T any](text string, read func(string) (T, string, bool), has *bool, v
 	return rest, ok
 }
 
-// word reads a letter and what follows of letters, digits and underscores.
+// word parses a letter followed by letters, digits and underscores.
 func word(text string) (value, rest string, ok bool) {
 	end := 0
 	for end < len(text) && (isLetter(text[end]) || end > 0 && (isDigit(text[end]) || text[end] == '_')) {
@@ -88,7 +88,7 @@ func word(text string) (value, rest string, ok bool) {
 	return text[:end], text[end:], end > 0
 }
 
-// number reads digits as 64 bits, and fails beyond them, but keeps the low 32: "4294967296" is 0.
+// number parses digits as 64 bits, fails if they overflow, and keeps the low 32 bits: "4294967296" is 0.
 func number(text string) (value int32, rest string, ok bool) {
 	var v uint64
 	end := 0

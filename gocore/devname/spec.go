@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spec is a device name as Python's DeviceSpec holds it: up to five parts, each there or nil.
-// Job and Type are free text; an empty text is there all the same.
+// Spec is a device name as in Python's DeviceSpec: up to five parts, each nil if missing. Job and Type are free text; an empty
+// string is not missing.
 type Spec struct {
 	Job     *string `json:"job"`
 	Replica *Int    `json:"replica"`
@@ -16,14 +16,14 @@ type Spec struct {
 	Index   *Int    `json:"device_index"`
 }
 
-// specTypes are the device types that P knows by their bare name, in any case.
+// specTypes are the device types that P accepts as bare names, in any case.
 var specTypes = map[string]bool{"CPU": true, "GPU": true, "TPU": true, "CUSTOM": true, "EPU": true}
 
 // ParseSpec is parser P. Parts come in any order, slashes may be missing or doubled, and a later job, replica or
 // task replaces an earlier one; a second device type is an error. All errors are InvalidArgument.
 func ParseSpec(text string) (Spec, error) {
 	var spec Spec
-	var replica, task *string // not numbers yet: P reads them only when every part is known
+	var replica, task *string // not numbers yet: P parses them after all parts
 	for _, part := range strings.Split(text, "/") {
 		field := strings.Split(part, ":")
 		switch {
@@ -53,7 +53,7 @@ func ParseSpec(text string) (Spec, error) {
 	if spec.Task, err = parseOptionalInt(task); err != nil {
 		return Spec{}, err
 	}
-	// Only these two spellings change case here, so "/device:Gpu:0" keeps a type that no device has.
+	// Only these two spellings are changed to upper case, so "/device:Gpu:0" keeps a type that no device has.
 	if spec.Type != nil && (*spec.Type == "cpu" || *spec.Type == "gpu") {
 		upper := strings.ToUpper(*spec.Type)
 		spec.Type = &upper
@@ -61,7 +61,7 @@ func ParseSpec(text string) (Spec, error) {
 	return spec, nil
 }
 
-// setDevice sets the type, and the index when there is one: index is empty or holds the text after the last colon.
+// setDevice sets the type, and the index if present: index is empty or holds the text after the last colon.
 func (s *Spec) setDevice(deviceType string, index []string, text string) error {
 	if s.Type != nil {
 		return status.Errorf(status.InvalidArgument,
@@ -76,7 +76,7 @@ func (s *Spec) setDevice(deviceType string, index []string, text string) error {
 	return err
 }
 
-// String writes the parts in their one order. A missing index is "*"; an index without a type is not written.
+// String formats the parts in canonical order. A missing index is "*"; an index without a type is omitted.
 func (s Spec) String() string {
 	var b strings.Builder
 	if s.Job != nil {
@@ -98,7 +98,7 @@ func (s Spec) String() string {
 	return b.String()
 }
 
-// Override gives s with every part that over has taken from over. This is DeviceSpec.make_merged_spec.
+// Override returns s with every part that over has replaced by over's. This is DeviceSpec.make_merged_spec.
 func (s Spec) Override(over Spec) Spec {
 	if over.Job != nil {
 		s.Job = over.Job
@@ -118,7 +118,7 @@ func (s Spec) Override(over Spec) Spec {
 	return s
 }
 
-// CanonicalName is ParseSpec followed by String: the one spelling of what P reads.
+// CanonicalName is ParseSpec followed by String: the canonical spelling of a name that P accepts.
 func CanonicalName(text string) (string, error) {
 	spec, err := ParseSpec(text)
 	if err != nil {

@@ -17,28 +17,28 @@ func newCPU(m Machine, number int) *cpu {
 	return &cpu{name: devname.LocalDevice("CPU", number), memory: m.Memory, compute: m.CPU}
 }
 
-// Name is the full name.
+// Name returns the full name.
 func (c *cpu) Name() devname.Name { return c.name }
 
-// Description is empty: there is nothing to tell of a CPU.
+// Description is empty for a CPU.
 func (c *cpu) Description() string { return "" }
 
 // cpuMemoryLimit is the limit that TensorFlow reports for each CPU. Neither TensorFlow nor gpuconf enforces it.
 const cpuMemoryLimit = 256 << 20
 
-// MemoryLimit is a constant: the CPU has no limit of its own.
+// MemoryLimit returns a constant: the CPU has no real limit.
 func (c *cpu) MemoryLimit() (uint64, error) { return cpuMemoryLimit, nil }
 
-// Allocate takes a block of the computer's memory; Free gives it back.
+// Allocate allocates a block of host memory; Free frees it.
 func (c *cpu) Allocate(bytes uint64) (graph.Buffer, error) {
 	addr, id, err := c.memory.Allocate(bytes)
 	return graph.Buffer{Addr: addr, ID: id}, err
 }
 
-// Free gives a block back.
+// Free frees a block.
 func (c *cpu) Free(b graph.Buffer) error { return c.memory.Free(b.Addr, b.ID) }
 
-// CopyFromHost copies into a block; CopyToHost out of it.
+// CopyFromHost copies into a block.
 func (c *cpu) CopyFromHost(dst graph.Buffer, offset uint64, src []byte) error {
 	return c.memory.Write(dst.Addr, offset, src)
 }
@@ -48,5 +48,5 @@ func (c *cpu) CopyToHost(dst []byte, src graph.Buffer, offset uint64) error {
 	return c.memory.Read(dst, src.Addr, offset)
 }
 
-// Compute is the CPU's arithmetic.
+// Compute returns the CPU's arithmetic.
 func (c *cpu) Compute() gpu.Compute { return c.compute }

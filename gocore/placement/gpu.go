@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// logicalGPU is a logical GPU: its pool, and the arithmetic of the physical GPU below.
+// logicalGPU is a logical GPU: its pool, and the arithmetic of its physical GPU.
 type logicalGPU struct {
 	name        devname.Name
 	description string
@@ -30,25 +30,25 @@ func newGPU(m Machine, number int) (*logicalGPU, error) {
 	}, nil
 }
 
-// Name is the full name.
+// Name returns the full name.
 func (g *logicalGPU) Name() devname.Name { return g.name }
 
-// Description tells which card it is.
+// Description identifies the card.
 func (g *logicalGPU) Description() string { return g.description }
 
-// MemoryLimit is the pool's hard limit.
+// MemoryLimit returns the pool's hard limit.
 func (g *logicalGPU) MemoryLimit() (uint64, error) { return g.manager.LimitBytes(g.number) }
 
-// Allocate takes a block of the pool; Free gives it back.
+// Allocate allocates a block from the pool; Free frees it.
 func (g *logicalGPU) Allocate(bytes uint64) (graph.Buffer, error) {
 	block, err := g.manager.Allocate(g.number, bytes)
 	return graph.Buffer{Addr: block.Addr, ID: block.ID}, err
 }
 
-// Free gives a block back.
+// Free frees a block.
 func (g *logicalGPU) Free(b graph.Buffer) error { return g.manager.FreeID(b.Addr, b.ID) }
 
-// CopyFromHost copies into a block; CopyToHost out of it.
+// CopyFromHost copies into a block.
 func (g *logicalGPU) CopyFromHost(dst graph.Buffer, offset uint64, src []byte) error {
 	return g.manager.CopyFromHost(dst.Addr, dst.ID, offset, src)
 }
@@ -58,5 +58,5 @@ func (g *logicalGPU) CopyToHost(dst []byte, src graph.Buffer, offset uint64) err
 	return g.manager.CopyToHost(src.Addr, src.ID, offset, dst)
 }
 
-// Compute is the GPU's arithmetic.
+// Compute returns the GPU's arithmetic.
 func (g *logicalGPU) Compute() gpu.Compute { return g.compute }

@@ -6,7 +6,7 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// Memory is the computer's own memory, in blocks that are known by their address and a number.
+// Memory is host memory, in blocks that are identified by their address and a number.
 type Memory interface {
 	Allocate(bytes uint64) (addr, id uint64, err error)
 	Free(addr, id uint64) error
@@ -14,7 +14,7 @@ type Memory interface {
 	Read(dst []byte, addr, offset uint64) error
 }
 
-// Machine is what operations run on.
+// Machine combines the resources that operations run on.
 type Machine struct {
 	Manager *devmgr.Manager
 	Memory  Memory
@@ -22,7 +22,7 @@ type Machine struct {
 	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
 }
 
-// Devices gives so many CPUs and the first so many of the Manager's GPUs, as operations see them.
+// Devices returns the first cpus CPUs and the first gpus GPUs of the Manager, for operations to run on.
 func (m Machine) Devices(cpus, gpus int) (*graph.Devices, error) {
 	list := make([]graph.Device, 0, cpus+gpus)
 	for number := range cpus {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// entryKind is what a list is made of; its first entry decides.
+// entryKind is the kind of a list's entries; the first entry determines it.
 type entryKind int
 
 const (
@@ -30,8 +30,8 @@ func kindOf(entry string) entryKind {
 	}
 }
 
-// resolve finds the one GPU that entry names, as an index into devices. Otherwise problem says, as the end of a
-// sentence about the entry, why there is none.
+// resolve returns the GPU that entry names, as an index into devices. If there is none, problem is the predicate of a sentence about
+// the entry that says why.
 func (kind entryKind) resolve(entry string, order []int, devices []Device) (index int, problem string) {
 	switch kind {
 	case uuidKind:
@@ -84,10 +84,10 @@ func resolveIndex(entry string, order []int) (index int, problem string) {
 	return order[number], ""
 }
 
-// tooLarge stands for every number that no machine can have as an index, so that no value overflows.
+// tooLarge replaces larger numbers, which are not a valid index on any machine, so that no value overflows.
 const tooLarge = 1 << 30
 
-// leadingNumber reads what strtol would: white space, a sign, digits, and ignores the rest. ok is false without a digit.
+// leadingNumber parses text like strtol: white space, a sign and digits; the rest is ignored. ok is false without a digit.
 func leadingNumber(text string) (number int, ok bool) {
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
 	negative := strings.HasPrefix(text, "-")
@@ -104,7 +104,7 @@ func leadingNumber(text string) (number int, ok bool) {
 	return number, ok
 }
 
-// plainIndex tells whether a person reads entry as an index, too: digits, with white space around them.
+// plainIndex reports whether entry is only digits, with optional white space around them.
 func plainIndex(entry string) bool {
 	return strings.Trim(strings.TrimSpace(entry), "0123456789") == ""
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// deviceOrder is every GPU in the order that value asks for (rule 10).
+// deviceOrder returns all GPUs in the order that value selects (rule 10).
 func deviceOrder(value *string, devices []Device) (order []int, notices []string) {
 	byPCI := func(a, b int) int { return comparePCI(devices[a].PCIBusID, devices[b].PCIBusID) }
 	order = make([]int, len(devices))
@@ -27,8 +27,8 @@ func deviceOrder(value *string, devices []Device) (order []int, notices []string
 	return order, notices
 }
 
-// comparePCI orders "domain:bus:device.function" by its numbers, since domains are written with four
-// digits or eight. What has not this form comes last, in the order of its text.
+// comparePCI compares "domain:bus:device.function" numerically, since domains have four digits or eight. Other strings sort last, in
+// lexical order.
 func comparePCI(a, b string) int {
 	keyA, okA := pciKey(a)
 	keyB, okB := pciKey(b)

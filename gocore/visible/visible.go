@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Device is what the rules need to know of one GPU of the machine.
+// Device identifies a GPU of the machine for the rules.
 type Device struct {
 	UUID     string // "GPU-" and 32 hex digits grouped 8-4-4-4-12
 	PCIBusID string // "0000:17:00.0"
 	Speed    uint64 // greater is faster; only the order matters
 }
 
-// Env is the value of the two environment variables; nil is not set.
+// Env holds the values of the two environment variables; nil if not set.
 type Env struct {
 	VisibleDevices *string // CUDA_VISIBLE_DEVICES
 	DeviceOrder    *string // CUDA_DEVICE_ORDER
 }
 
-// Select gives the visible devices as indices into devices, in CUDA's order, and a notice for everything in env that was
-// ignored. It never fails: what cannot be read hides GPUs, as it does in CUDA.
+// Select returns the visible devices as indices into devices, in CUDA's order, and a notice for everything in env that was
+// ignored. It never fails: invalid entries hide GPUs, as in CUDA.
 //
-// Postcondition: indices are valid and differ from one another.
+// The indices are valid and distinct.
 func Select(env Env, devices []Device) (indices []int, notices []string) {
 	order, notices := deviceOrder(env.DeviceOrder, devices)
 	if env.VisibleDevices == nil {
@@ -35,7 +35,7 @@ func Select(env Env, devices []Device) (indices []int, notices []string) {
 	return indices, notices
 }
 
-// selectList applies rules 2 to 9. The complaint, if any, is one text about the whole value.
+// selectList applies rules 2 to 9. The complaint, if any, is a single text about the whole value.
 func selectList(value string, order []int, devices []Device) (indices []int, complaint string) {
 	indices = []int{}
 	if hidesAll(value) {
@@ -43,7 +43,7 @@ func selectList(value string, order []int, devices []Device) (indices []int, com
 	}
 	entries := strings.Split(value, ",")
 	kind := kindOf(entries[0])
-	var loose []string // indices with more text behind them
+	var loose []string // indices followed by other text
 	for position, entry := range entries {
 		index, problem := kind.resolve(entry, order, devices)
 		if problem != "" {
@@ -62,12 +62,12 @@ func selectList(value string, order []int, devices []Device) (indices []int, com
 	return indices, joinComplaints(strings.Join(loose, ", "), complaint)
 }
 
-// hidesAll knows the customary ways to hide every GPU. NoDevFiles is what the Slurm scheduler writes.
+// hidesAll reports whether value is a conventional way to hide every GPU. The Slurm scheduler sets NoDevFiles.
 func hidesAll(value string) bool {
 	return value == "" || value == "-1" || value == "NoDevFiles"
 }
 
-// endOfList says why the entry at position ended the list, and what that hides.
+// endOfList describes why the entry at position ended the list, and what is ignored as a result.
 func endOfList(position int, entries []string, problem string, seen int) string {
 	text := fmt.Sprintf("%s %s", describe(position, entries), problem)
 	if rest := len(entries) - position - 1; rest > 0 {
