@@ -7,8 +7,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// broadcastShape is NumPy's rule, which is TensorFlow's: shapes are aligned at their ends, and a dimension of size 1 or a
-// missing one is repeated.
+// broadcastShape applies NumPy's rule, which is TensorFlow's: shapes are aligned at their last dimensions, and a dimension that is
+// missing or has size 1 is repeated.
 func broadcastShape(a, b Shape) (Shape, string) {
 	out := make(Shape, max(len(a), len(b)))
 	for i := range out {
@@ -25,7 +25,7 @@ func broadcastShape(a, b Shape) (Shape, string) {
 	return out, ""
 }
 
-// aligned is dimension i of a shape that is put at the end of rank dimensions.
+// aligned returns dimension i of a shape that is padded with leading ones to rank dimensions.
 func aligned(s Shape, rank, i int) int64 {
 	if i -= rank - len(s); i < 0 {
 		return 1
@@ -33,12 +33,12 @@ func aligned(s Shape, rank, i int) int64 {
 	return s[i]
 }
 
-// axis is one loop of a broadcast sum: how often, and how far the three tensors move, in elements.
+// axis is one loop of a broadcast sum: its length, and the strides of the three tensors, in elements.
 type axis struct {
 	size, out, a, b uint64
 }
 
-// axes turns a broadcast into as few loops as can be, outermost first. The result is not empty.
+// axes converts a broadcast to as few loops as possible, outermost first. The result is not empty.
 func axes(out, a, b Shape) []axis {
 	var loops []axis
 	stepOut, stepA, stepB := uint64(1), uint64(1), uint64(1)
@@ -61,7 +61,7 @@ func axes(out, a, b Shape) []axis {
 	return loops
 }
 
-// appendLoop adds a loop outside the others, or makes the outermost longer where the new one carries on.
+// appendLoop adds a loop outside the others, or extends the outermost loop if the new one continues it.
 func appendLoop(loops []axis, loop axis) []axis {
 	if loop.size == 1 {
 		return loops
@@ -76,7 +76,7 @@ func appendLoop(loops []axis, loop axis) []axis {
 	return append(loops, loop)
 }
 
-// addBroadcast sums two tensors of different shapes: the longest loop is one vector call, the others are walked.
+// addBroadcast adds two tensors of different shapes: the longest loop is one vector call, inside the other loops.
 func addBroadcast(compute gpu.Compute, dtype gpu.DType, out, a, b *Tensor) error {
 	loops := axes(out.shape, a.shape, b.shape)
 	longest := 0
@@ -108,7 +108,7 @@ func addBroadcast(compute gpu.Compute, dtype gpu.DType, out, a, b *Tensor) error
 	}
 }
 
-// advance counts at up by one, the last loop fastest, and reports whether there was more.
+// advance increments the index at, the last loop fastest, and reports whether it is still in range.
 func advance(at []uint64, loops []axis) bool {
 	for i := len(at) - 1; i >= 0; i-- {
 		if at[i]++; at[i] < loops[i].size {

@@ -5,8 +5,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// colocate makes the groups of nodes that share a device. A node can only be tied to an earlier one, so one pass in the
-// nodes' order finds the roots. Under soft placement a tie that can't be is ignored.
+// colocate builds the groups of nodes that share a device. A node can only be tied to an earlier one, so one pass in the
+// nodes' order finds the roots. Under soft placement an impossible tie is ignored.
 func (p *placer) colocate() error {
 	p.root = make([]int32, len(p.nodes))
 	p.groups = make([]group, len(p.nodes))
@@ -24,7 +24,7 @@ func (p *placer) colocate() error {
 	return nil
 }
 
-// tie gives a node, which is a group of its own, the device of a placed node, or a part in the group of a new one.
+// tie assigns a node, which is a group of its own, the device of a placed node, or adds it to the group of a new node.
 func (p *placer) tie(n *Node, own *group) error {
 	if n.colocated.id < p.first {
 		at := p.placed[n.colocated.id]

@@ -2,7 +2,7 @@ package graph
 
 import "gpuconf/gocore/gpu"
 
-// operation is an operation that is ready to run: it is known where, and what it makes.
+// operation is an operation that is ready to run: its device and its result's type and shape are known.
 type operation struct {
 	op     Op
 	attrs  attrs
@@ -11,7 +11,7 @@ type operation struct {
 	device int
 }
 
-// compute runs an operation. Its operands are in the memory that it works in.
+// compute runs an operation, whose operands are in the memory that it works in.
 func (d *Devices) compute(o operation, in []*Tensor) (*Tensor, error) {
 	memory := d.memoryFor(o.op, o.dtype, o.device)
 	switch {
@@ -33,7 +33,7 @@ func (d *Devices) compute(o operation, in []*Tensor) (*Tensor, error) {
 	return out, nil
 }
 
-// run computes into a tensor that is not empty.
+// run computes into out, which is not empty.
 func (o operation) run(compute gpu.Compute, out *Tensor, in []*Tensor) error {
 	switch o.op {
 	case MatMul:
@@ -49,7 +49,7 @@ func (o operation) run(compute gpu.Compute, out *Tensor, in []*Tensor) error {
 	return addAll(compute, o, out, in)
 }
 
-// addAll sums two tensors or more of one shape, from left to right.
+// addAll adds two or more tensors of the same shape, from left to right.
 func addAll(compute gpu.Compute, o operation, out *Tensor, in []*Tensor) error {
 	sum := in[0]
 	for _, next := range in[1:] {

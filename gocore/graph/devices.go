@@ -10,44 +10,44 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Device is what operations need of a logical device. Its methods may be called from any goroutine at any time.
+// Device is a logical device as used by operations. Its methods are safe for concurrent use.
 type Device interface {
-	// Name is the full name, which no other device has.
+	// Name returns the full name, which is unique.
 	Name() devname.Name
-	// Description tells what stands behind a GPU, for the device mapping; DescribeGPU makes it. "" for a CPU.
+	// Description describes a GPU's card for the device mapping, as DescribeGPU does; "" for a CPU.
 	Description() string
-	// MemoryLimit is the most bytes that the device hands out. It fails where the device is gone.
+	// MemoryLimit returns the device's limit in bytes. It fails if the device no longer exists.
 	MemoryLimit() (uint64, error)
 
-	// Allocate takes memory for at least one byte, at an address that suits every element type; Free gives it back.
+	// Allocate allocates at least one byte, aligned for every element type; Free frees it.
 	Allocate(bytes uint64) (Buffer, error)
 	Free(Buffer) error
 
-	// CopyFromHost writes into a buffer from offset on and CopyToHost reads out of it; both return when that is done.
+	// CopyFromHost writes to a buffer at offset, and CopyToHost reads from it; both are synchronous.
 	CopyFromHost(dst Buffer, offset uint64, src []byte) error
 	CopyToHost(dst []byte, src Buffer, offset uint64) error
 
-	// Compute is the arithmetic on the device's memory.
+	// Compute returns the arithmetic for the device's memory.
 	Compute() gpu.Compute
 }
 
-// Buffer is a piece of a device's memory. ID is the device's own, to tell it from an earlier one at the same address.
+// Buffer is a block of a device's memory. ID is set by the device, to distinguish it from an earlier block at the same address.
 type Buffer struct {
 	Addr, ID uint64
 }
 
-// Devices is the devices of one runtime, and what tensors and sessions belong to. It never changes.
+// Devices holds the devices of one runtime, which tensors and sessions belong to. It is immutable.
 type Devices struct {
 	list  []Device
 	names []devname.Name
 	texts []string  // full names, by device
 	types []typeSet // by device: the bit of its type
-	host  int       // the first CPU: its memory serves whatever is in host memory
+	host  int       // the first CPU, whose memory is the host memory
 
-	preferred []int // by type as placement likes them, then by name as text: GPU:10 is before GPU:2, as in TensorFlow
+	preferred []int // in order of type priority, then of the name as a string: GPU:10 is before GPU:2, as in TensorFlow
 }
 
-// NewDevices takes the devices in the order of the device list. One must be a CPU.
+// NewDevices returns a Devices of list, which is in the order of the device list and must contain a CPU.
 func NewDevices(list []Device) (*Devices, error) {
 	d := &Devices{list: slices.Clone(list), host: -1}
 	for i, device := range list {
@@ -72,7 +72,7 @@ func NewDevices(list []Device) (*Devices, error) {
 	return d, nil
 }
 
-// find gives the device that placement takes among those that match the pattern and whose type will do, or -1.
+// find returns the most preferred device that matches the pattern and has one of the types, or -1.
 func (d *Devices) find(pattern devname.Name, types typeSet) int {
 	for _, i := range d.preferred {
 		if d.allows(pattern, types, i) {
@@ -82,23 +82,23 @@ func (d *Devices) find(pattern devname.Name, types typeSet) int {
 	return -1
 }
 
-// allows reports whether a device matches the pattern and has a type that will do.
+// allows reports whether a device matches the pattern and has one of the types.
 func (d *Devices) allows(pattern devname.Name, types typeSet, device int) bool {
 	return types&d.types[device] != 0 && pattern.Matches(d.names[device])
 }
 
-// anyMatches reports whether a device matches the pattern, kernel or not.
+// anyMatches reports whether a device matches the pattern, regardless of kernels.
 func (d *Devices) anyMatches(pattern devname.Name) bool {
 	return slices.ContainsFunc(d.names, pattern.Matches)
 }
 
-// soften drops what soft placement may ignore of a request: the type and the number.
+// soften removes the parts of a request that soft placement may ignore: the type and the number.
 func soften(pattern devname.Name) devname.Name {
 	pattern.HasType, pattern.Type, pattern.HasID, pattern.ID = false, "", false, 0
 	return pattern
 }
 
-// memoryFor is the device whose memory an operation on a device works in.
+// memoryFor returns the device whose memory an operation on a device works in.
 func (d *Devices) memoryFor(op Op, dtype gpu.DType, device int) int {
 	if k := kernelFor(op, dtype, d.names[device].Type); k != nil && k.hostMemory {
 		return d.host
@@ -106,10 +106,10 @@ func (d *Devices) memoryFor(op Op, dtype gpu.DType, device int) int {
 	return device
 }
 
-// allNames lists the full names for an error.
+// allNames returns the full names, for errors.
 func (d *Devices) allNames() string { return strings.Join(d.texts, ", ") }
 
-// preferredNames lists them in the order in which placement tries them.
+// preferredNames returns the full names in the order in which placement tries the devices.
 func (d *Devices) preferredNames() string {
 	names := make([]string, len(d.preferred))
 	for i, device := range d.preferred {

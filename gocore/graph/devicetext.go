@@ -9,8 +9,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// v1Name writes a name as TensorFlow 1 did: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had no
-// such form.
+// v1Name formats a name as in TensorFlow 1: "/job:localhost/replica:0/task:0/gpu:0". Types other than CPU and GPU had no such form.
 func v1Name(n devname.Name) string {
 	if n.Type != "CPU" && n.Type != "GPU" {
 		return n.String()
@@ -22,7 +21,7 @@ func v1Name(n devname.Name) string {
 	return soften(n).String() + "/" + strings.ToLower(n.Type) + ":" + id
 }
 
-// DescribeGPU is what the device mapping tells of a GPU: "device: 0, name: Tesla K40c, pci bus id: 0000:05:00.0".
+// DescribeGPU describes a GPU for the device mapping: "device: 0, name: Tesla K40c, pci bus id: 0000:05:00.0".
 func DescribeGPU(device gpu.Device) string {
 	return fmt.Sprintf("device: %d, name: %s, pci bus id: %s", device.Ordinal, device.Name, device.PCIBusID)
 }

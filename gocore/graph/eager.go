@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Call is one operation to run at once.
+// Call is an operation to run eagerly.
 type Call struct {
 	Op     Op
 	Name   string // of the operation, for errors; mostly ""
@@ -19,19 +19,19 @@ type Call struct {
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
-	Device        string // the scope in force, as devname.EnterScope gives it; "" for none
+	Device        string // the scope in effect, as returned by devname.EnterScope; "" for none
 	SoftPlacement bool
 	Policy        Policy
 }
 
-// Outcome is what a call made. The caller releases the tensor.
+// Outcome is the result of a call. The caller releases the tensor.
 type Outcome struct {
 	Tensor   *Tensor
 	Copies   int      // inputs that were copied from another memory
-	Warnings []string // what the policy has to say about them
+	Warnings []string // the policy's warnings about them
 }
 
-// Execute places and runs one operation. When it fails it has taken nothing.
+// Execute places and runs one operation. If it fails, it holds no memory.
 func (d *Devices) Execute(c Call) (Outcome, error) {
 	outcome, err := d.execute(c)
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 	return outcome, err
 }
 
-// holdAll keeps the inputs from being released meanwhile. What it gives is to be released also when it fails.
+// holdAll keeps the inputs from being released meanwhile. The caller must release the result, also after an error.
 func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
 	for i, input := range inputs {
 		if input == nil {
@@ -105,7 +105,7 @@ func releaseAll(tensors []*Tensor) error {
 	return err
 }
 
-// infer checks the inputs against each other and finds what the operation makes.
+// infer checks that the inputs are consistent and determines the result's type and shape.
 func (c Call) infer() (operation, error) {
 	o := operation{op: c.Op, attrs: attrs{c.TransposeA, c.TransposeB, c.Value}}
 	if _, known := kernels[c.Op]; !known {
@@ -147,7 +147,7 @@ func (c Call) nodeName() string {
 func (d *Devices) placeCall(c Call, o operation) (int, error) {
 	pattern, readable := devname.ParseFullName(c.Device)
 	if c.Op == Const && strings.Contains(c.Device, "/device:CPU:0") && !(readable && d.anyMatches(pattern)) {
-		// A value is first made into a tensor on CPU:0, which only looks the name up.
+		// TensorFlow first converts a value to a tensor on CPU:0, which only looks up the name.
 		return 0, status.Errorf(status.InvalidArgument, "%s unknown device.", c.Device)
 	}
 	if !readable {
@@ -174,7 +174,7 @@ func (d *Devices) placeCall(c Call, o operation) (int, error) {
 		"Supported device types [%s]. All available devices [%s].", pattern, soft, supported, d.preferredNames())
 }
 
-// typesPresent lists those types of a set that there is a device of.
+// typesPresent lists the types of a set that have a device.
 func (d *Devices) typesPresent(types typeSet) (present []string) {
 	for _, deviceType := range typesByPriority {
 		if slices.Contains(d.types, types&setOf(deviceType)) {
@@ -184,7 +184,7 @@ func (d *Devices) typesPresent(types typeSet) (present []string) {
 	return present
 }
 
-// judge asks the policy whether an input may be copied.
+// judge applies the policy to the copy of an input.
 func (d *Devices) judge(c Call, index int, input *Tensor, memory, device int, outcome *Outcome) error {
 	if c.Op == Identity {
 		return nil

@@ -12,23 +12,23 @@ import (
 type RunStats struct {
 	Nodes       int    // operations executed
 	Copies      int    // tensors copied from one device's memory to another's
-	CopiedBytes uint64 // the bytes of those
+	CopiedBytes uint64 // their total size
 }
 
 // RunRequest is what a run computes.
 type RunRequest struct {
-	Fetches []*Node // their tensors are wanted
-	Targets []*Node // they are executed, and their tensors dropped
+	Fetches []*Node // nodes whose tensors are returned
+	Targets []*Node // nodes that are executed without returning their tensors
 	Feeds   []Feed  // each node at most once
 }
 
-// Feed is a value that stands for a node's tensor in one run.
+// Feed is a value that replaces a node's tensor in one run.
 type Feed struct {
 	Node  *Node
 	Value Value // of the node's type and shape, with all its elements; it is read until the run ends
 }
 
-// check finds what a run of a graph can't be asked for.
+// check validates a request to run a graph.
 func (r RunRequest) check(g *Graph) error {
 	for _, nodes := range [][]*Node{r.Fetches, r.Targets} {
 		for _, n := range nodes {
@@ -50,7 +50,7 @@ func (r RunRequest) check(g *Graph) error {
 	return nil
 }
 
-// run executes what a request needs, in the order in which the nodes were made: a node's inputs and control inputs come before it.
+// run executes the nodes that a request needs, in order of creation: a node's inputs and control inputs come before it.
 type run struct {
 	devices *Devices
 	placed  []int32
@@ -62,23 +62,23 @@ type run struct {
 	stats   RunStats
 }
 
-// step is a node to execute, and its tensor while somebody still has to read it.
+// step is a node to execute, and its tensor until its last read.
 type step struct {
 	node    *Node
 	memory  int
 	tensor  *Tensor
-	reads   int      // still to come in the tensor's own memory, counting the making of each mirror
+	reads   int      // remaining reads in the tensor's own memory, including the copy to each mirror
 	mirrors []mirror // for readers elsewhere, one for each memory
 }
 
-// mirror is a tensor in another memory than its own, while somebody still has to read it there.
+// mirror is a copy of a tensor in another memory, until its last read there.
 type mirror struct {
 	memory int
 	tensor *Tensor // nil before the first reader needs it
 	reads  int
 }
 
-// newRun finds what has to be executed, and how often each tensor will be read where.
+// newRun determines which nodes to execute, and how often each tensor is read in each memory.
 func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 	r := &run{devices: devices, placed: placed, fetches: request.Fetches, at: map[*Node]int{}, results: make([]*Tensor, len(request.Fetches))}
 	r.fed = make(map[*Node]Value, len(request.Feeds))
@@ -109,7 +109,7 @@ func (r *run) isFed(n *Node) bool {
 	return fed
 }
 
-// collect makes a step of every node that the wanted ones need.
+// collect creates a step for every node that the wanted nodes depend on.
 func (r *run) collect(wanted []*Node) {
 	seen := map[*Node]bool{}
 	stack := wanted
@@ -129,7 +129,7 @@ func (r *run) collect(wanted []*Node) {
 	slices.SortFunc(r.steps, func(a, b step) int { return cmp.Compare(a.node.id, b.node.id) })
 }
 
-// expect notes a reader in a memory. The first one elsewhere also reads the tensor where it is, to copy it.
+// expect counts a read in a memory. The first read in another memory also reads the tensor in its own memory, to copy it.
 func (s *step) expect(memory int) {
 	if memory == s.memory {
 		s.reads++
@@ -152,7 +152,7 @@ func (s *step) mirrorIn(memory int) *mirror {
 	return &s.mirrors[i]
 }
 
-// execute goes through the steps. Whatever happens, no tensor but the results is left.
+// execute executes the steps. Afterwards no tensor but the results is held, even after an error.
 func (r *run) execute() ([]*Tensor, RunStats, error) {
 	for i := range r.steps {
 		if err := r.executeStep(&r.steps[i]); err != nil {
@@ -192,7 +192,7 @@ func (r *run) executeStep(s *step) error {
 	return r.deliver(s)
 }
 
-// deliver hands a new tensor to the fetches that want it, and releases one that has no readers.
+// deliver passes a new tensor to its fetches, or releases it if it has no readers.
 func (r *run) deliver(s *step) error {
 	if s.reads == 0 {
 		unread := s.tensor
@@ -218,7 +218,7 @@ func (r *run) deliver(s *step) error {
 	return nil
 }
 
-// take gives a step's tensor in a memory, copied if need be.
+// take returns a step's tensor in a memory, copying it if necessary.
 func (r *run) take(s *step, memory int) (*Tensor, error) {
 	if memory == s.memory {
 		return s.tensor, nil
@@ -237,7 +237,7 @@ func (r *run) take(s *step, memory int) (*Tensor, error) {
 	return t, s.done(s.memory)
 }
 
-// done ends one read in a memory, and the last one releases what was read.
+// done ends one read in a memory; the last one releases the tensor.
 func (s *step) done(memory int) error {
 	reads, tensor := &s.reads, &s.tensor
 	if memory != s.memory {
@@ -252,7 +252,7 @@ func (s *step) done(memory int) error {
 	return last.Release()
 }
 
-// abandon releases all that a failed run still holds.
+// abandon releases everything that a failed run holds.
 func (r *run) abandon() error {
 	var err error
 	for _, s := range r.steps {
@@ -267,7 +267,7 @@ func (r *run) abandon() error {
 	return err
 }
 
-// atNode says in which node something went wrong.
+// atNode adds the failing node to an error.
 func (r *run) atNode(err error, n *Node) error {
 	device := v1Name(r.devices.names[r.placed[n.id]])
 	return status.Errorf(status.CodeOf(err), "%w\n\t [[Node: %s]]", err, n.summary(device))

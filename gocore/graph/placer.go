@@ -2,41 +2,41 @@ package graph
 
 import "gpuconf/gocore/devname"
 
-// placer puts the nodes of a graph that are new since the last time on devices. What was placed stays where it is.
+// placer places the nodes that were added to a graph since the last placement. Placed nodes are not moved.
 //
-// It goes through the nodes three times, always in the order that loading gives. First each node's group is held to the devices
-// there are; the first node that can't be satisfied is the one that the error names. Then everything with inputs is placed. Last come
-// the constants: one whose readers are all on one device goes there if it may, so that it needn't be copied.
+// It makes three passes over the nodes, in loading order. First it checks each node's group against the available devices; the error
+// names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants come last: if all readers of a constant
+// are on one device, it is placed there if allowed, to avoid a copy.
 type placer struct {
 	devices *Devices
 	soft    bool
 	first   int     // the number of the first new node
-	nodes   []*Node // the new ones
+	nodes   []*Node // the new nodes
 	placed  []int32 // the devices of all nodes, by number; -1 while a node has none
 	readers adjacency
-	root    []int32 // by new node: the first of those that share a device with it, often itself
+	root    []int32 // by new node: the first node of its group, often itself
 	groups  []group // by root
 	found   map[wish]int32
 }
 
-// wish is all that the choice of a device depends on: the same for most groups.
+// wish is everything that the choice of a device depends on. Most groups have the same.
 type wish struct {
 	request *devname.Name
 	types   typeSet
 	soft    bool
 }
 
-// group is what new nodes that share a device ask for together. Most groups are one node, so a group is small and its request
-// that of the node itself.
+// group is the combined request of new nodes that share a device. Most groups have one node, so a group is small and shares its
+// node's request.
 type group struct {
 	request *devname.Name // merged; never written through
-	soft    bool          // the request can't be had, what soft placement leaves of it can
+	soft    bool          // the request can be satisfied only under soft placement
 	types   typeSet       // device types that have a kernel for every member
 	members int32
-	device  int32 // where the members are, -1 while none is placed
+	device  int32 // the members' device, -1 while none is placed
 }
 
-// pattern is what the devices for a group have to match.
+// pattern returns the pattern that a group's device must match.
 func (g *group) pattern() devname.Name {
 	if g.soft {
 		return soften(*g.request)
@@ -44,8 +44,8 @@ func (g *group) pattern() devname.Name {
 	return *g.request
 }
 
-// place gives the devices of all nodes, placed being those of the first ones, and the numbers of the new nodes in the order in which
-// they are told about. placed is added to, not changed.
+// place returns the devices of all nodes, and the numbers of the new nodes in the order in which they are logged. placed holds the
+// devices of the first nodes; it is appended to, not changed.
 func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
 	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed, found: map[wish]int32{}}
 	for range p.nodes {
@@ -75,7 +75,7 @@ func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, ord
 	return p.placed, order, nil
 }
 
-// find is the device that placement takes for a group, or -1.
+// find returns the device that placement chooses for a group, or -1.
 func (p *placer) find(g *group) int32 {
 	w := wish{g.request, g.types, g.soft}
 	at, known := p.found[w]
@@ -86,7 +86,7 @@ func (p *placer) find(g *group) int32 {
 	return at
 }
 
-// satisfy decides what of a group's request can be had.
+// satisfy checks whether a group's request can be satisfied, if necessary under soft placement.
 func (p *placer) satisfy(n *Node) error {
 	g := p.groupOf(n)
 	if g.device >= 0 || p.find(g) >= 0 {
@@ -99,7 +99,7 @@ func (p *placer) satisfy(n *Node) error {
 	return p.explain(n, g)
 }
 
-// preferred is the device for a node: its group's if that has one, its input's for some Identity, else the first that will do.
+// preferred returns the device for a node: its group's if that has one, its input's for some Identity nodes, else the first suitable one.
 func (p *placer) preferred(n *Node) int32 {
 	g := p.groupOf(n)
 	if g.device >= 0 {
@@ -113,8 +113,8 @@ func (p *placer) preferred(n *Node) int32 {
 	return p.find(g)
 }
 
-// goesWithInput reports whether a node is an Identity that asks for no device between two nodes that ask for the same; nobody asks
-// for none. A node that reads it twice counts as two, and one that waits for it as a reader.
+// goesWithInput reports whether a node is an Identity without a requested device whose input and only reader request the same device, or
+// without a reader, whose input requests none. A node that reads it twice counts as two readers, and one that waits for it as one.
 func (p *placer) goesWithInput(n *Node) bool {
 	readers := p.readers.of(n.id - p.first)
 	if n.op != Identity || *n.request != (devname.Name{}) || len(readers) > 1 || len(n.controls) > 0 {
@@ -127,7 +127,7 @@ func (p *placer) goesWithInput(n *Node) bool {
 	return *n.inputs[0].request == wanted
 }
 
-// nearReaders is the device for a constant: that of all its readers if it may go there. A constant that waits for it may not be placed yet.
+// nearReaders returns the device for a constant: that of all its readers, if allowed. A constant that waits for it may not be placed yet.
 func (p *placer) nearReaders(n *Node) int32 {
 	g := p.groupOf(n)
 	readers := p.readers.of(n.id - p.first)
