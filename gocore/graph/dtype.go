@@ -8,7 +8,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// typeName is TensorFlow's word for a type in a tensor's description: "float".
+// typeName returns TensorFlow's name of a type in a tensor's description: "float".
 func typeName(d gpu.DType) string {
 	switch d {
 	case gpu.Float32:
@@ -19,10 +19,10 @@ func typeName(d gpu.DType) string {
 	return d.String()
 }
 
-// typeConstant is TensorFlow's name for a type in a node's attributes: "DT_FLOAT".
+// typeConstant returns TensorFlow's name of a type in a node's attributes: "DT_FLOAT".
 func typeConstant(d gpu.DType) string { return "DT_" + strings.ToUpper(typeName(d)) }
 
-// formatFloat writes a number as TensorFlow does: the shortest text that reads back as the same number.
+// formatFloat formats a number as TensorFlow does: the shortest text that parses as the same number.
 func formatFloat(v float64, bits int) string {
 	switch {
 	case math.IsNaN(v):

@@ -8,24 +8,25 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Graph is a list of nodes that only grows. The zero Graph is empty and ready to use, by any number of goroutines.
+// Graph is an append-only list of nodes. The zero Graph is empty and ready to use. It is safe for concurrent use.
 type Graph struct {
 	mu    sync.RWMutex
 	nodes []*Node // guarded by mu
 	names names   // guarded by mu
 
-	// requests is what nodes have asked for, by its text: few, so that placing a large graph finds them in the cache. Guarded by mu.
+	// requests holds the nodes' device requests, by text: few, so that they stay in the CPU cache while a large graph is placed.
+	// Guarded by mu.
 	requests map[string]request
 }
 
-// request is a text with what it says.
+// request is a device request: its text and its parsed form.
 type request struct {
 	text   string
 	parsed *devname.Name
 }
 
-// Add adds a node. Shapes that don't fit, names that are none and devices that no one can read are InvalidArgument, types that don't
-// match InvalidType, an unknown operation NotFound.
+// Add adds a node. It returns InvalidArgument for incompatible shapes, an invalid name or an invalid device string, InvalidType for
+// types that do not match, and NotFound for an unknown operation.
 func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +48,7 @@ func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 	return node, nil
 }
 
-// fillLocked names the node and infers what it makes. commit takes the name.
+// fillLocked sets the node's name and infers its type and shape. commit reserves the name.
 func (g *Graph) fillLocked(node *Node, spec NodeSpec) (commit func(), err error) {
 	if _, known := kernels[spec.Op]; !known {
 		return nil, status.Errorf(status.NotFound, "Op type not registered '%s'", spec.Op)
@@ -73,7 +74,7 @@ func (g *Graph) fillLocked(node *Node, spec NodeSpec) (commit func(), err error)
 	return commit, nil
 }
 
-// requestLocked reads a request, or finds it among those that were read.
+// requestLocked parses a request, or finds its parsed form in requests.
 func (g *Graph) requestLocked(text string) (r request, readable bool) {
 	if r, readable = g.requests[text]; readable {
 		return r, true
@@ -90,7 +91,7 @@ func (g *Graph) requestLocked(text string) (r request, readable bool) {
 	return r, true
 }
 
-// checkOwn finds nodes that are not of this graph.
+// checkOwn rejects nodes of other graphs.
 func (g *Graph) checkOwn(spec NodeSpec) error {
 	others := slices.Concat(spec.Inputs, spec.Controls)
 	if spec.ColocateWith != nil {
@@ -107,7 +108,7 @@ func (g *Graph) checkOwn(spec NodeSpec) error {
 	return nil
 }
 
-// Node finds a node by its number.
+// Node returns the node with a number.
 func (g *Graph) Node(id int) (*Node, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -117,14 +118,14 @@ func (g *Graph) Node(id int) (*Node, bool) {
 	return g.nodes[id], true
 }
 
-// Len counts the nodes.
+// Len returns the number of nodes.
 func (g *Graph) Len() int {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return len(g.nodes)
 }
 
-// all gives the nodes as of now. The list only grows, so what is in it stays.
+// all returns the current nodes. The list is append-only, so the result stays valid.
 func (g *Graph) all() []*Node {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

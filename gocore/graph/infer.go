@@ -8,7 +8,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// inferNode finds the type and shape of what a node makes, or why its inputs don't go together. The texts are those of
+// inferNode determines the type and shape of a node's tensor. If its inputs are incompatible, it returns an error with the text of
 // TensorFlow's graphs.
 func inferNode(n *Node) error {
 	if n.op == Const {
@@ -37,7 +37,7 @@ func inferNode(n *Node) error {
 	return shape.check(n.dtype)
 }
 
-// inferConst checks the value. Its shape and bytes are copied: a node never changes.
+// inferConst checks the value and copies its shape and bytes, because a node is immutable.
 func inferConst(n *Node) error {
 	if err := checkArity(n.op, len(n.inputs)); err != nil {
 		return err
@@ -50,7 +50,7 @@ func inferConst(n *Node) error {
 	return nil
 }
 
-// checkArity counts an operation's inputs.
+// checkArity checks the number of an operation's inputs.
 func checkArity(op Op, n int) error {
 	want := map[Op]int{Const: 0, MatMul: 2, Add: 2, Identity: 1}
 	if op == AddN {
@@ -65,7 +65,7 @@ func checkArity(op Op, n int) error {
 	return nil
 }
 
-// checkNodeTypes finds inputs whose types differ.
+// checkNodeTypes rejects inputs whose types differ.
 func checkNodeTypes(n *Node) error {
 	names := []string{"a", "b"}
 	if n.op == Add {
@@ -89,7 +89,7 @@ func checkNodeTypes(n *Node) error {
 	return nil
 }
 
-// inferShape finds the shape of a result, or the reason why there is none.
+// inferShape returns the shape of a result, or the reason why there is none.
 func inferShape(op Op, a attrs, in []Shape) (out Shape, reason string) {
 	switch op {
 	case MatMul:
@@ -116,7 +116,7 @@ func inferMatMul(attr attrs, a, b Shape) (Shape, string) {
 	return Shape{rows, columns}, ""
 }
 
-// matrixSize is the size of a matrix after its transposition.
+// matrixSize returns the size of a matrix after an optional transposition.
 func matrixSize(s Shape, transposed bool) (rows, columns int64) {
 	if transposed {
 		return s[1], s[0]
@@ -124,7 +124,7 @@ func matrixSize(s Shape, transposed bool) (rows, columns int64) {
 	return s[0], s[1]
 }
 
-// inferAddN merges the shapes from the last to the first, as TensorFlow does: that order shows in the error.
+// inferAddN merges the shapes from the last to the first, like TensorFlow: the error depends on that order.
 func inferAddN(in []Shape) (Shape, string) {
 	last := in[len(in)-1]
 	for i := len(in) - 2; i >= 0; i-- {
@@ -147,7 +147,8 @@ func mergeShapes(a, b Shape) (reason string) {
 	return ""
 }
 
-// eagerReason finds why tensors don't go together; the texts are those of TensorFlow's kernels, which differ from its graphs'.
+// eagerReason returns why tensors are incompatible, "" if they are not. The texts are those of TensorFlow's kernels, which differ from its
+// graphs'.
 func eagerReason(op Op, a attrs, in []Shape) string {
 	switch op {
 	case MatMul:
@@ -180,7 +181,7 @@ func eagerMatMulReason(attr attrs, a, b Shape) string {
 	return ""
 }
 
-// checkEagerTypes finds inputs whose types differ.
+// checkEagerTypes rejects inputs whose types differ.
 func checkEagerTypes(op Op, types []gpu.DType) error {
 	for i, d := range types {
 		if d != types[0] {

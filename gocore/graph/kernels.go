@@ -10,7 +10,7 @@ import (
 // Op is the name of an operation.
 type Op string
 
-// The operations. Add broadcasts as NumPy does; AddN takes any number of tensors of one shape.
+// The operations. Add broadcasts like NumPy; AddN takes any number of tensors of the same shape.
 const (
 	Const    Op = "Const"
 	MatMul   Op = "MatMul"
@@ -19,7 +19,7 @@ const (
 	Identity Op = "Identity"
 )
 
-// v2Name is what TensorFlow 2 calls an operation in what it says about eager calls. Graphs keep the names of TensorFlow 1.
+// v2Name returns TensorFlow 2's name of an operation in messages about eager calls. Graphs use TensorFlow 1's names.
 func (o Op) v2Name() Op {
 	switch o {
 	case Add:
@@ -30,7 +30,7 @@ func (o Op) v2Name() Op {
 	return o
 }
 
-// kernel is an operation for some element types on one type of device.
+// kernel is an implementation of an operation for some element types on one device type.
 type kernel struct {
 	deviceType string
 	types      []gpu.DType
@@ -43,8 +43,8 @@ var (
 	all    = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32}
 )
 
-// kernels lists what there is, the most preferred device type first. TensorFlow's are alike: a GPU multiplies no int32, and
-// what else it does with them it does in host memory.
+// kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its other int32
+// kernels work in host memory.
 var kernels = map[Op][]kernel{
 	Const:    {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	MatMul:   {{"GPU", floats, false}, {"CPU", all, false}},
@@ -53,7 +53,7 @@ var kernels = map[Op][]kernel{
 	Identity: {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
 }
 
-// kernelFor finds the kernel for an operation on a device type, nil where there is none.
+// kernelFor returns the kernel for an operation on a device type, or nil.
 func kernelFor(op Op, dtype gpu.DType, deviceType string) *kernel {
 	list := kernels[op]
 	for i := range list {
@@ -64,10 +64,10 @@ func kernelFor(op Op, dtype gpu.DType, deviceType string) *kernel {
 	return nil
 }
 
-// typesByPriority are the device types from the one that placement likes most.
+// typesByPriority lists the device types, the most preferred first.
 var typesByPriority = []string{"GPU", "CPU"}
 
-// priority is a type's place in placement's liking; types that it doesn't know come last.
+// priority returns a type's index in typesByPriority; unknown types come last.
 func priority(deviceType string) int {
 	if i := slices.Index(typesByPriority, deviceType); i >= 0 {
 		return i
@@ -75,10 +75,10 @@ func priority(deviceType string) int {
 	return len(typesByPriority)
 }
 
-// typeSet is a set of the types in typesByPriority, a bit each.
+// typeSet is a bit set of the types in typesByPriority.
 type typeSet uint8
 
-// setOf is the set of one type, empty for a type that placement doesn't know.
+// setOf returns the set of one type, empty for an unknown type.
 func setOf(deviceType string) typeSet {
 	if i := slices.Index(typesByPriority, deviceType); i >= 0 {
 		return 1 << i
@@ -86,7 +86,7 @@ func setOf(deviceType string) typeSet {
 	return 0
 }
 
-// supportedTypes are the device types that have a kernel.
+// supportedTypes returns the device types that have a kernel.
 func supportedTypes(op Op, dtype gpu.DType) (set typeSet) {
 	for _, k := range kernels[op] {
 		if slices.Contains(k.types, dtype) {
@@ -96,7 +96,7 @@ func supportedTypes(op Op, dtype gpu.DType) (set typeSet) {
 	return set
 }
 
-// describeKernels is TensorFlow's list of what is registered for an operation, a line each.
+// describeKernels returns TensorFlow's list of the kernels registered for an operation, one per line.
 func describeKernels(op Op) string {
 	var b strings.Builder
 	for _, k := range kernels[op] {

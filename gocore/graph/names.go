@@ -7,15 +7,14 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// names makes the nodes' names unique, as TensorFlow does: "Const", "Const_1", "Const_2". Names that differ only in their
-// case are the same name.
+// names makes the nodes' names unique, like TensorFlow: "Const", "Const_1", "Const_2". Names are not case-sensitive.
 type names struct {
 	taken map[string]bool // lower case
-	next  map[string]int  // lower case, as asked for -> the first number that may be free
+	next  map[string]int  // lower-case requested name -> the first number that may be free
 }
 
-// unique gives the name that a node gets for the one that was asked for, and takes it with commit. A name that ends in a
-// slash stands for itself without it.
+// unique returns a unique name for a requested name; commit reserves it. A name that ends in a slash is used without the slash, and
+// must already be unique.
 func (n *names) unique(asked string) (name string, commit func(), err error) {
 	exact, isExact := strings.CutSuffix(asked, "/")
 	if isExact {
@@ -39,7 +38,7 @@ func (n *names) unique(asked string) (name string, commit func(), err error) {
 	return asked + suffix, func() { n.take(key+suffix, key, number+1) }, nil
 }
 
-// take marks a name as used, and remembers that no number below next is free for the asked one.
+// take marks a name as used, and records that no number below next is free for the requested name.
 func (n *names) take(key, asked string, next int) {
 	if n.taken == nil {
 		n.taken, n.next = map[string]bool{}, map[string]int{}

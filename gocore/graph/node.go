@@ -9,22 +9,22 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// NodeSpec says what node to add to a graph.
+// NodeSpec describes a node to add to a graph.
 type NodeSpec struct {
 	Op     Op
-	Name   string // as asked for; "" is the operation's name
+	Name   string // the requested name; "" for the operation's name
 	Inputs []*Node
 
-	Controls []*Node // nodes that run before this one, though it reads nothing of theirs; no node is listed twice
+	Controls []*Node // nodes that run before this one without being read by it; no node is listed twice
 
 	TransposeA, TransposeB bool  // of MatMul
 	Value                  Value // of Const
 
-	Device       string // what Request gives: the devices that will do, "" for any
+	Device       string // the result of Request: the allowed devices, "" for any
 	ColocateWith *Node  // a node of the same graph to share a device with, or nil
 }
 
-// Node is an operation in a graph and the tensor that it makes. It never changes.
+// Node is an operation in a graph and its result. It is immutable.
 type Node struct {
 	graph  *Graph
 	id     int
@@ -37,42 +37,42 @@ type Node struct {
 
 	controls []*Node
 
-	request   *devname.Name // shared by all nodes of the graph that ask for the same in the same words; never written through
-	device    string        // request as it was given
+	request   *devname.Name // shared by all nodes of the graph with the same device string; never written through
+	device    string        // request as a string, as it was given
 	colocated *Node
 }
 
-// attrs is what an operation has beside its inputs.
+// attrs are an operation's attributes.
 type attrs struct {
 	transposeA, transposeB bool
 	value                  Value
 }
 
-// ID is the node's number in its graph, from 0.
+// ID returns the node's number in its graph, from 0.
 func (n *Node) ID() int { return n.id }
 
-// Name is the node's unique name.
+// Name returns the node's unique name.
 func (n *Node) Name() string { return n.name }
 
-// Op is the node's operation.
+// Op returns the node's operation.
 func (n *Node) Op() Op { return n.op }
 
-// DType is the type of the tensor that the node makes.
+// DType returns the type of the node's tensor.
 func (n *Node) DType() gpu.DType { return n.dtype }
 
-// Shape is the shape of the tensor that the node makes. The caller must not change it.
+// Shape returns the shape of the node's tensor. The caller must not change it.
 func (n *Node) Shape() Shape { return n.shape }
 
-// Inputs are the nodes whose tensors this one reads. The caller must not change the list.
+// Inputs returns the nodes whose tensors this one reads. The caller must not change the list.
 func (n *Node) Inputs() []*Node { return n.inputs }
 
-// Controls are the nodes that run before this one without being read. The caller must not change the list.
+// Controls returns the nodes that run before this one without being read. The caller must not change the list.
 func (n *Node) Controls() []*Node { return n.controls }
 
-// Device is the device that was asked for, "" for none.
+// Device returns the requested device, "" for none.
 func (n *Node) Device() string { return n.device }
 
-// attributes lists the node's attributes as TensorFlow writes them, by name.
+// attributes formats the node's attributes like TensorFlow, sorted by name.
 func (n *Node) attributes() string {
 	switch n.op {
 	case Const:
@@ -85,7 +85,7 @@ func (n *Node) attributes() string {
 	return "T=" + typeConstant(n.dtype)
 }
 
-// summary is the node as TensorFlow's errors show it: `b = Const[dtype=..., _device="/gpu:2"]()`.
+// summary formats the node as in TensorFlow's errors: `b = Const[dtype=..., _device="/gpu:2"]()`.
 func (n *Node) summary(device string) string {
 	attributes := n.attributes()
 	if device != "" {
@@ -101,7 +101,7 @@ func (n *Node) summary(device string) string {
 	return fmt.Sprintf("%s = %s[%s](%s)", n.name, n.op, attributes, strings.Join(inputs, ", "))
 }
 
-// describe is the node's tensor as TensorFlow 1 prints it: `Tensor("a:0", shape=(2, 3), dtype=float32)`.
+// describe formats the node's tensor as TensorFlow 1 prints it: `Tensor("a:0", shape=(2, 3), dtype=float32)`.
 func (n *Node) describe() string {
 	sizes := make([]string, len(n.shape))
 	for i, size := range n.shape {

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// explain is the error for a node whose group no device satisfies.
+// explain returns the error for a node whose group no device satisfies.
 func (p *placer) explain(n *Node, g *group) error {
 	alone := *g.request == *n.request
 	if alone && !p.devices.anyMatches(*n.request) {
@@ -24,7 +24,7 @@ func (p *placer) explain(n *Node, g *group) error {
 	return status.Errorf(status.InvalidArgument, "Cannot assign a device for operation %s: %s\n\t [[{{node %s}}]]", n.name, strings.TrimRight(reason, "\n"), n.name)
 }
 
-// noDevice is the error for a request that no device matches, in TensorFlow 1's words, then what there is and what to do.
+// noDevice returns the error for a request that no device matches: TensorFlow 1's text, the available devices, and what to do.
 func (p *placer) noDevice(n *Node) error {
 	request := v1Name(*n.request)
 	there := make([]string, len(p.devices.names))

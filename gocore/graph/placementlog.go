@@ -2,7 +2,7 @@ package graph
 
 import "fmt"
 
-// MappingLines is the block "Device mapping:", a line each for the devices that have something behind them to tell.
+// MappingLines returns the block "Device mapping:", with one line for each device that has a description.
 func (d *Devices) MappingLines() []string {
 	lines := []string{"Device mapping:"}
 	for i, device := range d.list {
@@ -16,12 +16,12 @@ func (d *Devices) MappingLines() []string {
 	return lines
 }
 
-// placementLine tells where a node of a graph was put: "MatMul: /job:localhost/replica:0/task:0/gpu:0".
+// placementLine returns the log line of a node's placement: "MatMul: /job:localhost/replica:0/task:0/gpu:0".
 func placementLine(n *Node, d *Devices, device int) string {
 	return n.name + ": " + v1Name(d.names[device])
 }
 
-// ExecutingLine tells where an eager operation runs, as TensorFlow 2 does.
+// ExecutingLine returns TensorFlow 2's log line of an eager operation's device.
 func (d *Devices) ExecutingLine(op Op, t *Tensor) string {
 	return fmt.Sprintf("Executing op %s in device %s", op.v2Name(), t.Device())
 }

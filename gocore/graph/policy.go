@@ -5,11 +5,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Policy is what happens when an eager operation's input is in another memory than the operation works in. The zero
-// Policy copies silently.
+// Policy determines what happens if an eager operation's input is not in the memory that the operation works in. The zero Policy
+// copies silently.
 type Policy int
 
-// The policies, by the names that set_device_policy knows.
+// The policies of set_device_policy.
 const (
 	Silent Policy = iota
 	SilentForInt32
@@ -19,7 +19,7 @@ const (
 
 var policyNames = [...]string{"silent", "silent_for_int32", "warn", "explicit"}
 
-// ParsePolicy reads a policy's name.
+// ParsePolicy parses a policy's name.
 func ParsePolicy(name string) (Policy, error) {
 	for i, known := range policyNames {
 		if name == known {
@@ -29,7 +29,7 @@ func ParsePolicy(name string) (Policy, error) {
 	return Silent, status.Errorf(status.InvalidArgument, "'%s' is not a device policy", name)
 }
 
-// verdict is what a policy says about one copy.
+// verdict is a policy's decision about one copy.
 type verdict int
 
 const (

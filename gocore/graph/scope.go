@@ -2,18 +2,18 @@ package graph
 
 import "gpuconf/gocore/devname"
 
-// Scope is one `with device(...)` around the making of nodes in a graph.
+// Scope is one `with device(...)` around the creation of nodes in a graph.
 type Scope struct {
-	None      bool   // None: what is outside counts no more
-	Device    string // a device string: it fills in what is still open
-	Overwrite bool   // Device is what a device function answered: it replaces what was there
+	None      bool   // device(None): outer scopes are ignored
+	Device    string // a device string: it sets the parts that are still unset
+	Overwrite bool   // Device is the result of a device function: it replaces the request
 }
 
-// Request gives the device string for a node inside some scopes, the outermost first. The innermost is applied first. own
-// is what the node asks for itself, "" for nothing.
+// Request returns the device string for a node inside scopes, which are listed outermost first and applied innermost first. own is
+// the node's own request, "" for none.
 //
-// A device function wants to see what the scopes inside its own have made of the node. So a caller that has functions
-// among its scopes calls Request for the scopes inside, then the function, and puts its answer in as a Scope.
+// A device function must see the request that results from the scopes inside its own. So a caller that has functions among its scopes
+// calls Request for the inner scopes, then the function, and passes its result as a Scope.
 func Request(own string, scopes []Scope) (string, error) {
 	request, err := devname.ParseSpec(own)
 	if err != nil {

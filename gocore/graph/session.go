@@ -7,14 +7,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// SessionOptions is how a session places.
+// SessionOptions are the placement options of a session.
 type SessionOptions struct {
-	SoftPlacement bool // another device will do where the one that was asked for is not there
+	SoftPlacement bool // allow another device if the requested device does not exist
 	LogPlacement  bool // keep the placement log for DrainLog
 }
 
-// Session places the nodes of a graph on devices and runs them. It sees nodes that are added later. Any number of goroutines may
-// use it.
+// Session places the nodes of a graph on devices and runs them, including nodes that are added later. It is safe for concurrent use.
 type Session struct {
 	graph   *Graph
 	devices *Devices
@@ -28,7 +27,7 @@ type Session struct {
 	closed bool     // guarded by mu
 }
 
-// NewSession opens a session. The device mapping is the first thing in its log.
+// NewSession opens a session. Its log begins with the device mapping.
 func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 	s := &Session{graph: g, devices: devices, options: options}
 	for range devices.list {
@@ -40,8 +39,8 @@ func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 	return s
 }
 
-// Run executes a request and returns the tensors of its fetches in the same order, each a tensor of its own in the first CPU's memory
-// that the caller releases. The whole graph is placed first, including what is not executed.
+// Run executes a request and returns the tensors of its fetches in the same order. Each is a separate tensor in the first CPU's memory,
+// and the caller must release it. The whole graph is placed first, including nodes that are not executed.
 func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
 	if err := request.check(s.graph); err != nil {
 		return nil, RunStats{}, err
@@ -53,7 +52,7 @@ func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
 	return newRun(s.devices, placed, request).execute()
 }
 
-// place puts the nodes that are new on devices and gives the devices of all.
+// place places the new nodes and returns the devices of all nodes.
 func (s *Session) place() ([]int32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,10 +81,10 @@ type DeviceAttributes struct {
 	Name        string // the full name
 	Type        string
 	MemoryLimit uint64 // in bytes
-	Incarnation int64  // a random number: another session's device of the same name has another one
+	Incarnation int64  // a random number, different in each session
 }
 
-// ListDevices describes the session's devices, in the order of the device list. It fails where a device is gone.
+// ListDevices describes the session's devices, in the order of the device list. It fails if a device no longer exists.
 func (s *Session) ListDevices() ([]DeviceAttributes, error) {
 	list := make([]DeviceAttributes, len(s.devices.list))
 	for i, device := range s.devices.list {
@@ -98,7 +97,7 @@ func (s *Session) ListDevices() ([]DeviceAttributes, error) {
 	return list, nil
 }
 
-// Placement gives the full name of the device that a node is on; ok is false for one that is not placed yet.
+// Placement returns the full name of a node's device; ok is false if the node is not placed yet.
 func (s *Session) Placement(n *Node) (device string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,7 @@ func (s *Session) Placement(n *Node) (device string, ok bool) {
 	return s.devices.texts[s.placed[n.id]], true
 }
 
-// DrainLog hands out the lines of the placement log, oldest first, once.
+// DrainLog returns the lines of the placement log since the last call, oldest first.
 func (s *Session) DrainLog() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +116,7 @@ func (s *Session) DrainLog() []string {
 	return lines
 }
 
-// Close ends the session. Runs that have begun go on; later ones fail. A second Close does nothing.
+// Close closes the session. Runs in progress continue; later ones fail. A second Close does nothing.
 func (s *Session) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Shape is a tensor's size in each dimension; the empty shape is a scalar's.
+// Shape is a tensor's size in each dimension; the empty shape is a scalar.
 type Shape []int64
 
-// maxRank is the number of dimensions that TensorFlow's tensors can have.
+// maxRank is the maximum number of dimensions of a TensorFlow tensor.
 const maxRank = 254
 
-// String is TensorFlow's form: "[2,3]".
+// String formats the shape like TensorFlow: "[2,3]".
 func (s Shape) String() string {
 	texts := make([]string, len(s))
 	for i, size := range s {
@@ -29,7 +29,7 @@ func (s Shape) String() string {
 // Equal reports whether two shapes are the same.
 func (s Shape) Equal(t Shape) bool { return slices.Equal(s, t) }
 
-// elements is the number of elements. The shape has passed check.
+// elements returns the number of elements. The shape must have passed check.
 func (s Shape) elements() uint64 {
 	n := uint64(1)
 	for _, size := range s {
@@ -38,10 +38,10 @@ func (s Shape) elements() uint64 {
 	return n
 }
 
-// bytes is the size of a tensor of this shape. The shape has passed check.
+// bytes returns the size of a tensor of this shape. The shape must have passed check.
 func (s Shape) bytes(d gpu.DType) uint64 { return s.elements() * d.Bytes() }
 
-// check finds a shape that no tensor can have: a negative size, too many dimensions, or more bytes than 63 bits count.
+// check rejects an invalid shape: a negative size, too many dimensions, or 2**63 bytes or more.
 func (s Shape) check(d gpu.DType) error {
 	if len(s) > maxRank {
 		return status.Errorf(status.InvalidArgument, "A tensor cannot have %d dimensions: the maximum is %d", len(s), maxRank)

@@ -8,19 +8,18 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Tensor is an array in a device's memory. It never changes, and lives until it is released. Identity and the like make tensors
-// that share one buffer.
+// Tensor is an immutable array in a device's memory, which lives until it is released. Tensors can share a buffer, as after Identity.
 type Tensor struct {
 	devices *Devices
 	dtype   gpu.DType
 	shape   Shape
-	device  int // where the operation that made it ran
-	memory  int // whose memory it is in
+	device  int // the device that its operation ran on
+	memory  int // the device whose memory it is in
 	buffer  *buffer
 	gone    atomic.Bool
 }
 
-// buffer is memory of a device with the number of tensors that are in it.
+// buffer is a block of device memory with the number of tensors that share it.
 type buffer struct {
 	device  Device
 	at      Buffer
@@ -28,7 +27,7 @@ type buffer struct {
 	tensors atomic.Int64
 }
 
-// newTensor takes memory for a tensor whose contents nobody knows yet. The shape has passed check.
+// newTensor allocates an uninitialized tensor. The shape must have passed check.
 func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*Tensor, error) {
 	b := &buffer{device: d.list[memory], bytes: shape.bytes(dtype)}
 	if b.bytes > 0 {
@@ -42,13 +41,13 @@ func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*
 	return &Tensor{devices: d, dtype: dtype, shape: shape, device: device, memory: memory, buffer: b}, nil
 }
 
-// share makes another tensor of the same buffer; the caller holds t.
+// share returns another tensor of the same buffer; the caller must hold t.
 func (t *Tensor) share(device int) *Tensor {
 	t.buffer.tensors.Add(1)
 	return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: device, memory: t.memory, buffer: t.buffer}
 }
 
-// hold gives a tensor of the same buffer that its holder releases, so that no Release elsewhere ends it meanwhile.
+// hold returns another tensor of the same buffer, which the caller must release, so that a concurrent Release does not free the buffer.
 func (t *Tensor) hold() (*Tensor, error) {
 	for !t.gone.Load() {
 		n := t.buffer.tensors.Load()
@@ -62,7 +61,7 @@ func (t *Tensor) hold() (*Tensor, error) {
 	return nil, status.Errorf(status.FailedPrecondition, "the tensor was already released")
 }
 
-// Release gives the tensor up; the last one of a buffer gives the memory back. A second Release does nothing.
+// Release releases the tensor; the last release of a buffer frees the memory. A second Release does nothing.
 func (t *Tensor) Release() error {
 	if t == nil || t.gone.Swap(true) || t.buffer.tensors.Add(-1) > 0 || t.buffer.bytes == 0 {
 		return nil
@@ -70,25 +69,25 @@ func (t *Tensor) Release() error {
 	return t.buffer.device.Free(t.buffer.at)
 }
 
-// DType is the type of the elements.
+// DType returns the type of the elements.
 func (t *Tensor) DType() gpu.DType { return t.dtype }
 
-// Shape is the tensor's shape. The caller must not change it.
+// Shape returns the tensor's shape. The caller must not change it.
 func (t *Tensor) Shape() Shape { return t.shape }
 
-// Bytes is the size of the contents.
+// Bytes returns the size of the contents.
 func (t *Tensor) Bytes() uint64 { return t.buffer.bytes }
 
-// Device is the full name of the device that the tensor's operation ran on.
+// Device returns the full name of the device that the tensor's operation ran on.
 func (t *Tensor) Device() string { return t.devices.texts[t.device] }
 
-// BackingDevice is the full name of the device whose memory the tensor is in.
+// BackingDevice returns the full name of the device whose memory the tensor is in.
 func (t *Tensor) BackingDevice() devname.Name { return t.devices.names[t.memory] }
 
-// Buffer is where the contents are, zero for a tensor without elements. It is good until the tensor is released.
+// Buffer returns the location of the contents, zero for a tensor without elements. It is valid until the tensor is released.
 func (t *Tensor) Buffer() Buffer { return t.buffer.at }
 
-// Read copies the contents to the host. dst has room for exactly Bytes.
+// Read copies the contents to the host. The length of dst must be exactly Bytes.
 func (t *Tensor) Read(dst []byte) error {
 	if uint64(len(dst)) != t.buffer.bytes {
 		return status.Errorf(status.InvalidArgument, "a buffer of %d bytes does not match a tensor of %d bytes", len(dst), t.buffer.bytes)
@@ -100,7 +99,7 @@ func (t *Tensor) Read(dst []byte) error {
 	return firstError(t.buffer.device.CopyToHost(dst, t.buffer.at, 0), held.Release)
 }
 
-// Value reads the tensor into a value of its own.
+// Value reads the tensor into a new value.
 func (t *Tensor) Value() (Value, error) {
 	v := Value{DType: t.dtype, Shape: t.shape, Bytes: make([]byte, t.buffer.bytes)}
 	return v, t.Read(v.Bytes)
@@ -108,7 +107,7 @@ func (t *Tensor) Value() (Value, error) {
 
 func (t *Tensor) address() uint64 { return t.buffer.at.Addr }
 
-// firstError gives err, else what the clean-up says.
+// firstError runs cleanUp and returns err, or else the error of cleanUp.
 func firstError(err error, cleanUp func() error) error {
 	if cleanErr := cleanUp(); err == nil {
 		return cleanErr

@@ -1,9 +1,9 @@
 package graph
 
-// stagingBytes is how much of a tensor is on the Go side at a time while it goes from one device to another.
+// stagingBytes is the size of the host buffer for copies between devices.
 const stagingBytes = 1 << 20
 
-// upload makes a tensor of a value.
+// upload creates a tensor from a value.
 func (d *Devices) upload(v Value, device, memory int) (*Tensor, error) {
 	t, err := d.newTensor(v.DType, v.Shape, device, memory)
 	if err != nil {
@@ -30,7 +30,7 @@ func (t *Tensor) fill(v Value) error {
 	})
 }
 
-// copyTo makes a tensor with the same contents in another device's memory.
+// copyTo creates a tensor with the same contents in another device's memory.
 func (t *Tensor) copyTo(memory int) (*Tensor, error) {
 	out, err := t.devices.newTensor(t.dtype, t.shape, memory, memory)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *Tensor) copyTo(memory int) (*Tensor, error) {
 	return out, nil
 }
 
-// pieces goes through bytes in pieces of stagingBytes.
+// pieces calls move for each piece of at most stagingBytes.
 func pieces(bytes uint64, move func(offset uint64, staged []byte) error) error {
 	staged := make([]byte, min(bytes, stagingBytes))
 	for offset := uint64(0); offset < bytes; offset += stagingBytes {

@@ -12,16 +12,16 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Value is a tensor's content on the Go side: what a constant is made of, and what a result is read into.
+// Value holds the contents of a tensor on the host: of a constant, or of a result.
 type Value struct {
 	DType gpu.DType
 	Shape Shape
-	// Bytes are the elements by rows, in the machine's byte order. Where there are fewer than the shape has, the last one
-	// counts for all that follow, as in TensorFlow's constants: one element fills a tensor.
+	// Bytes holds the elements in row-major order and native byte order. If there are fewer than in the shape, the last one is
+	// repeated, as in TensorFlow's constants: one element fills a tensor.
 	Bytes []byte
 }
 
-// check finds a value that is no tensor.
+// check rejects an invalid value.
 func (v Value) check() error {
 	size := v.DType.Bytes()
 	if size == 0 {
@@ -42,7 +42,7 @@ func (v Value) check() error {
 	return nil
 }
 
-// piece fills dst with the value's bytes from offset on. Both are multiples of the element's size.
+// piece fills dst with the value's bytes from offset. Both are multiples of the element size.
 func (v Value) piece(dst []byte, offset uint64) {
 	n := 0
 	if offset < uint64(len(v.Bytes)) {
@@ -54,12 +54,12 @@ func (v Value) piece(dst []byte, offset uint64) {
 	}
 }
 
-// clone is a value that shares nothing with v.
+// clone returns a deep copy.
 func (v Value) clone() Value {
 	return Value{v.DType, slices.Clone(v.Shape), bytes.Clone(v.Bytes)}
 }
 
-// summary is TensorFlow's description: "Tensor<type: float shape: [3,2] values: 1 2 3...>".
+// summary returns TensorFlow's description: "Tensor<type: float shape: [3,2] values: 1 2 3...>".
 func (v Value) summary() string {
 	const shown = 3
 	size := v.DType.Bytes()
