@@ -11,10 +11,10 @@ import (
 	"gpuconf/gocore/invariants"
 )
 
-// addressSpace is the ranges that MemAddressReserve has given, and those of managed memory. The machine's lock guards it.
+// addressSpace holds the ranges of MemAddressReserve and of managed memory. The machine's lock guards it.
 //
-// A range once taken from the host stays the machine's until it closes: given back, it is spare, and serves later
-// reservations. So a stale view of it never meets memory of somebody else.
+// The machine keeps a range from the host until it closes: a freed range is spare, and is used for later
+// reservations. So a stale view of it never accesses unrelated memory.
 type addressSpace struct {
 	virtual      bool           // some card has virtual memory management
 	alignment    uint64         // of every range, at least
@@ -23,7 +23,7 @@ type addressSpace struct {
 	reservations []*reservation // in address order
 }
 
-// mostRangeBytes is more than any zone has. Up to there no rounding wraps around.
+// mostRangeBytes is larger than any zone. Rounding up to it does not wrap around.
 const mostRangeBytes = 1 << 62
 
 // span is a range of addresses.
@@ -31,7 +31,7 @@ type span struct{ base, bytes uint64 }
 
 func (s span) end() uint64 { return s.base + s.bytes }
 
-// reservation is what MemAddressReserve gave.
+// reservation is a range of MemAddressReserve.
 type reservation struct {
 	span
 	mappings []mapping // in address order
@@ -48,15 +48,15 @@ type mapping struct {
 func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
 	switch {
 	case !a.virtual:
-		return 0, spaceError(gpu.ErrorNotSupported, "no simulated GPU has virtual memory management")
+		return 0, spaceError(gpu.ErrorNotSupported, "no simulated GPU supports virtual memory management")
 	case bytes == 0 || bytes%pageBytes() != 0:
-		return 0, spaceError(gpu.ErrorInvalidValue, "a reservation of %d bytes", bytes)
+		return 0, spaceError(gpu.ErrorInvalidValue, "invalid reservation of %d bytes", bytes)
 	case alignment&(alignment-1) != 0:
 		return 0, spaceError(gpu.ErrorInvalidValue, "alignment %d is not a power of two", alignment)
 	}
 	base, err := a.find(bytes, max(alignment, a.alignment))
 	if err != nil {
-		return 0, spaceError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", bytes, err)
+		return 0, spaceError(gpu.ErrorOutOfMemory, "the host refused %d bytes of address space (%v)", bytes, err)
 	}
 	at, _ := a.search(base)
 	a.reservations = slices.Insert(a.reservations, at, &reservation{span: span{base, bytes}})
@@ -64,7 +64,7 @@ func (a *addressSpace) reserve(bytes, alignment uint64) (uint64, error) {
 	return base, nil
 }
 
-// find gives a spare range, one taken from the host if need be.
+// find returns a spare range, taken from the host if necessary.
 func (a *addressSpace) find(bytes, alignment uint64) (base uint64, err error) {
 	if bytes > mostRangeBytes {
 		return 0, unix.ENOMEM
@@ -79,7 +79,7 @@ func (a *addressSpace) find(bytes, alignment uint64) (base uint64, err error) {
 	return base, nil
 }
 
-// occupy finds a range and makes it readable and writable. vacate gives it back.
+// occupy finds a range and makes it readable and writable. vacate releases it.
 func (a *addressSpace) occupy(bytes uint64) (base uint64, err error) {
 	base, err = a.find(bytes, a.alignment)
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *reservation) firstFrom(addr uint64) int {
 func (r *reservation) hole(addr, bytes uint64) (at int, err error) {
 	at = r.firstFrom(addr)
 	if at < len(r.mappings) && r.mappings[at].base < addr+bytes {
-		return 0, spaceError(gpu.ErrorInvalidValue, "something is mapped in %d bytes at %#x", bytes, addr)
+		return 0, spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x overlap an existing mapping", bytes, addr)
 	}
 	return at, nil
 }
@@ -204,12 +204,12 @@ func (r *reservation) whole(addr, bytes uint64) (from, to int, err error) {
 		next = r.mappings[to].end()
 	}
 	if bytes == 0 || next != addr+bytes {
-		return 0, 0, spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x are not whole mappings without a gap", bytes, addr)
+		return 0, 0, spaceError(gpu.ErrorInvalidValue, "%d bytes at %#x are not a contiguous range of whole mappings", bytes, addr)
 	}
 	return from, to, nil
 }
 
-// accessible tells whether c may touch every byte of a range.
+// accessible reports whether c may access every byte of a range.
 func (a *addressSpace) accessible(c *card, addr, bytes uint64) bool {
 	r, err := a.around(addr, bytes)
 	if err != nil {
@@ -226,7 +226,7 @@ func (a *addressSpace) accessible(c *card, addr, bytes uint64) bool {
 	return next >= addr+bytes
 }
 
-// close gives all addresses back to the host.
+// close returns all addresses to the host.
 func (a *addressSpace) close() (first error) {
 	for _, s := range a.taken {
 		if err := unmap(s.base, s.bytes); err != nil && first == nil {
@@ -261,7 +261,7 @@ func (a *addressSpace) check() {
 	}
 }
 
-// isEnd tells whether a reservation ends at addr.
+// isEnd reports whether a reservation ends at addr.
 func (a *addressSpace) isEnd(addr uint64) bool {
 	return slices.ContainsFunc(a.reservations, func(r *reservation) bool { return r.end() == addr })
 }

@@ -14,7 +14,7 @@ const (
 	largeBytes = 2 << 20
 )
 
-// arena gives out parts of one reservation, first fit, lowest address first. The machine's lock guards it.
+// arena allocates parts of one reservation, first fit, lowest address first. The machine's lock guards it.
 type arena struct {
 	base     uint64 // the reservation
 	reserved uint64
@@ -33,7 +33,7 @@ type block struct {
 
 func (b block) end() uint64 { return b.addr + b.charged }
 
-// holds tells whether bytes at addr, which is not below the block, lie within it.
+// holds reports whether bytes at addr, which is not below the block, lie within it.
 func (b block) holds(addr, bytes uint64) bool {
 	offset := addr - b.addr
 	return offset <= b.bytes && bytes <= b.bytes-offset
@@ -41,8 +41,8 @@ func (b block) holds(addr, bytes uint64) bool {
 
 func roundUp(n, multiple uint64) uint64 { return (n + multiple - 1) / multiple * multiple }
 
-// allocate takes charged bytes, of which bytes are asked. found is false when no range is long enough; err is the
-// host's refusal.
+// allocate allocates charged bytes, of which bytes were requested. found is false if no range is large enough; err is the
+// host's error.
 func (a *arena) allocate(bytes, charged uint64) (addr uint64, found bool, err error) {
 	addr, at, found := a.firstFit(charged)
 	if !found {
@@ -74,7 +74,7 @@ func (a *arena) firstFit(charged uint64) (addr uint64, at int, ok bool) {
 	return addr, len(a.live), addr <= limit && limit-addr >= charged
 }
 
-// commit makes everything below end accessible. A host that counts every promise of memory may refuse.
+// commit makes everything below end accessible. A host that does not overcommit memory may refuse.
 func (a *arena) commit(end uint64) error {
 	if end <= a.end {
 		return nil
@@ -87,7 +87,7 @@ func (a *arena) commit(end uint64) error {
 	return nil
 }
 
-// free gives the allocation at addr back; it is false if there is none.
+// free frees the allocation at addr; it returns false if there is none.
 func (a *arena) free(addr uint64) bool {
 	at, found := a.search(addr)
 	if !found {
@@ -101,8 +101,8 @@ func (a *arena) free(addr uint64) bool {
 	return true
 }
 
-// discard gives the pages that b leaves unused back to the host. at is where b was in the list. Pages shared with a
-// neighbour stay until that one goes, too.
+// discard returns the pages that b leaves unused to the host. at is where b was in the list. Pages shared with a
+// neighbour stay until it is freed too.
 func (a *arena) discard(b block, at int) {
 	low, high := a.base, a.end
 	if at > 0 {
@@ -115,12 +115,12 @@ func (a *arena) discard(b block, at int) {
 	begin := max(b.addr/page*page, roundUp(low, page))
 	end := min(roundUp(b.end(), page), high/page*page)
 	if begin < end {
-		// The books are right either way: a host that fails here only keeps pages longer.
+		// If the host fails here, it only keeps pages longer; the accounting is unaffected.
 		_ = decommit(begin, end-begin)
 	}
 }
 
-// freeAll ends every allocation, as the end of a context does.
+// freeAll frees every allocation, as the end of a context does.
 func (a *arena) freeAll() {
 	for len(a.live) > 0 {
 		a.free(a.live[len(a.live)-1].addr)
@@ -133,7 +133,7 @@ func (a *arena) search(addr uint64) (at int, found bool) {
 	return at, at < len(a.live) && a.live[at].addr == addr
 }
 
-// holds tells whether bytes at addr lie within one live allocation.
+// holds reports whether bytes at addr lie within one live allocation.
 func (a *arena) holds(addr, bytes uint64) bool {
 	at, found := a.search(addr)
 	if !found {

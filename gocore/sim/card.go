@@ -30,7 +30,7 @@ type card struct {
 // reservationBytes is how much address space a card of that memory gets.
 func reservationBytes(totalBytes uint64) uint64 { return roundUp(2*totalBytes, largeBytes) }
 
-// roomBytes is what is left for memory that has to lie on the card.
+// roomBytes returns the bytes available for memory that must be on the card.
 func (c *card) roomBytes() uint64 {
 	room := c.description.TotalBytes - c.usedBytes - c.memory.charged - c.physical.charged
 	if !c.description.Oversubscribes {
@@ -39,7 +39,7 @@ func (c *card) roomBytes() uint64 {
 	return room
 }
 
-// freeBytes is what nothing lies in: managed memory that could move to the host takes what there is room for.
+// freeBytes returns the unused bytes. Managed memory that could move to the host uses as much as there is room for.
 func (c *card) freeBytes() uint64 {
 	room := c.roomBytes()
 	if !c.description.Oversubscribes {
@@ -48,7 +48,7 @@ func (c *card) freeBytes() uint64 {
 	return room - min(room, c.managed.charged)
 }
 
-// allocate takes memory, lowest address first.
+// allocate allocates memory, lowest address first.
 func (c *card) allocate(bytes uint64) (addr uint64, err error) {
 	if bytes == 0 {
 		return 0, c.errorf(gpu.ErrorInvalidValue, "an allocation of 0 bytes")
@@ -59,23 +59,23 @@ func (c *card) allocate(bytes uint64) (addr uint64, err error) {
 	addr, found, err := c.memory.allocate(bytes, roundUp(bytes, unitBytes))
 	switch {
 	case err != nil:
-		return 0, c.errorf(gpu.ErrorOutOfMemory, "the host refuses %d bytes of memory (%v)", bytes, err)
+		return 0, c.errorf(gpu.ErrorOutOfMemory, "the host refused %d bytes of memory (%v)", bytes, err)
 	case !found:
-		return 0, c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d free, but in no range of addresses", bytes, c.roomBytes())
+		return 0, c.errorf(gpu.ErrorOutOfMemory, "%d bytes requested, %d free, but no range of addresses is large enough", bytes, c.roomBytes())
 	}
 	c.check()
 	return addr, nil
 }
 
-// affords fails if the card has not that much left. Rounding up may wrap around: hence two comparisons.
+// affords returns an error if the card has fewer bytes left. Rounding up may wrap around, hence the two comparisons.
 func (c *card) affords(bytes uint64) error {
 	if room := c.roomBytes(); bytes > room || roundUp(bytes, unitBytes) > room {
-		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked, %d of %d free", bytes, room, c.description.TotalBytes)
+		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes requested, %d of %d free", bytes, room, c.description.TotalBytes)
 	}
 	return nil
 }
 
-// free gives the allocation at addr back.
+// free frees the allocation at addr.
 func (c *card) free(addr uint64) error {
 	if !c.memory.free(addr) {
 		return c.errorf(gpu.ErrorInvalidValue, "%#x is not the address of a live allocation", addr)

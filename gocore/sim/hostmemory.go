@@ -21,14 +21,14 @@ func (h *hostMemory) allocate(ordinal int, bytes uint64) (gpu.HostMemory, error)
 		return gpu.HostMemory{}, hostError(gpu.ErrorInvalidValue, "an allocation of 0 bytes")
 	}
 	if bytes > hostBytes {
-		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "%d bytes asked of %d", bytes, uint64(hostBytes))
+		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "%d bytes requested, at most %d are possible", bytes, uint64(hostBytes))
 	}
 	if err := h.open(); err != nil {
-		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "the host refuses %d bytes of address space (%v)", uint64(hostBytes), err)
+		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "the host refused %d bytes of address space (%v)", uint64(hostBytes), err)
 	}
 	addr, found, err := h.arena.allocate(bytes, roundUp(bytes, pageBytes()))
 	if err != nil || !found {
-		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "%d bytes asked (%v)", bytes, err)
+		return gpu.HostMemory{}, hostError(gpu.ErrorOutOfMemory, "%d bytes requested (%v)", bytes, err)
 	}
 	h.owner[addr] = ordinal
 	return gpu.HostMemory{Addr: addr, Bytes: bytesAt(addr, bytes), Words: wordsAt(addr, bytes/8)}, nil

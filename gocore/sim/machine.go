@@ -103,8 +103,8 @@ func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
 	base, err := reserve(reserved)
 	if err != nil {
 		return nil, status.Errorf(status.ResourceExhausted,
-			"the host refuses %d GiB of address space for simulated GPU %d, %s (%w): is it limited (ulimit -v)? "+
-				"Nothing of it is memory yet; simulate less, such as T4:1GiB",
+			"the host refused %d GiB of address space for simulated GPU %d, %s (%w). No memory is used yet. "+
+				"Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
 			roundUp(reserved, gib)/gib, description.Ordinal, description.Name, err)
 	}
 	c := &card{description: description, usedBytes: usedBytes, memory: arena{base: base, reserved: reserved, end: base}}
@@ -237,7 +237,7 @@ func (m *Machine) cardLocked(ordinal int) (*card, error) {
 		return nil, gpu.ErrorDeinitialized
 	}
 	if ordinal < 0 || ordinal >= len(m.cards) {
-		return nil, fmt.Errorf("simulated GPU %d of %d: %w", ordinal, len(m.cards), gpu.ErrorInvalidDevice)
+		return nil, fmt.Errorf("unknown simulated GPU %d, the machine has %d: %w", ordinal, len(m.cards), gpu.ErrorInvalidDevice)
 	}
 	return m.cards[ordinal], nil
 }

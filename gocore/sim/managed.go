@@ -29,7 +29,7 @@ func (m *Machine) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err e
 	}
 	charged := roundUp(bytes, unitBytes)
 	if addr, err = m.space.occupy(charged); err != nil {
-		return 0, c.errorf(gpu.ErrorOutOfMemory, "the host refuses %d bytes of managed memory (%v)", bytes, err)
+		return 0, c.errorf(gpu.ErrorOutOfMemory, "the host refused %d bytes of managed memory (%v)", bytes, err)
 	}
 	c.managed.add(block{addr: addr, bytes: bytes, charged: charged})
 	c.check()
@@ -45,7 +45,7 @@ func (c *card) allowsManaged(bytes uint64) error {
 	case !c.description.Oversubscribes:
 		return c.affords(bytes)
 	case roundUp(bytes, unitBytes) < bytes:
-		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes asked", bytes)
+		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes requested", bytes)
 	}
 	return nil
 }

@@ -2,9 +2,9 @@ package sim
 
 import "gpuconf/gocore/gpu"
 
-// physical is a card's memory without addresses: one file in memory, of which every handle has a part. Parts are never
-// given out twice, so that neighbours in time are neighbours in the file: mapped side by side, they cost the host
-// one mapping, and the host counts mappings (vm.max_map_count).
+// physical is a card's physical memory: one file in memory, of which every handle has a part. Parts are never
+// reused, so handles created in sequence are adjacent in the file. Mapped side by side, they count as
+// one mapping of the host, which limits them (vm.max_map_count).
 type physical struct {
 	file    int // descriptor, once open
 	open    bool
@@ -12,7 +12,7 @@ type physical struct {
 	charged uint64 // parts that are not freed yet
 }
 
-// part is what a handle stands for. It is freed when it is neither held nor mapped.
+// part is the memory of a handle. It is freed when it is neither held nor mapped.
 type part struct {
 	card     *card
 	offset   uint64 // in the card's file
@@ -21,7 +21,7 @@ type part struct {
 	mappings int
 }
 
-// createPart takes physical memory. Nothing is committed before it is touched.
+// createPart allocates physical memory. Nothing is committed before it is touched.
 func (c *card) createPart(bytes uint64) (*part, error) {
 	if err := c.checkGranularity(0, bytes); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (c *card) createPart(bytes uint64) (*part, error) {
 		return nil, err
 	}
 	if err := c.physical.openFile(); err != nil {
-		return nil, c.errorf(gpu.ErrorOutOfMemory, "the host refuses a file in memory (%v)", err)
+		return nil, c.errorf(gpu.ErrorOutOfMemory, "the host refused a file in memory (%v)", err)
 	}
 	p := &part{card: c, offset: c.physical.next, bytes: bytes, held: true}
 	c.physical.next += bytes
@@ -39,20 +39,20 @@ func (c *card) createPart(bytes uint64) (*part, error) {
 	return p, nil
 }
 
-// drop frees the part if nobody needs it any more.
+// drop frees the part if it is neither held nor mapped.
 func (p *part) drop() {
 	if p.held || p.mappings > 0 {
 		return
 	}
 	p.card.physical.charged -= p.bytes
-	// The books are right either way: a host that fails here only keeps pages longer.
+	// If the host fails here, it only keeps pages longer; the accounting is unaffected.
 	_ = punch(p.card.physical.file, p.offset, p.bytes)
 }
 
-// checkGranularity tells whether a range may be physical memory of this card.
+// checkGranularity returns an error unless a range may be physical memory of this card.
 func (c *card) checkGranularity(addr, bytes uint64) error {
 	if c.granularity == 0 {
-		return c.errorf(gpu.ErrorNotSupported, "it has no virtual memory management")
+		return c.errorf(gpu.ErrorNotSupported, "virtual memory management is not supported")
 	}
 	if bytes == 0 || bytes%c.granularity != 0 || addr%c.granularity != 0 {
 		return c.errorf(gpu.ErrorInvalidValue, "%d bytes at %#x are not whole granules of %d", bytes, addr, c.granularity)
@@ -68,7 +68,7 @@ func (p *physical) openFile() (err error) {
 	return err
 }
 
-// close gives the file back. Mappings of it must be gone.
+// close closes the file. No mappings of it may be left.
 func (p *physical) close() error {
 	if !p.open {
 		return nil

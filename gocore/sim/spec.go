@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/visible"
 )
 
-// MaxCards is how many GPUs one machine may have.
+// MaxCards is the maximum number of GPUs of a machine.
 const MaxCards = 64
 
 // maxMemoryBytes bounds one card, so that no sum of addresses can overflow.
@@ -23,12 +23,12 @@ type Card struct {
 	MemoryBytes uint64 // Model.MemoryBytes, or what the spec says instead
 }
 
-// Spec says which GPUs a machine has, in the order of their PCI bus ids. The zero value has none.
+// Spec lists the GPUs of a machine, in the order of their PCI bus ids. The zero value has none.
 type Spec struct {
 	Cards []Card
 }
 
-// ParseSpec reads a comma list of `[N x]MODEL[:MEMORY]`, such as "2xH100-80GB", "A100-40GB,T4" or "4xT4:8GiB".
+// ParseSpec parses a comma-separated list of `[N x]MODEL[:MEMORY]`, such as "2xH100-80GB", "A100-40GB,T4" or "4xT4:8GiB".
 //
 // Case, white space and a model's hyphens do not matter, and a model may be written as the driver reports it. N is 1 to 64, and so is the sum
 // of all N. MEMORY is a whole number with a unit:
@@ -36,7 +36,7 @@ type Spec struct {
 // H100-80GB and H100:80GB are one thing. It must be a positive multiple of 256 bytes.
 func ParseSpec(text string) (Spec, error) {
 	if strings.TrimSpace(text) == "" {
-		return Spec{}, specError(text, "it is empty; say for instance 2xH100-80GB")
+		return Spec{}, specError(text, "the specification is empty; an example is 2xH100-80GB")
 	}
 	var spec Spec
 	for _, entry := range strings.Split(text, ",") {
@@ -68,7 +68,7 @@ func parseEntry(entry string) (count int, card Card, err error) {
 	if countText != "" {
 		count, err = strconv.Atoi(countText)
 		if err != nil || count < 1 || count > MaxCards {
-			return 0, Card{}, fmt.Errorf("the count in %q is not 1 to %d", entry, MaxCards)
+			return 0, Card{}, fmt.Errorf("the count in %q must be from 1 to %d", entry, MaxCards)
 		}
 	}
 	name, memory, hasMemory := strings.Cut(rest, ":")
@@ -128,18 +128,18 @@ func parseMemory(text string) (uint64, error) {
 		high, bytes := bits.Mul64(number, unit.bytes)
 		switch {
 		case high != 0 || bytes > maxMemoryBytes:
-			return 0, fmt.Errorf("a memory of %s is more than 16TiB", text)
+			return 0, fmt.Errorf("memory %s is more than 16TiB", text)
 		case bytes == 0:
-			return 0, fmt.Errorf("a memory of %s is none", text)
+			return 0, fmt.Errorf("memory must be positive, but got %s", text)
 		case bytes%unitBytes != 0:
-			return 0, fmt.Errorf("a memory of %s is not a multiple of %d bytes", text, unitBytes)
+			return 0, fmt.Errorf("memory %s is not a multiple of %d bytes", text, unitBytes)
 		}
 		return bytes, nil
 	}
-	return 0, fmt.Errorf("the memory %q is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB", text)
+	return 0, fmt.Errorf("memory %q is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB", text)
 }
 
-// String is the shortest text that ParseSpec reads as s.
+// String returns the shortest text that ParseSpec parses as s.
 func (s Spec) String() string {
 	var entries []string
 	for i := 0; i < len(s.Cards); {
@@ -169,7 +169,7 @@ func (c Card) text() string {
 	return c.Model.Name // not reached: the last unit divides every size
 }
 
-// Identities are the cards as visible.Select wants them. The indices that it answers with are Options.Visible.
+// Identities returns the cards in the form that visible.Select takes. The indices that it returns are Options.Visible.
 func (s Spec) Identities() []visible.Device {
 	devices := make([]visible.Device, len(s.Cards))
 	for i, card := range s.Cards {

@@ -78,7 +78,7 @@ func (q *queues) closeContext(c *card, why gpu.Result) {
 	q.progress.Broadcast()
 }
 
-// end drops a stream's work. Whoever waits for it, goes on. q.mu is held.
+// end drops a stream's work and wakes its waiters. q.mu is held.
 func (q *queues) end(s *stream, why gpu.Result) {
 	for _, w := range s.queue {
 		w.dropped = why
@@ -115,7 +115,7 @@ func (q *queues) newStream(c *card, number gpu.Stream, priority int, blocking bo
 	return &stream{card: c, number: number, id: q.lastID, priority: priority, blocking: blocking}
 }
 
-// find gives the stream that a caller means. q.mu is held.
+// find returns the stream with a number. q.mu is held.
 func (q *queues) find(c *card, number gpu.Stream) (*stream, error) {
 	switch number {
 	case gpu.StreamNull, gpu.StreamLegacy:
@@ -126,7 +126,7 @@ func (q *queues) find(c *card, number gpu.Stream) (*stream, error) {
 	if s := at(q.streams, uint64(number), firstStream); s != nil && s.card == c && !s.destroyed {
 		return s, nil
 	}
-	return nil, c.errorf(gpu.ErrorInvalidHandle, "%#x is none of its streams", uint64(number))
+	return nil, c.errorf(gpu.ErrorInvalidHandle, "unknown stream %#x", uint64(number))
 }
 
 // at is the entry of a number, nil if there is none.
@@ -137,7 +137,7 @@ func at[T any](table []*T, number, first uint64) *T {
 	return table[number-first]
 }
 
-// put enters something under the lowest free number.
+// put stores a value under the lowest free number.
 func put[T any](table []*T, entry *T) (_ []*T, index int) {
 	for index = range table {
 		if table[index] == nil {
@@ -148,7 +148,7 @@ func put[T any](table []*T, entry *T) (_ []*T, index int) {
 	return append(table, entry), len(table)
 }
 
-// StreamCreate makes a stream. Priorities are kept, and change nothing.
+// StreamCreate creates a stream. Priorities are stored, but have no effect.
 func (m *Machine) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int) (gpu.Stream, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -157,7 +157,7 @@ func (m *Machine) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int)
 		return 0, err
 	}
 	if flags&^gpu.StreamNonBlocking != 0 {
-		return 0, c.errorf(gpu.ErrorInvalidValue, "stream flags %#x", uint32(flags))
+		return 0, c.errorf(gpu.ErrorInvalidValue, "invalid stream flags %#x", uint32(flags))
 	}
 	priority = min(max(priority, c.description.GreatestPriority), c.description.LeastPriority)
 	q := m.queues
@@ -170,7 +170,7 @@ func (m *Machine) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int)
 	return s.number, nil
 }
 
-// StreamDestroy ends a stream. Its number is free when its work is done.
+// StreamDestroy destroys a stream. Its number can be reused once its work is done.
 func (m *Machine) StreamDestroy(ordinal int, number gpu.Stream) error {
 	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if s.number < firstStream {
@@ -182,19 +182,19 @@ func (m *Machine) StreamDestroy(ordinal int, number gpu.Stream) error {
 	})
 }
 
-// StreamGetID tells a stream's number for good: it is never given out again.
+// StreamGetID returns a stream's unique id, which is never reused.
 func (m *Machine) StreamGetID(ordinal int, number gpu.Stream) (id uint64, err error) {
 	err = m.withStream(ordinal, number, func(_ *card, s *stream) error { id = s.id; return nil })
 	return id, err
 }
 
-// StreamGetPriority tells a stream's priority.
+// StreamGetPriority returns a stream's priority.
 func (m *Machine) StreamGetPriority(ordinal int, number gpu.Stream) (priority int, err error) {
 	err = m.withStream(ordinal, number, func(_ *card, s *stream) error { priority = s.priority; return nil })
 	return priority, err
 }
 
-// StreamQuery tells whether a stream has nothing left to do.
+// StreamQuery reports whether a stream has no work left.
 func (m *Machine) StreamQuery(ordinal int, number gpu.Stream) (done bool, err error) {
 	err = m.withStream(ordinal, number, func(_ *card, s *stream) error { done = len(s.queue) == 0; return nil })
 	return done, err
@@ -243,7 +243,7 @@ func (m *Machine) lastOfEach(ordinal int) (last []*work, err error) {
 	return last, nil
 }
 
-// StreamGetCaptureInfo gives 0: nothing captures the streams of a Machine.
+// StreamGetCaptureInfo returns 0: streams of a Machine cannot be captured.
 func (m *Machine) StreamGetCaptureInfo(ordinal int, number gpu.Stream) (capture uint64, err error) {
 	return 0, m.withStream(ordinal, number, func(*card, *stream) error { return nil })
 }

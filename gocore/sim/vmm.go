@@ -16,12 +16,12 @@ func (m *Machine) MemGetAllocationGranularity(ordinal int) (minimum, recommended
 		return 0, 0, err
 	}
 	if c.granularity == 0 {
-		return 0, 0, c.errorf(gpu.ErrorNotSupported, "it has no virtual memory management")
+		return 0, 0, c.errorf(gpu.ErrorNotSupported, "virtual memory management is not supported")
 	}
 	return c.granularity, c.granularity, nil
 }
 
-// MemAddressReserve takes addresses, the lowest that fit.
+// MemAddressReserve reserves the lowest addresses that fit.
 func (m *Machine) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,7 +31,7 @@ func (m *Machine) MemAddressReserve(bytes, alignment uint64) (addr uint64, err e
 	return m.space.reserve(bytes, alignment)
 }
 
-// MemAddressFree gives addresses back. A reservation with mappings is refused: what CUDA does then is not documented.
+// MemAddressFree frees a reservation. It refuses one with mappings, because CUDA does not document what happens then.
 func (m *Machine) MemAddressFree(addr, bytes uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -41,7 +41,7 @@ func (m *Machine) MemAddressFree(addr, bytes uint64) error {
 	return m.space.free(addr, bytes)
 }
 
-// MemCreate takes physical memory of a card.
+// MemCreate allocates physical memory of a card.
 func (m *Machine) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *Machine) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
 	return m.lastHandle, nil
 }
 
-// MemRelease gives a handle back. Its number never comes again: a handle used too long is found out.
+// MemRelease releases a handle. Its number is never reused, so use after release is detected.
 func (m *Machine) MemRelease(handle gpu.Handle) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *Machine) MemRelease(handle gpu.Handle) error {
 	return nil
 }
 
-// MemMap puts a handle at an address.
+// MemMap maps a handle at an address.
 func (m *Machine) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,7 @@ func (m *Machine) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 		return err
 	}
 	if bytes != p.bytes {
-		return p.card.errorf(gpu.ErrorInvalidValue, "%d bytes cannot be mapped of a handle of %d: it is mapped whole", bytes, p.bytes)
+		return p.card.errorf(gpu.ErrorInvalidValue, "cannot map %d bytes of a handle of %d bytes: a handle is mapped whole", bytes, p.bytes)
 	}
 	r, err := m.space.around(addr, bytes)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *reservation) mapPart(m mapping) error {
 	}
 	if err := mapFile(m.base, m.bytes, m.part.card.physical.file, m.part.offset); err != nil {
 		return m.part.card.errorf(gpu.ErrorOutOfMemory,
-			"the host refuses to map %d bytes (%v); it counts mappings: vm.max_map_count", m.bytes, err)
+			"the host refused to map %d bytes (%v); check its limit of mappings, vm.max_map_count", m.bytes, err)
 	}
 	m.part.mappings++
 	r.mappings = slices.Insert(r.mappings, at, m)
@@ -109,7 +109,7 @@ func (r *reservation) mapPart(m mapping) error {
 	return nil
 }
 
-// MemUnmap takes whole mappings away. The addresses stay readable and writable for the host, with nothing of the handle behind.
+// MemUnmap removes whole mappings. The addresses stay readable and writable for the host, but are no longer the handle's memory.
 func (m *Machine) MemUnmap(addr, bytes uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,15 +117,15 @@ func (m *Machine) MemUnmap(addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	// A host that refuses leaves the old pages in sight of stale views. The books are right either way, and so is
-	// whatever is mapped here next.
+	// If the host refuses, stale views still see the old pages. The accounting is unaffected, and so is
+	// what is mapped here next.
 	_ = mapBlank(addr, bytes)
 	r.remove(from, to)
 	r.check(from, from)
 	return nil
 }
 
-// remove takes mappings out of the books.
+// remove removes mappings from the accounting.
 func (r *reservation) remove(from, to int) {
 	for _, m := range r.mappings[from:to] {
 		m.part.mappings--
@@ -134,7 +134,7 @@ func (r *reservation) remove(from, to int) {
 	r.mappings = slices.Delete(r.mappings, from, to)
 }
 
-// MemSetAccess lets a card touch mappings of its own memory. Simulated GPUs cannot reach each other's.
+// MemSetAccess gives a card access to mappings of its own memory. Simulated GPUs cannot access each other's.
 func (m *Machine) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,7 +151,7 @@ func (m *Machine) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	}
 	for _, mapped := range r.mappings[from:to] {
 		if mapped.part.card != c {
-			return c.errorf(gpu.ErrorInvalidDevice, "the memory at %#x is another GPU's", mapped.base)
+			return c.errorf(gpu.ErrorInvalidDevice, "the memory at %#x belongs to another GPU", mapped.base)
 		}
 	}
 	for i := from; i < to; i++ {
@@ -172,19 +172,19 @@ func (m *Machine) mappingsLocked(addr, bytes uint64) (r *reservation, from, to i
 	return r, from, to, err
 }
 
-// partLocked finds what a handle stands for. m.mu is held.
+// partLocked returns the memory of a handle. m.mu is held.
 func (m *Machine) partLocked(handle gpu.Handle) (*part, error) {
 	if m.closed {
 		return nil, gpu.ErrorDeinitialized
 	}
 	p := m.handles[handle]
 	if p == nil {
-		return nil, fmt.Errorf("simulated memory handle %d: %w", handle, gpu.ErrorInvalidValue)
+		return nil, fmt.Errorf("unknown simulated memory handle %d: %w", handle, gpu.ErrorInvalidValue)
 	}
 	return p, nil
 }
 
-// closeVMM ends everything in this file. m.mu is held.
+// closeVMM releases all resources of virtual memory management. m.mu is held.
 func (m *Machine) closeVMM() (first error) {
 	first = m.space.close()
 	m.handles = nil

@@ -20,8 +20,8 @@ func (m *Machine) StreamWriteValue64(ordinal int, number gpu.Stream, addr, value
 	})
 }
 
-// StreamWaitValue64 holds a stream back until a word has come to a value. It is looked at again and again, so whoever
-// writes it needs to tell nobody.
+// StreamWaitValue64 blocks a stream until a word reaches a value. The word is polled, so its writer needs no
+// notification.
 func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value uint64) error {
 	return m.withWord(ordinal, number, addr, func(c *card, s *stream) error {
 		m.enqueue(s, &work{until: func() bool {
@@ -36,7 +36,7 @@ func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value 
 func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue func(*card, *stream) error) error {
 	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if !c.description.StreamMemOps {
-			return c.errorf(gpu.ErrorNotSupported, "its streams can neither write nor wait for words")
+			return c.errorf(gpu.ErrorNotSupported, "stream memory operations are not supported")
 		}
 		if err := m.checkWord(c, addr); err != nil {
 			return err
@@ -47,7 +47,7 @@ func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue fu
 
 func (m *Machine) checkWord(c *card, addr uint64) error {
 	if addr%8 != 0 {
-		return c.errorf(gpu.ErrorInvalidValue, "a word at %#x, which is not a multiple of 8", addr)
+		return c.errorf(gpu.ErrorInvalidValue, "word address %#x is not a multiple of 8", addr)
 	}
 	if m.host.check(addr, 8) == nil {
 		return nil

@@ -46,7 +46,7 @@ func (m *Machine) workThrough(s *stream) {
 			m.perform(w)
 			nap = leastNap
 		case w.until != nil:
-			// The host may write the word, too, and tells nobody.
+			// The host may write the word too, without notification.
 			alarm := time.AfterFunc(nap, q.wake)
 			q.progress.Wait()
 			alarm.Stop()
@@ -58,7 +58,7 @@ func (m *Machine) workThrough(s *stream) {
 	s.worker = false
 }
 
-// wake makes everyone look again. It takes the lock, and so comes after whoever is about to wait has begun to.
+// wake makes all waiters check again. It takes the lock, so a waiter that is about to wait does not miss it.
 func (q *queues) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,7 +67,7 @@ func (q *queues) wake() {
 
 const leastNap, longestNap = 10 * time.Microsecond, time.Millisecond
 
-// ready tells whether w, at the head of its queue, may run. After a fault everything may: it does nothing. q.mu is held.
+// ready reports whether w, at the head of its queue, may run. After a fault everything may: it does nothing. q.mu is held.
 func (q *queues) ready(w *work) bool {
 	if w.stream.running {
 		return false
@@ -97,10 +97,10 @@ func (q *queues) obstacle(w *work) *work {
 	return nil
 }
 
-// earlier tells whether a stream still has work that was queued before w.
+// earlier reports whether a stream still has work that was queued before w.
 func earlier(s *stream, w *work) bool { return len(s.queue) > 0 && s.queue[0].seq < w.seq }
 
-// quiet tells whether the legacy stream has nothing to wait for. q.mu is held.
+// quiet reports whether the legacy stream has nothing to wait for. q.mu is held.
 func (q *queues) quiet(c *card) bool {
 	for s := range q.of(c) {
 		if (s.blocking || s == c.legacy) && len(s.queue) > 0 {
@@ -140,7 +140,7 @@ func (m *Machine) do(w *work) {
 		return
 	}
 	if err := w.run(); err != nil {
-		fault := c.errorf(gpu.ErrorIllegalAddress, "work met memory that was not there any more when its turn came (%v)", err)
+		fault := c.errorf(gpu.ErrorIllegalAddress, "queued work uses memory that was freed before it ran (%v)", err)
 		c.fault.CompareAndSwap(nil, &fault)
 	}
 }
@@ -151,7 +151,7 @@ func (m *Machine) dropped(w *work) bool {
 	return w.dropped != 0
 }
 
-// await waits until w is done, and tells what the context came to meanwhile. No lock is held.
+// await waits until w is done, and returns an error if the context broke or ended meanwhile. No lock is held.
 func (m *Machine) await(w *work) error {
 	q, c := m.queues, w.stream.card
 	q.mu.Lock()
@@ -160,12 +160,12 @@ func (m *Machine) await(w *work) error {
 		q.progress.Wait()
 	}
 	if w.dropped != 0 {
-		return c.errorf(w.dropped, "the context ended while work was waited for")
+		return c.errorf(w.dropped, "the context ended during the wait")
 	}
 	return c.faulted()
 }
 
-// faulted is the error of a broken context, else nil.
+// faulted returns the error of a broken context, else nil.
 func (c *card) faulted() error {
 	if fault := c.fault.Load(); fault != nil {
 		return *fault
@@ -174,5 +174,5 @@ func (c *card) faulted() error {
 }
 
 func handleError(kind string, number uint64) error {
-	return fmt.Errorf("simulated GPUs have no %s %#x: %w", kind, number, gpu.ErrorInvalidHandle)
+	return fmt.Errorf("unknown simulated %s %#x: %w", kind, number, gpu.ErrorInvalidHandle)
 }

@@ -151,7 +151,7 @@ func TestBytesInUseElsewhereAreNotFree(t *testing.T) {
 	require.Equal(t, uint64(8)<<30, total)
 	_, err = m.MemAlloc(0, 5<<30+1)
 	require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-	require.ErrorContains(t, err, "5368709121 bytes asked, 5368709120 of 8589934592 free")
+	require.ErrorContains(t, err, "5368709121 bytes requested, 5368709120 of 8589934592 free")
 	alloc(t, m, 5<<30)
 }
 
