@@ -1,3 +1,3 @@
-// Package computetest holds what gpuconf relies on in a gpu.Compute as one suite of tests, run on every implementation: the
-// host's always, a GPU's library where there is a GPU.
+// Package computetest is the conformance suite for gpu.Compute. It runs on every implementation: on the
+// host's always, and on a GPU's library if there is a GPU.
 package computetest

@@ -1,4 +1,4 @@
-// Package fakecublas builds and steers the cuBLAS without a GPU that lies in libcublas/: a real libcublas.so for whatever loads one, over
+// Package fakecublas builds and controls the fake cuBLAS in libcublas/: a real libcublas.so that needs no GPU and runs on
 // the driver of package fakecuda.
 package fakecublas
 
@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Options choose what library is built. The zero value is version 12, with all that gpuconf uses.
+// Options select the library to build. The zero value is version 12, with all functions that gpuconf uses.
 type Options struct {
 	Major   int
-	Missing []string // exported functions that are left out
+	Missing []string // exported functions to leave out
 }
 
-// Build puts libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc. build.py does the same.
+// Build compiles libcublas.so and libcublasLt.so of a major version into folder. It needs a C compiler: $CC, or cc. build.py does the same.
 func Build(folder string, options Options) error {
 	_, file, _, _ := runtime.Caller(0)
 	sources, err := filepath.Glob(filepath.Join(filepath.Dir(file), "libcublas", "*.c"))

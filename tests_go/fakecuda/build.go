@@ -1,8 +1,7 @@
-// Package fakecuda builds and steers the CUDA driver without a GPU that lies in libcuda/: a real libcuda.so.1 for whatever
-// loads one.
+// Package fakecuda builds and controls the fake CUDA driver in libcuda/: a real libcuda.so.1 that needs no GPU.
 //
-// A library is found through LD_LIBRARY_PATH, which the loader reads when a process starts. So a test binary builds the library, starts
-// itself anew (Exec) or as a child (Command), and then attaches to what the code under test has loaded.
+// The loader finds the library through LD_LIBRARY_PATH, which it reads when a process starts. So a test binary builds the library,
+// re-executes itself (Exec) or starts itself as a child (Command), and then attaches to the library that the code under test has loaded.
 package fakecuda
 
 import (
@@ -14,13 +13,13 @@ import (
 	"strings"
 )
 
-// Options choose what driver is built. The zero value is one for CUDA 12.4, with all that gpuconf uses.
+// Options select the driver to build. The zero value is one for CUDA 12.4, with all functions that gpuconf uses.
 type Options struct {
-	Version int      // as CUDA counts: 11040 is 11.4. What is newer is left out.
-	Missing []string // exported functions that are left out beside that
+	Version int      // in CUDA's form: 11040 is 11.4. Newer functions are left out.
+	Missing []string // exported functions to leave out in addition
 }
 
-// Source is the folder of the library's source.
+// Source returns the folder of the library's source.
 func Source() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "libcuda")

@@ -1,5 +1,5 @@
-// Package fakedevice is a device of numbers for tests of allocators: it gives ascending addresses, keeps strict books, writes
-// down every call and fails when told to.
+// Package fakedevice is a device without memory for tests of allocators: it returns ascending addresses, keeps strict accounting,
+// records every call, and fails on request.
 package fakedevice
 
 import (
@@ -16,7 +16,7 @@ var (
 	ErrInjected = errors.New("injected failure")
 )
 
-// Call is one call that the device got.
+// Call is one call to the device.
 type Call struct {
 	Op    string // "map" or "unmap"
 	Bytes uint64

@@ -1,7 +1,7 @@
-// Package fakenvml builds a libnvidia-ml.so.1 that shows whatever machine a test describes, so that the code between
-// a program and NVIDIA's library is tested where there is neither GPU nor driver.
+// Package fakenvml builds a libnvidia-ml.so.1 that reports the machine that a test describes, so that the code that calls
+// NVIDIA's library can be tested without a GPU or a driver.
 //
-// The language of descriptions is in fakenvml.c.
+// fakenvml.c documents the format of descriptions.
 package fakenvml
 
 import (
@@ -37,7 +37,7 @@ func Build(t testing.TB, defines ...string) (folder string) {
 	return folder
 }
 
-// Describe writes a machine's description to a file and gives its path, for FAKE_NVML.
+// Describe writes a machine's description to a file and returns its path, for FAKE_NVML.
 func Describe(t testing.TB, machine string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "machine")

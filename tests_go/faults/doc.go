@@ -1,5 +1,5 @@
 // Package faults makes any gpu.Driver fail on demand.
 //
-// An Injector stands in front of a driver and counts the calls. A Fault decides, call by call, whether one fails before it reaches the
-// driver. Walking OnIndex up from 0 until a run succeeds fails every driver call of the run once.
+// An Injector wraps a driver and counts the calls. For each call, a Fault decides whether it fails before it reaches the
+// driver. To make every driver call of a run fail once, repeat the run with OnIndex(0), OnIndex(1) and so on until it succeeds.
 package faults

@@ -1,7 +1,7 @@
-// Package stepping lets a test decide when a simulated machine does each piece of queued work, so that it can try every order.
+// Package stepping lets a test decide when a simulated machine executes each piece of queued work, so that it can try every order.
 //
-// The machine is the product's: a stream with work has a goroutine, which Steps holds before each piece that could be done now. To know
-// when all streams have come as far as they can, the test runs inside synctest.Test. A call that waits for held work blocks the test.
+// The machine is the real simulator: a stream with work has a goroutine, which Steps holds before each piece that is ready to run. The
+// test runs inside synctest.Test, to know when no stream can make progress. A call that waits for held work blocks the test.
 package stepping
 
 import (

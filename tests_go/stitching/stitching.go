@@ -1,5 +1,5 @@
-// Package stitching runs a pool with little memory on a driver whose memory can be read and written: what moves below a block must never
-// change what is in one. It is run on simulated GPUs, whose mappings are true aliases, and on the fake driver.
+// Package stitching runs a pool with little memory on a driver whose memory can be read and written: moving physical memory must never
+// change the contents of a live block. It runs on simulated GPUs, whose mappings are true aliases, and on the fake driver.
 package stitching
 
 import (

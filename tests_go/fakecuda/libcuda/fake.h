@@ -1,23 +1,23 @@
 /*
- * A CUDA driver without a GPU: libcuda.so.1 over host memory, for tests of whatever loads the real one. It keeps CUDA's rules as far as
- * they are known, and is stricter where CUDA leaves a mistake undefined. Its types are written down here a second time on purpose:
- * sharing a header with what is tested would hide a wrong layout.
+ * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules as far as
+ * they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second time on purpose:
+ * sharing a header with the code under test would hide a wrong layout.
  *
  * The environment, read by cuInit:
  *
- *     FAKECUDA_GPUS        how many GPUs there are (1)
+ *     FAKECUDA_GPUS        number of GPUs (1)
  *     FAKECUDA_MEMORY      bytes of each (1 GiB)
  *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
  *     FAKECUDA_MIG         not empty: each is a MIG instance
- *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": what no GPU can do
+ *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU supports
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, beginnings of UUIDs
  *
- * and when it is compiled: FAKECUDA_VERSION, the CUDA version that it pretends to (12040). Functions newer than that are left out.
+ * and at compile time: FAKECUDA_VERSION, the CUDA version that it reports (12040). Newer functions are left out.
  *
- * Device memory is one range of host addresses a GPU; physical memory of virtual memory management is a memfd a GPU; managed memory is
- * a mapping of its own, which counts as lying on the GPU as far as other memory leaves room, and beyond that on the host. Work in
- * streams is done by one thread a stream. One lock guards everything; work is done under it.
+ * Each GPU's device memory is one range of host addresses, and its physical memory for virtual memory management is a memfd. Managed
+ * memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and beyond that as on the host. Each
+ * stream has a thread that does its work. One lock guards everything; work runs under it.
  */
 #ifndef FAKE_H
 #define FAKE_H
