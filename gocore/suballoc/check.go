@@ -2,7 +2,8 @@ package suballoc
 
 import "gpuconf/gocore/status"
 
-// Check walks the invariants of Virtual and gives an Internal error that names the first broken one by number.
+// Check verifies the invariants of Virtual, except 10 and 11, and returns an Internal error that names the first
+// broken one by number.
 func (v *Virtual) Check() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -23,7 +24,7 @@ func (v *Virtual) Check() error {
 		return broken(1, "%d bytes are held, the limit is %d", v.heldBytes, v.limitBytes)
 	}
 	if sum != v.heldBytes || spareBytes != v.spareBytes {
-		return broken(6, "granules, rest and strays have %d bytes, %d of them spare; the books say %d and %d",
+		return broken(6, "granules, rest and strays have %d bytes, %d of them spare; the counters say %d and %d",
 			sum, spareBytes, v.heldBytes, v.spareBytes)
 	}
 	if rest && !v.restSpare && v.availableLocked()%v.granule != 0 {
@@ -32,7 +33,7 @@ func (v *Virtual) Check() error {
 	return nil
 }
 
-// checkSlotsLocked checks invariants 7 and 8 and gives the sum of the granules, and of those that are spare.
+// checkSlotsLocked checks invariants 7 and 8 and returns the total size of the granules, and of the spare ones.
 func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
 	if bytes := uint64(len(v.slots)) * v.granule; bytes > v.rangeBytes {
 		return 0, 0, broken(7, "there are slots for %d bytes, the range has %d", bytes, v.rangeBytes)

@@ -6,15 +6,15 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// stray is memory that the device did not take back: a handle that is not mapped any more, or an address of MemAlloc.
+// stray is memory that the device did not take back: a handle that is no longer mapped, or an address from MemAlloc.
 type stray struct {
 	handle uint64
-	addr   uint64 // 0: handle
+	addr   uint64 // 0: it is a handle
 	bytes  uint64
 }
 
-// Close gives everything back, the caller's memory too. Later calls fail with FailedPrecondition, but another Close tries again
-// what the device refused.
+// Close returns everything to the device, including memory that the caller still owns. Later calls fail with
+// FailedPrecondition, except another Close, which retries what the device refused.
 func (v *Virtual) Close() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -26,13 +26,13 @@ func (v *Virtual) Close() error {
 	return errors.Join(err, v.unreserveLocked())
 }
 
-// reclaimLocked tries again what the device refused: to unmap, and to take back.
+// reclaimLocked retries what the device refused: unmapping, and taking memory back.
 func (v *Virtual) reclaimLocked() {
 	if !v.refused || v.closed {
 		return
 	}
 	v.refused = false
-	_ = v.releaseStraysLocked() // what is refused once more stays where it is
+	_ = v.releaseStraysLocked() // what is refused again stays a stray
 	for at := range v.slots {
 		if v.slots[at].state == parked {
 			_ = v.unmapLocked(at)
@@ -40,7 +40,7 @@ func (v *Virtual) reclaimLocked() {
 	}
 }
 
-// unmapAllLocked takes all granules away, those that lie side by side in one call.
+// unmapAllLocked unmaps all granules, adjacent ones in one call.
 func (v *Virtual) unmapAllLocked() (err error) {
 	for first := 0; first < len(v.slots); first++ {
 		end := first
@@ -56,7 +56,7 @@ func (v *Virtual) unmapAllLocked() (err error) {
 	return err
 }
 
-// releaseStraysLocked tries again to give back what the device refused once.
+// releaseStraysLocked retries returning what the device refused to take back.
 func (v *Virtual) releaseStraysLocked() (err error) {
 	strays := v.strays
 	v.strays = nil
@@ -70,11 +70,11 @@ func (v *Virtual) releaseStraysLocked() (err error) {
 	return err
 }
 
-// unreserveLocked ends the range, unless something is still mapped there.
+// unreserveLocked frees the range, unless something is still mapped there.
 func (v *Virtual) unreserveLocked() error {
 	for _, s := range v.slots {
 		if s.state != empty {
-			return nil // told already
+			return nil // already reported
 		}
 	}
 	v.slots = nil
@@ -82,7 +82,7 @@ func (v *Virtual) unreserveLocked() error {
 		return nil
 	}
 	if err := v.upstream.MemAddressFree(v.addr, v.rangeBytes); err != nil {
-		return status.Errorf(status.Internal, "the device did not take back the %d bytes of addresses at %#x: %w", v.rangeBytes, v.addr, err)
+		return status.Errorf(status.Internal, "the device failed to free the %d bytes of addresses at %#x: %w", v.rangeBytes, v.addr, err)
 	}
 	v.reserved = false
 	return nil

@@ -6,9 +6,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Map puts memory at addr, a granule's beginning in the range: at least atLeast bytes and at most atMost, in whole granules. There must be none
-// of the caller's yet; what is spare there is taken over. It fails with ResourceExhausted when the limit or the device does
-// not allow that many, and then the caller has what it had.
+// Map maps memory at addr, which is the beginning of a granule in the range: at least atLeast and at most atMost
+// bytes, in whole granules. The caller must own no memory there yet; spare memory there is taken over. If the limit
+// or the device does not allow it, Map fails with ResourceExhausted and leaves the caller's memory as it was
+// (invariant 10).
 func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -21,19 +22,19 @@ func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 	}
 	for at := first; at < end; at++ {
 		if v.slotLocked(at).state == owned {
-			return 0, status.Errorf(status.InvalidArgument, "there is memory at %#x already", v.addrOf(at))
+			return 0, status.Errorf(status.InvalidArgument, "memory is already mapped at %#x", v.addrOf(at))
 		}
 	}
 	missing := uint64(v.emptyLocked(first, end)) * v.granule
 	if left := v.limitBytes - v.heldBytes; missing > left {
 		return 0, status.Errorf(status.ResourceExhausted,
-			"%d bytes are needed, but %d of the limit of %d bytes are left", missing, left, v.limitBytes)
+			"%d bytes are needed, but only %d of the limit of %d bytes are left", missing, left, v.limitBytes)
 	}
 	f := filling{v: v, first: first, end: end}
 	return uint64(end-first) * v.granule, f.run()
 }
 
-// stretchLocked gives the slots from addr on that have atLeast bytes.
+// stretchLocked returns the slots from addr on that hold atLeast bytes.
 func (v *Virtual) stretchLocked(addr, atLeast, atMost uint64) (first, end int, err error) {
 	offset := addr - v.addr
 	room := uint64(0)
@@ -52,20 +53,21 @@ func (v *Virtual) stretchLocked(addr, atLeast, atMost uint64) (first, end int, e
 	return first, first + int(want), nil
 }
 
-// filling makes a stretch of slots the caller's throughout: what is empty gets handles that were taken from elsewhere, or new ones.
+// filling makes the caller own a stretch of slots throughout. Empty slots get handles taken from elsewhere, or new
+// ones.
 type filling struct {
 	v          *Virtual
 	first, end int
-	loose      []uint64    // handles that are mapped nowhere, on the books
-	more       func() bool // finds another loose handle, when the device makes no new one; nil: there is none
-	made       []int       // slots
+	loose      []uint64    // handles that are mapped nowhere, but counted in heldBytes
+	more       func() bool // makes another handle loose when the device creates no new one; nil: not possible
+	made       []int       // slots that were filled
 }
 
-// run does it, or undoes what it did, last one first, and leaves the caller what it had.
+// run fills the stretch. If a step fails, it undoes its steps, last one first, and leaves the caller's memory as it was (invariant 10).
 func (f *filling) run() (err error) {
 	v := f.v
 	v.growSlotsLocked(f.end)
-	from, to := f.end, f.first // what is to be made accessible
+	from, to := f.end, f.first // slots to be made accessible
 	for at := f.first; at < f.end && err == nil; at++ {
 		if v.slots[at].state == empty {
 			err = f.fill(at)
@@ -89,7 +91,7 @@ func (f *filling) run() (err error) {
 	return nil
 }
 
-// fill maps a handle: empty -> parked.
+// fill maps a handle into a slot: empty -> parked.
 func (f *filling) fill(at int) error {
 	v := f.v
 	if len(f.loose) == 0 {
@@ -110,7 +112,7 @@ func (f *filling) fill(at int) error {
 	return nil
 }
 
-// createLocked makes a granule, within the limit. It counts before there is any.
+// createLocked creates a granule within the limit. It counts the bytes before it calls the device (invariant 1).
 func (v *Virtual) createLocked() (handle uint64, err error) {
 	if v.granule > v.limitBytes-v.heldBytes {
 		return 0, status.Errorf(status.ResourceExhausted, "the limit of %d bytes is reached", v.limitBytes)

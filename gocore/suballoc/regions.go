@@ -7,32 +7,32 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Granularity of sizes and addresses, in bytes.
+// granularity of sizes and addresses, in bytes.
 const granularity = 256
 
 const (
 	firstGrowthBytes = 2 << 20
 	largestBytes     = math.MaxUint64 - (granularity - 1) // the largest multiple of 256
 
-	// backOff is float32 as in TensorFlow: float64 gives other sizes.
+	// backOff is float32 as in TensorFlow: float64 would result in other sizes.
 	backOff float32 = 0.9
 )
 
-// Upstream is the device below: two calls. MemAlloc gives an address that is a multiple of 256 and not 0, or changes
-// nothing and fails.
+// Upstream is the device. MemAlloc returns an address that is a non-zero multiple of 256, or changes nothing and
+// fails.
 type Upstream interface {
 	MemAlloc(bytes uint64) (addr uint64, err error)
 	MemFree(addr uint64) error
 }
 
-// Options say how much may be taken and how.
+// Options configure a Regions.
 type Options struct {
 	LimitBytes uint64 // never more than this is held
-	Growth     bool   // take what is needed, doubling from 2 MiB; otherwise the whole limit at once
+	Growth     bool   // take what is needed, doubling from 2 MiB; otherwise take the whole limit at once
 }
 
-// Regions hands out regions of an upstream device. The caller owns a region until it calls Release; nothing is
-// given back on its own.
+// Regions obtains regions from an upstream device. The caller owns a region until it calls Release; no region is
+// returned to the device automatically.
 type Regions struct {
 	upstream   Upstream // immutable
 	limitBytes uint64   // immutable
@@ -40,11 +40,11 @@ type Regions struct {
 	mu         sync.Mutex
 	nextBytes  uint64            // guarded by mu; size of the next region, before the limit and the back-off
 	takenBytes uint64            // guarded by mu; sum of regions
-	lostBytes  uint64            // guarded by mu; given back, but the device refused to take it
+	lostBytes  uint64            // guarded by mu; released, but the device refused to take it back
 	regions    map[uint64]uint64 // guarded by mu; address -> bytes
 }
 
-// NewRegions takes nothing yet: the first Extend does.
+// NewRegions returns a Regions. It takes no memory until the first Extend.
 func NewRegions(upstream Upstream, opts Options) *Regions {
 	first := opts.LimitBytes
 	if opts.Growth {
@@ -58,10 +58,10 @@ func NewRegions(upstream Upstream, opts Options) *Regions {
 	}
 }
 
-// Extend gets a new region of at least atLeast bytes, a multiple of 256.
+// Extend returns a new region of at least atLeast bytes, a multiple of 256.
 //
-// It fails with ResourceExhausted when the limit or the device does not allow that many. The size of the next region stays
-// raised to the request even when the device then refuses, as in TensorFlow.
+// It fails with ResourceExhausted if the limit or the device does not allow that many. The size of the next region
+// stays raised to the request even if the device then refuses, as in TensorFlow.
 func (r *Regions) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	if atLeast == 0 || atLeast%granularity != 0 {
 		return 0, 0, errAskedFor(atLeast)
@@ -92,14 +92,14 @@ func (r *Regions) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 
 func errAskedFor(bytes uint64) error {
 	return status.Errorf(status.InvalidArgument,
-		"a region of %d bytes was asked for; it must be a multiple of %d and not 0", bytes, granularity)
+		"a region of %d bytes was requested; the size must be a non-zero multiple of %d", bytes, granularity)
 }
 
 func errBeyondLimit(bytes, available, limit uint64) error {
-	return status.Errorf(status.ResourceExhausted, "%d bytes were asked for, but %d of the limit of %d bytes are left", bytes, available, limit)
+	return status.Errorf(status.ResourceExhausted, "%d bytes were requested, but only %d of the limit of %d bytes are left", bytes, available, limit)
 }
 
-// takeLocked asks the device for bytes and, while it refuses, for less, but never for less than atLeast.
+// takeLocked requests bytes from the device and, while it refuses, fewer, but never fewer than atLeast (invariant 4).
 func (r *Regions) takeLocked(atLeast, bytes uint64) (addr, got uint64, err error) {
 	for {
 		addr, err = r.upstream.MemAlloc(bytes)
@@ -118,7 +118,7 @@ func (r *Regions) takeLocked(atLeast, bytes uint64) (addr, got uint64, err error
 	return addr, bytes, nil
 }
 
-// disownLocked gives back memory at an address that cannot be used, unless that would take a live region away.
+// disownLocked returns memory at an unusable address, unless that would free a live region.
 func (r *Regions) disownLocked(addr, bytes uint64, live bool) error {
 	var err error
 	if !live {
@@ -126,13 +126,13 @@ func (r *Regions) disownLocked(addr, bytes uint64, live bool) error {
 	}
 	if err != nil {
 		r.lostBytes += bytes
-		return status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used, and did not take it back: %w", addr, err)
+		return status.Errorf(status.Internal, "the device returned memory at the unusable address %#x and failed to free it: %w", addr, err)
 	}
-	return status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used", addr)
+	return status.Errorf(status.Internal, "the device returned memory at the unusable address %#x", addr)
 }
 
-// Release gives back a whole region that Extend gave. If the device refuses, the region is gone all the same, but
-// its bytes stay counted against the limit.
+// Release returns a whole region that Extend returned. If the device refuses, the caller no longer owns the region,
+// but its bytes stay counted against the limit.
 func (r *Regions) Release(addr, bytes uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,12 +145,12 @@ func (r *Regions) Release(addr, bytes uint64) error {
 	r.takenBytes -= bytes
 	if err := r.upstream.MemFree(addr); err != nil {
 		r.lostBytes += bytes
-		return status.Errorf(status.Internal, "the device did not take back %d bytes at %#x: %w", bytes, addr, err)
+		return status.Errorf(status.Internal, "the device failed to free %d bytes at %#x: %w", bytes, addr, err)
 	}
 	return nil
 }
 
-// AvailableBytes is what of the limit is not taken yet, rounded down to 256.
+// AvailableBytes returns how much of the limit is not taken yet, rounded down to 256.
 func (r *Regions) AvailableBytes() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,17 +161,17 @@ func (r *Regions) availableLocked() uint64 {
 	return roundDown(r.limitBytes - r.takenBytes - r.lostBytes)
 }
 
-// LimitBytes is the limit as it was given.
+// LimitBytes returns the limit as configured.
 func (r *Regions) LimitBytes() uint64 { return r.limitBytes }
 
-// TakenBytes is what the device holds for the regions that are out.
+// TakenBytes returns the bytes of all regions that the caller owns.
 func (r *Regions) TakenBytes() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.takenBytes
 }
 
-// NextRegionBytes is the size that the next Extend begins with, before the limit and the back-off: TensorFlow's
+// NextRegionBytes returns the size that the next Extend begins with, before the limit and the back-off are applied: TensorFlow's
 // curr_region_allocation_bytes.
 func (r *Regions) NextRegionBytes() uint64 {
 	r.mu.Lock()

@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Extend gives what Map cannot, since less than a granule of the limit is left beside whole ones: all that is left, as one region
-// outside of the range. What whole granules could serve it refuses.
+// Extend returns what Map cannot supply, when the limit leaves less than a granule beside whole ones: everything that
+// is left, as one region outside the range. It refuses requests that whole granules could serve.
 func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	if atLeast == 0 || atLeast%granularity != 0 {
 		return 0, 0, errAskedFor(atLeast)
@@ -22,7 +22,7 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 		return 0, 0, errBeyondLimit(atLeast, available, v.limitBytes)
 	}
 	if (atLeast-1)/v.granule < available/v.granule {
-		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes was left in the range of %d bytes of addresses", atLeast, v.rangeBytes)
+		return 0, 0, status.Errorf(status.ResourceExhausted, "no place for %d bytes is left in the range of %d bytes of addresses", atLeast, v.rangeBytes)
 	}
 	if v.restSpare && v.restBytes == available {
 		v.restSpare = false
@@ -30,7 +30,7 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 		return v.restAddr, available, nil
 	}
 	if v.restSpare || available > v.limitBytes-v.heldBytes {
-		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which has to go first", v.spareBytes, v.limitBytes)
+		return 0, 0, status.Errorf(status.ResourceExhausted, "%d bytes of the limit of %d are spare memory, which must be released first", v.spareBytes, v.limitBytes)
 	}
 	v.heldBytes += available
 	if addr, err = v.upstream.MemAlloc(available); err != nil {
@@ -39,17 +39,17 @@ func (v *Virtual) Extend(atLeast uint64) (addr, bytes uint64, err error) {
 	}
 	v.restAddr, v.restBytes = addr, available
 	if addr == 0 || addr%granularity != 0 {
-		return 0, 0, errors.Join(status.Errorf(status.Internal, "the device gave memory at %#x, which cannot be used", addr), v.freeRestLocked())
+		return 0, 0, errors.Join(status.Errorf(status.Internal, "the device returned memory at the unusable address %#x", addr), v.freeRestLocked())
 	}
 	return addr, available, nil
 }
 
-// isRestLocked reports whether a stretch is the rest, and the caller's.
+// isRestLocked reports whether a stretch is the rest, and owned by the caller.
 func (v *Virtual) isRestLocked(addr, bytes uint64) bool {
 	return v.restBytes != 0 && !v.restSpare && addr == v.restAddr && bytes == v.restBytes
 }
 
-// freeRestLocked gives the rest back: rest -> none.
+// freeRestLocked returns the rest to the device: rest -> none.
 func (v *Virtual) freeRestLocked() error {
 	addr, bytes := v.restAddr, v.restBytes
 	if v.restSpare {
@@ -59,11 +59,11 @@ func (v *Virtual) freeRestLocked() error {
 	return v.memFreeLocked(addr, bytes)
 }
 
-// memFreeLocked gives back what MemAlloc gave. If the device refuses, it is a stray.
+// memFreeLocked frees memory from MemAlloc. If the device refuses, it becomes a stray.
 func (v *Virtual) memFreeLocked(addr, bytes uint64) error {
 	if err := v.upstream.MemFree(addr); err != nil {
 		v.strays, v.refused = append(v.strays, stray{addr: addr, bytes: bytes}), true
-		return status.Errorf(status.Internal, "the device did not take back %d bytes at %#x: %w", bytes, addr, err)
+		return status.Errorf(status.Internal, "the device failed to free %d bytes at %#x: %w", bytes, addr, err)
 	}
 	v.heldBytes -= bytes
 	return nil

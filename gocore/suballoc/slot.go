@@ -16,12 +16,12 @@ type slotState uint8
 
 const (
 	empty  slotState = iota
-	owned            // the caller has it
-	spare            // mapped and accessible, and nobody's: Map takes it over, Stitch moves it
-	parked           // mapped, and nobody's: the device refused to unmap it
+	owned            // the caller owns it
+	spare            // mapped and accessible, without an owner: Map takes it over, Stitch moves it
+	parked           // mapped, without an owner: not yet accessible, or the device refused to unmap it
 )
 
-// slotLocked gives what is in a slot.
+// slotLocked returns the contents of a slot.
 func (v *Virtual) slotLocked(at int) slot {
 	if at >= len(v.slots) {
 		return slot{}
@@ -47,7 +47,7 @@ func (v *Virtual) emptyLocked(first, end int) (n int) {
 	return n
 }
 
-// mapLocked puts a handle into an empty slot: empty -> parked. If that fails the handle goes back to the device.
+// mapLocked maps a handle into an empty slot: empty -> parked. If that fails, the handle is returned to the device.
 func (v *Virtual) mapLocked(at int, handle uint64) error {
 	if err := v.upstream.MemMap(v.addrOf(at), v.granule, handle); err != nil {
 		return errors.Join(err, v.releaseHandleLocked(handle))
@@ -56,7 +56,7 @@ func (v *Virtual) mapLocked(at int, handle uint64) error {
 	return nil
 }
 
-// unmapLocked takes one granule away: parked -> empty. If the device refuses to unmap it, it stays parked.
+// unmapLocked unmaps one granule: parked -> empty. If the device refuses, the granule stays parked.
 func (v *Virtual) unmapLocked(at int) error {
 	if err := v.upstream.MemUnmap(v.addrOf(at), v.granule); err != nil {
 		v.refused = true
@@ -66,10 +66,10 @@ func (v *Virtual) unmapLocked(at int) error {
 }
 
 func (v *Virtual) errUnmap(first, end int, err error) error {
-	return status.Errorf(status.Internal, "the device did not unmap %d bytes at %#x: %w", uint64(end-first)*v.granule, v.addrOf(first), err)
+	return status.Errorf(status.Internal, "the device failed to unmap %d bytes at %#x: %w", uint64(end-first)*v.granule, v.addrOf(first), err)
 }
 
-// vacateLocked gives back the handles of slots that are not mapped any more.
+// vacateLocked empties slots that are no longer mapped, and returns their handles to the device.
 func (v *Virtual) vacateLocked(first, end int) (err error) {
 	for at := first; at < end; at++ {
 		s := v.slots[at]
@@ -84,11 +84,12 @@ func (v *Virtual) vacateLocked(first, end int) (err error) {
 	return err
 }
 
-// releaseHandleLocked gives a granule's handle back. If the device refuses, it is a stray, whose bytes stay on the books.
+// releaseHandleLocked returns a granule's handle to the device. If the device refuses, the handle becomes a stray,
+// whose bytes stay counted (invariant 6).
 func (v *Virtual) releaseHandleLocked(handle uint64) error {
 	if err := v.upstream.MemRelease(handle); err != nil {
 		v.strays, v.refused = append(v.strays, stray{handle: handle, bytes: v.granule}), true
-		return status.Errorf(status.Internal, "the device did not take back %d bytes: %w", v.granule, err)
+		return status.Errorf(status.Internal, "the device failed to release %d bytes: %w", v.granule, err)
 	}
 	v.heldBytes -= v.granule
 	return nil

@@ -6,8 +6,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spare makes a stretch of whole granules, or what Extend gave, nobody's, though it stays mapped: the caller's no longer, it is there for
-// the next Map that reaches it, and counts as available. It asks nothing of the device.
+// Spare ends the caller's ownership of a stretch of whole granules, or of the rest, but leaves the memory mapped: the
+// next Map that reaches it takes it over, and it counts as available. It does not call the device.
 func (v *Virtual) Spare(addr, bytes uint64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -30,7 +30,7 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 	return nil
 }
 
-// Unspare makes a stretch that is spare throughout, or the rest, the caller's again.
+// Unspare makes the caller own a stretch that is spare throughout, or the spare rest, again.
 func (v *Virtual) Unspare(addr, bytes uint64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -58,15 +58,15 @@ func (v *Virtual) Unspare(addr, bytes uint64) error {
 	return nil
 }
 
-// SpareBytes is how much is spare.
+// SpareBytes returns how much memory is spare.
 func (v *Virtual) SpareBytes() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.spareBytes
 }
 
-// EachSpare tells where what is spare lies, by address, as far as one stretch of it goes; what Extend gave comes last. The function
-// must not call back.
+// EachSpare calls tell for each stretch of spare memory, by address; a spare rest comes last. The function must not
+// call back.
 func (v *Virtual) EachSpare(tell func(addr, bytes uint64)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,7 +92,8 @@ func (v *Virtual) eachSpareLocked(tell func(first, end int)) {
 	}
 }
 
-// DropSpare gives what is spare back to the device. What that refuses to unmap stays spare. No work of the device may use it.
+// DropSpare returns spare memory to the device. What the device refuses to unmap stays spare. No device work may use
+// spare memory.
 func (v *Virtual) DropSpare() (err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,7 +110,7 @@ func (v *Virtual) DropSpare() (err error) {
 	return err
 }
 
-// unmapRunLocked takes away slots that lie side by side.
+// unmapRunLocked unmaps adjacent slots and returns their handles.
 func (v *Virtual) unmapRunLocked(first, end int) error {
 	if err := v.upstream.MemUnmap(v.addrOf(first), uint64(end-first)*v.granule); err != nil {
 		return v.errUnmap(first, end, err)

@@ -6,11 +6,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Stitch makes a stretch of whole granules in the range the caller's throughout. What the caller has in it stays. What is missing is created,
-// as far as limit and device allow, and else spare memory from elsewhere is moved there. It tells how much was moved. It
-// fails with ResourceExhausted, and then the caller has what it had; what was about to be moved may have gone back to the device.
+// Stitch makes the caller own a stretch of whole granules in the range throughout. Memory that the caller has there
+// stays. Missing granules are created, as far as the limit and the device allow; the others are moved there from
+// spare memory elsewhere. It returns how much was moved. If it fails, the error is ResourceExhausted and the caller's
+// memory is as it was; memory that was about to be moved may have been returned to the device (invariants 10 and 11).
 //
-// No work of the device may use spare memory: the device does not wait for that.
+// No device work may use spare memory: the device does not wait for it.
 func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -40,15 +41,16 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 	return uint64(d.taken) * v.granule, nil
 }
 
-// donors goes through the spare slots outside of a filling, highest first: what an allocator uses next lies low. Neighbours are unmapped in one call.
+// donors visits the spare slots outside a filling, highest first, because an allocator uses low addresses next. It
+// unmaps adjacent ones in one call.
 type donors struct {
 	f        *filling
-	at       int // slots below this were not looked at
+	at       int // slots below this have not been visited
 	taken    int
 	refusals error
 }
 
-// take makes n more handles loose: spare -> none. It gives how many it could. What the device refuses to unmap stays where it is.
+// take makes n more handles loose: spare -> empty. It returns how many succeeded. What the device refuses to unmap stays where it is.
 func (d *donors) take(n int) (taken int) {
 	v := d.f.v
 	for taken < n && d.at > 0 {

@@ -2,10 +2,11 @@ package suballoc
 
 import "gpuconf/gocore/status"
 
-// Unmap gives back the granules that lie wholly within a stretch of the caller's memory, from one address up to another. That part is no
-// longer the caller's, even if the device then refused to take some of it back. If the device refuses to unmap it, nothing changes.
+// Unmap returns to the device the granules that lie wholly within a stretch of the caller's memory, from inclusive,
+// to exclusive. The caller no longer owns that part, even if the device then refuses to take some of it back. If the
+// device refuses to unmap it, nothing changes.
 //
-// No work of the device may use the memory: the device does not wait for that.
+// No device work may use the memory: the device does not wait for it.
 func (v *Virtual) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -23,7 +24,7 @@ func (v *Virtual) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	return from, to, v.vacateLocked(first, end)
 }
 
-// wholeLocked gives the slots that lie wholly within a stretch, which must be the caller's.
+// wholeLocked returns the slots that lie wholly within a stretch, which the caller must own.
 func (v *Virtual) wholeLocked(addr, bytes uint64) (first, end int, err error) {
 	offset := addr - v.addr
 	if addr < v.addr || offset > v.rangeBytes || bytes > v.rangeBytes-offset {
@@ -38,7 +39,7 @@ func (v *Virtual) wholeLocked(addr, bytes uint64) (first, end int, err error) {
 	return first, max(first, end), nil
 }
 
-// exactlyLocked gives the slots that make up a stretch, which must be the caller's.
+// exactlyLocked returns the slots that make up a stretch exactly. The caller must own it.
 func (v *Virtual) exactlyLocked(addr, bytes uint64) (first, end int, err error) {
 	first, end, err = v.wholeLocked(addr, bytes)
 	if err == nil && (bytes == 0 || v.addrOf(first) != addr || v.addrOf(end) != addr+bytes) {
@@ -48,11 +49,11 @@ func (v *Virtual) exactlyLocked(addr, bytes uint64) (first, end int, err error) 
 }
 
 func errNotOwned(addr, bytes uint64) error {
-	return status.Errorf(status.InvalidArgument, "no memory is held throughout the %d bytes at %#x", bytes, addr)
+	return status.Errorf(status.InvalidArgument, "the caller does not own all of the %d bytes at %#x", bytes, addr)
 }
 
-// Release gives back a whole region: what Extend gave, or a stretch of whole granules of the range.
-// It is gone whatever the answer; what the device refused to take stays on the books.
+// Release returns a whole region to the device: one from Extend, or a stretch of whole granules of the range. The
+// caller no longer owns it, even if Release fails; bytes that the device refused to take back stay counted.
 func (v *Virtual) Release(addr, bytes uint64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

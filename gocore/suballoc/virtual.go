@@ -7,31 +7,32 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// VirtualUpstream is a device with virtual memory management: addresses and physical memory are taken apart. Methods are
-// named after the CUDA driver's calls. MemAlloc and MemFree serve what is less than a granule.
+// VirtualUpstream is a device with virtual memory management: it reserves addresses and creates physical memory
+// separately. Methods are named after the CUDA driver's calls. MemAlloc and MemFree serve what is less than a
+// granule.
 type VirtualUpstream interface {
 	Upstream
 
-	// MemGetAllocationGranularity tells what physical memory and mappings come in multiples of: a multiple of 256.
+	// MemGetAllocationGranularity returns the unit of physical memory and mappings: a multiple of 256.
 	MemGetAllocationGranularity() (bytes uint64, err error)
 
-	// MemAddressReserve takes a range of addresses with nothing behind it.
+	// MemAddressReserve reserves a range of addresses without memory.
 	MemAddressReserve(bytes, alignment uint64) (addr uint64, err error)
 	MemAddressFree(addr, bytes uint64) error
 
-	// MemCreate takes physical memory. MemRelease gives the handle back; the memory stays while it is mapped.
+	// MemCreate allocates physical memory. MemRelease releases the handle; the memory stays while it is mapped.
 	MemCreate(bytes uint64) (handle uint64, err error)
 	MemRelease(handle uint64) error
 
-	// MemMap puts a whole handle at addr. MemUnmap takes whole mappings away.
+	// MemMap maps a whole handle at addr. MemUnmap removes whole mappings.
 	MemMap(addr, bytes, handle uint64) error
 	MemUnmap(addr, bytes uint64) error
 
-	// MemSetAccess lets the device use a range of whole mappings.
+	// MemSetAccess gives the device access to a range of whole mappings.
 	MemSetAccess(addr, bytes uint64) error
 }
 
-// VirtualOptions say how much may be taken, and where.
+// VirtualOptions configure a Virtual.
 type VirtualOptions struct {
 	LimitBytes uint64 // never more than this is held
 	RangeBytes uint64 // of addresses; 0: eight times the limit
@@ -39,40 +40,40 @@ type VirtualOptions struct {
 
 const (
 	rangePerLimit  = 8
-	mostRangeBytes = 1 << 46 // half of what 47 bits can tell apart
-	rangeTries     = 8       // each for half of what was refused
+	mostRangeBytes = 1 << 46 // half of a 47-bit address space
+	rangeTries     = 8       // each for half of the size that was refused
 )
 
-// Virtual puts physical memory into one range of addresses, where its caller says. The caller owns what it got until it
-// gives it back by Unmap or Release; nothing is given back on its own but by Close.
+// Virtual maps physical memory into one range of addresses, where its caller says. The caller owns the memory until
+// it returns it by Unmap or Release. Only Close returns memory that the caller did not return.
 type Virtual struct {
 	upstream   VirtualUpstream // immutable
 	limitBytes uint64          // immutable
-	granule    uint64          // immutable; of the range; 0: it has none
+	granule    uint64          // immutable; of the range
 	addr       uint64          // immutable; of the range
 	rangeBytes uint64          // immutable; 0: the limit is below one granule
 
 	mu         sync.Mutex
-	closed     bool   // guarded by mu, as are all below
+	closed     bool   // guarded by mu, as are all fields below
 	slots      []slot // one for each granule of the range, up to the highest that was ever mapped
 	heldBytes  uint64 // what the device holds for us: granules, strays and the rest
-	spareBytes uint64 // of that, what is mapped but nobody's
-	restAddr   uint64 // what MemAlloc gave, 0: nothing
+	spareBytes uint64 // of that, mapped but without an owner
+	restAddr   uint64 // the rest, from MemAlloc; 0: none
 	restBytes  uint64
-	restSpare  bool    // the rest is nobody's
-	strays     []stray // given back, but the device refused to take it
+	restSpare  bool    // the rest has no owner
+	strays     []stray // released, but the device refused to take it back
 	refused    bool    // there are strays, or parked slots
-	reserved   bool    // the range is ours
+	reserved   bool    // the range is still reserved
 }
 
-// NewVirtual reserves the addresses, which takes no memory.
+// NewVirtual reserves the addresses. It allocates no memory.
 func NewVirtual(upstream VirtualUpstream, opts VirtualOptions) (*Virtual, error) {
 	granule, err := upstream.MemGetAllocationGranularity()
 	if err != nil {
-		return nil, status.Errorf(status.Unknown, "the device did not tell its granularity: %w", err)
+		return nil, status.Errorf(status.Unknown, "could not query the device's granularity: %w", err)
 	}
 	if granule == 0 || granule%granularity != 0 {
-		return nil, status.Errorf(status.Internal, "the device's granularity is %d bytes; a multiple of %d was due", granule, granularity)
+		return nil, status.Errorf(status.Internal, "the device's granularity is %d bytes; expected a multiple of %d", granule, granularity)
 	}
 	v := &Virtual{upstream: upstream, limitBytes: opts.LimitBytes, granule: granule}
 	if opts.LimitBytes < granule {
@@ -84,7 +85,7 @@ func NewVirtual(upstream VirtualUpstream, opts VirtualOptions) (*Virtual, error)
 	return v, nil
 }
 
-// rangeBytes is how many addresses to ask for: whole granules, at least one.
+// rangeBytes returns the size of the range to reserve: whole granules, at least one.
 func rangeBytes(opts VirtualOptions, granule uint64) uint64 {
 	bytes := opts.RangeBytes
 	if bytes == 0 {
@@ -93,7 +94,7 @@ func rangeBytes(opts VirtualOptions, granule uint64) uint64 {
 	return max(min(bytes, mostRangeBytes)/granule, 1) * granule
 }
 
-// reserve takes the range, or a smaller one that the device grants.
+// reserve reserves the range, or a smaller one if the device refuses.
 func (v *Virtual) reserve(bytes uint64) (err error) {
 	for range rangeTries {
 		if v.addr, err = v.upstream.MemAddressReserve(bytes, v.granule); err == nil {
@@ -105,21 +106,21 @@ func (v *Virtual) reserve(bytes uint64) (err error) {
 		bytes = bytes / 2 / v.granule * v.granule
 	}
 	if err != nil {
-		return status.Errorf(status.ResourceExhausted, "the device reserved no addresses, not even %d bytes: %w", bytes, err)
+		return status.Errorf(status.ResourceExhausted, "the device refused to reserve a range of addresses, even one of %d bytes: %w", bytes, err)
 	}
 	if v.addr == 0 || v.addr%v.granule != 0 || v.addr+bytes < v.addr {
 		err = v.upstream.MemAddressFree(v.addr, bytes)
-		return errors.Join(status.Errorf(status.Internal, "the device reserved %d bytes at %#x, which cannot be used", bytes, v.addr), err)
+		return errors.Join(status.Errorf(status.Internal, "the device reserved an unusable range of %d bytes at %#x", bytes, v.addr), err)
 	}
 	v.rangeBytes, v.reserved = bytes, true
 	return nil
 }
 
-// Range is where Map puts memory, and in which units. It has no bytes if the limit is below one granule.
+// Range returns the range in which Map maps memory, and the granule size. It is empty if the limit is below one granule.
 func (v *Virtual) Range() (addr, bytes, granuleBytes uint64) { return v.addr, v.rangeBytes, v.granule }
 
-// AvailableBytes is what of the limit the caller does not have yet, rounded down to 256: what is spare counts as available. What the device
-// refused to take back is offered to it again.
+// AvailableBytes returns how much of the limit the caller does not own yet, rounded down to 256; spare memory counts
+// as available. It first retries returning what the device refused to take back.
 func (v *Virtual) AvailableBytes() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -131,10 +132,10 @@ func (v *Virtual) availableLocked() uint64 {
 	return roundDown(v.limitBytes - (v.heldBytes - v.spareBytes))
 }
 
-// LimitBytes is the limit as it was given.
+// LimitBytes returns the limit as configured.
 func (v *Virtual) LimitBytes() uint64 { return v.limitBytes }
 
-// HeldBytes is what the device holds for the pool, strays included.
+// HeldBytes returns what the device holds for the pool, strays included.
 func (v *Virtual) HeldBytes() uint64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -93,7 +93,7 @@ func TestASpareRestComesBack(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Spare(base, 4*mib))
 	_, _, err = v.Extend(5 * mib)
-	require.ErrorContains(t, err, "are spare memory, which has to go first")
+	require.ErrorContains(t, err, "are spare memory, which must be released first")
 	require.NoError(t, v.DropSpare())
 	_, _, err = v.Extend(5 * mib)
 	require.NoError(t, err)
