@@ -7,20 +7,20 @@ import (
 	"gpuconf/gocore/suballoc"
 )
 
-// Card is the GPU below a pool.
+// Card describes the GPU below a pool.
 type Card struct {
 	Name         string
-	MemoryBytes  uint64 // 0: more than any limit
+	MemoryBytes  uint64 // 0: unlimited
 	GranuleBytes uint64 // of virtual memory management; 0: 2 MiB
 }
 
 const usualGranuleBytes = 2 << 20
 
-// device gives addresses and counts bytes. It has no memory.
+// device assigns addresses and counts bytes. It has no memory.
 type device struct {
 	free, held uint64
 	granule    uint64
-	next       uint64            // the next address; none is given twice
+	next       uint64            // the next address; no address is reused
 	sizes      map[uint64]uint64 // by address, or by handle
 }
 
@@ -37,10 +37,10 @@ func newDevice(card Card) *device {
 	return d
 }
 
-// take counts bytes under a new name, which is an address too.
+// take counts bytes under a new name, which serves as address or handle.
 func (d *device) take(bytes uint64) (name uint64, err error) {
 	if bytes > d.free {
-		return 0, status.Errorf(status.ResourceExhausted, "%d bytes asked, %d left", bytes, d.free)
+		return 0, status.Errorf(status.ResourceExhausted, "%d bytes requested, %d left", bytes, d.free)
 	}
 	d.free -= bytes
 	d.held += bytes
@@ -52,7 +52,7 @@ func (d *device) take(bytes uint64) (name uint64, err error) {
 func (d *device) give(name uint64) error {
 	bytes, ok := d.sizes[name]
 	if !ok {
-		return status.Errorf(status.Internal, "nothing is at %#x", name)
+		return status.Errorf(status.Internal, "no memory at %#x", name)
 	}
 	delete(d.sizes, name)
 	d.free += bytes
@@ -60,7 +60,7 @@ func (d *device) give(name uint64) error {
 	return nil
 }
 
-// reserve gives addresses that are a multiple of the granule.
+// reserve returns an address that is a multiple of the granule.
 func (d *device) reserve(bytes uint64) (addr uint64) {
 	addr = d.next
 	d.next += (bytes/d.granule + 1) * d.granule

@@ -1,28 +1,31 @@
-// Package plan tells without a GPU whether a recorded job would fit: it replays the record over the real allocator, with
-// a device below it that only counts.
+// Package plan predicts, without a GPU, whether a recorded job would fit: it replays the recording on the real
+// allocator, over a device that only counts bytes.
 //
-// # The idea
+// # Overview
 //
-// A workload is one logical GPU's part of a trace, with addresses replaced by numbers of blocks. A replay runs it through a new pool of
-// some Policy under some limit, and stops at the first allocation that fails. A Job does for each GPU and policy what was asked, one
-// replay a step. Its user can show progress between two, and give up at any time, by the context:
+// A workload is one logical GPU's part of a trace, with block numbers in place of addresses. A replay runs it through
+// a new pool, with some Policy and limit, and stops at the first allocation that fails. A Job answers a Request for
+// each GPU and policy, one replay a step. Between steps, its user can show progress or stop. The context cancels a
+// step.
 //
-//	limit    a replay under the limit that was asked for, if one was
+//	limit    a replay under the requested limit, if there is one
 //	search   replays until the least limit is known
-//	measure  a replay under the least limit, if the one asked for does not do: what is told of a job is told of one that ran to its end
+//	measure  a replay under the least limit, if the job does not fit the requested one: a Measure always describes a
+//	         replay that ran to its end
 //
 // # The least limit
 //
-// It is in whole MiB, as memory_limit is. No limit below the peak of live bytes can do; from there the search goes up by steps that double
-// until one does, and then halves the interval. So the job fits under what it finds, and not under a MiB less. (More memory does not always
-// help any allocator that chooses between pieces; beyond that one MiB nothing is promised.)
+// The least limit is in whole MiB, as memory_limit is. No limit below the peak of live bytes can suffice. From there,
+// the search increases the limit by steps that double until the job fits, and then bisects. So the job fits under the
+// limit that it finds, and does not fit under one MiB less. Nothing is promised about other limits: with any allocator
+// that chooses between free chunks, more memory does not always help.
 //
-// # What a replay is not
+// # What a replay leaves out
 //
-// It has one stream: memory is free when it was freed. It has one pool on the device: what else takes memory there, CUDA's context
-// first of all, is not in it.
+// A replay has one stream: memory is free as soon as it is freed. It has one pool on the device: other memory on the
+// device, such as CUDA's context, is not included.
 //
 // # Locks
 //
-// A Job has none: it is for one goroutine at a time.
+// A Job has no lock: only one goroutine may use it at a time.
 package plan

@@ -7,35 +7,35 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// Request is what to find out.
+// Request configures a Job.
 type Request struct {
-	LimitBytes uint64 // 0: only the least limits
+	LimitBytes uint64 // 0: find only the least limits
 	Card       Card
 	Policies   []Policy
 }
 
-// Job answers a Request, a replay at a time.
+// Job answers a Request, one replay at a time.
 type Job struct {
 	request   Request
 	workloads []*workload
 	results   []*Result
-	search    *search // of the result that is being worked on; nil: not begun
-	at        int     // in results
+	search    *search // for the current result; nil: not begun
+	at        int     // index of the current result
 }
 
-// Result is what is known of one logical GPU under one policy. Sizes are bytes.
+// Result is the outcome for one logical GPU under one policy. Sizes are bytes.
 type Result struct {
 	GPU        int      `json:"gpu"`
 	Policy     Policy   `json:"policy"`
-	Fits       *bool    `json:"fits"` // nil: no limit was asked for
+	Fits       *bool    `json:"fits"` // nil: no limit was requested
 	LeastLimit uint64   `json:"least_limit"`
-	Failure    *Failure `json:"failure"` // under the limit that was asked for
-	Measure    *Measure `json:"measure"` // under the limit that was asked for, or under the least one if that does not do
+	Failure    *Failure `json:"failure"` // under the requested limit
+	Measure    *Measure `json:"measure"` // under the requested limit or, if the job does not fit it, under the least one
 
 	workload *workload
 }
 
-// Usage tells what a trace does to one logical GPU. Sizes are bytes.
+// Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
 type Usage struct {
 	GPU      int    `json:"gpu"`
 	Allocs   int    `json:"num_allocs"`
@@ -47,10 +47,10 @@ type Usage struct {
 	Streams  int    `json:"streams"`
 }
 
-// New prepares a job.
+// New returns a Job that replays events.
 func New(ctx context.Context, events []trace.Event, request Request) (*Job, error) {
 	if len(request.Policies) == 0 {
-		return nil, status.Errorf(status.InvalidArgument, "no policy is asked for")
+		return nil, status.Errorf(status.InvalidArgument, "no policy was requested")
 	}
 	if len(events) > 1<<31-2 {
 		return nil, status.Errorf(status.InvalidArgument, "a trace of %d events is too long", len(events))
@@ -68,7 +68,7 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	return j, nil
 }
 
-// Step does one replay, or fails with the context's error. done: there is nothing left to do.
+// Step runs one replay, or fails with the context's error. done is true when nothing is left to do.
 func (j *Job) Step(ctx context.Context) (done bool, err error) {
 	if j.at == len(j.results) {
 		return true, nil
@@ -84,7 +84,7 @@ func (j *Job) Step(ctx context.Context) (done bool, err error) {
 		}
 	}
 	limit, found := j.search.next()
-	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with as much memory as it takes
+	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with unlimited memory
 	if !found {
 		_, failure, err := w.replay(ctx, r.Policy, limit*mib, card, false)
 		j.search.told(limit, failure == nil)
@@ -99,13 +99,13 @@ func (j *Job) Step(ctx context.Context) (done bool, err error) {
 	return j.at == len(j.results), err
 }
 
-// Request is what was asked for.
+// Request returns the request.
 func (j *Job) Request() Request { return j.request }
 
-// Results are what was found; complete once Step has said so.
+// Results returns the results. They are complete once Step has returned done.
 func (j *Job) Results() []*Result { return j.results }
 
-// Usages tell what the trace does, by GPU.
+// Usages summarizes the trace, by GPU.
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
 		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: w.streams}

@@ -10,20 +10,20 @@ import (
 	"gpuconf/gocore/suballoc"
 )
 
-// Policy is a way to run a pool.
+// Policy is a way to configure a pool.
 type Policy string
 
-// The policies, and the settings under which gpuconf, or TensorFlow, goes by them.
+// The policies, and the settings with which gpuconf or TensorFlow uses them.
 const (
 	TensorFlow Policy = "tensorflow" // TensorFlow's allocator with memory growth: its splitting, regions that double
 	Regions    Policy = "regions"    // gpuconf without memory growth: exact splitting, the whole limit in one region
 	Virtual    Policy = "virtual"    // gpuconf with memory growth: exact splitting, memory mapped granule by granule
 )
 
-// Policies lists them all.
+// Policies returns all policies.
 func Policies() []Policy { return []Policy{TensorFlow, Regions, Virtual} }
 
-// ParsePolicy finds a policy by its name.
+// ParsePolicy returns the policy with the given name.
 func ParsePolicy(name string) (Policy, error) {
 	if p := Policy(name); slices.Contains(Policies(), p) {
 		return p, nil
@@ -32,7 +32,7 @@ func ParsePolicy(name string) (Policy, error) {
 	for _, p := range Policies() {
 		names = append(names, string(p))
 	}
-	return "", status.Errorf(status.InvalidArgument, "unknown policy %q: it is one of %s", name, strings.Join(names, ", "))
+	return "", status.Errorf(status.InvalidArgument, "unknown policy %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
 // pool is an allocator over a device that counts.

@@ -18,30 +18,30 @@ type Failure struct {
 	LargestFree uint64 `json:"largest_free_block_bytes"`
 }
 
-// Measure is what is told of a replay that ran to its end. Sizes are bytes.
+// Measure describes a replay that ran to its end. Sizes are bytes.
 type Measure struct {
 	Limit         uint64  `json:"bytes_limit"`
 	PeakInUse     uint64  `json:"peak_bytes_in_use"`   // blocks as the pool sizes them
 	PeakReserved  uint64  `json:"peak_bytes_reserved"` // taken from the device
-	Fragmentation float64 `json:"fragmentation"`       // when most was in use: the part of the pool's free memory that is not in its largest piece
+	Fragmentation float64 `json:"fragmentation"`       // at the peak in use: the fraction of the pool's free memory outside its largest free block
 
 	Timeline []Point `json:"timeline"`
 }
 
-// Point is a stretch of a replay. Sizes are the most in it.
+// Point is a stretch of a replay. Sizes are the maximum in it.
 type Point struct {
 	Micros   int64  `json:"micros"` // at its end
 	InUse    uint64 `json:"bytes_in_use"`
 	Reserved uint64 `json:"bytes_reserved"`
 }
 
-// stepsBetween is how many events are replayed, or looked at, between two looks at the context.
+// stepsBetween is how many events are processed between two checks of the context.
 const stepsBetween = 1 << 10
 
-// mostPoints is how fine a timeline is.
+// mostPoints is the maximum number of points of a timeline.
 const mostPoints = 400
 
-// replay runs a workload through a new pool. With measure it tells more of one that fits, for some more time.
+// replay runs a workload through a new pool. With measure it returns a Measure if the workload fits, which takes more time.
 func (w *workload) replay(ctx context.Context, policy Policy, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
 	p, err := newPool(policy, limitBytes, card)
 	if err != nil {
@@ -73,7 +73,7 @@ func (w *workload) replay(ctx context.Context, policy Policy, limitBytes uint64,
 
 type replayer struct {
 	pool     *pool
-	blocks   []bfc.Block // by number
+	blocks   []bfc.Block // by block number
 	inUse    uint64
 	measured *Measure
 	perPoint int

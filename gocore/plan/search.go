@@ -2,14 +2,15 @@ package plan
 
 const mib = 1 << 20
 
-// search finds the least limit in MiB that a job fits under. It is asked for the next one to try and told how that went.
+// search finds the least limit in MiB that a job fits under. Its caller tries the limit that next returns and reports
+// the outcome to told.
 type search struct {
-	fails uint64 // MiB: too little, for sure
-	fits  uint64 // MiB: enough; 0: none is known
+	fails uint64 // MiB: known to be too little
+	fits  uint64 // MiB: known to be enough; 0: no such limit is known
 	step  uint64
 }
 
-// newSearch begins right above what can't do: less than is live at one time.
+// newSearch begins right above the limits that cannot suffice: those below the peak of live bytes.
 func newSearch(peakLiveBytes uint64) *search {
 	if peakLiveBytes == 0 {
 		return &search{fits: 1}
@@ -17,7 +18,7 @@ func newSearch(peakLiveBytes uint64) *search {
 	return &search{fails: (peakLiveBytes - 1) / mib, step: 1}
 }
 
-// next gives what to try. done: the answer is there.
+// next returns the limit to try next or, if done, the least limit.
 func (s *search) next() (limitMiB uint64, done bool) {
 	switch {
 	case s.fits == 0:

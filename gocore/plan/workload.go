@@ -8,32 +8,32 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// mostBytes bounds what may be live at one time. It is more than any device has, and little enough that a replay in granules is done in seconds:
-// the sizes in a trace are only numbers, and each granule takes memory here.
+// mostBytes bounds the bytes that may be live at one time. It is more than any device has, but small enough that a
+// replay in granules takes seconds: the sizes in a trace are only numbers, but each granule takes memory here.
 const mostBytes = 4 << 40
 
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
 	block int32
-	event int32 // its number in the trace, from 1; 0: it was done before the trace began
+	event int32 // its number in the trace, from 1; 0: before the trace began
 	bytes uint64
 }
 
-// workload is what a trace does to one logical GPU.
+// workload is the part of a trace that concerns one logical GPU.
 type workload struct {
 	gpu      int
 	ops      []op
 	micros   []int64 // of each op
-	blocks   int     // numbers of blocks are below this
+	blocks   int     // block numbers are below this
 	peakLive uint64  // most bytes live at one time, each block rounded up to 256
-	failures int     // allocations that failed when the trace was made: nobody knows what would have come of them
+	failures int     // allocations that failed when the trace was recorded; how the job would have continued is unknown
 	unfreed  int     // blocks whose address was allocated again without a free in the trace
 	before   int     // blocks that were live when the trace began
-	streams  int     // streams that memory was allocated for
-	live     int     // blocks in the end
+	streams  int     // streams on which memory was allocated
+	live     int     // blocks that are live at the end
 }
 
-// workloads takes a trace apart, by GPU.
+// workloads splits a trace by GPU.
 func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 	complete, added := trace.Complete(events)
 	builders := map[int]*builder{}
@@ -65,7 +65,7 @@ func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 type builder struct {
 	*workload
 	live    map[uint64]op // by address
-	unused  []int32       // numbers of blocks
+	unused  []int32       // block numbers
 	now     uint64        // bytes live
 	streams map[uint64]bool
 }
@@ -74,7 +74,7 @@ func (b *builder) add(e trace.Event, number int) error {
 	switch e.Action {
 	case trace.Allocate:
 		if e.Bytes > mostBytes-b.now {
-			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, which is the most that a plan replays for one GPU", number, uint64(mostBytes))
+			return status.Errorf(status.InvalidArgument, "event %d: more than %d bytes are live at one time, the maximum that a plan replays for one GPU", number, uint64(mostBytes))
 		}
 		if e.Bytes == 0 {
 			return nil
@@ -110,7 +110,7 @@ func (b *builder) allocate(e trace.Event, number int) {
 	b.peakLive = max(b.peakLive, b.now)
 }
 
-// free skips what is not live: a block of 0 bytes.
+// free skips an address that is not live: that of a block of 0 bytes.
 func (b *builder) free(e trace.Event, number int) {
 	was, there := b.live[e.Addr]
 	if !there {

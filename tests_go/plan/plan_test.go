@@ -210,7 +210,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	_, err := plan.New(context.Background(), nil, plan.Request{})
 	require.ErrorContains(t, err, "no policy")
 	_, err = plan.ParsePolicy("fast")
-	require.EqualError(t, err, `unknown policy "fast": it is one of tensorflow, regions, virtual`)
+	require.EqualError(t, err, `unknown policy "fast": expected one of tensorflow, regions, virtual`)
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	for _, bytes := range []uint64{4 << 40, 1<<63 - 1, 1<<64 - 1} {
 		_, err = plan.New(context.Background(), []trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 1}, {Action: trace.Allocate, Addr: 2, Bytes: bytes}},
