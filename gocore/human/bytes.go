@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Bytes writes a number of bytes: 1023B, 1.0KiB, 1.50MiB, 80.00GiB. What is over is cut off, not rounded, at each step
-// to the next unit, as TensorFlow does it.
+// Bytes formats a number of bytes: 1023B, 1.0KiB, 1.50MiB, 80.00GiB. As in TensorFlow, each step to the next unit truncates
+// instead of rounding.
 func Bytes(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%dB", n)
@@ -23,7 +23,7 @@ func Bytes(n uint64) string {
 	return fmt.Sprintf("%.*f%ciB", digits, float64(n)/1024, units[unit])
 }
 
-// Exact writes a number of bytes with every byte of it: "9.00MiB (9437184 bytes)", "512 bytes".
+// Exact formats a number of bytes together with the exact count: "9.00MiB (9437184 bytes)", "512 bytes".
 func Exact(n uint64) string {
 	if n < 1024 || n > math.MaxInt64 {
 		return Count(n, "byte")

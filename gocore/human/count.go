@@ -2,7 +2,7 @@ package human
 
 import "fmt"
 
-// Count writes a number of things: "1 block", "2 blocks".
+// Count formats a count with its noun: "1 block", "2 blocks".
 func Count(n uint64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

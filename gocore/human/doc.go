@@ -1,2 +1,2 @@
-// Package human writes numbers for people, in TensorFlow's form, since messages of both stand side by side.
+// Package human formats numbers for people, in TensorFlow's format, because messages of both appear side by side.
 package human

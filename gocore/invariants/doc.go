@@ -1,14 +1,14 @@
 // Package invariants holds checks that cost nothing when they are off.
 //
-// Build with the tag "invariants" (as every test run does) and Check panics on a broken promise; without
-// it, Enabled is a false constant and the compiler drops the call together with its arguments, provided
-// that the caller writes
+// With the build tag "invariants", which every test run sets, Check panics on a broken invariant. Without it,
+// Enabled is a false constant, and the compiler removes the call together with its arguments, provided that
+// the caller writes
 //
 //	if invariants.Enabled {
 //		invariants.Check(cond, "format", args...)
 //	}
 //
-// A panic from here is caught at the border (pybind/gate.go), which then refuses further work.
+// The gate between Python and Go (pybind/process/gate.go) catches such a panic, and then refuses further work.
 package invariants
 
 import "fmt"

@@ -2,5 +2,5 @@
 
 package invariants
 
-// Enabled reports that the checks are compiled in.
+// Enabled reports whether the checks are compiled in.
 const Enabled = true

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// Code is a kind of failure. The zero value is Unknown: an error that nobody classified.
+// Code is a kind of failure. The zero value is Unknown: an unclassified error.
 type Code int
 
-// The kinds, with the Python built-in that each is also an instance of.
+// The kinds, with the built-in Python exception that each is also an instance of.
 const (
 	Unknown            Code = iota // RuntimeError
 	InvalidArgument                // ValueError
@@ -19,7 +19,7 @@ const (
 	AlreadyExists                  // RuntimeError
 	Unavailable                    // RuntimeError
 	Unimplemented                  // NotImplementedError
-	Internal                       // RuntimeError; a broken promise of gpuconf itself
+	Internal                       // RuntimeError; a bug in gpuconf itself
 )
 
 var names = [...]string{
@@ -27,7 +27,7 @@ var names = [...]string{
 	"NOT_FOUND", "ALREADY_EXISTS", "UNAVAILABLE", "UNIMPLEMENTED", "INTERNAL",
 }
 
-// String is the canonical name, such as INVALID_ARGUMENT. It is what crosses the border to Python.
+// String returns the canonical name, such as INVALID_ARGUMENT. It is passed to Python.
 func (c Code) String() string {
 	if c < 0 || int(c) >= len(names) {
 		return names[Unknown]
@@ -35,7 +35,7 @@ func (c Code) String() string {
 	return names[c]
 }
 
-// Codes lists every kind, so that a test can prove that Python knows them all.
+// Codes returns every kind, so that a test can verify that Python knows them all.
 func Codes() []Code {
 	codes := make([]Code, len(names))
 	for i := range codes {
@@ -44,25 +44,25 @@ func Codes() []Code {
 	return codes
 }
 
-// Error is a failure of a known kind. Its text is for the person who made the call: what happened, the
+// Error is a failure of a known kind. Its text is for the user who made the call: what happened, the
 // numbers, and the next step.
 type Error struct {
 	Code Code
 	Err  error
 }
 
-// Error is the message alone; the kind travels beside it.
+// Error returns the message without the kind.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an error of kind code; %w works as in fmt.Errorf.
+// Errorf returns an error of kind code. %w works as in fmt.Errorf.
 func Errorf(code Code, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// CodeOf tells the kind of err: that of the outermost Error in its chain, else Unknown.
+// CodeOf returns the kind of err: that of the outermost Error in its chain, or Unknown.
 func CodeOf(err error) Code {
 	var e *Error
 	if errors.As(err, &e) {
