@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// lock is a mutex for an allocator: held for some ten nanoseconds, by one thread most of the time.
+// lock is the allocator's mutex. It is held for about ten nanoseconds at a time, and is uncontended most of the time.
 //
-// Each of sync.Mutex's two steps is a locked instruction, and the pair costs as much as all the rest of a small allocation. Here giving back
-// is a plain store, which on this processor comes after all that was done under the lock. The price is that nobody is woken: who finds the
-// lock held looks again, soon at first and then once in a while. So it is not fair, and a thread that waits while another
-// holds the lock for long, as a Trim does, comes up to longestNap later.
+// Lock and Unlock of sync.Mutex each take a locked instruction, and the pair costs as much as the rest of a small allocation. Here,
+// Unlock is a plain store, which on x86-64 becomes visible after all earlier reads and writes. The price is that Unlock wakes no thread:
+// a thread that finds the lock held polls it, frequently at first and then less often. The lock is therefore not fair, and a thread
+// that waits while another holds the lock for long, as Trim does, may acquire it up to longestNap late.
 //
-// The race detector can't see such a store: under it, and on other processors, lock is sync.Mutex (lock_other.go).
+// The race detector does not see such a store. With it, and on other processors, lock is a sync.Mutex (lock_other.go).
 type lock struct {
 	state atomic.Uint32 // 1: held
 }
 
 const (
-	spins       = 32 // looks before others get the processor
-	yields      = 8  // looks before sleeping
+	spins       = 32 // attempts before yielding the processor
+	yields      = 8  // attempts, each after a yield, before sleeping
 	shortestNap = 2 * time.Microsecond
 	longestNap  = 500 * time.Microsecond
 )
 
-// Lock takes the lock.
+// Lock acquires the lock.
 func (l *lock) Lock() {
 	if !l.state.CompareAndSwap(0, 1) {
 		l.wait()
 	}
 }
 
-// Unlock gives it back. It must be held.
+// Unlock releases the lock, which must be held.
 func (l *lock) Unlock() { storeZero(&l.state) }
 
 func (l *lock) wait() {
@@ -54,13 +54,13 @@ func (l *lock) wait() {
 	}
 }
 
-// try looks before it writes: writing takes the word away from who holds the lock.
+// try reads before it writes: a write would take the cache line away from the thread that holds the lock.
 func (l *lock) try() bool { return l.state.Load() == 0 && l.state.CompareAndSwap(0, 1) }
 
-// storeZero is a store that no other one, and no load, comes after that was before it.
+// storeZero stores 0 with release ordering: no earlier load or store moves behind it.
 //
 //go:noescape
 func storeZero(state *atomic.Uint32)
 
-// pause gives the processor's other half and the holder of the lock some time, tens of nanoseconds.
+// pause waits for tens of nanoseconds, and leaves the core to its other hardware thread meanwhile.
 func pause()

@@ -4,5 +4,5 @@ package bfc
 
 import "sync"
 
-// lock is a mutex for an allocator; see lock_amd64.go.
+// lock is the allocator's mutex; see lock_amd64.go.
 type lock struct{ sync.Mutex }
