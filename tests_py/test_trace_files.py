@@ -128,14 +128,14 @@ def test_what_rmm_writes_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "line 1: the file is empty; a header was due: Thread,Time,Action,Pointer,Size,Stream"),
+        (b"", "line 1: the file is empty; expected header Thread,Time,Action,Pointer,Size,Stream"),
         (b"hello\n", 'line 1: no column Action in "hello"'),
-        (HEADER.encode() + b"\n1,1,allocate,0x1,1,0\n1,1,grow,0x1,1,0\n", 'line 3: "grow" is no Action'),
+        (HEADER.encode() + b"\n1,1,allocate,0x1,1,0\n1,1,grow,0x1,1,0\n", 'line 3: invalid Action "grow"'),
         (HEADER.encode() + b"\n1,1,allocate,0x1,1\n", 'line 2: 5 fields in "1,1,allocate,0x1,1"; the header has 6'),
-        (HEADER.encode() + b"\n1,1,allocate,0x1,-5,0\n", 'line 2: "-5" is no Size'),
-        (HEADER.encode() + b"\n1,1,\xff\xfe,0x1,5,0\n", "is no Action"),
+        (HEADER.encode() + b"\n1,1,allocate,0x1,-5,0\n", 'line 2: invalid Size "-5"'),
+        (HEADER.encode() + b"\n1,1,\xff\xfe,0x1,5,0\n", "invalid Action "),
         (b"\x7fELF\0\0\0", "it is neither CSV nor a pickle"),
-        (b"\x80", "it is not a memory snapshot: at byte 0: 1 bytes are to follow, but the file has 0"),
+        (b"\x80", "it is not a memory snapshot: at byte 0: expected 1 more bytes, but the file has 0"),
     ],
     ids=["nothing", "another text", "an action", "a field less", "a size", "bytes", "another file", "a byte of a pickle"],
 )
@@ -418,7 +418,7 @@ def test_mutants_of_snapshots() -> None:
 
 
 def test_a_pickle_that_names_a_class_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"it asks for (posix|os)\.system; a snapshot holds plain containers only"):
+    with pytest.raises(ValueError, match=r"it refers to (posix|os)\.system; only plain containers are supported"):
         gpuconf.memory.load_trace(write(tmp_path, hostile(tmp_path / "x")["os.system"]))
 
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// container runs the instructions that make containers, and fill them.
+// container runs the instructions that create and fill containers.
 func (m *machine) container(op byte) (handled bool, err error) {
 	switch op {
 	case opEmptyList:
@@ -49,7 +49,7 @@ func (m *machine) pushContainer(kind Kind) error {
 	return m.push(Value{kind: kind, bits: number})
 }
 
-// collect makes a container of everything since the last mark.
+// collect creates a container from everything since the last mark.
 func (m *machine) collect(op byte) error {
 	items, err := m.popMark()
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *machine) fill(want Kind, n int) error {
 	m.stack = m.stack[:len(m.stack)-n]
 	target, err := m.top()
 	if err != nil || n == 0 {
-		return err // as in Python, to which nothing can be added to anything
+		return err // as in Python, where adding no items succeeds for any target
 	}
 	if target.kind != want {
 		return fmt.Errorf("expected a %s to add items to, but got %s", want, target.kind)
@@ -118,7 +118,7 @@ func (m *machine) put(target Value, items []Value) (err error) {
 	return err
 }
 
-// putPairs keeps what stands under a word. The last one of a key counts, as in Python.
+// putPairs keeps the values whose keys are words. As in Python, the last value of a key counts.
 func (m *machine) putPairs(c *container, pairs []Value) (err error) {
 	for i := 0; i < len(pairs); i += 2 {
 		word := pairs[i].Word()
@@ -144,7 +144,7 @@ func (m *machine) putPairs(c *container, pairs []Value) (err error) {
 	return nil
 }
 
-// grown gives a slice room for n more values, and charges what that takes.
+// grown returns a slice with room for n more values, and charges the budget for it.
 func grown(b *Budget, values []Value, n int) ([]Value, error) {
 	if n <= cap(values)-len(values) {
 		return values, nil

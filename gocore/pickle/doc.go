@@ -1,20 +1,21 @@
 // Package pickle reads Python pickles that hold plain data: containers, numbers and text.
 //
-// # The idea
+// # Overview
 //
-// A pickle is a program for a stack machine. Read runs that program, except for the instructions that name or call code: they are errors.
-// Nothing in the file can run, and nothing in it decides how much memory is taken:
+// A pickle is a program for a stack machine. Read runs that program, but rejects the instructions that name or call code.
+// No code from the file runs, and no number in the file determines how much memory is allocated:
 //
-//   - A number in the file never sizes an allocation. A length is checked against the bytes that are left, and a memo index only names an entry.
+//   - A number in the file never sizes an allocation. A length is checked against the remaining bytes, and a memo index only names an entry.
 //   - Everything that grows is charged to a Budget first.
 //   - Nothing recurses, so nesting costs memory only.
 //
-// What the caller does not ask for is not kept: of a dictionary only the entries under the given words, of texts only their place in the
-// file, of tuples, sets and bytes only the kind. This also keeps large files cheap: a Value has no pointers.
+// Only what the caller needs is kept: of a dictionary, the entries under the given words; of a text, its position in the file; of tuples,
+// sets and bytes, only the kind. This also keeps large files cheap: a Value has no pointers.
 //
 // # Invariants
 //
-//  1. Read looks at each byte a bounded number of times, and checks its context every few thousand instructions.
-//  2. The memory taken is at most what the Budget allowed.
-//  3. A list or dictionary may be reached by several ways, or contain itself. Whoever walks a Tree bounds the walk, with the same Budget.
+//  1. Read visits each byte a bounded number of times, and checks its context every few thousand instructions.
+//  2. The allocated memory is at most what the Budget allows.
+//  3. A list or dictionary may be reachable by several paths, or contain itself. Code that walks a Tree must bound the walk, with the same
+//     Budget.
 package pickle

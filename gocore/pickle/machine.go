@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Read reads a pickle. words are the texts that the caller knows: keys of dictionaries, and values that it compares.
-// An error says at which byte.
+// Read reads a pickle. words are the texts that the caller needs: dictionary keys, and values that it compares. Errors name the byte
+// offset.
 func Read(ctx context.Context, data []byte, words []string, budget *Budget) (*Tree, Value, error) {
 	m := machine{data: data, budget: budget, tree: &Tree{}, words: map[string]uint16{}}
 	for i, word := range words {
@@ -30,14 +30,14 @@ type machine struct {
 	stack []Value
 	marks []int // lengths of the stack
 
-	memo   []Value          // entries that were made in order, which is how Python makes them
-	others map[uint64]Value // the rest: an index says nothing about memory
+	memo   []Value          // entries created in order, as Python creates them
+	others map[uint64]Value // all others; a map, so that a large index does not allocate memory
 
 	words   map[string]uint16
 	longest int // bytes of the longest word
 }
 
-// stepsBetween is how many instructions are run between two looks at the context.
+// stepsBetween is how many instructions run between two checks of the context.
 const stepsBetween = 1 << 12
 
 func (m *machine) run(ctx context.Context) (root Value, err error) {
@@ -72,7 +72,7 @@ func (m *machine) step(op byte) error {
 	case opProto:
 		return m.protocol()
 	case opFrame:
-		_, err := m.length(8) // the frame's contents follow as if there were none
+		_, err := m.length(8) // the frame's contents are read as if they were not framed
 		return err
 	case opMark:
 		m.marks = append(m.marks, len(m.stack))
@@ -106,7 +106,7 @@ func (m *machine) step(op byte) error {
 		return err
 	}
 	if what, known := refused[op]; known {
-		return fmt.Errorf("it asks for %s; a snapshot holds plain containers only", what)
+		return fmt.Errorf("it contains %s; only plain containers are supported", what)
 	}
 	return fmt.Errorf("unknown opcode 0x%02x", op)
 }
@@ -119,7 +119,7 @@ func (m *machine) protocol() error {
 	return err
 }
 
-// global refuses a name of a class or function.
+// global rejects a reference to a class or function.
 func (m *machine) global(op byte) error {
 	var module, name string
 	if op == opGlobal {
@@ -143,5 +143,5 @@ func (m *machine) global(op byte) error {
 		}
 		module, name = m.text(first), m.text(second)
 	}
-	return fmt.Errorf("it asks for %s.%s; a snapshot holds plain containers only", module, name)
+	return fmt.Errorf("it refers to %s.%s; only plain containers are supported", module, name)
 }

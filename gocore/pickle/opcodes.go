@@ -1,6 +1,6 @@
 package pickle
 
-// The instructions, by their names in Python's pickletools.
+// The instructions, named as in Python's pickletools.
 const (
 	opMark            = '('
 	opStop            = '.'
@@ -72,13 +72,13 @@ const (
 	opReadonlyBuffer  = 0x98
 )
 
-// latestProtocol is Python's; a file of a later one is refused.
+// latestProtocol is Python's latest protocol. Files of later protocols are rejected.
 const latestProtocol = 5
 
-// refused are the instructions that ask for more than plain data.
+// refused describes the instructions that need more than plain data.
 var refused = map[byte]string{
 	opReduce: "a call", opBuild: "an object's state", opInst: "an instance", opObj: "an instance", opNewObj: "an instance",
 	opNewObjEx: "an instance", opExt1: "an extension", opExt2: "an extension", opExt4: "an extension",
-	opPersID: "an object from elsewhere", opBinPersID: "an object from elsewhere",
-	opNextBuffer: "a buffer from elsewhere", opReadonlyBuffer: "a buffer from elsewhere",
+	opPersID: "an external object", opBinPersID: "an external object",
+	opNextBuffer: "an external buffer", opReadonlyBuffer: "an external buffer",
 }

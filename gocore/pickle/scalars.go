@@ -76,7 +76,7 @@ func intValue(n int64) Value {
 	return Value{kind: Int, bits: uint64(n)}
 }
 
-// longInt reads a number in two's complement, the lowest byte first.
+// longInt reads a little-endian number in two's complement.
 func (m *machine) longInt(lengthBytes int) (Value, error) {
 	n, err := m.length(lengthBytes)
 	if err != nil {
@@ -181,7 +181,7 @@ func (m *machine) counted(kind Kind, lengthBytes int) (Value, error) {
 	return m.textAt(at, n), nil
 }
 
-// textLine reads UNICODE, or STRING, which is in quotes. Escapes stay as they are: no word has any.
+// textLine reads UNICODE, or STRING, which is quoted. Escapes are not decoded: no word contains any.
 func (m *machine) textLine(op byte) (Value, error) {
 	at := m.at
 	raw, err := m.line()
@@ -190,7 +190,7 @@ func (m *machine) textLine(op byte) (Value, error) {
 	}
 	raw = bytes.TrimRight(raw, " \r\t")
 	if len(raw) < 2 || raw[0] != raw[len(raw)-1] || raw[0] != '"' && raw[0] != '\'' {
-		return Value{}, errors.New("a string without quotes")
+		return Value{}, errors.New("unquoted string")
 	}
 	return m.textAt(at+1, len(raw)-2), nil
 }
@@ -203,7 +203,7 @@ func (m *machine) textAt(at, length int) Value {
 	return v
 }
 
-// text shows a value that should be a text.
+// text formats a value that should be a text.
 func (m *machine) text(v Value) string {
 	if v.kind != Text {
 		return v.String()
@@ -212,7 +212,7 @@ func (m *machine) text(v Value) string {
 	return m.shown(m.data[at : at+int(v.bits&textBytes)])
 }
 
-// shown is a piece of the file for a message.
+// shown shortens a piece of the file for a message.
 func (m *machine) shown(raw []byte) string {
 	const most = 60
 	if len(raw) > most {

@@ -4,7 +4,7 @@ import "errors"
 
 var errEmpty = errors.New("the stack is empty")
 
-// floor is the length of the stack at the last mark: what is below is out of reach.
+// floor returns the length of the stack at the last mark. Values below it are not accessible.
 func (m *machine) floor() int {
 	if n := len(m.marks); n > 0 {
 		return m.marks[n-1]
@@ -43,7 +43,7 @@ func (m *machine) sinceMark() (n int, err error) {
 	return len(m.stack) - m.floor(), nil
 }
 
-// popMark takes everything since the last mark off. It stays readable until the next push.
+// popMark removes everything since the last mark. The result is valid until the next push.
 func (m *machine) popMark() (items []Value, err error) {
 	n, err := m.sinceMark()
 	if err != nil {

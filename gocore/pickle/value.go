@@ -9,7 +9,7 @@ import (
 // Kind is the Python type of a Value.
 type Kind uint8
 
-// The kinds. Unset is no value: an entry that is not there.
+// The kinds. Unset means no value: a missing entry.
 const (
 	Unset Kind = iota
 	None
@@ -28,7 +28,7 @@ const (
 
 var kindNames = [...]string{"nothing", "NoneType", "bool", "int", "float", "str", "bytes", "bytearray", "tuple", "list", "dict", "set", "frozenset"}
 
-// String is the name of the Python type.
+// String returns the name of the Python type.
 func (k Kind) String() string { return kindNames[k] }
 
 // Value is one object of a pickle. What it holds depends on its kind; a container's items are in its Tree.
@@ -36,26 +36,26 @@ type Value struct {
 	bits     uint64 // Bool, Int: the absolute value; Float: its bits; Text: its place in the file; List, Dict: its number
 	kind     Kind
 	negative bool
-	large    bool   // an Int beyond 64 bits, which is not kept
+	large    bool   // an Int beyond 64 bits, whose value is not kept
 	word     uint16 // of a Text: 1 + its index in the words, or 0
-	key      uint16 // of an item of a Dict: the word that it stands under
+	key      uint16 // of an item of a Dict: the word that is its key
 }
 
-// A text's place is packed into one number. What is longer than textBytes is cut off when it is shown.
+// A text's position is packed into one number. Texts longer than textBytes are truncated in messages.
 const (
 	textBits  = 24
 	textBytes = 1<<textBits - 1
 )
 
-// Kind is the value's type.
+// Kind returns the value's type.
 func (v Value) Kind() Kind { return v.kind }
 
-// Uint is the value of an Int (or a Bool) from 0 to 2**64-1.
+// Uint returns the value of an Int (or a Bool) from 0 to 2**64-1. ok is false for any other value.
 func (v Value) Uint() (n uint64, ok bool) {
 	return v.bits, (v.kind == Int || v.kind == Bool) && !v.negative && !v.large
 }
 
-// Word is the index of a Text in the words that Read was called with, or -1.
+// Word returns the index of a Text in the words passed to Read, or -1.
 func (v Value) Word() int {
 	if v.kind != Text {
 		return -1
@@ -63,7 +63,7 @@ func (v Value) Word() int {
 	return int(v.word) - 1
 }
 
-// String shows a small value, as Python's repr does, and of another one its type.
+// String formats a simple value as Python's repr does, and any other value as its type.
 func (v Value) String() string {
 	switch {
 	case v.kind == Unset || v.kind == None:
@@ -86,10 +86,10 @@ func (v Value) String() string {
 	return v.kind.String()
 }
 
-// container is a List's values, or a Dict's that have a word for a key.
+// container holds a List's values, or those values of a Dict whose keys are words.
 type container struct{ items []Value }
 
-// What is charged for each.
+// The bytes charged to the Budget for each.
 const (
 	valueBytes     = 16
 	containerBytes = 24
@@ -116,7 +116,7 @@ func (t *Tree) add(b *Budget) (number uint64, err error) {
 
 func (t *Tree) at(v Value) *container { return &t.chunks[v.bits/chunkLength][v.bits%chunkLength] }
 
-// Items are the values of a List. They are not to be changed.
+// Items returns the values of a List. They must not be changed.
 func (t *Tree) Items(v Value) []Value {
 	if v.kind != List {
 		return nil
@@ -124,7 +124,7 @@ func (t *Tree) Items(v Value) []Value {
 	return t.at(v).items
 }
 
-// Get is the value that a Dict has under a word, Unset where there is none.
+// Get returns the value of a word in a Dict, or an Unset value if there is none.
 func (t *Tree) Get(v Value, word int) Value {
 	if v.kind != Dict {
 		return Value{}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// liveBefore gives an allocation for every block of one GPU that was live before the first of its events: it is freed without having been
-// allocated, or it is live in the end without that. (Blocks of 0 bytes are none.)
+// liveBefore returns an allocation for every block of one GPU that was live before the first of its events: it is
+// freed, or live at the end, without having been allocated. Blocks of 0 bytes do not count.
 func liveBefore(gpu int, events []Event, liveAtEnd []Block, time int64) (before []Event) {
 	live := make(map[uint64]uint64, len(liveAtEnd))
 	for _, b := range liveAtEnd {
@@ -30,8 +30,8 @@ func liveBefore(gpu int, events []Event, liveAtEnd []Block, time int64) (before 
 	return before
 }
 
-// Complete makes any trace one in which nothing is freed that was not allocated: what is, was live before the trace began. It
-// tells how many blocks that adds. Events keep their order.
+// Complete adds allocations to a trace so that nothing is freed that was not allocated: such blocks were live before
+// the trace began. added is their number. Events keep their order.
 func Complete(events []Event) (complete []Event, added int) {
 	byGPU := map[int][]Event{}
 	for _, e := range events {

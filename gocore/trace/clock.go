@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// clock tells the time in ticks of whatever is cheapest to read, and what they mean once it has stopped.
+// clock reads the time in ticks of the cheapest source, and converts ticks to time once it has stopped.
 type clock struct {
-	counts bool      // ticks are the processor's; otherwise nanoseconds since base
+	counts bool      // ticks are those of the processor's counter; otherwise nanoseconds since base
 	base   time.Time // with Go's reading of the monotonic clock
 	began  int64     // microseconds since 1970, at base
 	first  uint64    // ticks at base
 
 	span  uint64        // ticks from base to stop
-	lasts time.Duration // the same in time
+	lasts time.Duration // the same span as a duration
 }
 
-// newClock starts a clock. The processor's counter serves if the kernel itself goes by it: it runs evenly then, and alike on all cores.
+// newClock starts a clock. It uses the processor's counter if the kernel uses it too: the counter then runs evenly,
+// and alike on all cores.
 func newClock() *clock {
 	c := &clock{counts: counterIsSteady()}
 	c.base = time.Now()
@@ -33,7 +34,7 @@ func counterIsSteady() bool {
 	return err == nil && strings.TrimSpace(string(source)) == steadyClocksource
 }
 
-// now is for one user at a time to be in order.
+// now returns the current tick. Ticks are in order only if callers take turns, under a lock.
 func (c *clock) now() uint64 {
 	if c.counts {
 		return counter()
@@ -46,8 +47,8 @@ func (c *clock) stop() {
 	c.lasts = time.Since(c.base)
 }
 
-// micros is the time of a tick before the stop.
+// micros returns the time of a tick before the stop, in microseconds since 1970.
 func (c *clock) micros(ticks uint64) int64 {
-	// A float's 53 bits are more than a counter of gigahertz needs for the microseconds of a month.
+	// A float64's 53 bits suffice for microsecond resolution over a month of a gigahertz counter.
 	return c.began + int64(float64(ticks-c.first)/float64(c.span)*float64(c.lasts)/float64(time.Microsecond))
 }

@@ -1,6 +1,6 @@
 package trace
 
-// steadyClocksource is the kernel's name for itself using the counter that counter reads.
+// steadyClocksource is the kernel's name of the clock source that uses the same counter as the function counter.
 const steadyClocksource = "tsc"
 
 // counter reads the processor's time stamp counter.

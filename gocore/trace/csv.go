@@ -8,10 +8,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Header is the first line of what FormatCSV writes.
+// Header is the first line of FormatCSV's output.
 const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU"
 
-// FormatCSV writes events, one a line, with the time in seconds since 1970 and all actions.
+// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions.
 func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
 
 // FormatLines is FormatCSV without the header.
@@ -34,7 +34,7 @@ func FormatLines(events []Event) string {
 	return string(text)
 }
 
-// The columns that are read, wherever they stand. The first three must be there.
+// The columns that are read, in any order. The first three are required.
 const (
 	columnAction = iota
 	columnPointer
@@ -49,7 +49,7 @@ const (
 var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU"}
 
 const (
-	mostGPUs   = 1 << 10 // a number above is no GPU's
+	mostGPUs   = 1 << 10 // GPU numbers are below this
 	mostBytes  = 1<<63 - 1
 	secondsDay = 24 * 60 * 60
 
@@ -57,16 +57,20 @@ const (
 	mostColumns = 1 << 10
 )
 
-// ParseCSV reads what RMM's logging adaptor writes, and what FormatCSV does. Columns are found by their names; others are
-// skipped. An action is "allocate", "allocate failure", "free" or its other name "deallocate", or that of a segment. A pointer is
-// hexadecimal, with 0x or without, or "(nil)"; a stream 0x and hexadecimal, or decimal, or "default"; a time HH:MM:SS.ffffff (in some
-// versions HH:MM:SS:ffffff), or seconds. Midnight may pass. An error names the line.
+// ParseCSV reads the output of RMM's logging adaptor and of FormatCSV. Columns are found by name; unknown columns are skipped.
+//
+//   - An action is "allocate", "allocate failure", "free", its synonym "deallocate", or a segment action.
+//   - A pointer is hexadecimal, with or without 0x, or "(nil)".
+//   - A stream is hexadecimal with 0x, decimal, or "default".
+//   - A time is HH:MM:SS.ffffff (HH:MM:SS:ffffff in some versions of RMM), or seconds. The file may span midnight.
+//
+// Errors name the line.
 func ParseCSV(ctx context.Context, text string) ([]Event, error) {
 	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF")}
 	if err := p.header(); err != nil {
 		return nil, err
 	}
-	// An empty line is no event, so the lines alone would say too much.
+	// Empty lines are not events, so the number of lines alone would be too high an estimate.
 	events := make([]Event, 0, min(strings.Count(p.rest, "\n"), len(p.rest)/shortestLine)+1)
 	for {
 		line, ok := p.next()
@@ -81,10 +85,10 @@ func ParseCSV(ctx context.Context, text string) ([]Event, error) {
 	}
 }
 
-// shortestLine is an event's: "free,0,0" and the line's end.
+// shortestLine is the length of the shortest event: "free,0,0" and a newline.
 const shortestLine = 9
 
-// stepsBetween is how many lines or events are read, or made, between two looks at the context.
+// stepsBetween is how many lines or events are processed between two checks of the context.
 const stepsBetween = 1 << 12
 
 type parser struct {
@@ -92,11 +96,11 @@ type parser struct {
 	rest   string
 	line   int // number of the last one taken, from 1
 	wanted []int
-	last   int64 // time of day of the event before
+	last   int64 // time of day of the previous event
 	days   int64 // midnights passed
 }
 
-// next gives the next line that is not empty. There is none either once the context has ended.
+// next returns the next line that is not empty. ok is false at the end of the file, or once the context has ended.
 func (p *parser) next() (line string, ok bool) {
 	for p.rest != "" {
 		if p.line%stepsBetween == 0 && p.ctx.Err() != nil {
@@ -115,14 +119,14 @@ func (p *parser) errorf(format string, args ...any) error {
 	return status.Errorf(status.InvalidArgument, "line %d: "+format, append([]any{p.line}, args...)...)
 }
 
-// header finds the columns: wanted says for each column of the file which one it is, -1 for none.
+// header finds the columns: wanted lists the known column for each column of the file, or -1.
 func (p *parser) header() error {
 	line, ok := p.next()
 	if err := p.ctx.Err(); err != nil {
 		return err
 	}
 	if !ok {
-		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; a header was due: Thread,Time,Action,Pointer,Size,Stream")
+		return status.Errorf(status.InvalidArgument, "line 1: the file is empty; expected header Thread,Time,Action,Pointer,Size,Stream")
 	}
 	if n := strings.Count(line, ",") + 1; n > mostColumns {
 		return p.errorf("%d columns in %s; at most %d are supported", n, shown(line), mostColumns)
@@ -133,7 +137,7 @@ func (p *parser) header() error {
 		for i, known := range columnNames {
 			if strings.Trim(strings.TrimSpace(name), `"`) == known {
 				if found[i] {
-					return p.errorf("column %s is there twice", known)
+					return p.errorf("duplicate column %s", known)
 				}
 				at, found[i] = i, true
 			}
@@ -142,7 +146,7 @@ func (p *parser) header() error {
 	}
 	for i := range columnThread {
 		if !found[i] {
-			return p.errorf("no column %s in %s; a header was due: Thread,Time,Action,Pointer,Size,Stream", columnNames[i], shown(line))
+			return p.errorf("no column %s in %s; expected header Thread,Time,Action,Pointer,Size,Stream", columnNames[i], shown(line))
 		}
 	}
 	return nil
@@ -166,7 +170,7 @@ func (p *parser) event(line string) (e Event, err error) {
 		return e, p.errorf("more fields in %s than the header's %d", shown(line), len(p.wanted))
 	}
 	if e.Addr == 0 && e.Bytes > 0 && e.Action != AllocateFailure {
-		return e, p.errorf("%s of %d bytes at no address", e.Action, e.Bytes)
+		return e, p.errorf("%s of %d bytes without an address", e.Action, e.Bytes)
 	}
 	return e, nil
 }
@@ -195,7 +199,7 @@ func (p *parser) field(e *Event, column int, field string) error {
 		e.GPU, ok = int(gpu), ok && gpu < mostGPUs
 	}
 	if !ok {
-		return p.errorf("%s is no %s", shown(field), columnNames[column])
+		return p.errorf("invalid %s %s", columnNames[column], shown(field))
 	}
 	return nil
 }
@@ -224,7 +228,7 @@ func parseStream(field string) (uint64, bool) {
 	return parseUint(field, 10)
 }
 
-// time gives microseconds. A time of day that falls by more than half a day is of the next day.
+// time parses a time into microseconds. A time of day that decreases by more than half a day belongs to the next day.
 func (p *parser) time(field string) (micros int64, ok bool) {
 	if field == "" {
 		return 0, true
@@ -250,7 +254,7 @@ func (p *parser) time(field string) (micros int64, ok bool) {
 	return micros + p.days*secondsDay*1e6, true
 }
 
-// parseSeconds reads seconds below a bound with any number of decimals.
+// parseSeconds parses seconds below a bound, with any number of decimals.
 func parseSeconds(field string, below uint64) (micros int64, ok bool) {
 	whole, fraction, _ := strings.Cut(field, ".")
 	seconds, ok := parseUint(whole, 10)
@@ -269,7 +273,7 @@ func parseSeconds(field string, below uint64) (micros int64, ok bool) {
 	return micros, true
 }
 
-// shown is a piece of a file for a message.
+// shown quotes a piece of the file for a message.
 func shown(text string) string {
 	const most = 60
 	if len(text) > most {

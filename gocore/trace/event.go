@@ -1,10 +1,9 @@
 package trace
 
-// Action is what an event did.
+// Action is the kind of an event.
 type Action uint8
 
-// The actions. The first three are those of RMM's files; the others tell where a pool got its memory and are for
-// those who draw it.
+// The actions. The first three are those of RMM's files. The others record where a pool got its memory; plots use them.
 const (
 	Allocate        Action = iota + 1
 	AllocateFailure        // nothing was allocated: Addr is 0
@@ -17,7 +16,7 @@ const (
 
 var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}
 
-// String is the name that stands in files.
+// String returns the name used in files.
 func (a Action) String() string {
 	if int(a) >= len(actionNames) {
 		return ""
@@ -25,18 +24,18 @@ func (a Action) String() string {
 	return actionNames[a]
 }
 
-// Event is one thing that was done to one logical GPU's memory.
+// Event is one operation on one logical GPU's memory.
 type Event struct {
-	Micros int64  // since 1970, or since midnight in a file that tells no date
-	Thread uint64 // 0: not known
+	Micros int64  // since 1970, or since midnight in a file without dates
+	Thread uint64 // 0: unknown
 	Action Action
 	GPU    int // the logical GPU's number
 	Addr   uint64
-	Bytes  uint64 // that were asked for; for a segment, its size
-	Stream uint64 // CUDA's handle; 0 is the default stream
+	Bytes  uint64 // requested size; for a segment, its size
+	Stream uint64 // CUDA's stream handle; 0 is the default stream
 }
 
-// Block is a live piece of memory.
+// Block is a live block of memory.
 type Block struct {
 	Addr, Bytes uint64
 }

@@ -2,7 +2,7 @@ package trace
 
 import "context"
 
-// merged makes one list of several that are in order of time each. Of one time, what is in an earlier list comes first.
+// merged merges lists that are each in order of time. Among equal times, events of an earlier list come first.
 func merged(ctx context.Context, lists [][]Event) ([]Event, error) {
 	switch len(lists) {
 	case 0:

@@ -9,29 +9,31 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// MostEvents is how many entries a ring may have: more than fits into memory, on purpose; it is taken as it is filled.
+// MostEvents is the largest capacity of a ring. It is more than fits into memory, on purpose: pages are committed as
+// the ring is filled.
 const MostEvents = 1 << 28
 
-// Recorder has a ring for each logical GPU, and one for its segments. It records from NewRecorder to Stop, and has what it recorded until Close.
+// Recorder has a ring for each logical GPU, and one for its segments. It records from NewRecorder to Stop, and keeps
+// the recording until Close.
 type Recorder struct {
 	capacity int // immutable
 
 	mu    sync.Mutex
-	clock *clock  // its end is written with mu held
+	clock *clock  // Stop writes it with mu held
 	rings []*Ring // guarded by mu; by GPU number, nil where there is none
 	done  bool    // guarded by mu
 
-	live   map[int][]Block // guarded by mu; of the time when it stopped
+	live   map[int][]Block // guarded by mu; the live blocks at Stop, by GPU number
 	closed bool            // guarded by mu
 }
 
-// Recording is what a Recorder has seen.
+// Recording is what a Recorder has recorded.
 type Recording struct {
 	Events []Event
-	Lost   uint64 // older entries that had to make room
+	Lost   uint64 // older entries that were overwritten
 }
 
-// NewRecorder begins a recording that keeps the newest so many entries of each logical GPU.
+// NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU.
 func NewRecorder(capacity int) (*Recorder, error) {
 	if capacity < 1 || capacity > MostEvents {
 		return nil, status.Errorf(status.InvalidArgument, "a recording can keep 1 to %d events, but got %d", MostEvents, capacity)
@@ -39,8 +41,8 @@ func NewRecorder(capacity int) (*Recorder, error) {
 	return &Recorder{capacity: capacity, clock: newClock()}, nil
 }
 
-// Ring gives the ring of a logical GPU: a new one at the first call. guard is the lock of the GPU's books, which whoever appends holds. A
-// further call may name another one, once nobody appends under the former.
+// Ring returns the ring of a logical GPU, and creates it at the first call. guard is the lock of the GPU's pool,
+// which callers of Append hold. A later call may name another guard, once no thread appends under the previous one.
 func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +73,7 @@ func (r *Recorder) newRing(gpu int) (*Ring, error) {
 	return &Ring{clock: r.clock, gpu: gpu, entries: entries}, err
 }
 
-// Count tells how many entries there were so far, without segments, and how many of them had to make room.
+// Count returns the number of entries so far, without segments, and how many of them were overwritten.
 func (r *Recorder) Count() (all, lost uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +86,8 @@ func (r *Recorder) Count() (all, lost uint64) {
 	return all, lost
 }
 
-// Stop ends the recording: nothing is appended from here on. live is what is live now, by GPU number: with it the blocks that were live all
-// the time are known too. A further call does nothing.
+// Stop ends the recording: nothing is appended afterwards. live contains the blocks that are live now, by GPU number,
+// so that blocks that were live throughout are included. Further calls do nothing.
 func (r *Recorder) Stop(live map[int][]Block) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,12 +104,12 @@ func (r *Recorder) Stop(live map[int][]Block) {
 	}
 }
 
-// Recording makes events of what was recorded, which stays: a further call does the same. The recording must have stopped.
+// Recording returns the recorded events. The recording must have stopped. It is kept: further calls return the same events.
 func (r *Recorder) Recording(ctx context.Context) (recording Recording, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.done || r.closed {
-		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has not stopped, or was given up")
+		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has not stopped, or is closed")
 	}
 	var all [][]Event
 	for gpu, ring := range r.rings {
@@ -130,7 +132,7 @@ func (r *Recorder) Recording(ctx context.Context) (recording Recording, err erro
 	return recording, nil
 }
 
-// Close gives the tables up. It stops a recording that runs.
+// Close unmaps the tables. It stops a running recording.
 func (r *Recorder) Close() (err error) {
 	r.Stop(nil)
 	r.mu.Lock()
@@ -148,7 +150,7 @@ func (r *Recorder) Close() (err error) {
 	return err
 }
 
-// all gives the events of a GPU, with ticks for microseconds.
+// all returns the events of a GPU, with ticks in place of microseconds.
 func (r *Ring) all(ctx context.Context, live []Block) (events []Event, lost uint64, err error) {
 	events, err = r.events(ctx)
 	if err != nil {
@@ -164,7 +166,7 @@ func (r *Ring) all(ctx context.Context, live []Block) (events []Event, lost uint
 		began = events[0].Micros
 	}
 	before := liveBefore(r.gpu, events, live, began)
-	// Of one time, what was live before comes first; then a segment, before the first block in it.
+	// Among equal times, blocks that were live before come first, then a segment, before the first block in it.
 	events, err = merged(ctx, [][]Event{before, segments, events})
 	return events, lost + r.segments.lost(), err
 }

@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// entry is an Event as a ring keeps it: 40 bytes, since most of what it costs is the way to memory.
+// entry is an Event as a ring stores it: 40 bytes, because most of its cost is memory bandwidth.
 type entry struct {
 	ticks  uint64
-	doer   uint64 // the thread, and in the lowest byte the action: no thread's pointer or number fills 56 bits
+	doer   uint64 // the thread, and in the lowest byte the action: thread pointers and numbers fit into 56 bits
 	addr   uint64
 	bytes  uint64
 	stream uint64
@@ -16,27 +16,29 @@ type entry struct {
 
 const actionBits = 8
 
-// readyEntries are committed when a ring is made, 8 MiB of them. The ring is filled in front of callers who wait for an allocation, and
-// a page fault there costs as much as fifty entries.
+// readyEntries are committed when a ring is created, 8 MiB of them. Entries are appended while callers wait for an
+// allocation, and a page fault there costs as much as fifty entries.
 const readyEntries = 8 << 20 / 40
 
 // Ring keeps the newest entries of one logical GPU.
 type Ring struct {
-	clock    *clock      // immutable; its end is written once nobody reads it
+	clock    *clock      // immutable; Stop updates it when no thread reads it any more
 	gpu      int         // immutable
-	segments *Ring       // immutable; nil in one that is such a ring itself
-	guard    sync.Locker // guarded by the recorder's mutex; the same in segments
-	entries  []entry     // guarded by guard, as are both below; outside the Go heap; nil once the recorder has stopped
+	segments *Ring       // immutable; nil in a segment ring itself
+	guard    sync.Locker // guarded by the recorder's mutex; segments has the same guard
+	entries  []entry     // guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
 	at       int         // where the next one goes
-	count    uint64      // of all so far
+	count    uint64      // of all entries so far
 
 	stopped []entry // guarded by the recorder's mutex; the table, from Stop to Close
 }
 
-// Segments is the ring for what the GPU's pool takes from the device and gives back: few entries, which blocks' must not push out.
+// Segments returns the ring for memory that the GPU's pool takes from the device and returns to it. There are few such entries, and
+// entries of blocks must not overwrite them.
 func (r *Ring) Segments() *Ring { return r.segments }
 
-// Append adds an entry of now. The guard is held, since before the change that the entry tells of.
+// Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that the entry
+// describes (invariants 1 and 2).
 func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	if r.at >= len(r.entries) {
 		if len(r.entries) == 0 {
@@ -44,14 +46,14 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 		}
 		r.at = 0
 	}
-	e := &r.entries[r.at] // field by field: a whole one would be made elsewhere and copied
+	e := &r.entries[r.at] // field by field: a composite literal would be built elsewhere and copied
 	e.doer, e.addr, e.bytes, e.stream = thread()<<actionBits|uint64(action), addr, bytes, stream
 	e.ticks = r.clock.now()
 	r.at++
 	r.count++
 }
 
-// What follows needs the recorder's mutex.
+// The methods below require the recorder's mutex.
 
 func (r *Ring) counts() (all, lost uint64) {
 	r.guard.Lock()
@@ -59,17 +61,17 @@ func (r *Ring) counts() (all, lost uint64) {
 	return r.count, r.lost()
 }
 
-// stop takes the table away from those who append.
+// stop makes further calls of Append do nothing.
 func (r *Ring) stop() {
 	r.guard.Lock()
 	defer r.guard.Unlock()
 	r.stopped, r.entries = r.entries, nil
 }
 
-// lost counts the entries that had to make room.
+// lost returns the number of entries that were overwritten.
 func (r *Ring) lost() uint64 { return r.count - min(r.count, uint64(len(r.entries)+len(r.stopped))) }
 
-// events gives what is in the table that was stopped, oldest first, with ticks for microseconds.
+// events returns the entries of the stopped table, oldest first, with ticks in place of microseconds.
 func (r *Ring) events(ctx context.Context) ([]Event, error) {
 	held := int(min(r.count, uint64(len(r.stopped))))
 	if held == 0 {

@@ -40,16 +40,18 @@ var snapshotWords = []string{
 	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
 }
 
-// snapshotActions are the actions by torch's words. A free is one when it is completed: until then a stream may use the memory.
+// snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
+// use the memory.
 var snapshotActions = [...]Action{
 	wordAlloc: Allocate, wordFree: Free, wordFreeCompleted: Free, wordOOM: AllocateFailure,
 	wordSegmentAlloc: SegmentAlloc, wordSegmentFree: SegmentFree, wordSegmentMap: SegmentMap, wordSegmentUnmap: SegmentUnmap,
 }
 
-// ReadSnapshot reads the pickle that torch.cuda.memory._dump_snapshot() writes. Blocks that are live in the end, and that no event
-// mentions, are allocated before the first event. Events with an unknown action are skipped. An error names the entry.
+// ReadSnapshot reads the pickle that torch.cuda.memory._dump_snapshot() writes. Blocks that are live at the end and
+// that no event mentions are allocated before the first event. Events with unknown actions are skipped. Errors name
+// the entry.
 //
-// It takes memory for at most a multiple of the file's size, whatever the file says.
+// It takes memory for at most a multiple of the file's size, whatever the file contains.
 func ReadSnapshot(ctx context.Context, data []byte) ([]Event, error) {
 	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
 	var err error
@@ -66,7 +68,7 @@ func ReadSnapshot(ctx context.Context, data []byte) ([]Event, error) {
 	return append(s.before, s.events...), nil
 }
 
-// snapshot is what a file's events are made of.
+// snapshot builds the events of one file.
 type snapshot struct {
 	ctx    context.Context
 	tree   *pickle.Tree
@@ -78,7 +80,7 @@ type snapshot struct {
 	walked int // entries
 }
 
-// place is where a block is.
+// place identifies a block.
 type place struct {
 	gpu  int
 	addr uint64
@@ -100,10 +102,10 @@ func (s *snapshot) read(root pickle.Value) error {
 	return nil
 }
 
-// eventBytes is what an event takes here, and as a line of CSV later.
+// eventBytes is the size of an event in memory, and later as a line of CSV.
 const eventBytes = 128
 
-// step is called for each entry. Entries may be shared, so that a small file has any number of them: each is charged for.
+// step is called for each entry and charges for it. Entries may be shared, so even a small file can contain any number of them.
 func (s *snapshot) step() error {
 	s.walked++
 	if s.walked%stepsBetween == 0 && s.ctx.Err() != nil {
@@ -129,7 +131,7 @@ func (s *snapshot) trace(gpu int, trace pickle.Value) error {
 	return nil
 }
 
-// event adds an event, if its action is a known one.
+// event adds an event if its action is known.
 func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
 	if entry.Kind() != pickle.Dict {
 		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
@@ -172,7 +174,7 @@ func (s *snapshot) add(events *[]Event, e Event, mentioned bool) error {
 	return nil
 }
 
-// segments adds an allocation for each block that is live in the end and that no event mentions.
+// segments adds an allocation for each block that is live at the end and that no event mentions.
 func (s *snapshot) segments(segments pickle.Value) error {
 	if segments.Kind() != pickle.List {
 		return fmt.Errorf("segments: expected a list, but got %s", segments.Kind())
@@ -243,7 +245,7 @@ const (
 	mostMicros = mostSeconds*1e6 - 1
 )
 
-// fields takes numbers out of a dictionary until one is wrong.
+// fields reads numbers from a dictionary and keeps the first error.
 type fields struct {
 	s     *snapshot
 	entry pickle.Value
@@ -259,7 +261,7 @@ func (f *fields) number(word int, most uint64) uint64 {
 	return n
 }
 
-// optional is number for what may be missing.
+// optional is like number, for an entry that may be missing.
 func (f *fields) optional(word int, missing, most uint64) uint64 {
 	if f.s.tree.Get(f.entry, word).Kind() == pickle.Unset {
 		return missing

@@ -2,6 +2,6 @@
 
 package trace
 
-// thread names the calling thread: its thread pointer. With cgo every thread is one of the C library's, and the first word
-// behind that pointer is the pointer itself on x86-64; on arm64 the pointer has a register.
+// thread identifies the calling thread by its thread pointer. With cgo, every thread belongs to the C library. On x86-64, the first word
+// at that pointer is the pointer itself; on arm64, the pointer is in a register.
 func thread() uint64

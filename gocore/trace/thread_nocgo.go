@@ -4,5 +4,5 @@ package trace
 
 import "syscall"
 
-// thread names the calling thread by its number in the kernel.
+// thread identifies the calling thread by its kernel thread id.
 func thread() uint64 { return uint64(syscall.Gettid()) }

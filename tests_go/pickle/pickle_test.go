@@ -125,14 +125,14 @@ func TestPicklesThatAreNone(t *testing.T) {
 		{"a number that is none", "I1x\n.", "1x is not a number"},
 		{"a float that is none", "Fone\n.", "one is not a float"},
 		{"a long float", "F" + strings.Repeat("1", 1000) + "\n.", "a float of 1000 characters"},
-		{"no quotes", "Sabc\n.", "a string without quotes"},
-		{"a line without an end", "I12", "a line without an end"},
-		{"a class", "cos\nsystem\n.", "it asks for os.system; a snapshot holds plain containers only"},
-		{"a class from the stack", "\x8c\x02os\x8c\x06system\x93.", "it asks for os.system;"},
-		{"a call", "NNR.", "it asks for a call"},
-		{"an extension", "\x82\x01.", "it asks for an extension"},
-		{"a persistent id", "Pid\n.", "it asks for an object from elsewhere"},
-		{"a buffer", "\x97.", "it asks for a buffer from elsewhere"},
+		{"no quotes", "Sabc\n.", "unquoted string"},
+		{"a line without an end", "I12", "unterminated line"},
+		{"a class", "cos\nsystem\n.", "it refers to os.system; only plain containers are supported"},
+		{"a class from the stack", "\x8c\x02os\x8c\x06system\x93.", "it refers to os.system;"},
+		{"a call", "NNR.", "it contains a call"},
+		{"an extension", "\x82\x01.", "it contains an extension"},
+		{"a persistent id", "Pid\n.", "it contains an external object"},
+		{"a buffer", "\x97.", "it contains an external buffer"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, _, err := read(row.data)
