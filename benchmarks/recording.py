@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import gpuconf as tf
+
 from benchmarks.c_loops import loops
 
 if TYPE_CHECKING:

@@ -191,7 +191,7 @@ def test_without_a_gpu_the_error_says_how_to_simulate_one(call: Any, monkeypatch
 REASONS = {
     "an index too high": (
         {"CUDA_VISIBLE_DEVICES": "7"},
-        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 1 GPU; it is ignored, so no GPU ',
+        'no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 1 GPU; it is ignored, so no ',
     ),
     "all hidden": ({"CUDA_VISIBLE_DEVICES": ""}, 'no logical GPU: CUDA_VISIBLE_DEVICES="" shows none'),
     "too weak": (
