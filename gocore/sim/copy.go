@@ -5,7 +5,7 @@ import "gpuconf/gocore/gpu"
 // transfer is a copy or a fill.
 type transfer struct {
 	bytes uint64
-	check func(*card) error // tells whether all memory that it touches is there. Machine.mu is held
+	check func(*card) error // returns an error unless all memory that it touches is live. Machine.mu is held
 	move  func()
 }
 
@@ -63,7 +63,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// checkDevice tells whether bytes at addr are within one live allocation of a card, managed or not, or within accessible mappings. Machine.mu is held.
+// checkDevice returns an error unless bytes at addr are within one live allocation of a card, managed or not, or within accessible mappings. Machine.mu is held.
 func (m *Machine) checkDevice(c *card, addr, bytes uint64) error {
 	if c.memory.holds(addr, bytes) || c.managed.holds(addr, bytes) || m.space.accessible(c, addr, bytes) {
 		return nil

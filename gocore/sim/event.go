@@ -8,10 +8,10 @@ type event struct {
 	mark *work // nil before the first record
 }
 
-// done tells whether what the event marks is done.
+// done reports whether the work that the event marks is done.
 func (e *event) done() bool { return e.mark == nil || e.mark.done }
 
-// findEvent gives the event that a caller means. q.mu is held.
+// findEvent returns the event with a number. q.mu is held.
 func (q *queues) findEvent(number gpu.Event) (*event, error) {
 	if e := at(q.events, uint64(number), firstEvent); e != nil {
 		return e, nil
@@ -40,7 +40,7 @@ func (m *Machine) EventDestroy(ordinal int, number gpu.Event) error {
 	return m.withEvent(ordinal, number, func(*event) error { m.queues.events[number-firstEvent] = nil; return nil })
 }
 
-// EventQuery tells whether what an event marks is done.
+// EventQuery reports whether the work that an event marks is done.
 func (m *Machine) EventQuery(ordinal int, number gpu.Event) (done bool, err error) {
 	err = m.withEvent(ordinal, number, func(e *event) error { done = e.done(); return nil })
 	return done, err

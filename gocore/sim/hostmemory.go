@@ -15,7 +15,7 @@ type hostMemory struct {
 // hostBytes is how much page-locked memory a machine has: as much as fits between two cards.
 const hostBytes = stepBytes
 
-// allocate takes whole pages, so that what is given back never shares one.
+// allocate allocates whole pages, so that freed memory never shares a page.
 func (h *hostMemory) allocate(ordinal int, bytes uint64) (gpu.HostMemory, error) {
 	if bytes == 0 {
 		return gpu.HostMemory{}, hostError(gpu.ErrorInvalidValue, "an allocation of 0 bytes")
@@ -47,7 +47,7 @@ func (h *hostMemory) open() error {
 	return nil
 }
 
-// free gives back what belongs to a card's context.
+// free frees an allocation of a card's context.
 func (h *hostMemory) free(ordinal int, addr uint64) error {
 	if owner, live := h.owner[addr]; !live || owner != ordinal {
 		return hostError(gpu.ErrorInvalidValue, "%#x is not the address of an allocation of GPU %d", addr, ordinal)
@@ -67,7 +67,7 @@ func (h *hostMemory) freeAll(ordinal int) {
 	}
 }
 
-// check tells whether a range is within one allocation.
+// check returns an error unless a range is within one allocation.
 func (h *hostMemory) check(addr, bytes uint64) error {
 	if h.owner == nil || !h.holds(addr, bytes) {
 		return hostError(gpu.ErrorInvalidValue, "%d bytes at %#x are not within one allocation", bytes, addr)
@@ -88,7 +88,7 @@ func hostError(result gpu.Result, format string, args ...any) error {
 	return fmt.Errorf("simulated page-locked memory: %s: %w", fmt.Sprintf(format, args...), result)
 }
 
-// MemHostAlloc takes page-locked memory. It stays mapped until the machine closes, whenever it is given back.
+// MemHostAlloc allocates page-locked memory. It stays mapped until the machine closes, even after it is freed.
 func (m *Machine) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *Machine) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error
 	return m.host.allocate(ordinal, bytes)
 }
 
-// MemFreeHost gives page-locked memory back.
+// MemFreeHost frees page-locked memory.
 func (m *Machine) MemFreeHost(ordinal int, addr uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

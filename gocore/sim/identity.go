@@ -19,7 +19,7 @@ func pciBusID(slot int) string {
 	return fmt.Sprintf("0000:%02x:00.0", firstBus+busStep*slot)
 }
 
-// describe is the card of a slot as the driver tells it.
+// describe returns the card of a slot as the driver reports it.
 func (c Card) describe(slot, ordinal int) gpu.Device {
 	return gpu.Device{
 		Ordinal:          ordinal,

@@ -1,6 +1,6 @@
 package sim
 
-// Inventory counts what has not been given back. After a clean end it is zero.
+// Inventory counts resources that have not been released. After a clean shutdown it is zero.
 type Inventory struct {
 	Allocations     int // of device memory, managed memory included
 	Retains         int // of contexts
@@ -12,7 +12,7 @@ type Inventory struct {
 	HostAllocations int
 }
 
-// Inventory counts what has not been given back.
+// Inventory counts resources that have not been released.
 func (m *Machine) Inventory() Inventory {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -39,7 +39,7 @@ func (m *Machine) Inventory() Inventory {
 	return n
 }
 
-// Live counts what has not been given back: live allocations, and retains of contexts. After a clean end both are 0.
+// Live counts resources that have not been released: live allocations, and retains of contexts. After a clean shutdown both are 0.
 func (m *Machine) Live() (allocations, retains int) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

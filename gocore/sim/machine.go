@@ -22,7 +22,7 @@ type Options struct {
 	NoVMM          bool
 	NoStreamMemOps bool
 
-	// NoManaged takes managed memory away from every card; NoOversubscription only what makes it exceed a card, as under WSL.
+	// NoManaged disables managed memory on every card; NoOversubscription only stops it from exceeding a card, as under WSL.
 	NoManaged          bool
 	NoOversubscription bool
 
@@ -195,7 +195,7 @@ func (m *Machine) ContextRelease(ordinal int) error {
 	return nil
 }
 
-// MemGetInfo tells the card's free and total bytes. Free leaves out what other processes use.
+// MemGetInfo returns the card's free and total bytes. Bytes used by other processes are not free.
 func (m *Machine) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -206,7 +206,7 @@ func (m *Machine) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err err
 	return c.freeBytes(), c.description.TotalBytes, nil
 }
 
-// MemAlloc takes memory of a card.
+// MemAlloc allocates memory of a card.
 func (m *Machine) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -217,7 +217,7 @@ func (m *Machine) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
 	return c.allocate(bytes)
 }
 
-// MemFree gives memory back to the card, and its pages to the host.
+// MemFree frees memory of the card and returns its pages to the host.
 func (m *Machine) MemFree(ordinal int, addr uint64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,7 +15,7 @@ type managed struct {
 	charged uint64
 }
 
-// MemAllocManaged takes managed memory of a card. Host memory stands behind what the card has no room for: it is all host memory here, so
+// MemAllocManaged allocates managed memory of a card. Host memory stands behind what the card has no room for: it is all host memory here, so
 // only the counts tell the two apart.
 func (m *Machine) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
 	m.mu.Lock()
@@ -50,7 +50,7 @@ func (c *card) allowsManaged(bytes uint64) error {
 	return nil
 }
 
-// freeManaged gives the managed allocation at addr back; it is false if there is none.
+// freeManaged frees the managed allocation at addr; it returns false if there is none.
 func (m *Machine) freeManaged(c *card, addr uint64) bool {
 	b, found := c.managed.take(addr)
 	if found {
@@ -89,7 +89,7 @@ func (g *managed) after(addr uint64) int {
 	return sort.Search(len(g.live), func(i int) bool { return g.live[i].addr > addr })
 }
 
-// holds tells whether bytes at addr lie within one live allocation.
+// holds reports whether bytes at addr lie within one live allocation.
 func (g *managed) holds(addr, bytes uint64) bool {
 	at := g.after(addr) - 1
 	return at >= 0 && g.live[at].holds(addr, bytes)

@@ -24,7 +24,7 @@ func mapReserved(addr, bytes uint64) error {
 	return nil
 }
 
-// unmap gives a reservation back.
+// unmap releases a reservation.
 func unmap(addr, bytes uint64) error {
 	_, _, errno := unix.Syscall(unix.SYS_MUNMAP, uintptr(addr), uintptr(bytes), 0)
 	return asError(errno)
@@ -36,7 +36,7 @@ func makeAccessible(addr, bytes uint64) error {
 	return asError(errno)
 }
 
-// decommit gives the pages at addr back to the host. They stay mapped and read as zero.
+// decommit returns the pages at addr to the host. They stay mapped and read as zero.
 func decommit(addr, bytes uint64) error {
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(addr), uintptr(bytes), unix.MADV_DONTNEED)
 	return asError(errno)
@@ -58,7 +58,7 @@ func memoryFile() (file int, err error) {
 
 func closeFile(file int) error { return unix.Close(file) }
 
-// punch gives the pages of a part of a file back to the host. They read as zero where they are still mapped.
+// punch returns the pages of a part of a file to the host. They read as zero where they are still mapped.
 func punch(file int, offset, bytes uint64) error {
 	return unix.Fallocate(file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(bytes))
 }

@@ -105,7 +105,7 @@ func modelNames() string {
 	return strings.Join(names, ", ")
 }
 
-// oversubscribes tells whether managed memory may exceed the card: a GPU can fault on a page since Pascal.
+// oversubscribes reports whether managed memory may exceed the card: a GPU can fault on a page since Pascal.
 func (m Model) oversubscribes() bool { return m.ComputeMajor >= 6 }
 
 // speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single

@@ -37,7 +37,7 @@ type stream struct {
 	blocking bool // it and the card's legacy stream wait for each other
 
 	queue     []*work // not done yet, in order
-	running   bool    // somebody does queue[0] right now
+	running   bool    // a goroutine is executing queue[0]
 	worker    bool    // a goroutine cares for it
 	destroyed bool    // its number is not valid any more; the queue still is
 	ended     bool    // its context is gone
@@ -49,7 +49,7 @@ func newQueues(before func(int, gpu.Stream)) *queues {
 	return q
 }
 
-// openContext gives a card its default streams. Machine.mu is held.
+// openContext creates a card's default streams. Machine.mu is held.
 func (q *queues) openContext(c *card) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

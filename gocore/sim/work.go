@@ -10,7 +10,7 @@ import (
 // work is one entry of a stream's queue. queues.mu guards it; what is set before it is queued never changes.
 type work struct {
 	stream *stream
-	seq    uint64 // of the machine: tells which of two entries was queued first
+	seq    uint64 // of the machine: says which of two entries was queued first
 
 	after *work        // must be done first, in whatever stream; nil: nothing
 	until func() bool  // must be true first; nil: nothing. Called under queues.mu alone
