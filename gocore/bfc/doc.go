@@ -105,7 +105,7 @@
 // A mark is queued only when another stream needs memory, or after 64 MiB of frees. An allocation looks at its
 // stream's own memory, then at clean memory, then at memory that has become clean or whose owner the stream
 // already waits for. Next it gets new memory. Then it takes another stream's memory and makes its own stream wait.
-// Last, it stitches if it can. It fails only if no run of free neighbors, whoever owns them, is large enough, or
+// Last, it stitches if it can. It fails only if no run of free neighbors, of any owner, is large enough, or
 // if waiting failed.
 //
 // The steps before new memory take time proportional to the number of streams, with one exception: finding a run
