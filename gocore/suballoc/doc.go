@@ -4,8 +4,8 @@
 // # Regions
 //
 // Regions takes memory as TensorFlow's GPU pools do. Without growth, the first Extend requests the whole limit. With
-// growth, it begins at 2 MiB and doubles. In both cases, a device that refuses is asked again for nine tenths, until
-// it agrees or the next size would no longer serve the request.
+// growth, it begins at 2 MiB and doubles. In both cases, if the device refuses, Regions retries
+// with nine tenths of the size, until the device accepts or the next size would no longer serve the request.
 //
 // A region is in one of three states, and each call is a transition:
 //
