@@ -1,6 +1,6 @@
 /*
- * The public C symbols, and what of them must be C: the fork flag, read before Go is entered; the scope and
- * the last error, which belong to a thread and Go has no threads to hang them on.
+ * The public C symbols, and the state that must be in C: the fork flag, which is read before Go is entered, and the scope and
+ * the last error, which are per thread, and Go has no thread-local storage.
  *
  * The Go functions behind them begin with gcgo_, so that the version script keeps them inside the library.
  */
@@ -52,7 +52,7 @@ static void forget_error(void)
 	}
 }
 
-/* Keeps a failure's text for the calling thread. Without the memory for it there is no text. */
+/* Stores an error's text for the calling thread. If there is no memory for it, there is no text. */
 void gcgo_tell(const char *text)
 {
 	forget_error();

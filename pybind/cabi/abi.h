@@ -1,4 +1,4 @@
-/* What the C files of this package and Go share; the public part is gpuconf.h. */
+/* Declarations shared by the C files of this package and Go; the public part is gpuconf.h. */
 #ifndef GPUCONF_ABI_INTERNAL_H
 #define GPUCONF_ABI_INTERNAL_H
 
@@ -14,7 +14,7 @@ void gcgo_scope_write(int64_t logical);
 int64_t gcgo_scope_read(void);
 void gcgo_tell(const char *text);
 
-/* Begins a call: forgets the thread's last error. 1 where Go must not be entered, with the error told. */
+/* Begins a call: clears the thread's last error. Returns 1, with the error set, if Go must not be entered. */
 int gcgo_refuse(void);
 
 /* Why Go must not be entered now, in words, unless it may. */

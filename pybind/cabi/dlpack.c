@@ -87,7 +87,7 @@ static void delete_versioned(struct versioned *v)
 	delete((struct export *)((char *)v - offsetof(struct export, versioned)), v->owner);
 }
 
-/* A consumer renames the capsule that it takes over; one with its first name was taken by nobody. */
+/* A consumer renames the capsule that it takes over; a capsule with its original name was not consumed. */
 static void end_capsule(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, MANAGED))

@@ -1,4 +1,4 @@
-/* What the allocators of other libraries need beside gpuconf_malloc and gpuconf_free. */
+/* Functions that the allocators of other libraries need besides gpuconf_malloc and gpuconf_free. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,8 +38,8 @@ int gpuconf_trim(void) { return !gcgo_refuse() && gcgo_trim(); }
 extern __attribute__((weak)) void *PyErr_Occurred(void); /* without Python there is no CuPy */
 
 /*
- * CuPy's CFunctionAllocator tells no stream. param is CuPy's function for it, which wants the GIL, and CuPy holds it here. It may fail
- * with a Python error set: then nothing is taken, because nobody would get it.
+ * CuPy's CFunctionAllocator does not pass a stream. param is CuPy's function to get it, which needs the GIL; CuPy holds it here. It may
+ * fail with a Python error set; then nothing is allocated, because no caller would receive it.
  */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device)
 {

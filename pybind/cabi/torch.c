@@ -1,7 +1,7 @@
 /*
  * The functions that torch.cuda.memory.CUDAPluggableAllocator takes, with its signatures.
  *
- * PyTorch looks at no result: a null pointer would become a tensor. What goes wrong has to be thrown, after Go has returned; there is
+ * PyTorch does not check the result: a null pointer would become a tensor. So errors are thrown, after Go has returned; there is
  * no Go frame below the exception.
  */
 #include <stddef.h>
@@ -21,8 +21,8 @@ void *gpuconf_torch_malloc(ssize_t size, int device, void *stream)
 }
 
 /*
- * Called by destructors, which must not throw: what goes wrong stays in gpuconf_last_error. The stream is the one that the memory was taken
- * for, which NULL says as well, and says of a stream that was destroyed meanwhile too.
+ * Called by destructors, which must not throw: errors are only kept in gpuconf_last_error. The stream is the one of the allocation. NULL
+ * means the same, and also works if that stream was destroyed meanwhile.
  */
 void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream)
 {
