@@ -76,7 +76,7 @@ def python_strings(source: str) -> Iterator[tuple[int, str]]:
             skip.add(id(node.value))
         elif isinstance(node, ast.JoinedStr):
             skip.update(id(part) for part in node.values)
-            yield node.lineno, "".join(part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
+            yield node.lineno, "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skip:
             yield node.lineno, node.value
 
