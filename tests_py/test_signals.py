@@ -178,7 +178,8 @@ def test_a_program_whose_reader_goes_away_ends_as_python_does() -> None:
         print(child.wait(20), b"BrokenPipeError" in child.stderr.read())
         """
     )
-    assert done.stdout == "1 True\n"
+    # Not by a signal. The code is 120 where Python, at its end, still has something to write.
+    assert done.stdout in ("1 True\n", "120 True\n")
 
 
 @pytest.mark.parametrize("order", ["before", "after", "before and after"])
