@@ -3,6 +3,7 @@ package bfc
 import (
 	"errors"
 	"math"
+	"sync"
 
 	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/invariants"
@@ -32,7 +33,7 @@ type Allocator struct {
 	collect    bool         // immutable
 	timeline   Timeline     // immutable; nil: one stream only; called with mu held
 
-	mu      lock
+	mu      sync.Mutex
 	closed  bool         // guarded by mu, as are all fields below
 	sealed  bool         // Allocate refuses
 	served  uint64       // the only stream, whose allocations take the fast path; noOne: closed, sealed or not exactly one stream

@@ -14,7 +14,7 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// slowDevice lets the threads pile up behind whoever gets memory from it.
+// slowDevice makes the other threads wait behind the one that obtains memory from it.
 type slowDevice struct{ *fakedevice.Device }
 
 func (d slowDevice) MemAlloc(bytes uint64) (uint64, error) {
@@ -22,7 +22,7 @@ func (d slowDevice) MemAlloc(bytes uint64) (uint64, error) {
 	return d.Device.MemAlloc(bytes)
 }
 
-// Threads that find the lock held, for nanoseconds or while the device is slow, all get their turn, and the books are right.
+// All threads make progress when they find the lock held, for nanoseconds or while the device is slow, and the accounting is correct.
 func TestThreadsTakeTurns(t *testing.T) {
 	const threads, rounds, limit = 16, 300, 64 << 20
 	device := slowDevice{fakedevice.New(limit)}
