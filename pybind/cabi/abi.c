@@ -1,6 +1,6 @@
 /*
- * The public C symbols, and the state that must be in C: the fork flag, which is read before Go is entered, and the scope and
- * the last error, which are per thread, and Go has no thread-local storage.
+ * The public C symbols, and the state that must be in C: the fork flag, which is read before a call enters Go, and each thread's scope
+ * and last error, because Go has no thread-local storage.
  *
  * The Go functions behind them begin with gcgo_, so that the version script keeps them inside the library.
  */
@@ -17,8 +17,8 @@
 static int forked;
 
 /*
- * Go links its thread-locals into the little room that the loader keeps for libraries that come late, and ours with
- * them: keep them to a few words, or the import fails with "cannot allocate memory in static TLS block".
+ * Go's thread-locals, and ours with them, are in the small static TLS area that the loader reserves for libraries loaded later. Keep
+ * them to a few words, or the import fails with "cannot allocate memory in static TLS block".
  */
 #define FAST_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 
@@ -29,7 +29,7 @@ static pthread_key_t at_thread_exit; /* frees last_error */
 
 static void mark_child(void) { forked = 1; }
 
-/* Another library's destructor may free memory after this one, and then there must be no stale text. */
+/* Clears last_error because another library's destructor may still free memory after this one. */
 static void end_thread(void *text)
 {
 	(void)text;
@@ -52,8 +52,8 @@ static void forget_error(void)
 	}
 }
 
-/* Stores an error's text for the calling thread. If there is no memory for it, there is no text. */
-void gcgo_tell(const char *text)
+/* Stores an error's text for the calling thread. If memory for the copy cannot be allocated, the text is empty. */
+void gcgo_set_error(const char *text)
 {
 	forget_error();
 	last_error = strdup(text);
@@ -77,7 +77,7 @@ static int refuse(void)
 
 	if (gcgo_refusal(text, sizeof text) == GCGO_NONE)
 		return 0;
-	gcgo_tell(text);
+	gcgo_set_error(text);
 	return 1;
 }
 
@@ -112,5 +112,5 @@ void gcgo_scope_write(int64_t logical) { scope = logical; }
 
 int64_t gcgo_scope_read(void) { return scope; }
 
-/* For the benchmark: the same way into Go and back with nothing behind it. */
+/* For benchmarks: the same call into Go and back, without any work. */
 int gpuconf_empty_call(int value) { return gcgo_empty(value); }

@@ -65,13 +65,13 @@ func free(addr uint64, stream gpu.Stream) error {
 func gate(err *error) {
 	process.Caught(recover(), err)
 	if *err != nil {
-		tell(*err)
+		setError(*err)
 	}
 }
 
-// tell stores an error's text for C, without the mark.
-func tell(err error) {
+// setError stores an error's text for C, without the mark.
+func setError(err error) {
 	text := C.CString(process.Unmark(err))
 	defer C.free(unsafe.Pointer(text))
-	C.gcgo_tell(text)
+	C.gcgo_set_error(text)
 }

@@ -1,8 +1,8 @@
 /*
- * DLPack capsules: how PyTorch, CuPy, NumPy and others take over a view of a buffer or a tensor without a copy.
+ * DLPack capsules, which give PyTorch, CuPy, NumPy and others a view of a buffer or a tensor without a copy.
  *
- * A consumer may drop its view on any thread, without the GIL, and after Python has ended; so the function that it calls then is C.
- * The Python symbols are weak: without Python, as in Go's tests, nobody gets here.
+ * A consumer may drop its view on any thread, without the GIL, and after Python has ended, so the deleter is written in C. The Python
+ * symbols are weak: in Go's tests there is no Python, and nothing here is called.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -53,10 +53,10 @@ struct versioned {
 
 static const char MANAGED[] = "dltensor", VERSIONED[] = "dltensor_versioned";
 
-/* READ_ONLY is DLPack's own bit, which the older version has no room for. */
+/* DLPack's bit for read-only memory; versions 0.x have no such flag. */
 enum { READ_ONLY = 1 };
 
-/* Both kinds with room for what their tensor points to. */
+/* Either kind, followed by the arrays that its tensor points to. */
 struct export {
 	union {
 		struct managed managed;
@@ -65,10 +65,10 @@ struct export {
 	int64_t sizes[]; /* the shape, then the strides */
 };
 
-static void let_go(PyObject *owner)
+static void release_owner(PyObject *owner)
 {
 	if (!Py_IsInitialized())
-		return; /* the memory goes with the process */
+		return; /* the process is about to end and frees the memory */
 	int state = PyGILState_Ensure();
 	Py_DecRef(owner);
 	PyGILState_Release(state);
@@ -77,7 +77,7 @@ static void let_go(PyObject *owner)
 static void delete(struct export *export, void *owner)
 {
 	free(export);
-	let_go(owner);
+	release_owner(owner);
 }
 
 static void delete_managed(struct managed *m) { delete((struct export *)((char *)m - offsetof(struct export, managed)), m->owner); }
@@ -87,7 +87,7 @@ static void delete_versioned(struct versioned *v)
 	delete((struct export *)((char *)v - offsetof(struct export, versioned)), v->owner);
 }
 
-/* A consumer renames the capsule that it takes over; a capsule with its original name was not consumed. */
+/* A consumer renames the capsule it consumes, so a capsule with its original name was not consumed. */
 static void end_capsule(PyObject *capsule)
 {
 	if (PyCapsule_IsValid(capsule, MANAGED))
@@ -96,7 +96,7 @@ static void end_capsule(PyObject *capsule)
 		delete_versioned(PyCapsule_GetPointer(capsule, VERSIONED));
 }
 
-/* Whole rows, without gaps. */
+/* Row-major and contiguous. */
 static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape, int32_t ndim)
 {
 	int64_t stride = 1;
@@ -112,8 +112,8 @@ static void describe(struct tensor *tensor, int64_t *sizes, const int64_t *shape
 }
 
 /*
- * For python/gpuconf/_core/interchange.py, which holds the GIL: an array in memory as a capsule that keeps owner alive. flags are DLPack's,
- * below 0 for the older version. NULL with an error set.
+ * Returns a capsule for an array in memory; it keeps owner alive. Returns NULL with a Python error set on failure. The caller,
+ * python/gpuconf/_core/interchange.py, holds the GIL. flags are DLPack's; a negative value requests the older version.
  */
 PyObject *gpuconf_python_dlpack(PyObject *owner, void *data, const int64_t *shape, int32_t ndim, int32_t code, int32_t bits,
 				int32_t device_type, int32_t device_id, int32_t flags)

@@ -38,8 +38,8 @@ int gpuconf_trim(void) { return !gcgo_refuse() && gcgo_trim(); }
 extern __attribute__((weak)) void *PyErr_Occurred(void); /* without Python there is no CuPy */
 
 /*
- * CuPy's CFunctionAllocator does not pass a stream. param is CuPy's function to get it, which needs the GIL; CuPy holds it here. It may
- * fail with a Python error set; then nothing is allocated, because no caller would receive it.
+ * CuPy's CFunctionAllocator does not pass a stream. param is CuPy's function that returns it. That function needs the GIL, which CuPy
+ * holds here. It may fail with a Python error set; then nothing is allocated, because no caller would receive it.
  */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device)
 {

@@ -1,12 +1,12 @@
 /*
- * What the generated module does besides its functions: pybind/generate.py puts these into it. Needs Python.h.
+ * Code that pybind/generate.py adds to the generated module, beside its functions. Needs Python.h.
  */
 #ifndef GPUCONF_MODULE_H
 #define GPUCONF_MODULE_H
 
 #include "abi.h"
 
-/* Whether Go must not be entered; then with an error that _native.py reads. Comes before every call of Go. */
+/* Returns 1, with an error set that _native.py reads, if Go must not be entered. Called before every call into Go. */
 static int refused(void)
 {
 	char text[512];
@@ -24,9 +24,10 @@ static int refused(void)
 }
 
 /*
- * The core has one state for the process, and Python's side of it, which knows what is in use, is one for an interpreter: a second
- * interpreter could reset the first one's memory away. Run in each interpreter that imports the module (a module of one phase
- * would be copied from the first). One with a lock of its own never gets here: Python refuses by itself.
+ * Refuses subinterpreters. The core has one state for the process, but each interpreter's Python modules track what is in use
+ * separately, so a reset in a second interpreter could free the first one's memory. This function runs in each interpreter that
+ * imports the module (a single-phase module would be copied from the first). Python itself refuses the module in an interpreter that
+ * has its own GIL.
  */
 static int begin_module(PyObject *module)
 {

@@ -1,10 +1,11 @@
 /*
- * PyTorch's own caching allocator on gpuconf's pools: its mode "segments".
+ * PyTorch's mode "segments": PyTorch's own caching allocator, on gpuconf's pools.
  *
- * The allocator takes its segments with cudaMalloc and returns them with cudaFree. Both are imported by libc10_cuda.so, and an ELF library
- * calls an import through a slot that the loader fills. Two of its slots get functions of ours; no other library is touched. (Until
- * then a MemPool supplied the segments, and PyTorch treats a pool that stays entered as a CUDA graph capture that never ends:
- * it released no cached memory under pressure, never reused memory that record_stream() had seen, and routed no autograd thread.)
+ * PyTorch's allocator obtains segments with cudaMalloc and frees them with cudaFree. libc10_cuda.so imports both, and an ELF library
+ * calls an imported function through a slot that the loader fills in. Two of these slots are redirected to functions in this file; no
+ * other library is changed. (Supplying the segments through a torch.cuda.MemPool was tried first. PyTorch treats a pool that stays
+ * entered like a CUDA graph capture that never ends: it released no cached memory under pressure, never reused memory after
+ * record_stream(), and did not route autograd's threads.)
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -40,7 +41,7 @@ static struct {
 	void *(*stream_handle)(const struct torch_stream *stream);
 } torch;
 
-/* Tables of a loaded library. glibc has made their addresses absolute; where the section is read-only it could not. */
+/* A dynamic table of a loaded library. glibc makes the addresses absolute, except where the section is read-only. */
 static const void *table(const struct link_map *library, Elf64_Sxword tag, size_t *bytes, Elf64_Sxword size_tag)
 {
 	const char *found = NULL;
@@ -78,8 +79,8 @@ static void **slot_of(const struct link_map *library, const char *name)
 	return slot != NULL ? slot : slot_in(library, DT_RELA, DT_RELASZ, name);
 }
 
-/* A library that was linked with -z now has its slots on pages that are read-only by now: these stay writable. */
-static int fill(void **slot, void *function)
+/* Makes the slot's pages writable first: they are read-only in a library linked with -z now. They stay writable. */
+static int redirect(void **slot, void *function)
 {
 	uintptr_t page = (uintptr_t)slot & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 
@@ -90,10 +91,11 @@ static int fill(void **slot, void *function)
 }
 
 /*
- * cudaMalloc for PyTorch's allocator, which keeps the segment for its current stream. So does gpuconf: the stream also leads
- * autograd's threads, which are in no scope, to their logical GPU. For want of memory PyTorch releases what it caches, and asks again.
+ * cudaMalloc for PyTorch's allocator. PyTorch reserves the segment for its current stream, and so does gpuconf. The stream also
+ * identifies the logical GPU of autograd's threads, which have no scope. On cudaErrorMemoryAllocation, PyTorch releases cached memory
+ * and retries.
  */
-static int take_segment(void **ptr, size_t size)
+static int malloc_segment(void **ptr, size_t size)
 {
 	struct torch_stream stream;
 	int device = 0, result = torch.get_device(&device);
@@ -110,8 +112,8 @@ static int take_segment(void **ptr, size_t size)
 	return CUDA_UNKNOWN;
 }
 
-/* cudaFree for it. What it took before, or elsewhere, goes to the real one. */
-static int give_segment(void *ptr)
+/* cudaFree for PyTorch's allocator. Memory that is not gpuconf's goes to the real cudaFree. */
+static int free_segment(void *ptr)
 {
 	size_t size;
 
@@ -121,7 +123,10 @@ static int give_segment(void *ptr)
 	return CUDA_SUCCESS;
 }
 
-/* A function as the loader finds it for the library. What its slot has may be a stub, which would fill the slot when it is called. */
+/*
+ * The address of an imported function, as the loader resolves it for the library. The slot itself may still point to the loader's stub,
+ * which would overwrite the slot when called.
+ */
 static void *import_of(void *library, const char *name)
 {
 	void *found = dlsym(RTLD_DEFAULT, name);
@@ -131,7 +136,7 @@ static void *import_of(void *library, const char *name)
 
 static int refuse(const char *why)
 {
-	gcgo_tell(why);
+	gcgo_set_error(why);
 	return 0;
 }
 
@@ -154,7 +159,7 @@ int gpuconf_torch_redirect(void)
 	if (!malloc_slot || !free_slot || !torch.get_device || !torch.free || !torch.current_stream || !torch.stream_handle)
 		return refuse("mode 'segments' can't route this PyTorch: its libc10_cuda.so does not call the CUDA runtime as a shared library. "
 			      "Use mode 'whole'");
-	if (!fill(free_slot, (void *)give_segment) || !fill(malloc_slot, (void *)take_segment))
+	if (!redirect(free_slot, (void *)free_segment) || !redirect(malloc_slot, (void *)malloc_segment))
 		return refuse("mode 'segments' can't route PyTorch: the system refuses to make the page of its imports writable");
 	return 1;
 }

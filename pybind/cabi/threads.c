@@ -1,11 +1,11 @@
 /*
- * Threads for Go, and none without the means for more.
+ * A reserve of threads for Go.
  *
- * Where Go can't start a thread it ends the process, and RLIMIT_NPROC or a container's limit of processes is enough for that: when
- * the library is loaded, and later, because Go starts threads as it needs them. So what Go's C half asks of pthread_create comes here
- * (hatch_build.py has the linker wrap it), and a reserve of threads is kept waiting. Go is started once the reserve is complete, which
- * may be at a later call than the load. When the system refuses a thread, Go gets one of the reserve; and while few of
- * those are left, calls from outside are refused with an error before they enter Go.
+ * Go ends the process if it cannot start a thread. RLIMIT_NPROC or a container's process limit can cause that when the library is
+ * loaded, and also later, because Go starts threads when it needs them. Therefore the linker redirects the calls of pthread_create in
+ * Go's C half to this file (hatch_build.py), which keeps a reserve of waiting threads. Go starts once the reserve is complete, which
+ * may be later than the load. If the system refuses a thread, Go gets one from the reserve. While few are left in the reserve, calls
+ * from outside fail with an error before they enter Go.
  *
  * Nothing here is called in a forked child.
  */
@@ -20,7 +20,7 @@
 
 #include "abi.h"
 
-/* Weak: Go's own tests link without the wrapping, and get their threads straight from the system. */
+/* Weak: Go's own tests link without the redirection and get their threads directly from the system. */
 extern __attribute__((weak)) int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
 enum { RESERVE = 8, FEW = 4, MOST_HANDED = 64 };
@@ -28,17 +28,17 @@ enum { RESERVE = 8, FEW = 4, MOST_HANDED = 64 };
 struct job {
 	void *(*run)(void *);
 	void *argument;
-	sigset_t mask; /* a thread has its creator's */
+	sigset_t mask; /* a thread inherits its creator's */
 };
 
-int gcgo_few_threads; /* whether callers must ask gcgo_find_threads; read without the lock */
+int gcgo_few_threads; /* whether callers must call gcgo_find_threads; read without the lock */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the rest */
 static pthread_cond_t handed = PTHREAD_COND_INITIALIZER;
-static int waiting;		      /* threads of the reserve that nothing was handed to */
-static struct job jobs[MOST_HANDED]; /* what was handed to others, and isn't begun */
+static int waiting;		      /* threads of the reserve without a job */
+static struct job jobs[MOST_HANDED]; /* handed to threads of the reserve, not started yet */
 static int njobs;
-static struct job first; /* Go's start */
+static struct job first; /* starts Go */
 static enum { UNTOUCHED, POSTPONED, STARTED } go;
 
 static void *wait_for_job(void *unused)
@@ -67,7 +67,10 @@ static bool hand_over(struct job job)
 	return true;
 }
 
-/* Completes the reserve: 0, or why it can't be. Its threads have the default stack, as Go's have, and take no signals. */
+/*
+ * Completes the reserve. Returns 0, or the error if the system refuses a thread. The threads have the default stack size, as Go's
+ * threads have, and block all signals.
+ */
 static int fill(void)
 {
 	pthread_attr_t attributes;
@@ -93,9 +96,9 @@ static void release(void)
 }
 
 /*
- * The signals that Go's threads take: those that it needs for faults and its scheduler. They inherit the mask of its first thread.
- * A signal that Python's threads have blocked, to wait for it with sigwait or signalfd, would go to one of Go's otherwise, and
- * end the process. SIGCHLD Go opens itself.
+ * The signal mask for Go's first thread, which its other threads inherit. It leaves open the signals that Go needs for faults and its
+ * scheduler. Other signals stay blocked: one that all Python threads block, to wait for it with sigwait or signalfd, would otherwise
+ * be delivered to a Go thread and end the process. Go itself unblocks SIGCHLD.
  */
 static sigset_t mask_for_go(void)
 {
@@ -137,13 +140,13 @@ int gcgo_try_threads(int wanted)
 	return started;
 }
 
-/* Starts Go, if there is a whole reserve; it takes the first of that, and leaves the rest complete again if it can. */
+/* Starts Go on a thread of the reserve if the reserve is complete, and then tries to complete it again. */
 static int start_go(void)
 {
 	int error = fill();
 
 	if (error != 0) {
-		release(); /* a process that is short of threads needs them elsewhere */
+		release(); /* the process is short of threads and may need them elsewhere */
 		return error;
 	}
 	first.mask = mask_for_go();
@@ -153,7 +156,7 @@ static int start_go(void)
 	return 0;
 }
 
-static void look(void) { __atomic_store_n(&gcgo_few_threads, go != STARTED || waiting < FEW, __ATOMIC_RELAXED); }
+static void update_few_threads(void) { __atomic_store_n(&gcgo_few_threads, go != STARTED || waiting < FEW, __ATOMIC_RELAXED); }
 
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
@@ -169,10 +172,10 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 		error = __real_pthread_create(thread, attributes, run, argument);
 		if (error == EAGAIN) {
 			pthread_sigmask(SIG_BLOCK, NULL, &job.mask);
-			error = hand_over(job) ? 0 : EAGAIN; /* Go detaches its threads by an attribute: it uses no *thread */
+			error = hand_over(job) ? 0 : EAGAIN; /* Go's threads are detached by an attribute: it does not read *thread */
 		}
 	}
-	look();
+	update_few_threads();
 	pthread_mutex_unlock(&lock);
 	return error;
 }
@@ -185,14 +188,14 @@ int gcgo_find_threads(char *text, size_t room)
 	pthread_mutex_lock(&lock);
 	error = go == POSTPONED ? start_go() : fill();
 	had = waiting;
-	look();
+	update_few_threads();
 	pthread_mutex_unlock(&lock);
 	if (!gcgo_few_threads)
 		return 0;
 	getrlimit(RLIMIT_NPROC, &limit);
 	snprintf(text, room,
 		 "gpuconf's core needs up to %d more threads, and the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "
-		 "%lld, and a container may have a limit of its own. Raise the limit (ulimit -u, --pids-limit) or end other processes, "
+		 "%lld, and a container may have its own limit. Raise the limit (ulimit -u, --pids-limit) or end other processes, "
 		 "then call again",
 		 RESERVE, strerror(error), had, limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
 	return 1;

@@ -1,10 +1,10 @@
 /*
- * Throwing a C++ exception from C, in the C++ runtime of the library that will catch it.
+ * Throws a C++ exception from C, using the C++ runtime of the library that catches it.
  *
- * A throw compiled into this library would need a C++ runtime linked into it: as a shared library, machines without
- * one could no longer import us; as a static copy, the process would have two, each with counts of its own of the exceptions under
- * way, and std::uncaught_exceptions() would be wrong for good in the thread that caught one. So the few functions of
- * the C++ ABI that a throw is made of are looked up where C++ code has brought them along. Nobody else can catch.
+ * A throw compiled into this library would need a C++ runtime. Linked as a shared library, it would prevent the import on machines
+ * without one. Linked statically, the process would have two runtimes, each with its own count of the exceptions in flight, and
+ * std::uncaught_exceptions() would stay wrong in a thread that caught one. So the few C++ ABI functions that a throw needs are looked
+ * up in the runtime that is already loaded. If none is loaded, no code can catch an exception either.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -16,14 +16,14 @@
 
 typedef void destructor(void *object);
 
-/* The C++ runtime that is in the process. */
+/* The C++ runtime that the process has loaded. */
 struct runtime {
 	void *library;
 	void *(*allocate)(size_t size);
 	void (*throw)(void *object, void *type, destructor *destroy);
 };
 
-/* A library that is loaded already, or NULL. The handle is kept: neither ever goes away. */
+/* A library that is already loaded, or NULL. The handle is never closed: these libraries stay loaded. */
 static void *loaded(const char *name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD); }
 
 static void *find(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
@@ -37,14 +37,14 @@ static struct runtime find_runtime(void)
 	return cxx;
 }
 
-/* std::string of libstdc++ since GCC 5. An empty one is its own buffer. */
+/* std::string of libstdc++ since GCC 5. The text of an empty string is the built-in buffer. */
 struct string {
 	char *text;
 	size_t length;
-	char own[16];
+	char buffer[16];
 };
 
-/* The older one, which PyTorch's wheels used until 2.6: a pointer to text that the library counts the owners of. */
+/* The older, reference-counted std::string, which PyTorch's wheels used until 2.6: a pointer to the text. */
 struct old_string {
 	char *text;
 };
@@ -58,10 +58,10 @@ struct location {
 };
 
 /*
- * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError: c10::OutOfMemoryError is c10::Error with another
- * name. It is made by its exported constructor, in older versions by c10::Error's, in more room than it has ever needed; the virtual
- * table of the name gives the type and the destructor. Tried with 2.6, 2.9, 2.11 and 2.15. A PyTorch without these symbols gets
- * the plain error below.
+ * PyTorch's own out-of-memory error, which Python sees as torch.OutOfMemoryError. c10::OutOfMemoryError is c10::Error under another
+ * name. Its exported constructor makes it, in older versions c10::Error's, in a buffer larger than any version has needed. Its virtual
+ * table leads to the type and the destructor. Tested with 2.6, 2.9, 2.11 and 2.15. A PyTorch without these symbols gets a
+ * std::runtime_error.
  */
 static void *find_torch_constructor(void)
 {
@@ -92,7 +92,7 @@ static int construct_torch(struct runtime cxx, void *error, const char *text)
 	*(void **)&dispose = find(cxx.library, "_ZN" STRING "10_M_disposeEv");
 	if (!construct || !append || !dispose)
 		return 0;
-	message.text = message.own;
+	message.text = message.buffer;
 	append(&message, text, strlen(text));
 	construct(error, here, &message);
 	dispose(&message);
@@ -110,7 +110,7 @@ static int construct_old_torch(struct runtime cxx, void *error, const char *text
 	*(void **)&destroy = find(cxx.library, "_ZNSsD1Ev");
 	if (!construct || !make || !destroy)
 		return 0;
-	make(&message, text, &message); /* an allocator has no state, and nothing reads it */
+	make(&message, text, &message); /* the allocator is stateless and never read */
 	construct(error, here, &message);
 	destroy(&message);
 	return 1;
@@ -147,12 +147,12 @@ static void throw_runtime_error(struct runtime cxx, const char *text)
 	*(void **)&destroy = find(cxx.library, "_ZNSt13runtime_errorD1Ev");
 	if (!type || !construct || !destroy)
 		return;
-	error = cxx.allocate(4 * sizeof(void *)); /* it has two */
+	error = cxx.allocate(4 * sizeof(void *)); /* it needs two */
 	construct(error, text);
 	cxx.throw(error, type, destroy);
 }
 
-/* Libraries look for "CUDA out of memory." in the text, and Python's accelerate for " out of memory." in a RuntimeError's. */
+/* Libraries search the text for "CUDA out of memory.", and accelerate searches a RuntimeError's for " out of memory.". */
 static char *with_torch_words(const char *text)
 {
 	static const char words[] = "CUDA out of memory. ";
@@ -167,7 +167,7 @@ void gcgo_throw(const char *text)
 	char *words = strstr(text, " out of memory") ? with_torch_words(text) : NULL;
 
 	if (words != NULL) {
-		gcgo_tell(words); /* the thread keeps the text: nothing below comes back to free it */
+		gcgo_set_error(words); /* the thread owns the text now: the throws below do not return to free it */
 		free(words);
 	}
 	if (!cxx.allocate || !cxx.throw)

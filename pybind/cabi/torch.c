@@ -1,8 +1,8 @@
 /*
- * The functions that torch.cuda.memory.CUDAPluggableAllocator takes, with its signatures.
+ * The functions for torch.cuda.memory.CUDAPluggableAllocator, with the signatures that it requires.
  *
- * PyTorch does not check the result: a null pointer would become a tensor. So errors are thrown, after Go has returned; there is
- * no Go frame below the exception.
+ * PyTorch does not check the result: a null pointer would become a tensor. So errors are thrown as C++ exceptions, after Go has
+ * returned, so that no Go frame is unwound.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ void *gpuconf_torch_malloc(ssize_t size, int device, void *stream)
 }
 
 /*
- * Called by destructors, which must not throw: errors are only kept in gpuconf_last_error. The stream is the one of the allocation. NULL
- * means the same, and also works if that stream was destroyed meanwhile.
+ * Destructors call this, so it must not throw: errors are only kept in gpuconf_last_error. The stream is that of the allocation. NULL
+ * means the same, and also works if that stream has been destroyed.
  */
 void gpuconf_torch_free(void *ptr, ssize_t size, int device, void *stream)
 {
@@ -50,7 +50,7 @@ void gpuconf_torch_memory_fraction(double fraction, int device)
 		gcgo_throw(gpuconf_last_error());
 }
 
-/* For sharing memory between processes, which goes by the driver's pieces. */
+/* For sharing memory between processes: the driver shares whole allocations. */
 void *gpuconf_torch_base_alloc(void *ptr, size_t *size)
 {
 	void *start = gpuconf_region(ptr, size);
@@ -61,10 +61,12 @@ void *gpuconf_torch_base_alloc(void *ptr, size_t *size)
 }
 
 /*
- * CUDA graphs and torch.cuda.use_mem_pool. A graph's own pool needs nothing: the streams tell that they are captured, and what is taken
- * for them is the graph's until it is gone. A pool of the user's, be it for several graphs, would have to be kept apart: refused.
+ * Called for CUDA graphs and torch.cuda.use_mem_pool. A graph's own pool needs no work here: gpuconf sees that the streams are being
+ * captured, and their memory belongs to the graph until the graph is destroyed. A pool created by the user, which several graphs may
+ * share, would have to be kept separate; it is refused.
  *
- * PyTorch's pool id is two words, the second of which is a user's, and its filter a std::function, which C++ passes by address.
+ * PyTorch's pool id is two words; the second is set for pools created by the user. The filter is a std::function, which C++ passes by
+ * address.
  */
 struct pool_id {
 	unsigned long long graph, user;
@@ -76,7 +78,7 @@ void gpuconf_torch_begin_pool(int device, struct pool_id pool, void *filter)
 	gcgo_refuse();
 	if (pool.user == 0)
 		return;
-	gcgo_tell("torch.cuda.MemPool and torch.cuda.graph_pool_handle() need gpuconf's mode 'segments': call "
+	gcgo_set_error("torch.cuda.MemPool and torch.cuda.graph_pool_handle() need gpuconf's mode 'segments': call "
 		  "gpuconf.allocators.torch.install(mode='segments') or gpuconf.configure(libraries={'torch': 'segments'}) instead of the mode "
 		  "'whole', in which each CUDA graph has a pool of its own");
 	gcgo_throw(gpuconf_last_error());
