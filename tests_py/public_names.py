@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import importlib.util
 import inspect
@@ -39,8 +40,8 @@ def functions(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
             continue
         yield f"{module.__name__}.{name}", value
         for owner in value.__mro__ if isinstance(value, type) else ():
-            if not owner.__module__.startswith("gpuconf") or "_fields" in vars(owner):
-                continue  # the latter is what namedtuple() has made
+            if not owner.__module__.startswith("gpuconf") or "_fields" in vars(owner) or issubclass(owner, enum.Enum):
+                continue  # what namedtuple() and enum have made
             for method, raw in vars(owner).items():
                 function = raw.fget if isinstance(raw, property) else getattr(raw, "__func__", raw)
                 if isinstance(function, types.FunctionType) and (not method.startswith("_") or method.startswith("__")):

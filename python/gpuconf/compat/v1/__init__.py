@@ -11,30 +11,52 @@ array([[11.]], dtype=float32)
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from ... import config, debugging, errors
 from ..._core.public import name_after
 from ..._typing import Any
 from ...errors import OpError
+from .._aliases import alias
+from .._logger import get_logger
+from ..v2 import distribute, sysconfig, test, version
+from . import keras, logging, random
 from ._config_proto import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions
 from ._control import Controller
-from ._eager import enable_eager_execution
 from ._graph import Graph, Operation, Tensor, get_default_graph, get_default_session, reset_default_graph
+from ._mode import (
+    disable_eager_execution,
+    disable_v2_behavior,
+    enable_eager_execution,
+    enable_v2_behavior,
+    executing_eagerly,
+    executing_eagerly_outside_functions,
+)
 from ._ops import add, add_n, constant, identity, matmul
-from ._session import Session
+from ._seed import set_random_seed
+from ._session import InteractiveSession, Session
+
+__version__ = VERSION = version.VERSION
+__git_version__ = GIT_VERSION = version.GIT_VERSION
+__compiler_version__ = COMPILER_VERSION = version.COMPILER_VERSION
 
 __all__ = [
+    "COMPILER_VERSION",
+    "GIT_VERSION",
+    "VERSION",
     "ConfigProto",
     "GPUOptions",
     "Graph",
     "GraphOptions",
+    "InteractiveSession",
     "OpError",
     "Operation",
     "OptimizerOptions",
     "Session",
     "Tensor",
+    "__compiler_version__",
+    "__git_version__",
+    "__version__",
     "add",
     "add_n",
     "config",
@@ -42,17 +64,40 @@ __all__ = [
     "control_dependencies",
     "debugging",
     "device",
+    "disable_eager_execution",
+    "disable_v2_behavior",
+    "distribute",
     "enable_eager_execution",
+    "enable_v2_behavior",
     "errors",
+    "executing_eagerly",
+    "executing_eagerly_outside_functions",
     "get_default_graph",
     "get_default_session",
+    "get_logger",
     "identity",
+    "keras",
+    "logging",
     "matmul",
+    "random",
     "reset_default_graph",
+    "set_random_seed",
+    "sysconfig",
+    "test",
+    "version",
 ]
 
 # Makes "import gpuconf.compat.v1.config" work.
-sys.modules[__name__ + ".config"] = config
+alias(
+    __name__,
+    config=config,
+    debugging=debugging,
+    distribute=distribute,
+    errors=errors,
+    sysconfig=sysconfig,
+    test=test,
+    version=version,
+)
 
 
 def control_dependencies(control_inputs: Iterable[Any] | None) -> Controller:

@@ -1,4 +1,4 @@
-"""``enable_eager_execution``, which applies a ConfigProto to the configuration of ``gpuconf``."""
+"""A ConfigProto for the whole program, as ``enable_eager_execution`` takes it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ..._core.devices import LogicalDeviceConfiguration
 from ..._core.native import core
 from ..._typing import Any
 from ...config import _logical, experimental
+from . import _graph
 from ._config_proto import ConfigProto
 from ._session_options import options_of
 
@@ -16,23 +17,16 @@ _POLICIES = {0: "explicit", 1: "warn", 2: "silent", 3: "silent_for_int32"}
 _MODES = {0: True, 1: False}  # synchronous
 
 
-def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Apply a ConfigProto to the whole program. Call it before any function that lists the devices.
-
-    Does not change how operations run: ``gpuconf`` always runs eagerly and ``gpuconf.compat.v1`` always builds graphs. It changes
-    the configuration as TensorFlow does: ``device_count`` and ``visible_device_list`` set the visible and logical devices, and
-    ``allow_growth``, the memory fraction and the other ``gpu_options`` apply to the whole program. The first call that lists the
-    devices, and only that call, raises errors in these lists.
-
-    Raises TypeError if ``config`` is not a ConfigProto, and ValueError for an invalid ``device_policy`` or ``execution_mode`` or if
-    the devices have already been listed.
-    """
+def take_over(config: ConfigProto | None, device_policy: Any, execution_mode: Any, switches: bool) -> None:
+    """Apply a ConfigProto to the configuration of ``gpuconf``. ``switches`` is true if eager execution is disabled now."""
     if config is not None and not isinstance(config, ConfigProto):
         raise errors.InvalidTypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
     if device_policy is not None and device_policy not in _POLICIES:
         raise errors.InvalidArgumentError("device_policy must be one of None, DEVICE_PLACEMENT_*")
     if execution_mode is not None and execution_mode not in _MODES:
         raise errors.InvalidArgumentError("execution_mode must be one of None, SYNC, ASYNC")
+    if switches and _graph.used():
+        raise errors.InvalidArgumentError("tf.enable_eager_execution must be called at program startup.")
     if config is None and device_policy is None and execution_mode is None:
         return
     if runtime.enumerated() or runtime.current.at_enumeration:
@@ -48,9 +42,9 @@ def enable_eager_execution(config: ConfigProto | None = None, device_policy: Any
         return
     options, cpus = options_of(config), config.device_count.get("CPU", 1)  # copied: later changes of the config have no effect
 
-    def take_over() -> None:
+    def apply() -> None:
         core.pybind_ImportConfig(options)
         if cpus > 1:
             _logical.show(0, [LogicalDeviceConfiguration() for _ in range(cpus)])
 
-    runtime.current.at_enumeration.append(take_over)
+    runtime.current.at_enumeration.append(apply)

@@ -172,6 +172,7 @@ class Graph:
         self._named: dict[str, Operation] = {}
         self._scopes = Scopes()
         self._control = ControlDependencies()
+        self.seed: Any = None  # see set_random_seed
         self._number = core.pybind_NewGraph()
 
     def as_default(self) -> _Default:
@@ -373,6 +374,7 @@ class _Default:
     def __init__(self, what: Any, stack: _Stack = _graphs) -> None:
         self._what = what
         self._stack = stack
+        self.anywhere = False  # whether it may be left before those that were entered later
 
     def __enter__(self) -> Any:
         self._stack.entered.append(self._what)
@@ -383,6 +385,12 @@ class _Default:
             return
         entered = self._stack.entered
         if not entered:  # entered by another thread; as in TensorFlow, it stays entered there
+            return
+        if self.anywhere:
+            if self._what in entered:
+                entered.reverse()
+                entered.remove(self._what)  # the innermost
+                entered.reverse()
             return
         if entered[-1] is not self._what:
             raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
@@ -407,11 +415,24 @@ def get_default_graph() -> Graph:
         return _global
 
 
+def entered() -> bool:
+    """Whether this thread is in a graph that it has entered."""
+    return bool(_graphs.entered)
+
+
+def used() -> bool:
+    """Whether the global default graph exists."""
+    return _global is not None
+
+
 def reset_default_graph() -> None:
-    """Replace the global default graph. Existing tensors and sessions keep the old one. Raises RuntimeError in ``as_default``."""
+    """Replace the global default graph. Existing tensors and sessions keep the old one.
+
+    Raises AssertionError inside ``Graph.as_default()`` and ``with`` blocks of sessions.
+    """
     global _global
     if _graphs.entered:
-        raise errors.FailedPreconditionError(
+        raise errors.NestingError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
             "create a new graph."
         )

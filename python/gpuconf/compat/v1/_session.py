@@ -8,12 +8,14 @@ from types import TracebackType
 
 from ... import errors
 from ..._core import runtime
+from ..._core.fork import module_lock
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays as _arrays
 from ...tensors import placement_log
+from .._logger import get_logger
 from . import _feeds, _graph
-from ._config_proto import ConfigProto
+from ._config_proto import ConfigProto, GPUOptions
 from ._device_attributes import DeviceAttributes
 from ._fetches import Fetches
 from ._graph import Graph, Operation, Tensor
@@ -232,6 +234,59 @@ class Session:
             self.close()
         except errors.GpuconfError:
             pass
+
+
+class InteractiveSession(Session):
+    """A session that is the default session from its creation until :meth:`close`, for interpreters and notebooks.
+
+    Without ``config``, memory growth is on. With ``graph``, that is the default graph too. Sessions may be closed in any order. A
+    second session that is open at the same time logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors
+    of :class:`Session`.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> session = tf.InteractiveSession()
+    >>> tf.constant(2.0).eval()
+    np.float32(2.0)
+    >>> session.close()
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
+        if not config:
+            config = ConfigProto(gpu_options=GPUOptions(allow_growth=True))
+        super().__init__(target, graph, config)
+        _count_interactive(1)
+        self._defaults = [self.as_default()] if graph is None else [self.as_default(), graph.as_default()]
+        for each in self._defaults:
+            each.anywhere = True
+            each.__enter__()
+
+    def close(self) -> None:
+        """Close the session, which is then no longer the default session. Closing it again has no effect."""
+        super().close()
+        defaults, self._defaults = self._defaults, []
+        if not defaults:
+            return
+        _count_interactive(-1)
+        for each in reversed(defaults):
+            each.__exit__(None, None, None)
+
+
+_interactive = 0
+_interactive_lock = module_lock(globals(), "_interactive_lock")
+
+
+def _count_interactive(change: int) -> None:
+    """Count the open interactive sessions, and warn about a second one."""
+    global _interactive
+    with _interactive_lock:
+        if change > 0 and _interactive > 0:
+            get_logger().error(
+                "An interactive session is already active. This can cause out-of-memory errors or some other unexpected errors "
+                "(due to the unpredictable timing of garbage collection) in some cases. You must explicitly call "
+                "`InteractiveSession.close()` to release resources held by the other session(s). Please use `tf.Session()` if "
+                "you intend to productionize."
+            )
+        _interactive += change
 
 
 def _refuse_options(options: Any, run_metadata: Any) -> None:

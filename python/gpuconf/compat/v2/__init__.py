@@ -1,15 +1,85 @@
-"""``tf.compat.v2``: ``config`` is the module ``gpuconf.config``."""
+"""``tf.compat.v2``: TensorFlow as a program sees it that configures GPUs. Use it as ``import gpuconf.compat.v2 as tf``.
+
+Operations run eagerly, or build graphs inside ``Graph.as_default()``, in sessions, and after
+``compat.v1.disable_v2_behavior()``. ``config`` is the module ``gpuconf.config``, and ``__version__`` is that of the TensorFlow
+release that gpuconf is compared with.
+
+>>> import gpuconf.compat.v2 as tf
+>>> tf.__version__
+'2.21.0'
+>>> [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
+['/device:GPU:0', '/device:GPU:1']
+"""
 
 from __future__ import annotations
 
 import sys
 
-from ... import config
+from ... import config, debugging, errors
+from ..._core.public import name_after
+from ..._typing import Any
+from .._aliases import alias
+from .._logger import get_logger
+from ..v1._graph import Graph, Operation
+from ..v1._mode import executing_eagerly
+from . import distribute, python, random, sysconfig, test, version
+from ._ops import Tensor, add, add_n, constant, control_dependencies, device, identity, matmul
 
-__all__ = ["config"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ... import compat
+else:
+    compat = sys.modules["gpuconf.compat"]
+
+__version__ = version.VERSION
+__git_version__ = version.GIT_VERSION
+__compiler_version__ = version.COMPILER_VERSION
+
+__all__ = [
+    "Graph",
+    "Operation",
+    "Tensor",
+    "__compiler_version__",
+    "__git_version__",
+    "__version__",
+    "add",
+    "add_n",
+    "compat",
+    "config",
+    "constant",
+    "control_dependencies",
+    "debugging",
+    "device",
+    "distribute",
+    "errors",
+    "executing_eagerly",
+    "get_logger",
+    "identity",
+    "matmul",
+    "python",
+    "random",
+    "sysconfig",
+    "test",
+    "version",
+]
 
 # Makes "import gpuconf.compat.v2.config" work.
-sys.modules[__name__ + ".config"] = config
+alias(__name__, config=config, debugging=debugging, errors=errors)
+name_after(__name__, ["Tensor"])
+
+if TYPE_CHECKING:
+    float32: Any
+    float64: Any
+    int32: Any
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Return ``float32``, ``float64`` or ``int32``, as in ``gpuconf``."""
+        from ...tensors import arrays
+
+        if name in arrays.DTYPES:
+            return arrays.numpy().dtype(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,11 @@
+"""``tf.compat.v1.keras``: the session of ``keras.backend``. There is no Keras here."""
+
+from __future__ import annotations
+
+from . import backend
+
+__all__ = ["backend"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,11 @@
+"""``tf.compat.v1.random``: the seed, which is stored only."""
+
+from __future__ import annotations
+
+from ._seed import set_random_seed
+
+__all__ = ["set_random_seed"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,11 @@
+"""The modules of ``tensorflow.python`` that programs import to look at GPUs."""
+
+from __future__ import annotations
+
+from . import client, platform
+
+__all__ = ["client", "platform"]
+
+
+def __dir__() -> list[str]:
+    return __all__
