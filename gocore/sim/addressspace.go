@@ -95,12 +95,12 @@ func (a *addressSpace) occupy(bytes uint64) (base uint64, err error) {
 
 func (a *addressSpace) vacate(addr, bytes uint64) {
 	a.addSpare(span{addr, roundUp(bytes, a.alignment)})
-	_ = decommit(addr, bytes) // a host that fails here only keeps pages longer
+	_ = decommit(addr, bytes) // if the host fails here, it only keeps the pages longer
 	a.check()
 }
 
-// take gets a spare range from the host in which the given one fits. It takes whole steps of address space, so that many small
-// reservations are few ranges of the host.
+// take obtains a spare range from the host, large enough for the given one. It takes whole steps of address space, so that many
+// small reservations need few ranges of the host.
 func (a *addressSpace) take(bytes, alignment uint64) error {
 	bytes = roundUp(bytes, alignedStepBytes)
 	base, err := reserveAligned(bytes, alignment)
@@ -144,12 +144,12 @@ func (a *addressSpace) free(addr, bytes uint64) error {
 	}
 	a.reservations = slices.Delete(a.reservations, at, at+1)
 	a.addSpare(span{addr, roundUp(bytes, a.alignment)})
-	_ = decommit(addr, bytes) // what stale views have written
+	_ = decommit(addr, bytes) // drops what stale views have written
 	a.check()
 	return nil
 }
 
-// addSpare joins s with its spare neighbours.
+// addSpare adds a range to the spare ones and merges it with adjacent ones.
 func (a *addressSpace) addSpare(s span) {
 	at := sort.Search(len(a.spare), func(i int) bool { return a.spare[i].base >= s.base })
 	from, to := at, at
@@ -164,13 +164,13 @@ func (a *addressSpace) addSpare(s span) {
 	a.spare = slices.Replace(a.spare, from, to, s)
 }
 
-// search finds the reservation at addr, or the place where it would be.
+// search returns the index of the reservation at addr, or the index at which to insert it.
 func (a *addressSpace) search(addr uint64) (at int, found bool) {
 	at = sort.Search(len(a.reservations), func(i int) bool { return a.reservations[i].base >= addr })
 	return at, at < len(a.reservations) && a.reservations[at].base == addr
 }
 
-// around finds the reservation in which all of a range lies.
+// around returns the reservation that contains the range.
 func (a *addressSpace) around(addr, bytes uint64) (*reservation, error) {
 	at := sort.Search(len(a.reservations), func(i int) bool { return a.reservations[i].base > addr }) - 1
 	if at >= 0 {
@@ -187,7 +187,7 @@ func (r *reservation) firstFrom(addr uint64) int {
 	return sort.Search(len(r.mappings), func(i int) bool { return r.mappings[i].end() > addr })
 }
 
-// hole is the place in the list for a mapping of a range in which nothing is mapped.
+// hole returns the index at which to insert a mapping of a range in which nothing is mapped.
 func (r *reservation) hole(addr, bytes uint64) (at int, err error) {
 	at = r.firstFrom(addr)
 	if at < len(r.mappings) && r.mappings[at].base < addr+bytes {
@@ -196,7 +196,7 @@ func (r *reservation) hole(addr, bytes uint64) (at int, err error) {
 	return at, nil
 }
 
-// whole finds the mappings that make up exactly the given range, without gaps.
+// whole returns the mappings that cover exactly the given range, without gaps.
 func (r *reservation) whole(addr, bytes uint64) (from, to int, err error) {
 	from = r.firstFrom(addr)
 	next := addr
@@ -241,7 +241,7 @@ func spaceError(result gpu.Result, format string, args ...any) error {
 	return fmt.Errorf("simulated address space: %s: %w", fmt.Sprintf(format, args...), result)
 }
 
-// check holds invariants 5 and 6 of doc.go after a change.
+// check checks invariants 5 and 6 of doc.go after a change.
 func (a *addressSpace) check() {
 	if !invariants.Enabled {
 		return
@@ -266,7 +266,7 @@ func (a *addressSpace) isEnd(addr uint64) bool {
 	return slices.ContainsFunc(a.reservations, func(r *reservation) bool { return r.end() == addr })
 }
 
-// check holds invariant 6 of doc.go for the mappings from one to another, and their neighbours.
+// check checks invariant 6 of doc.go for mappings from to to, and the one after them.
 func (r *reservation) check(from, to int) {
 	if !invariants.Enabled {
 		return

@@ -10,7 +10,7 @@ import (
 const (
 	// unitBytes is the granularity of charges and of small allocations' addresses.
 	unitBytes = 256
-	// largeBytes is the size from which on an allocation starts at a multiple of it.
+	// largeBytes: allocations of at least this size are aligned to it.
 	largeBytes = 2 << 20
 )
 
@@ -27,7 +27,7 @@ type arena struct {
 // block is a live allocation.
 type block struct {
 	addr    uint64
-	bytes   uint64 // as asked: what copies are checked against
+	bytes   uint64 // as requested: copies are checked against it
 	charged uint64 // bytes rounded up
 }
 
@@ -101,8 +101,8 @@ func (a *arena) free(addr uint64) bool {
 	return true
 }
 
-// discard returns the pages that b leaves unused to the host. at is where b was in the list. Pages shared with a
-// neighbour stay until it is freed too.
+// discard returns the pages that b leaves unused to the host. at is b's former index. A page shared with an adjacent allocation
+// stays until that is freed too.
 func (a *arena) discard(b block, at int) {
 	low, high := a.base, a.end
 	if at > 0 {
@@ -120,14 +120,14 @@ func (a *arena) discard(b block, at int) {
 	}
 }
 
-// freeAll frees every allocation, as the end of a context does.
+// freeAll frees every allocation, as when a context ends.
 func (a *arena) freeAll() {
 	for len(a.live) > 0 {
 		a.free(a.live[len(a.live)-1].addr)
 	}
 }
 
-// search finds the allocation at addr, or the place where it would be.
+// search returns the index of the allocation at addr, or the index at which to insert it.
 func (a *arena) search(addr uint64) (at int, found bool) {
 	at = sort.Search(len(a.live), func(i int) bool { return a.live[i].addr >= addr })
 	return at, at < len(a.live) && a.live[at].addr == addr
@@ -145,7 +145,7 @@ func (a *arena) holds(addr, bytes uint64) bool {
 	return a.live[at].holds(addr, bytes)
 }
 
-// check holds invariants 1, 2 and 4 of doc.go after a change.
+// check checks invariants 1, 2 and 4 of doc.go after a change.
 func (a *arena) check() {
 	if !invariants.Enabled {
 		return

@@ -8,8 +8,8 @@ import (
 	"gpuconf/gocore/invariants"
 )
 
-// card is one GPU of an open machine. The machine's lock guards all of it but description and granularity, which
-// never change, and what names a guard of its own.
+// card is one GPU of an open machine. The machine's lock guards everything but description and granularity, which never change, and
+// fields whose comment names another guard.
 type card struct {
 	description gpu.Device
 	granularity uint64 // of physical memory; 0 without virtual memory management
@@ -23,11 +23,11 @@ type card struct {
 	legacy    *stream // guarded by queues.mu, as is all of a stream; nil without a context
 	perThread *stream
 
-	// fault is what queued work has met. It stays until the context ends; any goroutine may look.
+	// fault is the error of failed queued work. It remains until the context ends; any goroutine may read it.
 	fault atomic.Pointer[error]
 }
 
-// reservationBytes is how much address space a card of that memory gets.
+// reservationBytes is the address space reserved for a card with that much memory.
 func reservationBytes(totalBytes uint64) uint64 { return roundUp(2*totalBytes, largeBytes) }
 
 // roomBytes returns the bytes available for memory that must be on the card.
@@ -39,7 +39,7 @@ func (c *card) roomBytes() uint64 {
 	return room
 }
 
-// freeBytes returns the unused bytes. Managed memory that could move to the host uses as much as there is room for.
+// freeBytes returns the unused bytes. Managed memory that could move to the host counts only as far as other memory leaves room.
 func (c *card) freeBytes() uint64 {
 	room := c.roomBytes()
 	if !c.description.Oversubscribes {
@@ -67,7 +67,7 @@ func (c *card) allocate(bytes uint64) (addr uint64, err error) {
 	return addr, nil
 }
 
-// affords returns an error if the card has fewer bytes left. Rounding up may wrap around, hence the two comparisons.
+// affords returns an error if the card has fewer bytes left. Rounding up may wrap around, so there are two comparisons.
 func (c *card) affords(bytes uint64) error {
 	if room := c.roomBytes(); bytes > room || roundUp(bytes, unitBytes) > room {
 		return c.errorf(gpu.ErrorOutOfMemory, "%d bytes requested, %d of %d free", bytes, room, c.description.TotalBytes)
@@ -88,7 +88,7 @@ func (c *card) errorf(result gpu.Result, format string, args ...any) error {
 	return fmt.Errorf("simulated GPU %d: %s: %w", c.description.Ordinal, fmt.Sprintf(format, args...), result)
 }
 
-// check holds invariants 2 and 3 of doc.go after a change.
+// check checks invariants 2 and 3 of doc.go after a change.
 func (c *card) check() {
 	if !invariants.Enabled {
 		return

@@ -21,7 +21,7 @@ func (m *Machine) download(hostDst, src, bytes uint64) transfer {
 		func() { copy(bytesAt(hostDst, bytes), bytesAt(src, bytes)) }}
 }
 
-// within copies inside one card. CUDA leaves undefined what an overlap does; here it is refused.
+// within copies within one card. Overlapping ranges, which are undefined in CUDA, are refused.
 func (m *Machine) within(dst, src, bytes uint64) transfer {
 	check := func(c *card) error {
 		if max(dst, src)-min(dst, src) < bytes {
@@ -32,7 +32,7 @@ func (m *Machine) within(dst, src, bytes uint64) transfer {
 	return transfer{bytes, check, func() { copy(bytesAt(dst, bytes), bytesAt(src, bytes)) }}
 }
 
-// touching does something with one range of a card.
+// touching reads or writes one range of a card.
 func (m *Machine) touching(addr, bytes uint64, touch func(memory []byte)) transfer {
 	return transfer{bytes,
 		func(c *card) error { return m.checkDevice(c, addr, bytes) },
@@ -43,7 +43,7 @@ func (m *Machine) filling(dst uint64, value byte, bytes uint64) transfer {
 	return m.touching(dst, bytes, func(memory []byte) { fill(memory, value) })
 }
 
-// fill copies a filled beginning over the rest: a loop over all bytes takes twice as long.
+// fill fills a short prefix and copies it over the rest, which is twice as fast as a loop over all bytes.
 func fill(memory []byte, value byte) {
 	pattern := memory[:min(len(memory), 16<<10)]
 	for i := range pattern {
@@ -63,7 +63,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// checkDevice returns an error unless bytes at addr are within one live allocation of a card, managed or not, or within accessible mappings. Machine.mu is held.
+// checkDevice returns an error unless bytes at addr are within one live allocation of a card, managed or not, or within accessible
+// mappings. Machine.mu is held.
 func (m *Machine) checkDevice(c *card, addr, bytes uint64) error {
 	if c.memory.holds(addr, bytes) || c.managed.holds(addr, bytes) || m.space.accessible(c, addr, bytes) {
 		return nil
@@ -111,7 +112,7 @@ func (m *Machine) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint6
 	return m.later(ordinal, m.filling(dst, value, bytes), number)
 }
 
-// later queues a transfer, once its memory is known to be there. It is looked for again when its turn comes.
+// later queues a transfer after checking that its memory is live. The check is repeated when the transfer runs.
 func (m *Machine) later(ordinal int, t transfer, number gpu.Stream) error {
 	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if t.bytes == 0 {
@@ -135,7 +136,8 @@ func (t transfer) work(c *card) *work {
 	}}
 }
 
-// now makes a transfer in the legacy stream and returns when it is done. It need not be queued when nothing is to wait for.
+// now makes a transfer in the legacy stream and returns when it is done. It queues the transfer only if it has to wait for other
+// work.
 func (m *Machine) now(ordinal int, t transfer) error {
 	queued, err := m.nowOrQueue(ordinal, t)
 	if err != nil || queued == nil {

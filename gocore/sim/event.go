@@ -19,7 +19,7 @@ func (q *queues) findEvent(number gpu.Event) (*event, error) {
 	return nil, handleError("event", uint64(number))
 }
 
-// EventCreate makes an event.
+// EventCreate creates an event.
 func (m *Machine) EventCreate(ordinal int) (gpu.Event, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -35,7 +35,7 @@ func (m *Machine) EventCreate(ordinal int) (gpu.Event, error) {
 	return firstEvent + gpu.Event(index), nil
 }
 
-// EventDestroy ends an event. Streams that wait for what it marks still do.
+// EventDestroy destroys an event. Streams that wait for the work it marks keep waiting.
 func (m *Machine) EventDestroy(ordinal int, number gpu.Event) error {
 	return m.withEvent(ordinal, number, func(*event) error { m.queues.events[number-firstEvent] = nil; return nil })
 }
@@ -46,7 +46,7 @@ func (m *Machine) EventQuery(ordinal int, number gpu.Event) (done bool, err erro
 	return done, err
 }
 
-// EventSynchronize waits for what an event marks.
+// EventSynchronize waits for the work that an event marks.
 func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 	var mark *work
 	err := m.withEvent(ordinal, number, func(e *event) error { mark = e.mark; return nil })
@@ -56,7 +56,7 @@ func (m *Machine) EventSynchronize(ordinal int, number gpu.Event) error {
 	return m.await(mark)
 }
 
-// EventRecord marks the end of what is queued in a stream.
+// EventRecord makes an event mark the work that is queued in a stream now.
 func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) error {
 	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
@@ -71,7 +71,7 @@ func (m *Machine) EventRecord(ordinal int, event gpu.Event, number gpu.Stream) e
 	})
 }
 
-// StreamWaitEvent makes later work of a stream wait for what the event marks now.
+// StreamWaitEvent makes later work of a stream wait for the work that the event marks now.
 func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Event) error {
 	return m.withStream(ordinal, number, func(_ *card, s *stream) error {
 		e, err := m.queues.findEvent(event)
@@ -85,7 +85,7 @@ func (m *Machine) StreamWaitEvent(ordinal int, number gpu.Stream, event gpu.Even
 	})
 }
 
-// withEvent looks at an event of a card under the locks.
+// withEvent calls look with an event of a card, with the locks held.
 func (m *Machine) withEvent(ordinal int, number gpu.Event, look func(*event) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

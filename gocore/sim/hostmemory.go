@@ -6,13 +6,13 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// hostMemory is page-locked memory: on a simulated machine, an arena like a card's that belongs to none. The machine's lock guards it.
+// hostMemory is page-locked memory: an arena like a card's, for the whole machine. The machine's lock guards it.
 type hostMemory struct {
 	arena
 	owner map[uint64]int // ordinals by address; nil before the first allocation
 }
 
-// hostBytes is how much page-locked memory a machine has: as much as fits between two cards.
+// hostBytes is the size of a machine's page-locked memory: what fits between two cards.
 const hostBytes = stepBytes
 
 // allocate allocates whole pages, so that freed memory never shares a page.
@@ -57,7 +57,7 @@ func (h *hostMemory) free(ordinal int, addr uint64) error {
 	return nil
 }
 
-// freeAll ends the allocations of a context.
+// freeAll frees the allocations of a context.
 func (h *hostMemory) freeAll(ordinal int) {
 	for addr, owner := range h.owner {
 		if owner == ordinal {

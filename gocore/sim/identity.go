@@ -7,13 +7,13 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// uuid is the same in every process for the same card in the same slot, and differs between slots.
+// uuid returns the same UUID in every process for the same card in the same slot. It differs between slots.
 func (c Card) uuid(slot int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "gpuconf simulated GPU %d %s %d", slot, c.Model.Name, c.MemoryBytes))
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// pciBusID spreads the slots over the buses of one PCI domain, in ascending order; 64 of them fit.
+// pciBusID assigns the slots to the buses of one PCI domain, in ascending order; there is room for 64.
 func pciBusID(slot int) string {
 	const firstBus, busStep = 0x17, 3
 	return fmt.Sprintf("0000:%02x:00.0", firstBus+busStep*slot)

@@ -7,7 +7,7 @@ type Inventory struct {
 	Reservations    int
 	Handles         int
 	Mappings        int
-	Streams         int // default ones left out
+	Streams         int // without default streams
 	Events          int
 	HostAllocations int
 }

@@ -14,11 +14,11 @@ type Options struct {
 	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil is all, empty is none.
 	Visible []int
 
-	// UsedBytes is how much of every card other processes use already, so that free is less than total.
+	// UsedBytes is the memory of each card that other processes use, so that free is less than total.
 	UsedBytes uint64
 
-	// NoVMM and NoStreamMemOps take an ability away from every card: virtual memory management, and streams that write and
-	// wait for words.
+	// NoVMM and NoStreamMemOps remove a capability from every card: virtual memory management, and streams that write words and
+	// wait for them.
 	NoVMM          bool
 	NoStreamMemOps bool
 
@@ -26,29 +26,29 @@ type Options struct {
 	NoManaged          bool
 	NoOversubscription bool
 
-	// BeforeWork is called before each piece of work that could be done now, by the goroutine of its stream, which holds no lock. A test
-	// keeps it from returning to try every order (tests_go/stepping). nil is none.
+	// BeforeWork, if not nil, is called before each piece of work that could run now, by the goroutine of its stream, which holds
+	// no lock. A test can delay its return to try every order (tests_go/stepping).
 	BeforeWork func(ordinal int, stream gpu.Stream)
 }
 
-// Machine is a machine of simulated GPUs. Whoever made it closes it; its memory is mapped until then.
+// Machine is a machine of simulated GPUs. The caller of New closes it; its memory is mapped until then.
 type Machine struct {
 	mu     sync.RWMutex
-	cards  []*card // the slice never changes; mu guards what it holds
+	cards  []*card // the slice never changes; mu guards the cards
 	closed bool    // guarded by mu, as is all below
 
 	space      addressSpace
-	handles    map[gpu.Handle]*part // what is held
+	handles    map[gpu.Handle]*part // those not released
 	lastHandle gpu.Handle
 	host       hostMemory
 
-	queues *queues // never changes; has a lock of its own
+	queues *queues // never changes; has its own lock
 }
 
 var _ gpu.Driver = (*Machine)(nil)
 
-// New opens a machine. It fails with InvalidArgument for options that do not fit the spec, and with
-// ResourceExhausted when the host has not the address space.
+// New opens a machine. It fails with InvalidArgument for options that do not fit the spec, and with ResourceExhausted if the host
+// refuses the address space.
 func New(spec Spec, opts Options) (*Machine, error) {
 	slots, err := visibleSlots(spec, opts.Visible)
 	if err != nil {
@@ -118,8 +118,8 @@ func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
 	return c, nil
 }
 
-// Close unmaps all memory; addresses that the machine gave must not be touched any more. It waits for running copies, and drops
-// what is queued.
+// Close unmaps all memory: addresses that the machine returned must not be used any more. It waits for running copies and drops
+// queued work.
 func (m *Machine) Close() error {
 	err := m.close()
 	m.queues.workers.Wait()
@@ -144,7 +144,7 @@ func (m *Machine) close() error {
 	return firstError(append(errs, m.closeVMM(), m.host.close())...)
 }
 
-// HostVisible is true: a device address is a host address.
+// HostVisible returns true: a device address is a host address.
 func (m *Machine) HostVisible() bool { return true }
 
 // Devices lists the visible cards.
@@ -161,7 +161,7 @@ func (m *Machine) Devices() ([]gpu.Device, error) {
 	return devices, nil
 }
 
-// ContextRetain counts one more user of a card.
+// ContextRetain adds a reference to a card's primary context.
 func (m *Machine) ContextRetain(ordinal int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,8 +176,8 @@ func (m *Machine) ContextRetain(ordinal int) error {
 	return nil
 }
 
-// ContextRelease counts one less. The last one ends every allocation of the card, its streams and events, and its page-locked
-// memory. Physical memory, mappings and reservations stay: they are the process's.
+// ContextRelease drops a reference. The last one ends the card's allocations, streams and events, and its page-locked memory.
+// Physical memory, mappings and reservations remain: they belong to the process.
 func (m *Machine) ContextRelease(ordinal int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,7 +231,7 @@ func (m *Machine) MemFree(ordinal int, addr uint64) error {
 	return c.free(addr)
 }
 
-// cardLocked finds the card of an open machine. m.mu is held, for reading at least.
+// cardLocked returns a card of an open machine. m.mu is held, at least for reading.
 func (m *Machine) cardLocked(ordinal int) (*card, error) {
 	if m.closed {
 		return nil, gpu.ErrorDeinitialized
@@ -242,7 +242,7 @@ func (m *Machine) cardLocked(ordinal int) (*card, error) {
 	return m.cards[ordinal], nil
 }
 
-// retainedLocked finds a card that has a context. m.mu is held, for reading at least.
+// retainedLocked returns a card that has a context. m.mu is held, at least for reading.
 func (m *Machine) retainedLocked(ordinal int) (*card, error) {
 	c, err := m.cardLocked(ordinal)
 	if err != nil {
@@ -254,7 +254,7 @@ func (m *Machine) retainedLocked(ordinal int) (*card, error) {
 	return c, nil
 }
 
-// contextLocked finds a card whose context works. m.mu is held, for reading at least.
+// contextLocked returns a card whose context works. m.mu is held, at least for reading.
 func (m *Machine) contextLocked(ordinal int) (*card, error) {
 	c, err := m.retainedLocked(ordinal)
 	if err == nil {

@@ -8,15 +8,15 @@ import (
 	"gpuconf/gocore/invariants"
 )
 
-// managed is a card's managed memory. Each allocation has a range of addresses of its own from the machine's address space, since no
-// size of a reservation would be enough for a card that is oversubscribed. The machine's lock guards it.
+// managed is a card's managed memory. Each allocation has its own address range in the machine's address space, because no
+// reservation would be large enough for a card that is oversubscribed. The machine's lock guards it.
 type managed struct {
 	live    []block // in address order
 	charged uint64
 }
 
-// MemAllocManaged allocates managed memory of a card. Host memory stands behind what the card has no room for: it is all host memory here, so
-// only the counts tell the two apart.
+// MemAllocManaged allocates managed memory of a card. All memory is host memory here, so only the accounting distinguishes what is
+// on the card.
 func (m *Machine) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +95,7 @@ func (g *managed) holds(addr, bytes uint64) bool {
 	return at >= 0 && g.live[at].holds(addr, bytes)
 }
 
-// check holds invariants 1 and 2 of doc.go after a change.
+// check checks invariants 1 and 2 of doc.go after a change.
 func (g *managed) check() {
 	if !invariants.Enabled {
 		return

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Everything that touches raw memory is in this file. Addresses are numbers everywhere else.
+// All access to raw memory is in this file. Elsewhere, addresses are numbers.
 
-// mapReserved maps bytes of address space at exactly addr, without access and without a promise of memory. It
-// fails with EEXIST if something is there already.
+// mapReserved maps bytes of address space at exactly addr, inaccessible and without reserving memory. It fails with EEXIST if the
+// range is in use.
 func mapReserved(addr, bytes uint64) error {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE | unix.MAP_FIXED_NOREPLACE
 	got, _, errno := unix.Syscall6(unix.SYS_MMAP, uintptr(addr), uintptr(bytes), unix.PROT_NONE, flags, ^uintptr(0), 0)
@@ -17,7 +17,7 @@ func mapReserved(addr, bytes uint64) error {
 		return errno
 	}
 	if uint64(got) != addr {
-		// Kernels before 4.17 take the address for a hint and map elsewhere when it is taken.
+		// Kernels before 4.17 treat the address as a hint and map elsewhere if it is in use.
 		_ = unmap(uint64(got), bytes)
 		return unix.EEXIST
 	}
@@ -30,7 +30,7 @@ func unmap(addr, bytes uint64) error {
 	return asError(errno)
 }
 
-// makeAccessible lets bytes at addr, both multiples of the page, be read and written. Pages are committed when touched.
+// makeAccessible makes bytes at addr, both multiples of the page size, readable and writable. Pages are committed when touched.
 func makeAccessible(addr, bytes uint64) error {
 	_, _, errno := unix.Syscall(unix.SYS_MPROTECT, uintptr(addr), uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE)
 	return asError(errno)
@@ -42,7 +42,7 @@ func decommit(addr, bytes uint64) error {
 	return asError(errno)
 }
 
-// memoryFile makes a file that lives in memory only, as long as addresses go: pages are committed when touched.
+// memoryFile creates a file in memory, as large as offsets allow. Pages are committed when touched.
 func memoryFile() (file int, err error) {
 	const longest = 1 << 62
 	file, err = unix.MemfdCreate("gpuconf-simulated-gpu", unix.MFD_CLOEXEC)
@@ -58,18 +58,18 @@ func memoryFile() (file int, err error) {
 
 func closeFile(file int) error { return unix.Close(file) }
 
-// punch returns the pages of a part of a file to the host. They read as zero where they are still mapped.
+// punch returns the pages of a part of a file to the host. Where they are still mapped, they read as zero.
 func punch(file int, offset, bytes uint64) error {
 	return unix.Fallocate(file, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(bytes))
 }
 
-// mapFile puts a part of a file at addr, instead of what is mapped there.
+// mapFile maps a part of a file at addr, replacing what is mapped there.
 func mapFile(addr, bytes uint64, file int, offset uint64) error {
 	const flags = unix.MAP_SHARED | unix.MAP_FIXED | unix.MAP_NORESERVE
 	return mapAt(addr, bytes, flags, uintptr(file), uintptr(offset))
 }
 
-// mapBlank puts memory of its own at addr, instead of what is mapped there.
+// mapBlank maps anonymous memory at addr, replacing what is mapped there.
 func mapBlank(addr, bytes uint64) error {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_FIXED | unix.MAP_NORESERVE
 	return mapAt(addr, bytes, flags, ^uintptr(0), 0)
@@ -88,11 +88,11 @@ func asError(errno unix.Errno) error {
 	return nil
 }
 
-// bytesAt is the memory at a device address. The caller keeps it mapped while it uses the slice.
+// bytesAt returns the memory at a device address. The caller keeps it mapped while it uses the slice.
 //
-// The number is read as a pointer, not converted: vet forbids conversions, since it cannot know that this memory is none of
-// Go's. Inlined, the trick makes the compiler of Go 1.26 crash at a copy of constant size ("disjointTypes: one of
-// arguments is not a pointer").
+// The number is reinterpreted as a pointer, not converted: vet rejects the conversion, because it cannot know that this memory is
+// not Go's. If this is inlined, the compiler of Go 1.26 crashes at a copy of constant size ("disjointTypes: one of arguments is not
+// a pointer").
 //
 //go:noinline
 func bytesAt(addr, bytes uint64) []byte {
@@ -100,7 +100,7 @@ func bytesAt(addr, bytes uint64) []byte {
 	return unsafe.Slice(*(**byte)(unsafe.Pointer(&number)), int(bytes))
 }
 
-// wordsAt is the same memory as words. addr is a multiple of 8.
+// wordsAt returns the same memory as words. addr is a multiple of 8.
 //
 //go:noinline
 func wordsAt(addr, words uint64) []uint64 {

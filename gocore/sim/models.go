@@ -6,43 +6,43 @@ import (
 	"unicode"
 )
 
-// Model is a GPU model of the catalogue. It is a value, and never changes.
+// Model is a GPU model of the catalogue. It is an immutable value.
 type Model struct {
 	Name            string   // as Spec.String writes it
 	Aliases         []string // other names in a spec
-	Product         string   // what the driver reports, and another name in a spec
-	MemoryBytes     uint64   // GB in a model's name is GiB: the whole of it, as if no ECC or firmware took a share
+	Product         string   // the name that the driver reports; a spec may use it too
+	MemoryBytes     uint64   // GB in a model's name means GiB, all of which is usable: nothing is subtracted for ECC or firmware
 	ComputeMajor    int
 	ComputeMinor    int
 	Multiprocessors int
-	ClockMHz        int // boost clock; with the above it says which of two cards is faster
+	ClockMHz        int // boost clock; orders cards by speed, together with the multiprocessors
 
-	// GreatestPriority is the most urgent stream priority; the least urgent is 0 on every card.
+	// GreatestPriority is the highest stream priority; the lowest is 0 on every card.
 	GreatestPriority int
 
-	// GranularityBytes is the unit of virtual memory management; 0 is a card without. (That of Kepler is not known; it
-	// serves as the example.)
+	// GranularityBytes is the unit of virtual memory management; 0 if the card does not support it. (Kepler's is unknown; the K80
+	// serves as the card without support.)
 	GranularityBytes uint64
 }
 
 const mib, gib = 1 << 20, 1 << 30
 
-// models is the catalogue, newest first. Multiprocessors, boost clocks and memory are those of NVIDIA's data sheets, of the SXM
-// board where there are several; compute capabilities those of developer.nvidia.com/cuda-gpus; products what nvidia-smi prints.
-// For K80, P100-12GB, GH200, GB10 and RTX5090 that was compared with what deviceQuery prints on such cards, and agrees.
+// models is the catalogue, newest first. Multiprocessors, boost clocks and memory are from NVIDIA's data sheets, of the SXM board
+// if there are several; compute capabilities are from developer.nvidia.com/cuda-gpus, and products are the names that nvidia-smi
+// prints. For K80, P100-12GB, GH200, GB10 and RTX5090 the values agree with the output of deviceQuery on such cards.
 //
-// A name without a size is an alias of the most common one: 40 GB for an A100 and 16 GB for a V100, which is what the clouds' usual
-// instances have (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), 96 GB for a GH200.
+// A name without a size is an alias of the most common model: 40 GB for an A100 and 16 GB for a V100, as in the usual instances of
+// the clouds (AWS p4d and p3, Google a2-highgpu, Azure ND A100 v4 and NCv3), and 96 GB for a GH200.
 var models = []Model{
-	// The memory is the data sheet's 13.4 TB of an NVL72, by 72; the clock what its 80 TFLOPS of FP32 a GPU come to, since it lists
-	// none; the multiprocessors are those that CUDA reports.
+	// The memory is the data sheet's 13.4 TB of an NVL72, divided by 72. The data sheet lists no clock: it is computed from the 80
+	// TFLOPS of FP32 per GPU. The multiprocessors are what CUDA reports.
 	{"GB200-186GB", []string{"GB200"}, "NVIDIA GB200", 186 * gib, 10, 0, 152, 2056, -5, 2 * mib},
 	{"B200-180GB", []string{"B200"}, "NVIDIA B200", 180 * gib, 10, 0, 148, 1965, -5, 2 * mib},
-	// 6144 CUDA cores. Its memory is the CPU's too. The clock is deviceQuery's; the data sheet lists none.
+	// 6144 CUDA cores. The CPU shares its memory. The clock is from deviceQuery; the data sheet lists none.
 	{"GB10", []string{"GB10-128GB"}, "NVIDIA GB10", 128 * gib, 12, 1, 48, 2418, -5, 2 * mib},
 	{"RTX5090", []string{"RTX5090-32GB"}, "NVIDIA GeForce RTX 5090", 32 * gib, 12, 0, 170, 2407, -5, 2 * mib},
 	{"H200-141GB", []string{"H200"}, "NVIDIA H200", 141 * gib, 9, 0, 132, 1980, -5, 2 * mib},
-	// The 480 GB in the product's name are the CPU's.
+	// The 480 GB in the product's name are the CPU's memory.
 	{"GH200-96GB", []string{"GH200"}, "NVIDIA GH200 480GB", 96 * gib, 9, 0, 132, 1980, -5, 2 * mib},
 	{"GH200-144GB", nil, "NVIDIA GH200 144G HBM3e", 144 * gib, 9, 0, 132, 1980, -5, 2 * mib},
 	{"H100-80GB", []string{"H100"}, "NVIDIA H100 80GB HBM3", 80 * gib, 9, 0, 132, 1980, -5, 2 * mib},
@@ -60,13 +60,13 @@ var models = []Model{
 	{"GTX1080Ti", []string{"GTX1080Ti-11GB"}, "NVIDIA GeForce GTX 1080 Ti", 11 * gib, 6, 1, 28, 1582, -2, 2 * mib},
 	{"P100-16GB", []string{"P100"}, "Tesla P100-SXM2-16GB", 16 * gib, 6, 0, 56, 1480, -2, 2 * mib},
 	{"P100-12GB", nil, "Tesla P100-PCIE-12GB", 12 * gib, 6, 0, 56, 1303, -2, 2 * mib},
-	// One of the two GPUs of a board: CUDA lists them as two devices.
+	// One of the two GPUs of a board, which CUDA lists as two devices.
 	{"K80", []string{"K80-12GB"}, "Tesla K80", 12 * gib, 3, 7, 13, 875, -1, 0},
 	{"K40", []string{"K40-12GB"}, "Tesla K40c", 12 * gib, 3, 5, 15, 875, -1, 0},
 	{"K20", []string{"K20-5GB"}, "Tesla K20m", 5 * gib, 3, 5, 13, 706, -1, 0},
 }
 
-// Models lists the catalogue.
+// Models returns the catalogue.
 func Models() []Model {
 	list := slices.Clone(models)
 	for i := range list {
@@ -75,7 +75,8 @@ func Models() []Model {
 	return list
 }
 
-// findModel looks a name, an alias or a product up. Case, white space, hyphens and the brand do not matter: "GeForce RTX 4090" is RTX4090.
+// findModel looks up a name, an alias or a product. Case, white space, hyphens and the brand are ignored: "GeForce RTX 4090" is
+// RTX4090.
 func findModel(name string) (Model, bool) {
 	wanted := plain(name)
 	for _, m := range models {
@@ -87,7 +88,7 @@ func findModel(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// plain is what of a name counts.
+// plain returns a name without the parts that findModel ignores.
 func plain(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || unicode.IsSpace(r) })
 	for len(words) > 1 && slices.Contains([]string{"nvidia", "tesla", "geforce"}, words[0]) {
@@ -96,7 +97,7 @@ func plain(name string) string {
 	return strings.Join(words, "")
 }
 
-// modelNames lists the names that a spec may use, for error messages.
+// modelNames lists the names that a spec accepts, for error messages.
 func modelNames() string {
 	names := make([]string, len(models))
 	for i, m := range models {
@@ -105,11 +106,11 @@ func modelNames() string {
 	return strings.Join(names, ", ")
 }
 
-// oversubscribes reports whether managed memory may exceed the card: a GPU can fault on a page since Pascal.
+// oversubscribes reports whether managed memory may exceed the card's memory. That needs page faults on the GPU (Pascal or newer).
 func (m Model) oversubscribes() bool { return m.ComputeMajor >= 6 }
 
-// speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single
-// precision arithmetic, here lanes times MHz.
+// speed orders cards as CUDA_DEVICE_ORDER=FASTEST_FIRST does, as far as that is known: by peak single precision arithmetic, which
+// is lanes times MHz here.
 func (m Model) speed() uint64 {
 	return uint64(m.Multiprocessors) * uint64(lanesPerMultiprocessor(m.ComputeMajor, m.ComputeMinor)) * uint64(m.ClockMHz)
 }

@@ -2,9 +2,9 @@ package sim
 
 import "gpuconf/gocore/gpu"
 
-// physical is a card's physical memory: one file in memory, of which every handle has a part. Parts are never
-// reused, so handles created in sequence are adjacent in the file. Mapped side by side, they count as
-// one mapping of the host, which limits them (vm.max_map_count).
+// physical is a card's physical memory: one file in memory, in which each handle has a part. Parts are never reused, so handles
+// created in sequence are adjacent in the file. Mapped side by side they count as one mapping of the host, which limits the number
+// of mappings (vm.max_map_count).
 type physical struct {
 	file    int // descriptor, once open
 	open    bool
@@ -17,7 +17,7 @@ type part struct {
 	card     *card
 	offset   uint64 // in the card's file
 	bytes    uint64
-	held     bool // MemRelease has not come yet
+	held     bool // MemRelease has not been called
 	mappings int
 }
 
@@ -68,7 +68,7 @@ func (p *physical) openFile() (err error) {
 	return err
 }
 
-// close closes the file. No mappings of it may be left.
+// close closes the file, which must not be mapped any more.
 func (p *physical) close() error {
 	if !p.open {
 		return nil

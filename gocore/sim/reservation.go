@@ -6,14 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where reservations go. Every card takes the lowest place that is free, going up in steps, so that the same machines
-// get the same addresses in every process, and a second machine finds room above the first.
+// Where reservations are placed: each card at the lowest free place, in steps, so that the same machines get the same addresses in
+// every process, and a second machine is placed above the first.
 //
-// The first zone is away from everything that the kernel places at random on 47-bit and 48-bit machines: above
-// position-independent executables and their heap (up to 0x5655_5555_5000), below the stack and the shared libraries (from
-// about 0x7eff_0000_0000 down), and clear of the Go heap and of the race detector's shadow memory (both below
-// 0x4000_0000_0000). The second serves machines whose addresses have 39 bits, as some arm64 kernels', and the
-// overflow of the first.
+// The first zone avoids everything that the kernel places at random on 47-bit and 48-bit machines: it is above position-independent
+// executables and their heap (up to 0x5655_5555_5000), below the stack and the shared libraries (from about 0x7eff_0000_0000 down),
+// and away from the Go heap and the race detector's shadow memory (both below 0x4000_0000_0000). The second zone is for machines
+// with 39-bit addresses, such as some arm64 kernels, and for what does not fit into the first.
 var zones = []zone{
 	{0x5800_0000_0000, 0x7800_0000_0000},
 	{0x0008_0000_0000, 0x0080_0000_0000},
@@ -21,20 +20,20 @@ var zones = []zone{
 
 type zone struct{ begin, end uint64 }
 
-// stepBytes is the distance of places; the rest of the last step is an unmapped gap behind each reservation.
+// stepBytes is the distance between places; the rest of the last step is an unmapped gap behind each reservation.
 const stepBytes = 16 << 30
 
-// reserve maps bytes of address space at the lowest free place. It fails with the host's reason if there is none.
+// reserve maps bytes of address space at the lowest free place. On failure it returns the host's error.
 func reserve(bytes uint64) (addr uint64, err error) { return reserveIn(zones, bytes, stepBytes) }
 
-// alignedZones are the zones of reservations that have an alignment of their own and are made while the machine works:
-// first the top of the first zone, so that they are out of the way of cards.
+// alignedZones are the zones of reservations with an alignment, which are made while the machine works. The first is the top of the
+// first zone above, away from the cards.
 var alignedZones = []zone{{0x7000_0000_0000, 0x7800_0000_0000}, {0x5800_0000_0000, 0x7000_0000_0000}, zones[1]}
 
-// alignedStepBytes is the distance of places in alignedZones, at least. No gap is left behind them.
+// alignedStepBytes is the minimum distance between places in alignedZones. There is no gap behind them.
 const alignedStepBytes = 1 << 30
 
-// reserveAligned does the same at multiples of alignment, a power of two. bytes is a multiple of alignedStepBytes.
+// reserveAligned does the same at multiples of alignment, a power of two. bytes must be a multiple of alignedStepBytes.
 func reserveAligned(bytes, alignment uint64) (addr uint64, err error) {
 	return reserveIn(alignedZones, bytes, max(alignment, alignedStepBytes))
 }

@@ -20,7 +20,7 @@ const maxMemoryBytes = 16 << 40
 // Card is one GPU of a Spec.
 type Card struct {
 	Model       Model
-	MemoryBytes uint64 // Model.MemoryBytes, or what the spec says instead
+	MemoryBytes uint64 // Model.MemoryBytes unless the spec sets another size
 }
 
 // Spec lists the GPUs of a machine, in the order of their PCI bus ids. The zero value has none.

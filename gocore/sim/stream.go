@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// queues is what a machine does in the background: its streams, the work in them, and events.
+// queues is the background work of a machine: its streams, their work, and events.
 //
 // A stream that has work has a goroutine, which ends when the work does.
 type queues struct {
@@ -15,14 +15,14 @@ type queues struct {
 	workers sync.WaitGroup                       // the goroutines
 
 	mu       sync.Mutex // after Machine.mu, where both are held
-	progress *sync.Cond // work is done, or a stream ends
+	progress *sync.Cond // signaled when work is done or a stream ends
 	streams  []*stream  // by number; nil where a number is free. Guarded by mu, as is all below and in a stream
 	events   []*event   // by number, likewise
 	lastSeq  uint64
 	lastID   uint64
 }
 
-// The lowest numbers of streams and events; what is lower means something else or nothing.
+// The lowest numbers of streams and events; lower numbers are CUDA's own streams, or invalid.
 const (
 	firstStream = 0x100
 	firstEvent  = 0x200
@@ -38,9 +38,9 @@ type stream struct {
 
 	queue     []*work // not done yet, in order
 	running   bool    // a goroutine is executing queue[0]
-	worker    bool    // a goroutine cares for it
-	destroyed bool    // its number is not valid any more; the queue still is
-	ended     bool    // its context is gone
+	worker    bool    // a goroutine runs its work
+	destroyed bool    // its number is no longer valid; its queue still runs
+	ended     bool    // its context has ended
 }
 
 func newQueues(before func(int, gpu.Stream)) *queues {
@@ -57,7 +57,7 @@ func (q *queues) openContext(c *card) {
 	c.perThread = q.newStream(c, gpu.StreamPerThread, 0, true)
 }
 
-// closeContext ends all streams and events of a card, with what is queued; why is for those who wait. Machine.mu is held, so that
+// closeContext ends all streams and events of a card, with their queued work; waiters get the error why. Machine.mu is held, so
 // nothing runs.
 func (q *queues) closeContext(c *card, why gpu.Result) {
 	q.mu.Lock()
@@ -95,7 +95,7 @@ func (q *queues) release(s *stream) {
 	}
 }
 
-// of lists the streams of a card that has a context, default ones first, else by number; destroyed ones too while they have
+// of iterates over the streams of a card that has a context, default ones first, then by number; destroyed ones too while they have
 // work. q.mu is held.
 func (q *queues) of(c *card) iter.Seq[*stream] {
 	return func(yield func(*stream) bool) {
@@ -129,7 +129,7 @@ func (q *queues) find(c *card, number gpu.Stream) (*stream, error) {
 	return nil, c.errorf(gpu.ErrorInvalidHandle, "unknown stream %#x", uint64(number))
 }
 
-// at is the entry of a number, nil if there is none.
+// at returns the entry of a number, or nil.
 func at[T any](table []*T, number, first uint64) *T {
 	if number < first || number-first >= uint64(len(table)) {
 		return nil
@@ -200,7 +200,7 @@ func (m *Machine) StreamQuery(ordinal int, number gpu.Stream) (done bool, err er
 	return done, err
 }
 
-// StreamSynchronize waits for what is queued in a stream.
+// StreamSynchronize waits for the work queued in a stream.
 func (m *Machine) StreamSynchronize(ordinal int, number gpu.Stream) error {
 	var last *work
 	err := m.withStream(ordinal, number, func(_ *card, s *stream) error {
@@ -215,7 +215,7 @@ func (m *Machine) StreamSynchronize(ordinal int, number gpu.Stream) error {
 	return m.await(last)
 }
 
-// ContextSynchronize waits for what is queued in all streams of a card.
+// ContextSynchronize waits for the work queued in all streams of a card.
 func (m *Machine) ContextSynchronize(ordinal int) error {
 	last, err := m.lastOfEach(ordinal)
 	for _, w := range last {
@@ -255,7 +255,7 @@ func (m *Machine) StreamGetCaptureLife(ordinal int, number gpu.Stream) (gpu.Capt
 	})
 }
 
-// withStream looks at a stream under the locks.
+// withStream calls look with a stream of a card, with the locks held.
 func (m *Machine) withStream(ordinal int, number gpu.Stream, look func(*card, *stream) error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// MemGetAllocationGranularity tells the granularity of the card's model; what is recommended is no more.
+// MemGetAllocationGranularity returns the granularity of the card's model; the recommended one is the same.
 func (m *Machine) MemGetAllocationGranularity(ordinal int) (minimum, recommended uint64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -21,7 +21,7 @@ func (m *Machine) MemGetAllocationGranularity(ordinal int) (minimum, recommended
 	return c.granularity, c.granularity, nil
 }
 
-// MemAddressReserve reserves the lowest addresses that fit.
+// MemAddressReserve reserves the lowest range that fits.
 func (m *Machine) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ func (m *Machine) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	return r.mapPart(mapping{span: span{addr, bytes}, part: p})
 }
 
-// mapPart makes a mapping. The host may refuse, for instance at its limit of mappings.
+// mapPart makes a mapping. The host may refuse, for example at its limit of mappings.
 func (r *reservation) mapPart(m mapping) error {
 	at, err := r.hole(m.base, m.bytes)
 	if err != nil {
@@ -117,8 +117,7 @@ func (m *Machine) MemUnmap(addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	// If the host refuses, stale views still see the old pages. The accounting is unaffected, and so is
-	// what is mapped here next.
+	// If the host refuses, stale views still see the old pages. The accounting and later mappings at this address are unaffected.
 	_ = mapBlank(addr, bytes)
 	r.remove(from, to)
 	r.check(from, from)
@@ -160,7 +159,7 @@ func (m *Machine) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	return nil
 }
 
-// mappingsLocked finds the whole mappings of a range. m.mu is held.
+// mappingsLocked returns the mappings that cover exactly a range. m.mu is held.
 func (m *Machine) mappingsLocked(addr, bytes uint64) (r *reservation, from, to int, err error) {
 	if m.closed {
 		return nil, 0, 0, gpu.ErrorDeinitialized

@@ -25,14 +25,14 @@ func (m *Machine) StreamWriteValue64(ordinal int, number gpu.Stream, addr, value
 func (m *Machine) StreamWaitValue64(ordinal int, number gpu.Stream, addr, value uint64) error {
 	return m.withWord(ordinal, number, addr, func(c *card, s *stream) error {
 		m.enqueue(s, &work{until: func() bool {
-			// The address was good when this was queued, and stays mapped until the machine closes, which ends the stream first.
+			// The address was valid when this was queued, and stays mapped until the machine closes, which ends the stream first.
 			return int64(atomic.LoadUint64(&wordsAt(addr, 1)[0])-value) >= 0
 		}})
 		return nil
 	})
 }
 
-// withWord queues something that touches a word.
+// withWord queues an operation on a word.
 func (m *Machine) withWord(ordinal int, number gpu.Stream, addr uint64, queue func(*card, *stream) error) error {
 	return m.withStream(ordinal, number, func(c *card, s *stream) error {
 		if !c.description.StreamMemOps {

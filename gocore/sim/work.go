@@ -7,17 +7,17 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// work is one entry of a stream's queue. queues.mu guards it; what is set before it is queued never changes.
+// work is one entry of a stream's queue. queues.mu guards it; fields set before it is queued never change.
 type work struct {
 	stream *stream
-	seq    uint64 // of the machine: says which of two entries was queued first
+	seq    uint64 // orders entries by when they were queued, across the machine
 
-	after *work        // must be done first, in whatever stream; nil: nothing
+	after *work        // must be done first, in any stream; nil: nothing
 	until func() bool  // must be true first; nil: nothing. Called under queues.mu alone
 	run   func() error // Machine.mu is held for reading; nil: nothing to do
 
 	done    bool
-	dropped gpu.Result // why it is done but was never run: its context ended. Else 0
+	dropped gpu.Result // the error if its context ended before it ran; else 0
 }
 
 // enqueue appends to a stream. Machine.mu is held for reading, and queues.mu.
@@ -33,7 +33,7 @@ func (m *Machine) enqueue(s *stream, w *work) *work {
 	return w
 }
 
-// workThrough is a stream's goroutine. It ends when nothing is left to do.
+// workThrough is a stream's goroutine. It ends when no work is left.
 func (m *Machine) workThrough(s *stream) {
 	q := m.queues
 	q.mu.Lock()
@@ -46,7 +46,7 @@ func (m *Machine) workThrough(s *stream) {
 			m.perform(w)
 			nap = leastNap
 		case w.until != nil:
-			// The host may write the word too, without notification.
+			// The host may also write the word, without notification.
 			alarm := time.AfterFunc(nap, q.wake)
 			q.progress.Wait()
 			alarm.Stop()
@@ -67,7 +67,7 @@ func (q *queues) wake() {
 
 const leastNap, longestNap = 10 * time.Microsecond, time.Millisecond
 
-// ready reports whether w, at the head of its queue, may run. After a fault everything may: it does nothing. q.mu is held.
+// ready reports whether w, at the head of its queue, may run. After a fault all work may: it does nothing. q.mu is held.
 func (q *queues) ready(w *work) bool {
 	if w.stream.running {
 		return false
@@ -75,8 +75,8 @@ func (q *queues) ready(w *work) bool {
 	return w.stream.card.fault.Load() != nil || q.obstacle(w) == nil && (w.until == nil || w.until())
 }
 
-// obstacle is a piece of work that must be done before w, which is at the head of its queue; nil if there is none. It was
-// queued before w: so waits never go round in a circle. q.mu is held.
+// obstacle returns a piece of work that must be done before w, which is at the head of its queue, or nil. The obstacle was queued
+// before w, so waits never form a cycle. q.mu is held.
 func (q *queues) obstacle(w *work) *work {
 	s := w.stream
 	c := s.card
@@ -110,7 +110,7 @@ func (q *queues) quiet(c *card) bool {
 	return true
 }
 
-// perform does the head of a queue, which is ready. q.mu is held, but not meanwhile.
+// perform executes the head of a queue, which is ready. q.mu is held on entry and return, not in between.
 func (m *Machine) perform(w *work) {
 	q, s := m.queues, w.stream
 	s.running = true
