@@ -42,8 +42,8 @@ def suitable_go(root: Path) -> str | None:
     go = shutil.which("go", path=folders)
     if go is None:
         return None
-    told = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
-    found = re.match(r"go(\d+)\.(\d+)", told)
+    version = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False).stdout
+    found = re.match(r"go(\d+)\.(\d+)", version)
     return go if found and (int(found[1]), int(found[2])) >= wanted_go(root) else None
 
 

@@ -48,11 +48,11 @@ func Execute(op string, inputs string, flags int64, name string, device string) 
 }
 
 func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
-	id, told, err := w.Execute(call, inputs)
+	id, logged, err := w.Execute(call, inputs)
 	if err != nil {
 		return 0, err
 	}
-	if told {
+	if logged {
 		return id<<1 | 1, nil
 	}
 	return id << 1, nil

@@ -260,7 +260,7 @@ def _simulate(world: World) -> None:
         gpuconf.config.list_logical_devices()
 
 
-def _initialise_with_memory(world: World) -> None:
+def _initialize_with_memory(world: World) -> None:
     with contextlib.suppress(gpuconf.errors.GpuconfError, RuntimeError):
         gpuconf.reset()
         gpuconf.memory.allocate(1000).free()
@@ -322,7 +322,7 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "refused resets": _refused_reset,
     "resets": _reset,
     "simulations": _simulate,
-    "first allocations": _initialise_with_memory,
+    "first allocations": _initialize_with_memory,
     "import hook": _import_of_a_library,
     "notices": _notice,
     "C allocations": _c_allocate,

@@ -53,7 +53,7 @@ def nothing_held() -> bool:
 
 @pytest.fixture
 def small_gpu() -> None:
-    """A machine with a GPU that is initialised."""
+    """A machine with a GPU that is initialized."""
     gpuconf.simulate("T4")
     gpuconf.config.list_logical_devices()
 

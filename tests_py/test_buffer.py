@@ -578,9 +578,9 @@ def test_copies_leave_the_prototypes_of_others_alone() -> None:
 @pytest.mark.usefixtures("one_gpu")
 def test_a_large_copy_is_exact() -> None:
     data = bytes(range(251)) * 40_000
-    with memory.allocate(len(data)) as buffer, memory.allocate(len(data)) as neighbour:
+    with memory.allocate(len(data)) as buffer, memory.allocate(len(data)) as neighbor:
         buffer.copy_from_host(data)
-        assert neighbour.copy_to_host() == bytes(len(data))
+        assert neighbor.copy_to_host() == bytes(len(data))
         assert buffer.copy_to_host() == data
 
 

@@ -327,7 +327,7 @@ def test_a_scope_ends_with_its_devices(abi: Any) -> None:
 # Life
 
 
-def test_before_it_is_initialised_the_error_says_what_to_call() -> None:
+def test_before_it_is_initialized_the_error_says_what_to_call() -> None:
     out = run_well(
         """
         import ctypes, gpuconf

@@ -181,8 +181,8 @@ def test_a_reader_that_has_seen_enough(here: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colours_are_for_terminals(here: Path, variables: dict[str, str], coloured: bool) -> None:
+@pytest.mark.parametrize(("variables", "colored"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colors_are_for_terminals(here: Path, variables: dict[str, str], colored: bool) -> None:
     import pty
 
     main, terminal = pty.openpty()
@@ -198,8 +198,8 @@ def test_colours_are_for_terminals(here: Path, variables: dict[str, str], colour
             shown += os.read(main, 4096)
     finally:
         os.close(main)
-    assert (b"\x1b[32mfits with" in shown) == coloured
-    assert (b"\x1b" in shown) == coloured
+    assert (b"\x1b[32mfits with" in shown) == colored
+    assert (b"\x1b" in shown) == colored
 
 
 # gpuconf devices

@@ -74,7 +74,7 @@ with distributed.Client(n_workers=2, **workers) as client:
     result = client.submit(made, workers=[a])
     received = result.result()
     facts["client"] = isinstance(received, gpuconf.memory.Buffer), received.nbytes, bytes(received.copy_to_host()[:4]).decode()
-    facts["client initialised"] = gpuconf._core.runtime.initialized()
+    facts["client initialized"] = gpuconf._core.runtime.initialized()
     facts["known size"] = client.nbytes(summary=False)[result.key]
     try:
         received.ptr
@@ -126,7 +126,7 @@ def facts() -> Any:
 
 def test_a_client_without_a_gpu_reads_the_bytes(facts: Any) -> None:
     assert facts["client"] == [True, 10 * MIB, "mine"]
-    assert not facts["client initialised"]
+    assert not facts["client initialized"]
     assert facts["client's device"].startswith("unknown device GPU:0: this process has no logical GPU")
 
 

@@ -126,7 +126,7 @@ def test_good_addresses_are_taken() -> None:
 
 
 def test_memory_across_several_mappings_is_taken() -> None:
-    """Neighbours in the memory map that differ in their rights: together they are one piece that can be read."""
+    """Neighbors in the memory map that differ in their rights: together they are one piece that can be read."""
     run_well(BEGIN + """
 pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
 address = ctypes.addressof(ctypes.c_ubyte.from_buffer(pages))

@@ -251,7 +251,7 @@ def test_a_child_of_a_process_that_only_opened_the_library_gets_the_error() -> N
         + """
 library = ctypes.CDLL(gpuconf.library_path())
 library.gpuconf_malloc.restype = ctypes.c_void_p
-assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None) is None   # not initialised yet
+assert library.gpuconf_malloc(ctypes.c_size_t(1000), 0, None) is None   # not initialized yet
 assert fork(lambda: refused(gpuconf.config.list_physical_devices)) == (0, "")
 assert len(gpuconf.config.list_physical_devices()) >= 1
 """

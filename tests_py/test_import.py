@@ -86,7 +86,7 @@ def test_works_isolated() -> None:
 
 
 def test_works_in_a_folder_that_was_deleted() -> None:
-    """The line that initialised the runtime is remembered, and a relative file name can't be made absolute there."""
+    """The line that initialized the runtime is remembered, and a relative file name can't be made absolute there."""
     out = run_well(
         """
         import os, tempfile

@@ -31,7 +31,7 @@ def eager_switching() -> Iterator[None]:
 
 @pytest.fixture
 def limit_of_64_mib() -> int:
-    """One GPU with a hard limit, initialised."""
+    """One GPU with a hard limit, initialized."""
     gpuconf.simulate("T4")
     gpu = gpuconf.config.list_physical_devices("GPU")[0]
     gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)])
@@ -336,7 +336,7 @@ def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> Non
     )
 
 
-def test_first_calls_of_sixteen_threads_initialise_once() -> None:
+def test_first_calls_of_sixteen_threads_initialize_once() -> None:
     out = run_well(
         """
         import logging, sys, threading

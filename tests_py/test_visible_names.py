@@ -81,7 +81,7 @@ def test_simulated_gpus_are_not_nvmls(two_gpus: None) -> None:
     assert first.uuid != second.uuid
     assert first.total_memory == 85899345920
     assert first.compute_capability == (9, 0)
-    assert gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices()) is None  # nothing was initialised
+    assert gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices()) is None  # nothing was initialized
 
 
 def test_a_weak_gpu_has_an_ordinal_and_no_physical_device(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ WHY = {
     "contiguous": "for random lifetimes chance decides between good fits; no contiguous rule is best on all",
     "virtual-minimalloc": "granules that are mapped for one block do not move while part of them is live",
     "virtual-transformer": "",
-    "virtual-random": "blocks that share granules with live neighbours keep them",
+    "virtual-random": "blocks that share granules with live neighbors keep them",
 }
 
 

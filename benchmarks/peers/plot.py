@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, which the colour-blind can tell apart; each has a marker of its own too.
+# Okabe and Ito's colors, which the color-blind can tell apart; each has a marker of its own too.
 LOOKS = {
     figures.OURS: ("#000000", "o"),
     figures.RULE: ("#7f7f7f", "o"),
@@ -50,12 +50,12 @@ def draw(run: dict[str, Any], path: Path) -> None:
 
 
 def _points(ax: Axes, who: str, at: list[float], values: list[float], *, line: bool = False) -> None:
-    colour, marker = LOOKS[who]
+    color, marker = LOOKS[who]
     large = {"o": 60, "*": 150}.get(marker, 45)
     if line:
-        ax.plot(at, values, color=colour, linewidth=2 if who == figures.OURS else 1.2, zorder=2)
+        ax.plot(at, values, color=color, linewidth=2 if who == figures.OURS else 1.2, zorder=2)
     ax.scatter(
-        at, values, color=colour, marker=marker, s=large, label=who, zorder=4 if who in (figures.OURS, figures.VIRTUAL) else 3
+        at, values, color=color, marker=marker, s=large, label=who, zorder=4 if who in (figures.OURS, figures.VIRTUAL) else 3
     )
 
 

@@ -15,7 +15,7 @@ func (a *Allocator) Check() error {
 	}
 	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()), ids: make(map[uint64]bool)}
 	for _, check := range []func() error{
-		c.regions, c.chunks, c.homes, c.index, c.recycled, c.books, c.streams,
+		c.regions, c.chunks, c.homes, c.index, c.recycled, c.accounting, c.streams,
 	} {
 		if err := check(); err != nil {
 			return err
@@ -220,8 +220,8 @@ func (c *checker) recycled() error {
 	return nil
 }
 
-// books checks invariant 9.
-func (c *checker) books() error {
+// accounting checks invariant 9.
+func (c *checker) accounting() error {
 	s := &c.a.stats
 	if s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
 		return broken(9, "%d blocks of %d bytes serve %d; the counters say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)

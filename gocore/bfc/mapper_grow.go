@@ -32,7 +32,7 @@ type Mapper interface {
 	Spare(addr, bytes uint64) error
 	Unspare(addr, bytes uint64) error
 	SpareBytes() uint64
-	EachSpare(tell func(addr, bytes uint64)) // by address, a region from Extend last
+	EachSpare(visit func(addr, bytes uint64)) // by address, a region from Extend last
 	DropSpare() error
 
 	// Unmap releases what it can of a stretch that is mapped throughout and unused. It returns the part that it

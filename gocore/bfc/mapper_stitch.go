@@ -241,8 +241,8 @@ func whole(addr, end, granule uint64) (from, to uint64) {
 	return from, max(from, end/granule*granule)
 }
 
-// eachGapLocked calls tell for all gaps of the range, by address. The parts are valid during the call.
-func (a *Allocator) eachGapLocked(usable func(uint32) bool, tell func(gap)) {
+// eachGapLocked calls visit for all gaps of the range, by address. The parts are valid during the call.
+func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap)) {
 	g := gap{addr: a.space.addr, end: a.space.addr, parts: a.parts[:0]}
 	grow := func(end uint64, mapped bool) {
 		switch n := len(g.parts); {
@@ -265,12 +265,12 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, tell func(gap)) {
 				grow(c.Addr+c.Bytes, true)
 				continue
 			}
-			tell(g)
+			visit(g)
 			g = gap{addr: c.Addr + c.Bytes, end: c.Addr + c.Bytes, parts: g.parts[:0]}
 		}
 	}
 	grow(a.space.end, false)
-	tell(g)
+	visit(g)
 	a.parts = g.parts[:0]
 }
 

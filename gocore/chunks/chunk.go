@@ -14,8 +14,8 @@ type Chunk struct {
 	Addr      uint64
 	Bytes     uint64
 	Requested uint64 // the bytes that the caller requested; 0: free; or FenceMark or HeldMark
-	Prev      uint32 // neighbour below in the region, or None
-	Next      uint32 // neighbour above, at last the fence, which has none; in an unused record the next unused one
+	Prev      uint32 // neighbor below in the region, or None
+	Next      uint32 // neighbor above, at last the fence, which has none; in an unused record the next unused one
 	binPrev   uint32 // free: list of the class; live: upper half of the id
 	binNext   uint32 // free: list of the class; live: lower half of the id
 }

@@ -96,7 +96,7 @@ func (t *Table) SplitOff(i uint32, bytes uint64) uint32 {
 	return r
 }
 
-// Absorb joins chunk right to its lower neighbour left. The record of left stays, so a region's first chunk
+// Absorb joins chunk right to its lower neighbor left. The record of left stays, so a region's first chunk
 // is the same record for as long as the region lives.
 func (t *Table) Absorb(left, right uint32) {
 	l, r := &t.Records[left], &t.Records[right]

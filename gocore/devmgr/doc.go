@@ -9,14 +9,14 @@
 // # States
 //
 //	enumerated   New has listed the physical devices; the configuration can change
-//	initialised  Initialize has built the logical devices; the configuration is frozen
+//	initialized  Initialize has built the logical devices; the configuration is frozen
 //	closed       Close has released everything; every call that can fail returns FailedPrecondition
 //
 // If Initialize fails, the Manager stays enumerated and the machine is unchanged; Initialize may be called again.
 //
 // # Invariants
 //
-//  1. gpus is empty before initialisation. Between initialisation and Close only Join changes it, and only while no block is live.
+//  1. gpus is empty before initialization. Between initialization and Close only Join changes it, and only while no block is live.
 //  2. Every byte taken from the driver belongs to a region of exactly one pool, and owners contains that region. (If the driver
 //     refuses to free a region, it is removed from owners but keeps counting against its pool's limit.)
 //  3. A context is retained once for each logical GPU and released in Close.

@@ -76,7 +76,7 @@ func (m *Manager) Region(addr uint64) (start, bytes uint64, err error) {
 }
 
 // RequireFraction serves a library's request to limit itself to a fraction of an ordinal's memory. It fails if the limits of the
-// ordinal's logical GPUs exceed that fraction: limits cannot change after the devices are initialised.
+// ordinal's logical GPUs exceed that fraction: limits cannot change after the devices are initialized.
 func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -92,7 +92,7 @@ func (m *Manager) RequireFraction(ordinal int, fraction float64) error {
 	}
 	if total := first.device.TotalBytes; float64(limit) > fraction*float64(total) {
 		return status.Errorf(status.FailedPrecondition, "a fraction of %g of CUDA device %d is less than its limit of %s: limits cannot change once "+
-			"the devices are initialised. Set the limit before that with gpuconf.configure(limit=\"%g%%\")", fraction, ordinal, human.Bytes(limit), fraction*100)
+			"the devices are initialized. Set the limit before that with gpuconf.configure(limit=\"%g%%\")", fraction, ordinal, human.Bytes(limit), fraction*100)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type Manager struct {
 	found   []gpu.Device            // all GPUs that the process sees; immutable
 	listed  []gpu.Device            // the GPUs of the physical list, in its order; immutable
 	whyNone string                  // why found is empty, "" if unknown; immutable
-	logical []LogicalDevice         // guarded by mu; empty before initialisation
+	logical []LogicalDevice         // guarded by mu; empty before initialization
 	names   []devname.Name          // guarded by mu; the full names of logical
 	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
 	layout  config.Layout           // guarded by mu; what gpus was built from
@@ -86,7 +86,7 @@ func (m *Manager) Inspect(fn func(*config.State) error) error {
 	return fn(m.state)
 }
 
-// LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialisation.
+// LogicalDevices lists the logical devices in TensorFlow's order: CPUs before GPUs, by number. Empty before initialization.
 func (m *Manager) LogicalDevices() ([]LogicalDevice, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -132,18 +132,18 @@ func (m *Manager) sealLocked() (live string) {
 	for _, p := range m.gpus {
 		p.bfc.Seal()
 	}
-	var told []string
+	var parts []string
 	for _, p := range m.gpus {
 		p.captures.reclaim(p.bfc)
 		s := p.bfc.Stats()
 		if s.LiveBlocks > 0 {
-			told = append(told, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
+			parts = append(parts, fmt.Sprintf("%s on %s (%s)", human.Count(s.LiveBlocks, "block"), shortName(p.number), human.Bytes(s.BytesInUse)))
 		}
 		if n := p.captures.alive.Load(); n > 0 {
-			told = append(told, fmt.Sprintf("%s with memory on %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
+			parts = append(parts, fmt.Sprintf("%s with memory on %s (%s freed)", human.Count(uint64(n), "captured graph"), shortName(p.number), human.Bytes(s.CapturedBytes)))
 		}
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(parts, ", ")
 }
 
 func (m *Manager) unsealLocked() {
@@ -215,7 +215,7 @@ func (m *Manager) readyLocked() error {
 		return errClosed()
 	}
 	if !m.state.Initialized() {
-		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialised yet; call gpuconf.config.list_logical_devices() first")
+		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
 	}
 	return nil
 }

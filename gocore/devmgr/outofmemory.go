@@ -28,7 +28,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	}
 	text += ". " + p.advice(oom)
 	if oom.Cause == bfc.DeviceFull {
-		text += m.neighboursLocked(p)
+		text += m.neighborsLocked(p)
 	}
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
@@ -42,8 +42,8 @@ type reported struct {
 func (r *reported) Error() string { return r.text }
 func (r *reported) Unwrap() error { return r.cause }
 
-// neighboursLocked describes what this process's other logical GPUs have reserved on the same physical GPU; "" for nothing.
-func (m *Manager) neighboursLocked(p *pool) (text string) {
+// neighborsLocked describes what this process's other logical GPUs have reserved on the same physical GPU; "" for nothing.
+func (m *Manager) neighborsLocked(p *pool) (text string) {
 	for _, other := range m.gpus {
 		if other == p || other.device.Ordinal != p.device.Ordinal {
 			continue

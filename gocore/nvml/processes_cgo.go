@@ -30,7 +30,7 @@ func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 	}
 	merged := processList{}
 	var unsupported error
-	told := false
+	supported := false
 	for _, list := range []struct {
 		name string
 		get  func() ([]nvml.ProcessInfo, nvml.Return)
@@ -43,7 +43,7 @@ func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 		err := failure(ret, list.name+" of "+uuid)
 		switch {
 		case err == nil:
-			told = true
+			supported = true
 			merged.add(infos)
 		case status.CodeOf(err) != status.Unimplemented:
 			return nil, err
@@ -52,7 +52,7 @@ func (m *monitor) Processes(uuid string) ([]gpu.Process, error) {
 		}
 	}
 	switch {
-	case !told:
+	case !supported:
 		return nil, unsupported
 	case len(merged.list) == 0 && m.host.WSL:
 		return nil, status.Errorf(status.Unimplemented, "the NVIDIA driver does not list processes under WSL, so the processes that use %s are unknown", uuid)

@@ -49,7 +49,7 @@ func (d *device) take(bytes uint64) (name uint64, err error) {
 	return name, nil
 }
 
-func (d *device) give(name uint64) error {
+func (d *device) release(name uint64) error {
 	bytes, ok := d.sizes[name]
 	if !ok {
 		return status.Errorf(status.Internal, "no memory at %#x", name)
@@ -68,9 +68,9 @@ func (d *device) reserve(bytes uint64) (addr uint64) {
 }
 
 func (d *device) MemAlloc(bytes uint64) (uint64, error)  { return d.take(bytes) }
-func (d *device) MemFree(addr uint64) error              { return d.give(addr) }
+func (d *device) MemFree(addr uint64) error              { return d.release(addr) }
 func (d *device) MemCreate(bytes uint64) (uint64, error) { return d.take(bytes) }
-func (d *device) MemRelease(handle uint64) error         { return d.give(handle) }
+func (d *device) MemRelease(handle uint64) error         { return d.release(handle) }
 
 func (d *device) MemGetAllocationGranularity() (uint64, error)      { return d.granule, nil }
 func (d *device) MemAddressReserve(bytes, _ uint64) (uint64, error) { return d.reserve(bytes), nil }

@@ -87,7 +87,7 @@ func (j *Job) Step(ctx context.Context) (done bool, err error) {
 	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with unlimited memory
 	if !found {
 		_, failure, err := w.replay(ctx, r.Policy, limit*mib, card, false)
-		j.search.told(limit, failure == nil)
+		j.search.record(limit, failure == nil)
 		return false, err
 	}
 	r.LeastLimit = limit * mib

@@ -3,7 +3,7 @@ package plan
 const mib = 1 << 20
 
 // search finds the least limit in MiB that a job fits under. Its caller tries the limit that next returns and reports
-// the outcome to told.
+// the outcome to record.
 type search struct {
 	fails uint64 // MiB: known to be too little
 	fits  uint64 // MiB: known to be enough; 0: no such limit is known
@@ -29,7 +29,7 @@ func (s *search) next() (limitMiB uint64, done bool) {
 	return s.fits, true
 }
 
-func (s *search) told(limitMiB uint64, fits bool) {
+func (s *search) record(limitMiB uint64, fits bool) {
 	if fits {
 		s.fits = limitMiB
 		return

@@ -65,28 +65,28 @@ func (v *Virtual) SpareBytes() uint64 {
 	return v.spareBytes
 }
 
-// EachSpare calls tell for each stretch of spare memory, by address; a spare rest comes last. The function must not
+// EachSpare calls visit for each stretch of spare memory, by address; a spare rest comes last. The function must not
 // call back.
-func (v *Virtual) EachSpare(tell func(addr, bytes uint64)) {
+func (v *Virtual) EachSpare(visit func(addr, bytes uint64)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.spareBytes == 0 {
 		return
 	}
-	v.eachSpareLocked(func(first, end int) { tell(v.addrOf(first), uint64(end-first)*v.granule) })
+	v.eachSpareLocked(func(first, end int) { visit(v.addrOf(first), uint64(end-first)*v.granule) })
 	if v.restSpare {
-		tell(v.restAddr, v.restBytes)
+		visit(v.restAddr, v.restBytes)
 	}
 }
 
-func (v *Virtual) eachSpareLocked(tell func(first, end int)) {
+func (v *Virtual) eachSpareLocked(visit func(first, end int)) {
 	for first := 0; first < len(v.slots); first++ {
 		end := first
 		for end < len(v.slots) && v.slots[end].state == spare {
 			end++
 		}
 		if end > first {
-			tell(first, end)
+			visit(first, end)
 			first = end
 		}
 	}

@@ -56,10 +56,10 @@ func (d *donors) take(n int) (taken int) {
 	for taken < n && d.at > 0 {
 		end := d.at
 		d.at--
-		if !d.gives(d.at) {
+		if !d.donates(d.at) {
 			continue
 		}
-		for d.at > 0 && taken+end-d.at < n && d.gives(d.at-1) {
+		for d.at > 0 && taken+end-d.at < n && d.donates(d.at-1) {
 			d.at--
 		}
 		if err := v.upstream.MemUnmap(v.addrOf(d.at), uint64(end-d.at)*v.granule); err != nil {
@@ -77,6 +77,6 @@ func (d *donors) take(n int) (taken int) {
 	return taken
 }
 
-func (d *donors) gives(at int) bool {
+func (d *donors) donates(at int) bool {
 	return d.f.v.slots[at].state == spare && (at < d.f.first || at >= d.f.end)
 }

@@ -7,7 +7,7 @@
 //
 //	empty       no Manager: devices have not been listed, or Reset was called
 //	enumerated  a Manager lists the physical devices
-//	initialised its logical devices exist
+//	initialized its logical devices exist
 //	broken      a panic was caught at the gate: every later call that needs the devices fails with Internal
 //
 // # Locks

@@ -28,7 +28,7 @@ type Work struct {
 	runs    atomic.Int64                               // session runs in progress
 
 	mu      sync.RWMutex
-	devices *graph.Devices       // guarded by mu; for eager operations; nil before initialisation
+	devices *graph.Devices       // guarded by mu; for eager operations; nil before initialization
 	full    devmgr.View          // guarded by mu; the numbers of devices
 	tensors table[*graph.Tensor] // held by Python
 	closed  bool                 // guarded by mu
@@ -42,7 +42,7 @@ func (w *Work) machine() placement.Machine {
 	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute}
 }
 
-// prepareLocked creates the devices for eager operations. The Manager is initialised.
+// prepareLocked creates the devices for eager operations. The Manager is initialized.
 func (w *Work) prepareLocked() error {
 	logical, err := w.manager.LogicalDevices()
 	if err != nil {
@@ -68,9 +68,9 @@ func (w *Work) prepare() error {
 	return w.prepareLocked()
 }
 
-// Execute runs one operation on tensors given by number, and stores the result. told reports whether log lines
+// Execute runs one operation on tensors given by number, and stores the result. logged reports whether log lines
 // or warnings are pending.
-func (w *Work) Execute(call graph.Call, inputs []int64) (id int64, told bool, err error) {
+func (w *Work) Execute(call graph.Call, inputs []int64) (id int64, logged bool, err error) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	if err := w.readyLocked(); err != nil {
@@ -96,10 +96,10 @@ func (w *Work) Execute(call graph.Call, inputs []int64) (id int64, told bool, er
 		return 0, false, err
 	}
 	if log || len(outcome.Warnings) > 0 {
-		w.tell(call.Op, outcome, log)
-		told = true
+		w.queueLines(call.Op, outcome, log)
+		logged = true
 	}
-	return w.tensors.put(outcome.Tensor), told, nil
+	return w.tensors.put(outcome.Tensor), logged, nil
 }
 
 func (w *Work) readyLocked() error {
@@ -107,7 +107,7 @@ func (w *Work) readyLocked() error {
 		return errReset()
 	}
 	if w.devices == nil {
-		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialised yet; call gpuconf.config.list_logical_devices() first")
+		return status.Errorf(status.FailedPrecondition, "gpuconf is not initialized yet; call gpuconf.config.list_logical_devices() first")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (w *Work) HostVisible(t *graph.Tensor) bool {
 	return t.BackingDevice().Type == "CPU" || w.manager.HostVisible()
 }
 
-func (w *Work) tell(op graph.Op, outcome graph.Outcome, log bool) {
+func (w *Work) queueLines(op graph.Op, outcome graph.Outcome, log bool) {
 	w.linesMu.Lock()
 	defer w.linesMu.Unlock()
 	for _, text := range outcome.Warnings {

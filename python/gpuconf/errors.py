@@ -224,7 +224,7 @@ class InvalidTypeError(GpuconfError, TypeError):
 
 
 class FailedPreconditionError(_Coded, RuntimeError):
-    """The call comes too late (the runtime is initialised) or too early, or something is still in use."""
+    """The call comes too late (the runtime is initialized) or too early, or something is still in use."""
 
     code = "FAILED_PRECONDITION"
     _error_code = FAILED_PRECONDITION

@@ -47,7 +47,7 @@ func TestPlacement(t *testing.T) {
 		"the smallest hole that fits":               {layout: []uint64{1024, 256, 768, 256, 512, 256}, free: []int{0, 2, 4}, ask: 600, at: 1280, bytes: 768, left: "0x0/1024,0x900/512,0xc00/62464"},
 		"the lowest of equal holes":                 {layout: []uint64{256, 256, 256, 256, 256, 256}, free: []int{4, 0, 2}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/64000"},
 		"the lowest of four, freed first":           {layout: []uint64{256, 256, 256, 256, 256, 256, 256, 256}, free: []int{0, 2, 4, 6}, ask: 256, at: 0, bytes: 256, left: "0x200/256,0x400/256,0x600/256,0x800/63488"},
-		"neighbours join on both sides":             {layout: []uint64{256, 256, 256, 256}, free: []int{0, 2, 1}, ask: 768, at: 0, bytes: 768, left: "0x400/64512"},
+		"neighbors join on both sides":              {layout: []uint64{256, 256, 256, 256}, free: []int{0, 2, 1}, ask: 768, at: 0, bytes: 768, left: "0x400/64512"},
 		"exact rule splits one unit off":            {layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 768, left: "0x300/256,0x500/64256"},
 		"TensorFlow's rule keeps a rest below half": {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0}, ask: 768, at: 0, bytes: 1024, left: "0x500/64256"},
 		"TensorFlow's rule splits at twice":         {rule: tensorFlow, layout: []uint64{1024, 256}, free: []int{0}, ask: 512, at: 0, bytes: 512, left: "0x200/512,0x500/64256"},
@@ -412,7 +412,7 @@ func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 	}
 }
 
-// Regions that happen to be neighbours stay apart: a block that spans two cuMemAlloc areas could not be given back.
+// Regions that happen to be neighbors stay apart: a block that spans two cuMemAlloc areas could not be given back.
 func TestRegionsNeverJoin(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	device.GapBytes = 0

@@ -82,7 +82,7 @@ type tree struct {
 // A node is a block, live or free; the links of the tree mean something while it is free.
 type node struct {
 	addr, bytes         uint64
-	below, above        *node // neighbours in the address space
+	below, above        *node // neighbors in the address space
 	live, red           bool
 	parent, left, right *node
 }

@@ -51,7 +51,7 @@ func fillTables(t *testing.T) {
 		require.NoError(t, a.FreeID(b.Addr, b.ID))
 	}
 	require.NoError(t, a.Check())
-	allocate(t, a, 256) // the freed blocks were neighbours, so their records are there again
+	allocate(t, a, 256) // the freed blocks were neighbors, so their records are there again
 }
 
 // limitAddressSpace leaves the process spare bytes more than it has mapped, until lift is called.

@@ -88,7 +88,7 @@ func TestStreams(t *testing.T) {
 			e = alloc 4 1 : 4 :
 			free b :
 			f = alloc 2 1 : 2 : mark follow`},
-		"neighbours of two streams are joined only in need": {units: 8, program: `
+		"neighbors of two streams are joined only in need": {units: 8, program: `
 			new 1 :
 			a = alloc 4 0 : 0 :
 			b = alloc 4 1 : 4 : mark follow

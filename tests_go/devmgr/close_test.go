@@ -158,7 +158,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := call()
 			requireCode(t, status.FailedPrecondition, err)
-			require.ErrorContains(t, err, "not initialised yet")
+			require.ErrorContains(t, err, "not initialized yet")
 		})
 	}
 	require.Empty(t, logicalNames(t, m))

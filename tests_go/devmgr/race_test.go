@@ -132,7 +132,7 @@ func look(m *devmgr.Manager) error {
 type process struct {
 	driver  *driver
 	current atomic.Pointer[devmgr.Manager]
-	mu      sync.Mutex // serialises who replaces it
+	mu      sync.Mutex // serializes who replaces it
 }
 
 func (p *process) replace(force bool) error {
@@ -149,7 +149,7 @@ func (p *process) replace(force bool) error {
 	return nil
 }
 
-// Everything at once: some work, some look, some initialise, one resets. What a call may say is what it did or, of the
+// Everything at once: some work, some look, some initialize, one resets. What a call may say is what it did or, of the
 // Manager being given up, FailedPrecondition.
 func TestResetBesideEverything(t *testing.T) {
 	p := &process{driver: newDriver(t, "2xT4:64MiB", sim.Options{})}

@@ -24,7 +24,7 @@ func TestNestedScopes(t *testing.T) {
 		{"case 135: and changes nothing inside", []string{"GPU:1", ""}, "LH/device:GPU:1"},
 		{"any index keeps the index", []string{"GPU:1", "GPU:*"}, "LH/device:GPU:1"},
 		{"a type alone starts at index 0", []string{"GPU"}, "LH/device:GPU:0"},
-		{"a type that is not normalised survives", []string{"/device:Gpu:3", "/task:4"}, "/job:localhost/replica:0/task:4/device:Gpu:3"},
+		{"a type that is not normalized survives", []string{"/device:Gpu:3", "/task:4"}, "/job:localhost/replica:0/task:4/device:Gpu:3"},
 		{"numbers without bounds survive", []string{"GPU:99999999999999999999", "/job:w"}, "/job:w/replica:0/task:0/device:GPU:99999999999999999999"},
 	} {
 		name := ""

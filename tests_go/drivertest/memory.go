@@ -101,8 +101,8 @@ func bytesRoundTrip(t *testing.T, f fixture) {
 	f.retain(t)
 	const size = 1000
 	addr := f.alloc(t, size)
-	neighbour := f.alloc(t, size)
-	require.NoError(t, f.MemsetD8(f.ordinal, neighbour, 0xee, size))
+	neighbor := f.alloc(t, size)
+	require.NoError(t, f.MemsetD8(f.ordinal, neighbor, 0xee, size))
 
 	want := make([]byte, size)
 	for i := range want {
@@ -117,7 +117,7 @@ func bytesRoundTrip(t *testing.T, f fixture) {
 	copy(want[size-3:], []byte{1, 2, 3})
 	require.Equal(t, want, f.read(t, addr, size))
 	require.Equal(t, want[5:25], f.read(t, addr+5, 20))
-	require.Equal(t, bytes.Repeat([]byte{0xee}, size), f.read(t, neighbour, size), "a neighbour was written")
+	require.Equal(t, bytes.Repeat([]byte{0xee}, size), f.read(t, neighbor, size), "a neighbor was written")
 }
 
 func accessStaysInside(t *testing.T, f fixture) {

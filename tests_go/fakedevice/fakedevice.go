@@ -47,7 +47,7 @@ type Device struct {
 	next   uint64
 }
 
-// New makes a device whose regions lie 2 MiB apart, so that none is another's neighbour.
+// New makes a device whose regions lie 2 MiB apart, so that none is another's neighbor.
 func New(capacityBytes uint64) *Device {
 	return &Device{CapacityBytes: capacityBytes, GapBytes: 2 << 20, Live: map[uint64]uint64{}, next: Base}
 }

@@ -101,10 +101,10 @@ func Programs() []Program {
 		{"the first stream takes it again from its reader", 1, two, [][]Op{
 			{Allocate("a", 0, 1), Write("a", 0), Join(1, 0), Check("a", 1), FreeOn("a", 1)}, use("b", 0, 1),
 		}},
-		{"neighbours of two streams become one block of a third", 2, three, [][]Op{
+		{"neighbors of two streams become one block of a third", 2, three, [][]Op{
 			{Allocate("a", 0, 1), Write("a", 0), Free("a")}, {Allocate("b", 1, 1), Write("b", 1), Free("b")}, use("c", 2, 2),
 		}},
-		{"what is left of neighbours goes to a fourth", 4, []Kind{NonBlocking, NonBlocking, NonBlocking, NonBlocking}, [][]Op{{
+		{"what is left of neighbors goes to a fourth", 4, []Kind{NonBlocking, NonBlocking, NonBlocking, NonBlocking}, [][]Op{{
 			Allocate("a", 0, 2), Allocate("b", 1, 2), Write("a", 0), Write("b", 1), Free("a"), Free("b"),
 			Allocate("c", 2, 3), Allocate("d", 3, 1), Write("d", 3), Check("d", 3), Free("c"), Free("d"),
 		}}},

@@ -24,7 +24,7 @@ type machine struct {
 	sim    *sim.Machine
 }
 
-// newMachine is initialised with what options ask for. At the end of the test nothing may be left on it.
+// newMachine is initialized with what options ask for. At the end of the test nothing may be left on it.
 func newMachine(t testing.TB, spec string, options config.Options) machine {
 	t.Helper()
 	parsed, err := sim.ParseSpec(spec)

@@ -143,7 +143,7 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 			_, err := pybind.Enumerate("{}")
 			require.NoError(t, err)
 		}},
-		{"initialised", func(t *testing.T) { initialize(t) }},
+		{"initialized", func(t *testing.T) { initialize(t) }},
 		{"reset", func(t *testing.T) {
 			initialize(t)
 			_, err := pybind.Reset()
@@ -223,7 +223,7 @@ func TestKindsOfErrors(t *testing.T) {
 	require.NoError(t, err)
 	t.Run("enumerated", func(t *testing.T) {
 		run(t, []row{
-			{"an allocation", allocate(0, 1), status.FailedPrecondition, "not initialised yet"},
+			{"an allocation", allocate(0, 1), status.FailedPrecondition, "not initialized yet"},
 			{"a device list that is no JSON", visible("["), status.Internal, "decoding"},
 			{"a device list of other things", visible(`[["x", 1]]`), status.Internal, "decoding device 0"},
 			{"a device list with nulls", visible(`[[0, ""], [null, null]]`), status.Internal, "decoding device 1"},
@@ -257,7 +257,7 @@ func TestKindsOfErrors(t *testing.T) {
 	held, err := pybind.Allocate(0, 1000)
 	require.NoError(t, err)
 	b := parseBlock(t, held)
-	t.Run("initialised", func(t *testing.T) {
+	t.Run("initialized", func(t *testing.T) {
 		copyTo := func(address, offset, host, bytes int64) func() (any, error) {
 			return func() (any, error) { return pybind.CopyToHost(address, b.id, offset, host, bytes) }
 		}

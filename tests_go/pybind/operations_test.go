@@ -239,7 +239,7 @@ func TestOperationsThatCantBe(t *testing.T) {
 	_, err := pybind.Enumerate("{}")
 	require.NoError(t, err)
 	_, err = pybind.Execute("Identity", "1", 0, "", "")
-	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "not initialised yet")
+	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "not initialized yet")
 	initialize(t)
 	id := tensor(t, "", "2", 1, 2)
 	defer release(t, id)

@@ -205,7 +205,7 @@ func TestSmallAllocationsGoBackToTheHostToo(t *testing.T) {
 		require.NoError(t, m.MemsetD8(0, addrs[i], 1, size))
 	}
 	require.Greater(t, residentBytes(t)-before, int64(40*mib))
-	for i := range addrs { // even ones first: neighbours free pages together
+	for i := range addrs { // even ones first: neighbors free pages together
 		require.NoError(t, m.MemFree(0, addrs[(i*2)%count+i*2/count]))
 	}
 	require.Less(t, residentBytes(t)-before, int64(16*mib))
@@ -248,8 +248,8 @@ func TestAStaleViewNeverFaults(t *testing.T) {
 	}
 }
 
-// TestFreeingLeavesTheNeighboursBytes frees the middle one of three allocations that share pages.
-func TestFreeingLeavesTheNeighboursBytes(t *testing.T) {
+// TestFreeingLeavesTheNeighborsBytes frees the middle one of three allocations that share pages.
+func TestFreeingLeavesTheNeighborsBytes(t *testing.T) {
 	for _, size := range []uint64{256, 5000, 20000} {
 		m := retained(t, "T4", sim.Options{})
 		var addrs [3]uint64

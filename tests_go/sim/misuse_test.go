@@ -45,7 +45,7 @@ func TestStricterThanCUDA(t *testing.T) {
 			require.Equal(t, before, m.Inventory(), "a refused call changed something")
 		})
 	}
-	require.NoError(t, m.MemcpyDtoD(0, base, base+100, 100), "neighbours do not overlap")
+	require.NoError(t, m.MemcpyDtoD(0, base, base+100, 100), "neighbors do not overlap")
 }
 
 func TestAnEmptyCopySucceedsAnywhere(t *testing.T) {

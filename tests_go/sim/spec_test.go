@@ -33,7 +33,7 @@ func TestParseSpec(t *testing.T) {
 		{"a name as the driver reports it", "2xTesla V100-SXM2-32GB,NVIDIA GH200 480GB:90GiB", "2xV100-32GB,GH200-96GB:90GiB",
 			[]uint64{32 * gib, 32 * gib, 90 * gib}},
 		{"a name with its only size", "T4-16GB", "T4", []uint64{16 * gib}},
-		{"equal neighbours are one entry", "T4,T4,2xT4", "4xT4", []uint64{16 * gib, 16 * gib, 16 * gib, 16 * gib}},
+		{"equal neighbors are one entry", "T4,T4,2xT4", "4xT4", []uint64{16 * gib, 16 * gib, 16 * gib, 16 * gib}},
 		{"equal cards apart stay apart", "T4,K40,T4", "T4,K40,T4", []uint64{16 * gib, 12 * gib, 16 * gib}},
 		{"GB is GiB", "T4:8GB", "T4:8GiB", []uint64{8 * gib}},
 		{"KB is KiB, MB is MiB", "T4:1kb,T4:3mb", "T4:1KiB,T4:3MiB", []uint64{1 << 10, 3 << 20}},

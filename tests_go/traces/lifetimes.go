@@ -119,7 +119,7 @@ func (p *packing) between(low, high uint64) uint64 {
 	return low + margin + p.random.Uint64N(high-low-2*margin+1)
 }
 
-// pinwheel puts four pieces around a fifth, each as long as its neighbour's end.
+// pinwheel puts four pieces around a fifth, each as long as its neighbor's end.
 func (p *packing) pinwheel(r rect) []rect {
 	ta := r.t0 + 1 + p.random.Uint64N(r.t1-r.t0-2)
 	tb := ta + 1 + p.random.Uint64N(r.t1-ta-1)

@@ -52,7 +52,7 @@ def gpus() -> list[PhysicalDevice]:
 
 
 def initialize() -> list[LogicalDevice]:
-    """Initialise the runtime, as any call that needs a logical device does."""
+    """Initialize the runtime, as any call that needs a logical device does."""
     return tf.config.list_logical_devices()
 
 

@@ -358,12 +358,12 @@ def state() -> list[Any]:
 
 
 def in_force() -> tuple[list[int], list[int]]:
-    """The limits, and what the pools take first. Initialises."""
+    """The limits, and what the pools take first. Initializes."""
     return limits(), [reserved_by_first_allocation(d.name) for d in tf.config.list_logical_devices("GPU")]
 
 
 def in_use() -> list[tuple[int, int]]:
-    """Blocks and bytes on each logical GPU. Initialises."""
+    """Blocks and bytes on each logical GPU. Initializes."""
     stats = [tf.memory.stats(d) for d in tf.config.list_logical_devices("GPU")]
     return [(s.live_blocks, s.bytes_in_use) for s in stats]
 
@@ -399,7 +399,7 @@ def test_bad_arguments_raise_a_documented_error_and_change_nothing(function: Cal
         assert function in ASK_FOR_MEMORY or not isinstance(error, MemoryError)
         assert state() == before
         assert blocks is None or in_use() == blocks
-        assert in_force() == usual  # initialises
+        assert in_force() == usual  # initializes
         if not initialized:
             start()
 

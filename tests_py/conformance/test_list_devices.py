@@ -1,4 +1,4 @@
-"""Listing devices: physical ones without a side effect, logical ones by initialising the runtime."""
+"""Listing devices: physical ones without a side effect, logical ones by initializing the runtime."""
 
 from __future__ import annotations
 

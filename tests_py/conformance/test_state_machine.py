@@ -273,7 +273,7 @@ class Configuration(RuleBasedStateMachine):
 
     @rule(chosen=st.lists(st.sampled_from(GPUS), unique=True))
     def show_some_gpus(self, chosen: list[Any]) -> None:
-        """The sensible call, so that many runs come to be initialised."""
+        """The sensible call, so that many runs come to be initialized."""
         shown = [g for g in chosen if g in self.model.gpus]
         both(tf.config.set_visible_devices, self.model.set_visible, [CPU, *shown], None)
 

@@ -95,7 +95,7 @@ def test_hooks_do_what_they_can_and_throw_what_they_can_not(client: ctypes.CDLL)
     assert told[0] == "nothing"
     assert "is not the address of a live block" in told[1]
     assert told[2] == "nothing"
-    assert "limits cannot change once the devices are initialised" in told[3]
+    assert "limits cannot change once the devices are initialized" in told[3]
     assert told[4] == "nothing"
     assert "is not the address of a live block" in told[5]
     client.client_give(block)

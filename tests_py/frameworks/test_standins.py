@@ -17,7 +17,7 @@ TORCH = STANDINS + "import torch_standin\ntorch = torch_standin.install()\n"
 NUMBA = STANDINS + "import numba_standin\nnumba = numba_standin.install()\nfrom numba import cuda\n"
 
 
-def test_torch_is_plugged_with_all_hooks_and_initialised_by_its_first_use(driver: Path) -> None:
+def test_torch_is_plugged_with_all_hooks_and_initialized_by_its_first_use(driver: Path) -> None:
     out = no_gpu.run(
         driver,
         TORCH

@@ -179,7 +179,7 @@ class Calls:
         return f"{self.api()}.set_visible_devices({self.devices()}, {self.pick(*_TYPES)})"
 
     def show(self) -> str:
-        """The sensible call, so that many sequences come to be initialised."""
+        """The sensible call, so that many sequences come to be initialized."""
         shown = [g for g in self.known[1:] if self.random.random() < 0.7]
         if self.random.random() < 0.3:
             self.random.shuffle(shown)

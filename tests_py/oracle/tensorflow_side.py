@@ -77,7 +77,7 @@ class TensorFlow:
         return eval(compiled(call), self.names)
 
     def _facts(self) -> list[Any]:
-        """Limit and growth of each logical GPU. Initialises."""
+        """Limit and growth of each logical GPU. Initializes."""
         tf.config.list_logical_devices()
         limits = [self.gpus.oracle_made_limit(i) for i in range(self.gpus.oracle_made())]
         return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]

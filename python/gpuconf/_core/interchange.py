@@ -79,11 +79,11 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
 
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:
     """Return a DLPack capsule of a tensor in a real GPU's memory, marked read-only if the consumer supports versions."""
-    told = tensor._about()
-    where = _place("tensor", gpu_of(told["backing_device"]), dl_device, copy)
-    _keep_until_used(told["address"], told["address"], stream)
+    info = tensor._about()
+    where = _place("tensor", gpu_of(info["backing_device"]), dl_device, copy)
+    _keep_until_used(info["address"], info["address"], stream)
     flags = _READ_ONLY if _knows_versions(max_version) else _OLDER
-    return _made(tensor, told["address"], tensor.shape, _TYPES[told["dtype"]], where, flags)
+    return _made(tensor, info["address"], tensor.shape, _TYPES[info["dtype"]], where, flags)
 
 
 def _place(what: str, where: tuple[int, int], dl_device: Any, copy: Any) -> tuple[int, int]:

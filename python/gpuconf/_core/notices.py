@@ -13,12 +13,12 @@ _LEVELS = {"info": 20, "warning": 30, "error": 40}
 
 def publish() -> None:
     """Fetch the queued notices and log them. Called after core calls that can queue notices."""
-    told = core.pybind_DrainNotices()
-    if told == "[]":
+    encoded = core.pybind_DrainNotices()
+    if encoded == "[]":
         return
     import json
 
-    for level, text in json.loads(told):
+    for level, text in json.loads(encoded):
         log(level, text)
 
 

@@ -115,11 +115,11 @@ def _enumerate() -> None:
         list_devices = core.pybind_Enumerate  # loads the core, which must precede all imports: see native._load
         import json
 
-        told = json.loads(list_devices(environment()))
+        listed = json.loads(list_devices(environment()))
         publish()
-        devices = [PhysicalDevice(name, device_type) for name, device_type in told["physical"]]
+        devices = [PhysicalDevice(name, device_type) for name, device_type in listed["physical"]]
         current.positions.update({device: i for i, device in enumerate(devices)})
-        current.simulated = told["simulated"]
+        current.simulated = listed["simulated"]
         current.physical = devices
         if current.at_enumeration:
             current.at_enumeration.pop()()  # only once: if it raises, the next call continues without it, as in TensorFlow
@@ -161,11 +161,11 @@ def initialize(function: str) -> None:
             return
         physical_devices()
         try:
-            told = core.pybind_Initialize(environment(), _caller(function))
+            encoded = core.pybind_Initialize(environment(), _caller(function))
         finally:
             publish()
         if current.logical is None:
-            _list_logical(told)
+            _list_logical(encoded)
         current.joined = False
 
 
@@ -173,11 +173,11 @@ def _list_logical(encoded: str) -> None:
     """Store the core's description of the logical devices. The caller holds the lock."""
     import json
 
-    told = json.loads(encoded)
-    current.full_names.update({name: full_name for name, _, full_name, _ in told["logical"]})
-    current.ordinals.extend(ordinal for _, device_type, _, ordinal in told["logical"] if device_type == "GPU")
-    current.host_visible = told["host_visible"]
-    current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in told["logical"]]
+    listed = json.loads(encoded)
+    current.full_names.update({name: full_name for name, _, full_name, _ in listed["logical"]})
+    current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
+    current.host_visible = listed["host_visible"]
+    current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
 
 
 def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool) -> int:

@@ -61,31 +61,31 @@ def configure(
     refuse_in_child()  # before the imports
     from ..config import get_visible_devices
 
-    asked = _asked(libraries)
+    modes = _modes(libraries)
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
-    for name, mode in asked.items():
+    for name, mode in modes.items():
         _refuse_if_used(name, explicit=libraries != "auto")
         _refuse_settings(name, mode)
     _set(gpus, limits, growth)
-    told = {name: _route(name, mode, explicit=libraries != "auto") for name, mode in asked.items() if name in _ADAPTORS}
-    told.update({name: _environment(name, gpus, limits, growth) for name in asked if name in _SETTINGS_ONLY})
-    return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, told)
+    routes = {name: _route(name, mode, explicit=libraries != "auto") for name, mode in modes.items() if name in _ADAPTORS}
+    routes.update({name: _environment(name, gpus, limits, growth) for name in modes if name in _SETTINGS_ONLY})
+    return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, routes)
 
 
-def _asked(libraries: Any) -> dict[str, str]:
+def _modes(libraries: Any) -> dict[str, str]:
     if libraries == "auto":
         return dict.fromkeys((*_ADAPTORS, *_SETTINGS_ONLY), "")
     if isinstance(libraries, str):
         libraries = [libraries]
     try:
-        asked = dict(libraries) if hasattr(libraries, "keys") else dict.fromkeys(libraries, "")
+        modes = dict(libraries) if hasattr(libraries, "keys") else dict.fromkeys(libraries, "")
     except TypeError:
         text = "libraries must be 'auto', a list of names, or a dictionary of PyTorch's modes"
         raise errors.InvalidTypeError(f"{text}, but got {type(libraries).__name__}: {texts.shown(libraries)}") from None
-    for name, mode in asked.items():
+    for name, mode in modes.items():
         if name not in _NAMES:
             raise errors.InvalidArgumentError(
                 f"unknown library {texts.shown(name)}: use {', '.join(map(repr, _NAMES))}, or 'auto' for all"
@@ -94,7 +94,7 @@ def _asked(libraries: Any) -> dict[str, str]:
             raise errors.InvalidArgumentError(
                 f"invalid mode {texts.shown(mode)} for {name!r}: only 'torch' has modes, 'whole' and 'segments'"
             )
-    return asked
+    return modes
 
 
 # Limits

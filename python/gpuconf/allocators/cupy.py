@@ -58,8 +58,8 @@ def _failure(nbytes: int, device: int) -> Exception:
     error = abi.failure()
     if not isinstance(error, errors.ResourceExhaustedError):
         return error
-    books = _share.stats_of(device, "cupy")
-    return OutOfMemoryError(str(error), nbytes, books.bytes_in_use, books.bytes_limit)
+    stats = _share.stats_of(device, "cupy")
+    return OutOfMemoryError(str(error), nbytes, stats.bytes_in_use, stats.bytes_limit)
 
 
 def _find_way(nbytes: int, device: int) -> Any:

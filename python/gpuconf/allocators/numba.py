@@ -62,7 +62,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         ordinal, malloc = self._ordinal, abi.library().gpuconf_malloc
         ptr = malloc(size, ordinal, None) or 0
         if not ptr and size:
-            self._give_back()  # the queued blocks may be enough
+            self._free_pending()  # the queued blocks may be enough
             ptr = malloc(size, ordinal, None) or 0
             if not ptr:
                 raise abi.failure()
@@ -82,11 +82,11 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
             self._pending.append(ptr)
             self._pending_bytes += size
             if len(self._pending) > _MOST_PENDING or self._pending_bytes > _MOST_PENDING_BYTES:
-                self._give_back()
+                self._free_pending()
 
         return finalize
 
-    def _give_back(self) -> None:
+    def _free_pending(self) -> None:
         """Synchronize the context and free the queued blocks. Does nothing inside ``cuda.defer_cleanup()``."""
         if not self._pending or self.deallocations.is_disabled:
             return
@@ -110,8 +110,8 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
 
     def get_memory_info(self) -> Any:
         """Return the memory left within the limit, and the limit, of the logical GPU that this thread allocates from."""
-        books = _share.stats_of(self._ordinal, "numba")
-        return cuda.MemoryInfo(free=books.bytes_limit - books.bytes_in_use, total=books.bytes_limit)
+        stats = _share.stats_of(self._ordinal, "numba")
+        return cuda.MemoryInfo(free=stats.bytes_limit - stats.bytes_in_use, total=stats.bytes_limit)
 
     def get_ipc_handle(self, memory: Any) -> Any:
         """Return an IPC handle of the driver allocation, and the offset in it. Raises UnimplementedError for a growing pool."""

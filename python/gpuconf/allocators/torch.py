@@ -27,7 +27,7 @@ from .. import errors
 from .._core import abi, runtime, scope
 from .._core.fork import module_lock
 from .._typing import Any
-from . import _share, _torch_books, _torch_segments, _versions
+from . import _share, _torch_accounting, _torch_segments, _versions
 
 __all__ = ["MODES", "install", "installed"]
 
@@ -76,7 +76,7 @@ def install(mode: str = "whole") -> None:
             )
         if mode == "whole":
             _plug()
-            _torch_books.replace()
+            _torch_accounting.replace()
         else:
             _torch_segments.install()
         scope.companions["torch"] = _follow

@@ -60,7 +60,7 @@ def _plan(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
-        print(_coloured(str(found)) if _colours() else found)
+        print(_colored(str(found)) if _colors() else found)
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
@@ -77,12 +77,12 @@ def _draw(found: Plan, options: argparse.Namespace) -> None:
     print(*plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
 
 
-def _colours() -> bool:
+def _colors() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _coloured(text: str) -> str:
-    """Colour the last line, the verdict, green or red."""
+def _colored(text: str) -> str:
+    """Color the last line, the verdict, green or red."""
     head, _, verdict = text.rpartition("\n")
-    colour = 31 if verdict.startswith("does not") else 32
-    return f"{head}\n\033[{colour}m{verdict}\033[0m"
+    color = 31 if verdict.startswith("does not") else 32
+    return f"{head}\n\033[{color}m{verdict}\033[0m"

@@ -14,7 +14,7 @@ from .._typing import Any
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the physical devices: the CPU, then the GPUs that this process can see.
 
-    Does not initialise the runtime or create a CUDA context. ``CUDA_VISIBLE_DEVICES`` selects the GPUs, which are
+    Does not initialize the runtime or create a CUDA context. ``CUDA_VISIBLE_DEVICES`` selects the GPUs, which are
     numbered from 0. ``device_type`` is case-sensitive: ``'gpu'`` matches no device.
 
     >>> [d.name for d in list_physical_devices("GPU")]
@@ -24,7 +24,7 @@ def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """Return the logical devices, which hold memory and run operations. Initialises the runtime.
+    """Return the logical devices, which hold memory and run operations. Initializes the runtime.
 
     An inconsistent configuration raises before any memory is reserved: ``ValueError`` if memory growth differs
     between GPUs, ``NotFoundError`` if no CPU is visible, and so on.
@@ -38,8 +38,8 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the physical devices that the runtime uses, in the order in which they were set."""
     physical = runtime.physical_devices()
-    told = core.pybind_VisibleDevices()
-    visible = [physical[int(i)] for i in told.split(",")] if told else []
+    encoded = core.pybind_VisibleDevices()
+    visible = [physical[int(i)] for i in encoded.split(",")] if encoded else []
     return [d for d in visible if device_type is None or d.device_type == device_type]
 
 
@@ -47,18 +47,18 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     """Set the physical devices that the runtime may use.
 
     ``devices`` is a device or a list of devices. With ``device_type``, only devices of that type are replaced. Without it,
-    all are, including the CPU; a runtime without a CPU cannot be initialised.
+    all are, including the CPU; a runtime without a CPU cannot be initialized.
 
     Raises ValueError for a device that is unknown or not of ``device_type``, and RuntimeError if the runtime is
-    initialised and the list would change.
+    initialized and the list would change.
     """
-    asked: Sequence[Any] = devices if isinstance(devices, list) else [devices]
+    chosen: Sequence[Any] = devices if isinstance(devices, list) else [devices]
     runtime.physical_devices()
     import json
 
-    references = [runtime.position(device) for device in asked]
+    references = [runtime.position(device) for device in chosen]
     if device_type is not None:
-        _look_at_types(asked, references, device_type)
+        _look_at_types(chosen, references, device_type)
     # As in TensorFlow, which compares with ==, a device_type that is not a string matches no device.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
     core.pybind_SetVisibleDevices(json.dumps(references), texts.check_text("device_type", wanted), device_type is not None)
@@ -85,7 +85,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
         )
     import json
 
-    told = json.loads(core.pybind_DeviceDetails(runtime.position(device)[0]))
-    if not told:
+    details = json.loads(core.pybind_DeviceDetails(runtime.position(device)[0]))
+    if not details:
         return {}
-    return {"device_name": told["device_name"], "compute_capability": (told["major"], told["minor"])}
+    return {"device_name": details["device_name"], "compute_capability": (details["major"], details["minor"])}

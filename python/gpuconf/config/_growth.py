@@ -40,10 +40,10 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     """Let a GPU's pool grow as needed instead of reserving its whole limit at the first allocation.
 
     A pool keeps the memory that it has reserved. Growth cannot be set for a GPU that has logical devices configured. It
-    must be the same for all visible GPUs, which is checked when the runtime is initialised.
+    must be the same for all visible GPUs, which is checked when the runtime is initialized.
 
     Raises ValueError for an unknown device, a device with logical devices configured, or a device that is not a GPU;
-    TypeError if ``enable`` is neither a bool nor an int; RuntimeError if the runtime is initialised and the value would
+    TypeError if ``enable`` is neither a bool nor an int; RuntimeError if the runtime is initialized and the value would
     change.
     """
     position, text = runtime.position(device)

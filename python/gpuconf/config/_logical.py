@@ -35,7 +35,7 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
 
     Raises ValueError for an unknown device, a missing or forbidden field, or a limit that is negative, infinite or NaN;
     TypeError for a field that is not a number or a ``logical_devices`` that is not iterable; AttributeError, as TensorFlow
-    does, for an entry that is not a configuration; RuntimeError if the runtime is initialised and the configuration would
+    does, for an entry that is not a configuration; RuntimeError if the runtime is initialized and the configuration would
     change.
     """
     position, text = runtime.position(device)

@@ -8,7 +8,7 @@ from .._core.notices import log
 
 
 def _device(function: str, device: str) -> str:
-    """Initialise the runtime, then check that ``device`` is a string. The order is TensorFlow's."""
+    """Initialize the runtime, then check that ``device`` is a string. The order is TensorFlow's."""
     runtime.logical_devices(function)
     return device if type(device) is str and device.isascii() and "\0" not in device else texts.device_text(device)
 
@@ -16,7 +16,7 @@ def _device(function: str, device: str) -> str:
 def get_memory_info(device: str) -> dict[str, int]:
     """Return the current and peak memory use of a logical GPU in bytes: ``{'current': ..., 'peak': ...}``.
 
-    Counts allocated blocks, in multiples of 256 bytes, not the memory that the pool has reserved. Initialises the runtime.
+    Counts allocated blocks, in multiples of 256 bytes, not the memory that the pool has reserved. Initializes the runtime.
     ``device`` is a string such as ``'GPU:0'``, ``'/gpu:0'`` or ``'/device:GPU:0'``. It is case-sensitive.
 
     Raises ValueError for a name that is malformed (``'GPU'``), matches no device or more than one, or names a CPU.

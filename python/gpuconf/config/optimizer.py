@@ -22,8 +22,8 @@ def set_jit(enabled: bool | str) -> None:
 
 def get_experimental_options() -> dict[str, Any]:
     """Return the options in effect. Raises ValueError for an inconsistent configuration."""
-    told = _switch.get("optimizer_options")
-    return {name: value if name == _COUNT else bool(value) for name, value in told.items()}
+    options = _switch.get("optimizer_options")
+    return {name: value if name == _COUNT else bool(value) for name, value in options.items()}
 
 
 def set_experimental_options(options: dict[str, Any]) -> None:

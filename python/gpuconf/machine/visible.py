@@ -9,7 +9,7 @@ from .._core.notices import publish
 
 
 def visible_devices() -> list[VisibleDevice]:
-    """Return the GPUs that this process sees, by CUDA ordinal. Does not create a CUDA context or initialise the runtime.
+    """Return the GPUs that this process sees, by CUDA ordinal. Does not create a CUDA context or initialize the runtime.
 
     CUDA and NVML (``nvidia-smi``) may number GPUs differently. Their numbers are matched by UUID.
 
@@ -20,6 +20,6 @@ def visible_devices() -> list[VisibleDevice]:
     text = core.pybind_Identities()
     import json
 
-    told = json.loads(text)
+    entries = json.loads(text)
     publish()
-    return [VisibleDevice(**{**one, "compute_capability": tuple(one["compute_capability"])}) for one in told]
+    return [VisibleDevice(**{**one, "compute_capability": tuple(one["compute_capability"])}) for one in entries]

@@ -33,16 +33,16 @@ def when_dask_is_imported(_sizeof: object) -> None:
 
 def register() -> None:
     """Register if ``distributed`` has been imported."""
-    serialisers: Any = sys.modules.get(_SERIALISERS)
-    if not hasattr(serialisers, "dask_deserialize"):
+    serializers: Any = sys.modules.get(_SERIALISERS)
+    if not hasattr(serializers, "dask_deserialize"):
         return
     from dask.sizeof import sizeof
 
     from ._buffer import Buffer
 
     sizeof.register(Buffer, _size)  # as for CuPy's and RMM's memory, so that Dask knows the cost of moving a buffer
-    serialisers.dask_serialize.register(Buffer, _dump)
-    serialisers.dask_deserialize.register(Buffer, _load)
+    serializers.dask_serialize.register(Buffer, _dump)
+    serializers.dask_deserialize.register(Buffer, _load)
 
 
 def _size(buffer: Buffer) -> int:

@@ -114,6 +114,6 @@ def memory_map(device: Device | None = None) -> MemoryMap:
     text = core.pybind_MemoryMap(gpu_text(device, "memory.memory_map"))
     import json
 
-    told = json.loads(text)
-    regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in told["regions"])
-    return MemoryMap(told["device"], told["limit"], regions, told["oversubscribed_bytes"])
+    fields = json.loads(text)
+    regions = tuple(Region(address, nbytes, tuple(Chunk(*c) for c in chunks)) for address, nbytes, chunks in fields["regions"])
+    return MemoryMap(fields["device"], fields["limit"], regions, fields["oversubscribed_bytes"])

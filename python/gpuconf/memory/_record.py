@@ -55,9 +55,9 @@ class _Run(Handle):
             try:
                 core.pybind_StopRecording(self.number)
                 with Job(core.pybind_OpenRecorded, self.number) as job:
-                    told = job.finish()
-                    pools = {int(gpu): regions for gpu, regions in told["pools"].items()}
-                    self._traces.setdefault("trace", make(Trace, job.pages(), told["events"], told["lost"], pools))
+                    summary = job.finish()
+                    pools = {int(gpu): regions for gpu, regions in summary["pools"].items()}
+                    self._traces.setdefault("trace", make(Trace, job.pages(), summary["events"], summary["lost"], pools))
             except errors.InvalidArgumentError:
                 if not self._traces:  # otherwise another thread took the trace, and the core has dropped the recording
                     raise

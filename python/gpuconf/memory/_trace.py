@@ -139,7 +139,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
     with open(name, "rb", buffering=0) as file:
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
-                told = job.finish()
-                return make(Trace, job.pages(), told["events"])
+                summary = job.finish()
+                return make(Trace, job.pages(), summary["events"])
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

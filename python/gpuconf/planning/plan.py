@@ -111,15 +111,15 @@ class Plan(metaclass=Made):
 
     _made_by = "use gpuconf.plan()"
 
-    def __init__(self, trace: Trace, told: dict[str, Any]) -> None:
-        self.limit: int | None = told["limit"] or None
-        self.gpu: str | None = told["gpu"] or None
-        self.gpu_memory: int | None = told["memory"] or None
+    def __init__(self, trace: Trace, fields: dict[str, Any]) -> None:
+        self.limit: int | None = fields["limit"] or None
+        self.gpu: str | None = fields["gpu"] or None
+        self.gpu_memory: int | None = fields["memory"] or None
         self.events = len(trace)
         self.lost = trace.lost
-        self.usages = tuple(PlanUsage(**usage) for usage in told["usage"] or ())
-        self.results = tuple(map(_result, told["results"] or ()))
-        self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in told["results"] or ()}
+        self.usages = tuple(PlanUsage(**usage) for usage in fields["usage"] or ())
+        self.results = tuple(map(_result, fields["results"] or ()))
+        self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
 
     @property
     def fits(self) -> bool | None:
@@ -223,18 +223,18 @@ class Plan(metaclass=Made):
                 yield f"{name} uses {u.streams} streams, replayed as one: memory waiting for another stream is not counted"
 
 
-def _result(told: dict[str, Any]) -> PlanResult:
-    measure = told["measure"]
+def _result(fields: dict[str, Any]) -> PlanResult:
+    measure = fields["measure"]
     return PlanResult(
-        told["gpu"],
-        told["policy"],
-        told["fits"],
-        told["least_limit"],
+        fields["gpu"],
+        fields["policy"],
+        fields["fits"],
+        fields["least_limit"],
         measure["bytes_limit"],
         measure["peak_bytes_in_use"],
         measure["peak_bytes_reserved"],
         measure["fragmentation"],
-        told["failure"] and PlanFailure(**told["failure"]),
+        fields["failure"] and PlanFailure(**fields["failure"]),
     )
 
 
@@ -304,10 +304,10 @@ def plan(
         core.pybind_FeedPlan(job.number, HEADER)
         for page in taken._pages:
             core.pybind_FeedPlan(job.number, page)
-        told = job.finish()
-    for level, text in told["notices"]:
+        fields = job.finish()
+    for level, text in fields["notices"]:
         log(level, text)
-    return make(Plan, taken, told)
+    return make(Plan, taken, fields)
 
 
 def _policies(policy: Any) -> list[str]:

@@ -21,7 +21,7 @@ def write(lines: Iterable[str]) -> None:
         pass  # the stream is closed or full: the operations have run, and their results must not be lost
 
 
-def tell() -> None:
+def write_pending() -> None:
     """Write the queued placements of eager operations, and log their warnings."""
     text = core.pybind_DrainPlacementLog()
     import json

@@ -88,8 +88,8 @@ class Tensor(metaclass=Made):
 
     def numpy(self) -> Any:
         """Copy the tensor into a new NumPy array."""
-        told = self._about()
-        array = arrays.empty(self.shape, told["dtype"])
+        info = self._about()
+        array = arrays.empty(self.shape, info["dtype"])
         core.pybind_ReadTensor(self._receipt[0] >> 1, arrays.address_of(array), array.nbytes)
         return array
 
@@ -120,8 +120,8 @@ class Tensor(metaclass=Made):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        told = self._about()
-        return f"<gpuconf.Tensor: shape={self.shape}, dtype={told['dtype']}, numpy={self.numpy()!r}>"
+        info = self._about()
+        return f"<gpuconf.Tensor: shape={self.shape}, dtype={info['dtype']}, numpy={self.numpy()!r}>"
 
     def __str__(self) -> str:
         array = self.numpy()
@@ -158,23 +158,23 @@ class Tensor(metaclass=Made):
 
         Memory that the host can read is CPU memory: ``(1, 0)``.
         """
-        told = self._about()
-        if told["host_visible"]:
+        info = self._about()
+        if info["host_visible"]:
             return _CPU, 0
         from .._core import interchange
 
-        return interchange.gpu_of(told["backing_device"])
+        return interchange.gpu_of(info["backing_device"])
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The memory for CuPy, Numba and other libraries. Only tensors on a real GPU have this attribute."""
-        told = self._about()
-        if told["host_visible"]:
+        info = self._about()
+        if info["host_visible"]:
             raise AttributeError("a tensor that is not on a real GPU has no __cuda_array_interface__: use numpy.from_dlpack")
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (told["address"], True),
+            "data": (info["address"], True),
             "strides": None,
             "stream": None,  # gpuconf's results are complete when its calls return
             "version": 3,
@@ -227,17 +227,17 @@ class _Loan:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        told = self.tensor._about()
-        return {"shape": self.tensor.shape, "typestr": self.tensor.dtype.str, "data": (told["address"], True), "version": 3}
+        info = self.tensor._about()
+        return {"shape": self.tensor.shape, "typestr": self.tensor.dtype.str, "data": (info["address"], True), "version": 3}
 
 
 def _writable(array: Any, np: Any) -> Any:
     """Return an array of the same memory without the read-only flag, which the older protocol cannot express."""
     if array.flags.writeable:
         return array
-    told = dict(array.__array_interface__)
-    told["data"] = (told["data"][0], False)
-    holder = type("_Held", (), {"__array_interface__": told, "array": array})()
+    interface = dict(array.__array_interface__)
+    interface["data"] = (interface["data"][0], False)
+    holder = type("_Held", (), {"__array_interface__": interface, "array": array})()
     return np.asarray(holder)
 
 
@@ -260,7 +260,7 @@ def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tenso
     receipt = tensor._receipt
     keep(receipt, core.pybind_Execute, op, inputs, flags, name, current_scope())
     if receipt[0] & 1:
-        placement_log.tell()
+        placement_log.write_pending()
     return tensor
 
 
@@ -280,7 +280,7 @@ def make(function: str, array: Any, shape: tuple[int, ...], name: str) -> Tensor
         current_scope(),
     )
     if receipt[0] & 1:
-        placement_log.tell()
+        placement_log.write_pending()
     return tensor
 
 

@@ -76,5 +76,5 @@ def shown(value: Any) -> str:
     try:
         text = str(value)
     except Exception as error:
-        return f"a {type(value).__name__} that can't be shown: {type(error).__name__}"
+        return f"a {type(value).__name__} whose text is unavailable: {type(error).__name__}"
     return text if len(text) <= 400 else f"{text[:200]}... {len(text) - 300} characters ...{text[-100:]}"

@@ -295,7 +295,7 @@ class Graph:
         device = self._scopes.request("Const", name, self, ())
         controls = self._control.of(())
         with self._lock:
-            told = core.pybind_AddConstant(
+            encoded = core.pybind_AddConstant(
                 self._number,
                 name,
                 arrays.address_of(array),
@@ -305,7 +305,7 @@ class Graph:
                 _numbers(controls),
                 device,
             )
-            return self._added("Const", told, (), controls, device)
+            return self._added("Const", encoded, (), controls, device)
 
     def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Tensor:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
@@ -314,13 +314,13 @@ class Graph:
         read = [each.op for each in inputs]
         controls = self._control.of(read)
         with self._lock:
-            told = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
-            return self._added(kind, told, inputs, controls, device)
+            encoded = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
+            return self._added(kind, encoded, inputs, controls, device)
 
-    def _added(self, kind: str, told: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Tensor:
+    def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Tensor:
         import json
 
-        node = json.loads(told)
+        node = json.loads(encoded)
         operation = make(Operation)
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]

@@ -1,4 +1,4 @@
-"""Messages with the interface of Protocol Buffers for setting and reading fields. They cannot be serialised."""
+"""Messages with the interface of Protocol Buffers for setting and reading fields. They cannot be serialized."""
 
 from __future__ import annotations
 
@@ -324,9 +324,9 @@ class Message:
             raise errors.InvalidTypeError(f"Parameter to MergeFrom() must be instance of same class: expected {own} got {theirs}.")
 
     def _is_empty(self) -> bool:
-        return not any(True for _ in self._told())
+        return not any(True for _ in self._nondefault_fields())
 
-    def _told(self) -> Iterator[tuple[str, Any]]:
+    def _nondefault_fields(self) -> Iterator[tuple[str, Any]]:
         """Yield the fields whose values differ from their defaults, in the order of ``FIELDS``."""
         for name, field in self.FIELDS.items():
             value = self._values.get(name)
@@ -339,7 +339,7 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return list(self._told()) == list(other._told())
+        return list(self._nondefault_fields()) == list(other._nondefault_fields())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -350,13 +350,13 @@ class Message:
         return copied(type(self), self)
 
     def __reduce__(self) -> Any:
-        raise errors.InvalidTypeError(f"{type(self).__name__} cannot be pickled: gpuconf's messages do not support serialisation")
+        raise errors.InvalidTypeError(f"{type(self).__name__} cannot be pickled: gpuconf's messages do not support serialization")
 
     def __repr__(self) -> str:
         return "".join(line + "\n" for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
-        for name, value in self._told():
+        for name, value in self._nondefault_fields():
             field = self.FIELDS[name]
             if isinstance(field, Mapping):
                 for key in sorted(value):

@@ -51,18 +51,18 @@ class Scopes(threading.local):
         known = self._stack[-1][1]
         if known is not None:
             return known
-        asked = _Asked(kind, name or kind, graph, inputs)
+        operation = _NewOperation(kind, name or kind, graph, inputs)
         for scope, _ in reversed(self._stack):
             if scope is None:
                 break
             if callable(scope):
-                asked.device = _request(_answer(scope, asked), "")
+                operation.device = _request(_answer(scope, operation), "")
             else:
-                asked.device = _request(asked.device, scope)
-        return asked.device
+                operation.device = _request(operation.device, scope)
+        return operation.device
 
 
-class _Asked:
+class _NewOperation:
     """The operation under construction, as passed to a device function. Its name is not yet unique."""
 
     def __init__(self, kind: str, name: str, graph: Any, inputs: Sequence[Any]) -> None:
@@ -76,11 +76,11 @@ class _Asked:
         return f"<gpuconf.compat.v1.Operation '{self.name}' type={self.type}, under construction>"
 
 
-def _answer(function: Any, asked: _Asked) -> str:
-    told = function(asked)
-    if told is None:
+def _answer(function: Any, operation: _NewOperation) -> str:
+    result = function(operation)
+    if result is None:
         return ""
-    return texts.check_text("a device function's result", told)
+    return texts.check_text("a device function's result", result)
 
 
 # (inner request, outer scope) -> merged request.

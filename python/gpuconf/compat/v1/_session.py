@@ -26,8 +26,8 @@ class Session:
     """Runs the operations of a graph.
 
     ``graph`` defaults to the default graph. For ``config`` see :class:`ConfigProto`. Sessions, ``gpuconf.config`` and
-    ``gpuconf.memory`` share one runtime, and the first to need it initialises the GPUs; a session does so with its ``gpu_options``.
-    A later session without GPU options, or with the same ones, uses them as they are. One with different options initialises the
+    ``gpuconf.memory`` share one runtime, and the first to need it initializes the GPUs; a session does so with its ``gpu_options``.
+    A later session without GPU options, or with the same ones, uses them as they are. One with different options initializes the
     GPUs again, which fails while device memory is in use.
 
     Raises TypeError for an argument of the wrong type, RuntimeError for GPU options that come too late, and ValueError for invalid
@@ -60,7 +60,7 @@ class Session:
             lambda env, origin: core.pybind_OpenSession(graph_number, options, env, origin),
             cpus_only=config is not None and config.device_count.get("GPU", 1) <= 0,
         )
-        self._logs = self._tell()
+        self._logs = self._write_log()
 
     @property
     def graph(self) -> Graph:
@@ -164,7 +164,7 @@ class Session:
             raise
         finally:
             if self._logs:
-                self._tell()
+                self._write_log()
         return {tensor: array if array.ndim else array[()] for tensor, array in results.items()}
 
     def _named_in(self, message: str) -> Operation | None:
@@ -172,7 +172,7 @@ class Session:
         _, found, rest = message.partition("[[Node: ")
         return self._graph._named.get(rest.partition(" ")[0]) if found else None
 
-    def _tell(self) -> bool:
+    def _write_log(self) -> bool:
         """Write new lines of the placement log. Returns whether there were any."""
         import json
 
