@@ -22,7 +22,7 @@ FLOORS = (
     ("allocators", "machine", "planning"),
     ("gpuconf",),
     ("cli", "compat"),
-    ("__main__",),
+    ("__main__", "_startup"),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

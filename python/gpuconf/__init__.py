@@ -31,6 +31,7 @@ from .tensors.tensor import Tensor
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import compat
+    from .compat._as_tensorflow import install_as_tensorflow
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ __all__ = [
     "errors",
     "get_include",
     "identity",
+    "install_as_tensorflow",
     "library_path",
     "matmul",
     "memory",
@@ -93,6 +95,10 @@ else:
             import importlib
 
             return importlib.import_module(".compat", __name__)
+        if name == "install_as_tensorflow":
+            import importlib
+
+            return importlib.import_module(".compat._as_tensorflow", __name__).install_as_tensorflow
         from .tensors import arrays
 
         if name in arrays.DTYPES:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__, errors
-from . import console, devices, plan
+from . import console, devices, plan, run
 from .exits import ERROR, INTERRUPTED, USAGE, UsageError
 
 
@@ -62,4 +62,5 @@ def _parser() -> argparse.ArgumentParser:
 
     plan.add_to(commands)
     devices.add_to(commands)
+    run.add_to(commands)
     return parser

@@ -1,0 +1,90 @@
+"""``import tensorflow`` finds gpuconf: :func:`install_as_tensorflow`.
+
+``tensorflow`` is the module ``gpuconf.compat.v2``, and a submodule of it is whatever module has that name there. So every module
+exists once, under its own name: ``tensorflow.compat.v1 is gpuconf.compat.v1``, and pickles and tracebacks name gpuconf.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from .. import errors
+
+_ROOT = "gpuconf.compat.v2"
+
+
+class _Finder:
+    """Finds ``tensorflow`` and everything below it. Nobody else is asked for these names.
+
+    Python's own finder would look for ``tensorflow.x`` in the folder of ``gpuconf.compat.v2`` and load a module there again.
+    """
+
+    def find_spec(self, name: str, _path: Sequence[str] | None = None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        if not _is_tensorflow(name):
+            return None
+        module = _module(name)
+        return ModuleSpec(name, _Loader(module), origin=module.__file__, is_package=hasattr(module, "__path__"))
+
+
+class _Loader(Loader):
+    """Puts a module that is already loaded into ``sys.modules`` under a second name."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system takes what it finds here. Returning the module from create_module would change its __spec__.
+        sys.modules[module.__name__] = self._module
+
+
+def _module(name: str) -> ModuleType:
+    """Return gpuconf's module for a name, whose parent the import system has already imported. Raises ImportError."""
+    package, _, own = name.rpartition(".")
+    if not package:
+        return import_module(_ROOT)
+    parent = sys.modules[package]
+    if not own.startswith("_"):
+        found = vars(parent).get(own)  # also an alias, as config is in compat.v1
+        if isinstance(found, ModuleType) and found.__name__.startswith("gpuconf."):
+            return found
+        try:
+            return import_module(f"{parent.__name__}.{own}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{parent.__name__}.{own}":
+                raise
+    raise ModuleNotFoundError(f"No module named {name!r}: gpuconf, which stands in for TensorFlow, does not have it", name=name)
+
+
+def _is_tensorflow(name: str) -> bool:
+    return name == "tensorflow" or name.startswith("tensorflow.")
+
+
+def install_as_tensorflow() -> None:
+    """Let ``import tensorflow`` in this process find gpuconf, for programs that cannot be changed.
+
+    ``tensorflow`` is then the module ``gpuconf.compat.v2``, ``tensorflow.compat.v1`` is ``gpuconf.compat.v1``, and so on. Importing
+    a module that gpuconf does not have raises ModuleNotFoundError. Call it before TensorFlow is imported; a second call has no
+    effect. It covers this process and children that it forks. ``gpuconf run --as-tensorflow`` covers all child processes.
+
+    Raises RuntimeError if TensorFlow itself is already imported.
+
+    >>> install_as_tensorflow()
+    >>> import tensorflow as tf
+    >>> tf
+    <module 'gpuconf.compat.v2' from ...>
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    loaded = sys.modules.get("tensorflow")
+    if loaded is not None:
+        raise errors.FailedPreconditionError(
+            "cannot install gpuconf as tensorflow: TensorFlow itself is already imported "
+            f"({getattr(loaded, '__file__', None) or 'from no file'}). "
+            "Call install_as_tensorflow() before the first import of tensorflow"
+        )
+    sys.meta_path.insert(0, _Finder())
