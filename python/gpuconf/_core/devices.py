@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterable
 
+from . import html
 from .table import Table
 
 
@@ -24,6 +26,9 @@ class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
     def __new__(cls, name: str, device_type: str) -> PhysicalDevice:
         return super().__new__(cls, name, device_type)
 
+    def _repr_html_(self) -> str:
+        return html.line(html.bold("PhysicalDevice"), html.code(self.name), self.device_type)
+
 
 class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
     """A device for memory and operations, as returned by ``list_logical_devices``.
@@ -39,6 +44,9 @@ class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
 
     def __new__(cls, name: str, device_type: str) -> LogicalDevice:
         return super().__new__(cls, name, device_type)
+
+    def _repr_html_(self) -> str:
+        return html.line(html.bold("LogicalDevice"), html.code(self.name), self.device_type)
 
 
 class LogicalDeviceConfiguration(
@@ -92,3 +100,24 @@ class VisibleDevice(
     nvml_index: int | None  # its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs
     compute_capability: tuple[int, int]
     total_memory: int  # bytes
+
+    def _repr_html_(self) -> str:
+        return visible_table([self])
+
+
+def visible_table(devices: Iterable[VisibleDevice]) -> html.Html:
+    """Return GPUs as an HTML table, with the columns of ``gpuconf devices``."""
+    rows = [
+        (
+            one.cuda_ordinal,
+            one.name,
+            html.size(one.total_memory),
+            ".".join(map(str, one.compute_capability)),
+            html.code(one.pci_bus_id),
+            "-" if one.nvml_index is None else one.nvml_index,
+            html.code(one.uuid),
+            html.code(one.physical_device) if one.physical_device else "ignored",
+        )
+        for one in devices
+    ]
+    return html.table(("CUDA", "name", "memory", "capability", "PCI bus", "NVML", "UUID", "device"), rows, left=8)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, sizes, texts
+from .._core import html, runtime, sizes, texts
 from .._core.device_argument import Device
 from .._core.devices import LogicalDevice
 from .._core.foreign import views
@@ -287,9 +287,19 @@ class Buffer(metaclass=Made):
         if not self._ending() and loaded():  # not loaded: a forked child, whose parent owns the memory
             self.free()
 
+    def _where(self) -> str:
+        if not hasattr(self, "device"):
+            return "not allocated"  # as a debugger sees it during the allocation
+        return f"at 0x{self.ptr:x}" if not self.freed else "freed, still in use" if self._loans else "freed"
+
+    def _device_name(self) -> str:
+        return self.device.name if hasattr(self, "device") else "no device"
+
     def __repr__(self) -> str:
-        where = f"at 0x{self.ptr:x}" if not self.freed else "freed, still in use" if self._loans else "freed"
-        return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {where}>"
+        return f"<gpuconf.Buffer of {self.nbytes} bytes on {self._device_name()}, {self._where()}>"
+
+    def _repr_html_(self) -> str:
+        return html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self._device_name()), self._where())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         text = "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import sys
 from collections import namedtuple
 
 from .. import errors
-from .._core import sizes, texts
+from .._core import html, sizes, texts
 from .._core.device_argument import Device
-from .._core.glyphs import Glyphs, glyphs_of
+from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._core.scope import gpu_text
@@ -55,20 +56,24 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
         outside 1 to 10,000, and TypeError for a width that is not an int.
         """
         glyphs, width = glyphs_of(sys.stdout), _checked(width)
-        in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
-        reserved = sum(r.nbytes for r in self.regions)
-        limit = human_bytes(self.bytes_limit)
-        lines = [f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"]
-        if self.oversubscribed_bytes:
-            lines.append(
-                f"  memory in use exceeds this GPU's memory by {human_bytes(self.oversubscribed_bytes)}, which is in host memory"
-            )
+        lines = [self._summary(), *(f"  {note}" for note in self._notes())]
         for region in self.regions:
-            blocks = sum(c.in_use for c in region.chunks)
-            lines.append(f"  {region.address:#014x} {_bar(region, width, glyphs)} {human_bytes(region.nbytes)}, {blocks} in use")
+            cells = "".join(map((glyphs.free, glyphs.part, glyphs.full).__getitem__, _cells(region, width)))
+            bar = f"{glyphs.left}{cells}{glyphs.right}"
+            lines.append(f"  {region.address:#014x} {bar} {human_bytes(region.nbytes)}, {_blocks(region)} in use")
         if not self.regions:
             lines.append("  nothing reserved yet")
         return "\n".join(lines)
+
+    def _summary(self) -> str:
+        in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
+        reserved = sum(r.nbytes for r in self.regions)
+        limit = human_bytes(self.bytes_limit)
+        return f"{self.device}: {human_bytes(in_use)} in use of {human_bytes(reserved)} reserved, limit {limit}"
+
+    def _notes(self) -> list[str]:
+        over = human_bytes(self.oversubscribed_bytes)
+        return [f"memory in use exceeds this GPU's memory by {over}, which is in host memory"] if self.oversubscribed_bytes else []
 
     def __str__(self) -> str:
         return self.draw()
@@ -76,6 +81,15 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """Draw the map as a cell's result in IPython and notebooks."""
         printer.text(self.draw())
+
+    def _repr_html_(self) -> str:
+        shown = self.regions[:_REGIONS]
+        rows = [(html.code(f"{r.address:#014x}"), _html_bar(r), html.size(r.nbytes), f"{_blocks(r):,}") for r in shown]
+        notes = [html.line(note) for note in self._notes()]
+        if len(self.regions) > _REGIONS:
+            notes.append(html.line(f"and {len(self.regions) - _REGIONS:,} more regions"))
+        body = html.table(("region", "", "size", "blocks in use"), rows, left=2) if rows else html.line("nothing reserved yet")
+        return html.titled(self._summary(), body, *notes)
 
 
 def _checked(width: int) -> int:
@@ -88,8 +102,21 @@ def _checked(width: int) -> int:
     return cells
 
 
-def _bar(region: Region, width: int, glyphs: Glyphs) -> str:
-    """Draw a region. Cell i is the bytes [i, i+1) * nbytes / width."""
+_REGIONS = 40  # as many as are shown in HTML
+_COLORS = (html.FREE, html.PEAK, html.USED)
+
+
+def _blocks(region: Region) -> int:
+    return sum(chunk.in_use for chunk in region.chunks)
+
+
+def _html_bar(region: Region) -> html.Html:
+    runs = ((len(list(run)), _COLORS[cell]) for cell, run in itertools.groupby(_cells(region, 120)))
+    return html.bar(runs, 120, "24em")
+
+
+def _cells(region: Region, width: int) -> list[int]:
+    """Divide a region into cells: 0 free, 1 partly in use, 2 in use. Cell i is the bytes [i, i+1) * nbytes / width."""
     used = [0] * width  # in units of 1/width byte, to stay with integers
     for chunk in region.chunks:
         if not chunk.in_use:
@@ -98,8 +125,7 @@ def _bar(region: Region, width: int, glyphs: Glyphs) -> str:
         end = start + chunk.nbytes * width
         for cell in range(start // region.nbytes, min(width, -(-end // region.nbytes))):
             used[cell] += min(end, (cell + 1) * region.nbytes) - max(start, cell * region.nbytes)
-    cells = (glyphs.free if u == 0 else glyphs.full if u == region.nbytes else glyphs.part for u in used)
-    return glyphs.left + "".join(cells) + glyphs.right
+    return [0 if u == 0 else 2 if u == region.nbytes else 1 for u in used]
 
 
 def memory_map(device: Device | None = None) -> MemoryMap:

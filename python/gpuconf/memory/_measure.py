@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .. import errors
-from .._core import runtime
+from .._core import html, runtime
 from .._core.device_argument import Device
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
@@ -76,6 +76,15 @@ class Measurement:
         if not hasattr(self, "peak"):
             return "<gpuconf.Measurement, not finished>"
         return f"<gpuconf.Measurement: before {self.before}, peak {self.peak}, after {self.after} bytes>"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "peak"):
+            return html.line(html.bold("Measurement"), "not finished")
+        rows = [
+            (name, html.bar([(value, html.USED)], self.peak), html.size(value))
+            for name, value in (("before", self.before), ("peak", self.peak), ("after", self.after))
+        ]
+        return html.titled("Measurement", html.table((), rows, left=2))
 
 
 def measure(device: Device | None = None) -> Measurement:

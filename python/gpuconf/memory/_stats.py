@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from .._core import html
 from .._core.device_argument import Device
 from .._core.native import core
 from .._core.scope import gpu_text
@@ -50,6 +51,13 @@ class MemoryStats(
     stitched_bytes: int  # bytes remapped by these
     captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
     oversubscribed_bytes: int  # unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
+
+    def _repr_html_(self) -> str:
+        counts = ("num_allocs", "live_blocks", "stitches")
+        fields = self.to_dict().items()
+        rows = [(html.code(name), f"{value:,}" if name in counts else html.size(value)) for name, value in fields]
+        bar = html.memory_bar(self.bytes_in_use, self.peak_bytes_in_use, self.bytes_reserved, self.bytes_limit)
+        return html.titled("MemoryStats", bar, html.table((), rows))
 
 
 def stats(device: Device | None = None) -> MemoryStats:

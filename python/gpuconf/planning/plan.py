@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Iterable
 
 from .. import errors
-from .._core import runtime, sizes, texts
+from .._core import html, runtime, sizes, texts
 from .._core.columns import columns
 from .._core.humanbytes import human_bytes
 from .._core.job import Job
@@ -179,24 +179,49 @@ class Plan(metaclass=Made):
     def __repr__(self) -> str:
         return f"<gpuconf.Plan of {_plural(self.events, 'event')}, fits: {self.fits}>"
 
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the table as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        top = [html.line(text) for text in self._summary()]
+        bottom = [html.line(text) for text in (*self._failures(), *self._notes())]
+        rows = [
+            (
+                f"GPU:{r.gpu}",
+                r.policy,
+                _YES[r.fits],
+                html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, r.bytes_limit),
+                *map(html.size, (r.least_limit, r.peak_bytes_in_use, r.peak_bytes_reserved)),
+                f"{100 * r.fragmentation:.1f}%",
+            )
+            for r in self.results
+        ]
+        head = (*_HEAD[:3], "", *_HEAD[3:])
+        return html.titled(f"Plan: {self._verdict()}", *top, html.table(head, rows, left=4) if rows else "", *bottom)
+
     def _lines(self) -> list[str]:
-        lines = [f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"]
-        lines += [f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak" for u in self.usages]
-        on = f" on {self.gpu}" if self.gpu else ""
+        table = ["", *_table(self.results), ""] if self.results else []
+        notes = [f"note: {note}" for note in self._notes()]
+        return [*self._summary(), *table, *self._failures(), *notes, self._verdict()]
+
+    def _summary(self) -> Iterable[str]:
+        yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
+        for u in self.usages:
+            yield f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak"
         if self.limit is not None:
-            lines.append(f"limit: {human_bytes(self.limit)}{on}")
-        if self.results:
-            lines += ["", *_table(self.results), ""]
+            on = f" on {self.gpu}" if self.gpu else ""
+            yield f"limit: {human_bytes(self.limit)}{on}"
+
+    def _failures(self) -> Iterable[str]:
         for r in self.results:
             if r.failure is not None:
                 f = r.failure
                 what = f"event {f.event} requests" if f.event else "blocks live before the trace need"
-                lines.append(
+                yield (
                     f"GPU:{r.gpu} {r.policy}: {what} {human_bytes(f.requested)}: {f.cause} (in use {human_bytes(f.bytes_in_use)}, "
                     f"reserved {human_bytes(f.bytes_reserved)}, largest free block {human_bytes(f.largest_free_block_bytes)})"
                 )
-        lines += [f"note: {note}" for note in self._notes()]
-        return [*lines, self._verdict()]
 
     def _verdict(self) -> str:
         if not self.results:
@@ -238,13 +263,17 @@ def _result(fields: dict[str, Any]) -> PlanResult:
     )
 
 
+_HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmentation")
+_YES = {True: "yes", False: "no", None: "-"}
+
+
 def _table(results: Iterable[PlanResult]) -> list[str]:
-    rows = [("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmentation")]
+    rows = [_HEAD]
     rows += [
         (
             f"GPU:{r.gpu}",
             r.policy,
-            {True: "yes", False: "no", None: "-"}[r.fits],
+            _YES[r.fits],
             human_bytes(r.least_limit),
             human_bytes(r.peak_bytes_in_use),
             human_bytes(r.peak_bytes_reserved),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 
 from .. import errors
-from .._core import runtime, texts
+from .._core import html, runtime, texts
 from .._core.made import Made
 from .._core.native import core, keep, loaded, refuse_in_child
 from .._core.scope import current_scope
@@ -120,8 +121,20 @@ class Tensor(metaclass=Made):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        info = self._about()
-        return f"<gpuconf.Tensor: shape={self.shape}, dtype={info['dtype']}, numpy={self.numpy()!r}>"
+        try:
+            info = self._about()
+            return f"<gpuconf.Tensor: shape={self.shape}, dtype={info['dtype']}, numpy={self.numpy()!r}>"
+        except _UNREADABLE as error:
+            return f"<gpuconf.Tensor, {_reason(error)}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            info = self._about()
+            title = f"Tensor {self.shape} {info['dtype']} on {self.device.rpartition('device:')[2]}"
+            values = self.numpy() if math.prod(self.shape) * self.dtype.itemsize <= _SHOWN_BYTES else None
+        except _UNREADABLE as error:
+            return html.line(html.bold("Tensor"), _reason(error))
+        return html.titled(title, html.line("values: tensor.numpy()") if values is None else html.pre(values))
 
     def __str__(self) -> str:
         array = self.numpy()
@@ -217,6 +230,15 @@ def release_abandoned() -> None:
             _abandoned.remove(ref)  # last, so that Ctrl-C loses nothing
         except (IndexError, ValueError):  # another thread released it
             pass
+
+
+# What reading a tensor raises in a forked child, after a failure of the core, and before the tensor's operation is complete.
+_UNREADABLE = (errors.GpuconfError, MemoryError, LookupError)
+_SHOWN_BYTES = 1 << 20  # a larger tensor is not copied to the host to be shown in HTML, where NumPy leaves out most of it
+
+
+def _reason(error: BaseException) -> str:
+    return "in the memory of the parent process" if isinstance(error, errors.ForkedProcessError) else "not readable"
 
 
 class _Loan:
