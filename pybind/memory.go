@@ -43,7 +43,7 @@ func Allocate(number int64, nbytes int64) (block string, err error) {
 	if nbytes < 0 {
 		return "", status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
 	}
-	b, err := m.Allocate(gpu, uint64(nbytes))
+	b, err := m.AllocateFor(gpu, uint64(nbytes), process.Holder())
 	if err != nil {
 		return "", err
 	}
@@ -249,7 +249,30 @@ func MemoryMap(device string) (picture string, err error) {
 	})
 }
 
-// StartPeak starts a measurement on a logical GPU; -1 is the thread's. It returns "number id before".
+// usageOf returns [bytes, peak bytes, blocks, [[library, tag, bytes, peak bytes, blocks], ...]].
+func usageOf(u bfc.Usage) []any {
+	rows := make([][5]any, len(u.Rows))
+	for i, r := range u.Rows {
+		rows[i] = [5]any{r.Holder.Library().String(), r.Holder.Tag().String(), r.Bytes, r.PeakBytes, r.Blocks}
+	}
+	return []any{u.Bytes, u.PeakBytes, u.Blocks, rows}
+}
+
+// MemoryUsage returns the memory in use on a device by holder: {"device": name, "usage": as in usageOf}.
+func MemoryUsage(device string) (usage string, err error) {
+	defer process.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	u, name, err := m.Usage(device)
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{"device": name, "usage": usageOf(u)})
+}
+
+// StartPeak starts a measurement on a logical GPU; -1 is the thread's. It returns [number, id, usage], as in usageOf.
 func StartPeak(number int64) (started string, err error) {
 	defer process.Gate(&err)
 	m, gpu, err := logicalGPU(number)
@@ -257,16 +280,22 @@ func StartPeak(number int64) (started string, err error) {
 		return "", err
 	}
 	id, before, err := m.StartPeak(gpu)
-	return fmt.Sprintf("%d %d %d", gpu, id, before), err
+	if err != nil {
+		return "", err
+	}
+	return encode([]any{gpu, id, usageOf(before)})
 }
 
-// StopPeak ends a measurement. It returns "after peak".
+// StopPeak ends a measurement. It returns what is in use, as in usageOf, with the peaks of the measurement.
 func StopPeak(number int64, id int64) (measured string, err error) {
 	defer process.Gate(&err)
 	m, err := manager()
 	if err != nil {
 		return "", err
 	}
-	after, peak, err := m.StopPeak(int(number), bfc.PeakID(id))
-	return fmt.Sprintf("%d %d", after, peak), err
+	after, err := m.StopPeak(int(number), bfc.PeakID(id))
+	if err != nil {
+		return "", err
+	}
+	return encode(usageOf(after))
 }

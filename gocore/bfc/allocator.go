@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/invariants"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
@@ -42,10 +43,13 @@ type Allocator struct {
 	bins    chunks.Bins  // the free chunks, by size
 	index   chunks.Index // the live chunks, by address
 	lastID  uint64       // of the last allocation; 0 before the first one
-	stats   Stats        // except the fields that Stats computes: NumAllocs, LiveBlocks, LargestFreeBlockBytes
+	stats   Stats        // except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
 	totals  Totals       // except the fields that Totals computes: Allocs, Regions
 	cleared uint64       // lastID at the last ClearStats
-	peaks   peaks
+	peaks   peaks        // of stats.BytesInUse
+	rows    []row        // by holder.ID
+	seen    []holder.ID  // the rows that were used since New
+	open    measurements
 	parts   []part      // always empty; its capacity is scratch space for stitching
 	ring    *trace.Ring // the running recording; nil: none
 
@@ -110,36 +114,42 @@ func (a *Allocator) unmapTables() error {
 	return err
 }
 
-// Allocate is AllocateOn stream 0.
-func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateOn(0, bytes) }
+// Allocate is AllocateFor stream 0 and the zero holder.
+func (a *Allocator) Allocate(bytes uint64) (Block, error) { return a.AllocateFor(0, bytes, 0) }
 
-// AllocateOn returns the smallest free chunk that fits, and requests memory from the sub-allocator if there is none.
+// AllocateOn is AllocateFor the zero holder.
+func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
+	return a.AllocateFor(s, bytes, 0)
+}
+
+// AllocateFor returns the smallest free chunk that fits, and requests memory from the sub-allocator if there is none.
 // A request for 0 bytes returns the zero Block and changes nothing. The block is for work on stream s: work of other
-// streams that used its memory is done by then, or s was made to wait for it (invariant 17).
+// streams that used its memory is done by then, or s was made to wait for it (invariant 17). It counts for the holder.
 //
 // If there is no memory, the error is an *OutOfMemory of kind ResourceExhausted. No block and no counter has changed,
 // but wholly free regions may have been returned to the device.
-func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
+func (a *Allocator) AllocateFor(s Stream, bytes uint64, by holder.ID) (Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	// The fast path, which most calls take. rounded is 0 if bytes is 0 or too large to round up.
-	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked() {
+	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked(by) {
 		if i := a.bins.BestFit(rounded); i != chunks.None {
-			return a.takeLocked(i, s, bytes, rounded), nil
+			return a.takeLocked(i, s, bytes, rounded, by), nil
 		}
 	}
-	return a.allocateLocked(s, bytes)
+	return a.allocateLocked(s, bytes, by)
 }
 
 // allocateLocked is the general path: it checks everything that can prevent the allocation, and obtains memory if no
 // free chunk fits.
-func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
+func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block, error) {
 	if a.closed || a.sealed {
 		return Block{}, a.errShut()
 	}
 	if bytes == 0 {
 		return Block{}, nil
 	}
+	a.roomForHolderLocked(by)
 	if s != a.only || s == noStream {
 		if err := a.admitLocked(s); err != nil {
 			return Block{}, a.failedLocked(s, bytes, err)
@@ -153,7 +163,7 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, nil))
 	}
 	if a.shared {
-		return a.allocateSharedLocked(s, bytes, rounded)
+		return a.allocateSharedLocked(s, bytes, rounded, by)
 	}
 	i := a.bins.BestFit(rounded)
 	if i == chunks.None {
@@ -166,7 +176,7 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64) (Block, error) {
 		}
 		i = a.bins.BestFit(rounded)
 	}
-	return a.takeLocked(i, s, bytes, rounded), nil
+	return a.takeLocked(i, s, bytes, rounded, by), nil
 }
 
 // serveLocked updates served. It must be called after a change of closed, sealed or only.
@@ -177,10 +187,10 @@ func (a *Allocator) serveLocked() {
 	}
 }
 
-// hasRoomLocked reports, without growing the tables, whether they have room for one block and the rest of a split
-// chunk.
-func (a *Allocator) hasRoomLocked() bool {
-	return a.index.HasRoom() && a.chunks.HasFresh()
+// hasRoomLocked reports, without growing the tables, whether they have room for one block of a holder and the rest of a
+// split chunk.
+func (a *Allocator) hasRoomLocked(by holder.ID) bool {
+	return a.index.HasRoom() && a.chunks.HasFresh() && int(by) < len(a.rows)
 }
 
 // roomLocked makes room in the tables for what one Allocate may add: a region's chunk and fence, the rest of a split
@@ -193,7 +203,7 @@ func (a *Allocator) roomLocked() error {
 }
 
 // takeLocked makes free chunk i a block: free -> live. It splits the chunk as invariant 10 requires.
-func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block {
+func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
 	if invariants.Enabled && !(c.Free() && c.Bytes >= rounded) { // checked here, because the arguments of Check are heap-allocated
 		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes, c.Free(), rounded)
@@ -207,19 +217,22 @@ func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64) Block 
 		a.bins.Remove(i)
 		a.bins.Insert(a.chunks.SplitOff(i, rounded))
 	}
-	return a.handOutLocked(i, s, bytes)
+	return a.handOutLocked(i, s, bytes, by)
 }
 
 // handOutLocked adds a new block to the index and to the counters (invariants 3, 7 and 9).
-func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64) Block {
+func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
 	a.lastID++
 	c.Requested = bytes
-	c.SetID(a.lastID)
+	c.Own(a.lastID, by)
 	a.index.Insert(c.Addr, i)
 	a.totals.AllocatedBytes += c.Bytes
 	if a.stats.allocated(c.Bytes, bytes) > a.peaks.least {
-		a.raisePeaksLocked()
+		a.peaks.reach(a.stats.BytesInUse)
+	}
+	if r := &a.rows[by]; r.allocated(c.Bytes) > r.peaks.least {
+		a.raiseRowLocked(by)
 	}
 	if a.ring != nil {
 		a.ring.Append(trace.Allocate, c.Addr, bytes, a.streams[s].handle)
@@ -254,7 +267,7 @@ func (a *Allocator) FreeID(addr, id uint64) error {
 	if err != nil {
 		return err
 	}
-	if now := a.chunks.Records[a.index.At(at)].ID(); now != id {
+	if now := a.chunks.Records[a.index.At(at)].ID(); now != id&chunks.IDMask {
 		return a.errOtherID(addr, now, id)
 	}
 	a.freeLocked(at, noStream)
@@ -283,6 +296,7 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	i := a.index.Remove(at)
 	c := &a.chunks.Records[i]
 	a.stats.freed(c.Bytes, c.Requested)
+	a.rows[c.Holder()].freed(c.Bytes)
 	c.Requested = 0
 	a.joinLocked(i, c.Prev, c.Next)
 	if a.index.Count() == 0 {
@@ -351,6 +365,7 @@ func (a *Allocator) Close() error {
 		a.recordSegmentLocked(false, r.addr, r.bytes)
 	}
 	a.ring = nil
+	a.rows, a.seen = nil, nil
 	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.BytesReserved = 0, 0, 0
 	return errors.Join(a.unmapTables(), a.releaseLocked(regions), dropped)
 }

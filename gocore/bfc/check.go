@@ -2,6 +2,7 @@ package bfc
 
 import (
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 )
 
@@ -13,7 +14,8 @@ func (a *Allocator) Check() error {
 	if a.closed {
 		return a.errClosed()
 	}
-	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()), ids: make(map[uint64]bool)}
+	c := checker{a: a, records: a.chunks.Records, state: make([]recordState, a.chunks.Used()), ids: make(map[uint64]bool),
+		rows: make(map[holder.ID]*HolderUsage)}
 	for _, check := range []func() error{
 		c.regions, c.chunks, c.homes, c.index, c.recycled, c.accounting, c.streams,
 	} {
@@ -48,6 +50,7 @@ type checker struct {
 	live, free     uint64 // chunks
 	listed         uint64 // free chunks found in classes
 	inUse, request uint64 // bytes
+	rows           map[holder.ID]*HolderUsage
 	largestFree    uint64
 }
 
@@ -124,6 +127,11 @@ func (c *checker) chunk(i, before uint32, end uint64) error {
 	c.live++
 	c.inUse += x.Bytes
 	c.request += x.Requested
+	if c.rows[x.Holder()] == nil {
+		c.rows[x.Holder()] = &HolderUsage{Holder: x.Holder()}
+	}
+	c.rows[x.Holder()].Bytes += x.Bytes
+	c.rows[x.Holder()].Blocks++
 	return c.block(i)
 }
 
@@ -220,18 +228,54 @@ func (c *checker) recycled() error {
 	return nil
 }
 
+// holders checks the rows of invariant 9.
+func (c *checker) holders() error {
+	seen := 0
+	for by := range c.a.rows {
+		r, want := &c.a.rows[by], HolderUsage{}
+		if sum := c.rows[holder.ID(by)]; sum != nil {
+			want = *sum
+		}
+		if r.bytes != want.Bytes || r.blocks != want.Blocks || r.bytes > 0 && !r.seen {
+			return broken(9, "holder %d has %d bytes in %d blocks; its row says %d in %d", by, want.Bytes, want.Blocks, r.bytes, r.blocks)
+		}
+		if r.seen {
+			seen++
+		}
+		if err := r.peaks.check(r.bytes); err != nil {
+			return err
+		}
+	}
+	if seen != len(c.a.seen) {
+		return broken(9, "%d rows were used, the list has %d", seen, len(c.a.seen))
+	}
+	return nil
+}
+
+func (p *peaks) check(inUse uint64) error {
+	if p.recent < inUse || p.running < inUse {
+		return broken(9, "a peak (%d, %d) is below the current value (%d)", p.recent, p.running, inUse)
+	}
+	if p.least > min(p.recent, p.running) {
+		return broken(9, "bytes in use may grow to %d without raising a peak (%d, %d)", p.least, p.recent, p.running)
+	}
+	return nil
+}
+
 // accounting checks invariant 9.
 func (c *checker) accounting() error {
 	s := &c.a.stats
 	if s.BytesInUse != c.inUse || s.RequestedBytesInUse != c.request {
 		return broken(9, "%d blocks of %d bytes serve %d; the counters say %d, %d", c.live, c.inUse, c.request, s.BytesInUse, s.RequestedBytesInUse)
 	}
-	if s.PeakBytesInUse < c.inUse || s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() || c.a.peaks.running < c.inUse {
-		return broken(9, "a peak (%d, %d, %d) is below the current value (%d, %d)",
-			s.PeakBytesInUse, s.PeakBytesReserved, c.a.peaks.running, c.inUse, s.BytesReserved)
+	if s.PeakBytesReserved < s.BytesReserved+c.a.spareBytesLocked() {
+		return broken(9, "the peak of reserved bytes (%d) is below the current value (%d)", s.PeakBytesReserved, s.BytesReserved)
 	}
-	if least := c.a.peaks.least; least > min(s.PeakBytesInUse, c.a.peaks.running) {
-		return broken(9, "bytes in use may grow to %d without raising a peak (%d, %d)", least, s.PeakBytesInUse, c.a.peaks.running)
+	if err := c.a.peaks.check(c.inUse); err != nil {
+		return err
+	}
+	if err := c.holders(); err != nil {
+		return err
 	}
 	if largest := c.a.largestFreeLocked(); largest != c.largestFree {
 		return broken(9, "the largest free chunk has %d bytes, the search says %d", c.largestFree, largest)

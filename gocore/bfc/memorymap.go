@@ -3,6 +3,8 @@ package bfc
 import (
 	"cmp"
 	"slices"
+
+	"gpuconf/gocore/holder"
 )
 
 // MemoryMap is a snapshot of all regions and their chunks, in address order.
@@ -24,8 +26,9 @@ type ChunkMap struct {
 	Requested uint64 // size that the caller requested; 0 if free
 	Free      bool
 	ID        uint64 // of the allocation; 0 if free
-	Pending   bool   // free, but queued work of some stream may still touch it
-	Captured  bool   // pending, and kept for a captured graph
+	Holder    holder.ID
+	Pending   bool // free, but queued work of some stream may still touch it
+	Captured  bool // pending, and kept for a captured graph
 }
 
 // MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region of one free chunk.
@@ -80,7 +83,7 @@ func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 			m.Pending = a.shared && (c.Held() || a.tags[i].stream != clean)
 			m.Captured = a.capturedLocked(i)
 		} else {
-			m.Requested, m.ID = c.Requested, c.ID()
+			m.Requested, m.ID, m.Holder = c.Requested, c.ID(), c.Holder()
 		}
 		maps = append(maps, m)
 	}

@@ -43,6 +43,7 @@ func (a *Allocator) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	stats := a.stats
+	stats.PeakBytesInUse = a.peaks.recent
 	stats.NumAllocs, stats.LiveBlocks = a.lastID-a.cleared, uint64(a.index.Count())
 	if !a.closed {
 		stats.BytesReserved += a.spareBytesLocked()
@@ -69,7 +70,7 @@ func (a *Allocator) Frees() uint64 {
 func (a *Allocator) BytesInUse() (current, peak uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.stats.BytesInUse, a.stats.PeakBytesInUse
+	return a.stats.BytesInUse, a.peaks.recent
 }
 
 // largestFreeLocked returns the size of the largest free chunk, whichever stream owns it.
@@ -120,8 +121,10 @@ func (a *Allocator) ClearStats() {
 	defer a.mu.Unlock()
 	a.cleared = a.lastID
 	a.stats.LargestAllocSize = 0
-	a.stats.PeakBytesInUse = a.stats.BytesInUse
-	a.peaks.least = a.stats.BytesInUse
+	a.peaks.clear(a.stats.BytesInUse)
+	for _, by := range a.seen {
+		a.rows[by].peaks.clear(a.rows[by].bytes)
+	}
 	a.totals.RecentPeakBytesReserved = a.stats.BytesReserved
 	if !a.closed {
 		a.totals.RecentPeakBytesReserved += a.spareBytesLocked()

@@ -4,12 +4,13 @@ import (
 	"errors"
 
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/holder"
 )
 
 // allocateSharedLocked serves a request on stream s in shared mode. It tries, in this order: the stream's own free
 // memory, clean memory, memory that has become clean, memory that the stream is ordered after anyway; new memory;
 // another stream's memory, with a wait. Each step keeps invariant 17.
-func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block, error) {
+func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64, by holder.ID) (Block, error) {
 	i := a.atOnceLocked(s, rounded)
 	if i == chunks.None {
 		i = a.withoutWaitLocked(s, rounded)
@@ -22,7 +23,7 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64) (Block
 			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 	}
-	return a.takeSharedLocked(i, s, bytes, rounded), nil
+	return a.takeSharedLocked(i, s, bytes, rounded, by), nil
 }
 
 // atOnceLocked returns a free chunk that stream s may take at once, in either mode.

@@ -1,6 +1,9 @@
 package bfc
 
-import "gpuconf/gocore/chunks"
+import (
+	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/holder"
+)
 
 // markEveryBytes is how much is freed on a stream before a mark is queued although no other stream needs its memory.
 const markEveryBytes = 64 << 20
@@ -114,7 +117,7 @@ func (a *Allocator) absorbLocked(i uint32, s Stream) uint32 {
 
 // takeSharedLocked makes free chunk i a block of stream s: free -> live. A rest that is split off keeps the chunk's
 // owner, mark and position in the queue (invariant 13).
-func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) Block {
+func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64, by holder.ID) Block {
 	was := a.tags[i]
 	home := a.homeLocked(was.stream)
 	home.Remove(i)
@@ -139,7 +142,7 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64) 
 	}
 	a.tags[i] = tag{stream: s}
 	a.streams[s].refs++
-	return a.handOutLocked(i, s, bytes)
+	return a.handOutLocked(i, s, bytes, by)
 }
 
 // freeSharedLocked frees the block at a position of the index: live -> free, or held if other streams use it
@@ -148,6 +151,7 @@ func (a *Allocator) freeSharedLocked(at int) {
 	i := a.index.Remove(at)
 	c, t := &a.chunks.Records[i], &a.tags[i]
 	a.stats.freed(c.Bytes, c.Requested)
+	a.rows[c.Holder()].freed(c.Bytes)
 	bytes, s, first := c.Bytes, t.stream, t.uses
 	st := &a.streams[s]
 	if first == chunks.None {

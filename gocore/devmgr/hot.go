@@ -5,6 +5,7 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 )
 
@@ -14,11 +15,11 @@ import (
 // whose Manager is about to be closed. In both cases the caller falls back to the slow path, which takes mu.
 
 // AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream freed is reused
-// only after that stream's work is done, or with a wait queued in this stream.
-func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
+// only after that stream's work is done, or with a wait queued in this stream. The block counts for the holder.
+func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
 		if p := m.routed(*pools, ordinal, scope, stream); p != nil {
-			block, err := p.allocate(stream, bytes)
+			block, err := p.allocate(stream, bytes, by)
 			if err == nil {
 				return block, nil
 			}
@@ -33,15 +34,20 @@ func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, stream, bytes)
+	return m.allocateLocked(p, stream, bytes, by)
 }
 
-// Allocate allocates bytes on a logical GPU, for the default stream. Size 0 returns the zero block. If the memory is exhausted it
-// returns ResourceExhausted with a full report.
+// Allocate is AllocateFor the zero holder.
 func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
+	return m.AllocateFor(number, bytes, 0)
+}
+
+// AllocateFor allocates bytes on a logical GPU, for the default stream. The block counts for the holder. Size 0 returns the zero
+// block. If the memory is exhausted it returns ResourceExhausted with a full report.
+func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
-		block, err := p.allocate(gpu.StreamNull, bytes)
+		block, err := p.allocate(gpu.StreamNull, bytes, by)
 		if err == nil {
 			return block, nil
 		}
@@ -55,11 +61,11 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, gpu.StreamNull, bytes)
+	return m.allocateLocked(p, gpu.StreamNull, bytes, by)
 }
 
-func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64) (bfc.Block, error) {
-	block, err := p.allocate(stream, bytes)
+func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
+	block, err := p.allocate(stream, bytes, by)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 	}
@@ -73,14 +79,14 @@ func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
 	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 }
 
-func (p *pool) allocate(stream gpu.Stream, bytes uint64) (bfc.Block, error) {
+func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
 	owner, err := p.ownerOf(stream, bytes)
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	block, err := p.bfc.AllocateOn(owner, bytes)
+	block, err := p.bfc.AllocateFor(owner, bytes, by)
 	if err != nil && p.captures.reclaim(p.bfc) {
-		block, err = p.bfc.AllocateOn(owner, bytes)
+		block, err = p.bfc.AllocateFor(owner, bytes, by)
 	}
 	return block, err
 }

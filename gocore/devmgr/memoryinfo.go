@@ -127,31 +127,44 @@ func (m *Manager) MemoryMap(text string) (MemoryMap, error) {
 	return MemoryMap{p.bfc.MemoryMap(), shortName(number), p.limitBytes, m.oversubscribedLocked(p)}, nil
 }
 
-// StartPeak starts a measurement of a logical GPU's peak and returns the bytes in use now.
-func (m *Manager) StartPeak(number int) (id bfc.PeakID, before uint64, err error) {
+// Usage returns the memory in use on a device, by holder, and the device's short name.
+func (m *Manager) Usage(text string) (bfc.Usage, string, error) {
+	number, err := m.ResolveGPU(text)
+	if err != nil {
+		return bfc.Usage{}, "", err
+	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.poolLocked(number)
 	if err != nil {
-		return 0, 0, err
+		return bfc.Usage{}, "", err
 	}
-	id = p.bfc.StartPeak()
-	before, _ = p.bfc.BytesInUse()
+	return p.bfc.Usage(), shortName(number), nil
+}
+
+// StartPeak starts a measurement of a logical GPU's peaks and returns what is in use now.
+func (m *Manager) StartPeak(number int) (id bfc.PeakID, before bfc.Usage, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	p, err := m.poolLocked(number)
+	if err != nil {
+		return 0, bfc.Usage{}, err
+	}
+	id, before = p.bfc.StartPeak()
 	return id, before, nil
 }
 
-// StopPeak ends a measurement and returns the bytes in use now and their peak since it started.
-func (m *Manager) StopPeak(number int, id bfc.PeakID) (after, peak uint64, err error) {
+// StopPeak ends a measurement and returns what is in use now, with the peaks since it started.
+func (m *Manager) StopPeak(number int, id bfc.PeakID) (after bfc.Usage, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	p, err := m.poolLocked(number)
 	if err != nil {
-		return 0, 0, err
+		return bfc.Usage{}, err
 	}
-	peak, ok := p.bfc.StopPeak(id)
+	after, ok := p.bfc.StopPeak(id)
 	if !ok {
-		return 0, 0, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id, shortName(number))
+		return bfc.Usage{}, status.Errorf(status.InvalidArgument, "measurement %d on %s is not running", id, shortName(number))
 	}
-	after, _ = p.bfc.BytesInUse()
-	return after, peak, nil
+	return after, nil
 }

@@ -5,6 +5,7 @@ import (
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
+	"gpuconf/gocore/holder"
 )
 
 // logicalGPU is a logical GPU: its pool, and the arithmetic of its physical GPU.
@@ -14,6 +15,7 @@ type logicalGPU struct {
 	manager     *devmgr.Manager
 	number      int
 	compute     gpu.Compute
+	holder      func() holder.ID
 }
 
 func newGPU(m Machine, number int) (*logicalGPU, error) {
@@ -27,6 +29,7 @@ func newGPU(m Machine, number int) (*logicalGPU, error) {
 		manager:     m.Manager,
 		number:      number,
 		compute:     m.GPU(number, physical),
+		holder:      m.Holder,
 	}, nil
 }
 
@@ -41,7 +44,7 @@ func (g *logicalGPU) MemoryLimit() (uint64, error) { return g.manager.LimitBytes
 
 // Allocate allocates a block from the pool; Free frees it.
 func (g *logicalGPU) Allocate(bytes uint64) (graph.Buffer, error) {
-	block, err := g.manager.Allocate(g.number, bytes)
+	block, err := g.manager.AllocateFor(g.number, bytes, g.holder())
 	return graph.Buffer{Addr: block.Addr, ID: block.ID}, err
 }
 

@@ -4,6 +4,7 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
+	"gpuconf/gocore/holder"
 )
 
 // Memory is host memory, in blocks that are identified by their address and a number.
@@ -20,6 +21,7 @@ type Machine struct {
 	Memory  Memory
 	CPU     gpu.Compute
 	GPU     func(number int, physical gpu.Device) gpu.Compute // the arithmetic of a logical GPU
+	Holder  func() holder.ID                                  // who holds what an operation on the calling thread allocates
 }
 
 // Devices returns the first cpus CPUs and the first gpus GPUs of the Manager, for operations to run on.

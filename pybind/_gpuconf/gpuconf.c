@@ -149,6 +149,25 @@ PyObject * _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    int64_t retval;
+
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_CurrentTag();
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_DropGraph(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -344,6 +363,30 @@ _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject 
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_ImportConfig(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_InternTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *name;
+    const char *keywords[] = {"name", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_InternTag(name);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_InternTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -784,6 +827,30 @@ _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_SetSetting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_SetTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t number;
+    const char *keywords[] = {"number", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &number)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_SetTag(number);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SetTag(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1373,6 +1440,32 @@ PyObject * _wrap__gpuconf_pybind_MemoryTotals(PyObject * PYBINDGEN_UNUSED(dummy)
 
 
 PyObject *
+_wrap__gpuconf_pybind_MemoryUsage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *device;
+    const char *keywords[] = {"device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &device)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_MemoryUsage(device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MemoryUsage(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1693,6 +1786,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_CurrentTag", (PyCFunction) _wrap__gpuconf_pybind_CurrentTag, METH_NOARGS, "pybind_CurrentTag()\n\n" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
@@ -1701,6 +1795,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
+    {(char *) "pybind_InternTag", (PyCFunction) _wrap__gpuconf_pybind_InternTag, METH_VARARGS|METH_KEYWORDS, "pybind_InternTag(name)\n\ntype: name: char *" },
     {(char *) "pybind_IsUnified", (PyCFunction) _wrap__gpuconf_pybind_IsUnified, METH_VARARGS|METH_KEYWORDS, "pybind_IsUnified(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
@@ -1719,6 +1814,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetLogicalConfiguration", (PyCFunction) _wrap__gpuconf_pybind_SetLogicalConfiguration, METH_VARARGS|METH_KEYWORDS, "pybind_SetLogicalConfiguration(position, repr, configuration)\n\ntype: position: int64_t\ntype: repr: char *\ntype: configuration: char *" },
     {(char *) "pybind_SetMemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_SetMemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_SetMemoryGrowth(position, repr, value, badType)\n\ntype: position: int64_t\ntype: repr: char *\ntype: value: int64_t\ntype: badType: char *" },
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
+    {(char *) "pybind_SetTag", (PyCFunction) _wrap__gpuconf_pybind_SetTag, METH_VARARGS|METH_KEYWORDS, "pybind_SetTag(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events)\n\ntype: events: int64_t" },
     {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StopRecording(id)\n\ntype: id: int64_t" },
@@ -1742,6 +1838,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryTotals", (PyCFunction) _wrap__gpuconf_pybind_MemoryTotals, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryTotals(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_MemoryUsage", (PyCFunction) _wrap__gpuconf_pybind_MemoryUsage, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryUsage(device)\n\ntype: device: char *" },
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
     {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
     {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },

@@ -244,6 +244,21 @@ func pybind_CountRecorded(id C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_CurrentTag
+func pybind_CurrentTag() C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CurrentTag()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_DeviceDetails
 func pybind_DeviceDetails(position C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -454,6 +469,21 @@ func pybind_Initialize(env *C.char, origin *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_InternTag
+func pybind_InternTag(name *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.InternTag(C.GoString(name))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_IsUnified
 func pybind_IsUnified(number C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -638,6 +668,21 @@ func pybind_MemoryStats(device *C.char) *C.char {
 func pybind_MemoryTotals(number C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.MemoryTotals(int64(number))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_MemoryUsage
+func pybind_MemoryUsage(device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MemoryUsage(C.GoString(device))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -908,6 +953,21 @@ func pybind_SetMemoryGrowth(position C.longlong, repr *C.char, value C.longlong,
 func pybind_SetSetting(name *C.char, value *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.SetSetting(C.GoString(name), C.GoString(value))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_SetTag
+func pybind_SetTag(number C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SetTag(int64(number))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

@@ -1,6 +1,6 @@
 /*
- * The public C symbols, and the state that must be in C: the fork flag, which is read before a call enters Go, and each thread's scope
- * and last error, because Go has no thread-local storage.
+ * The public C symbols, and the state that must be in C: the fork flag, which is read before a call enters Go, and each thread's
+ * scope, tag and last error, because Go has no thread-local storage.
  *
  * The Go functions behind them begin with gcgo_, so that the version script keeps them inside the library.
  */
@@ -23,6 +23,7 @@ static int forked;
 #define FAST_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 
 FAST_THREAD_LOCAL int64_t scope = GPUCONF_NO_SCOPE;
+FAST_THREAD_LOCAL uint16_t tag; /* 0 for none */
 FAST_THREAD_LOCAL char *last_error; /* malloc'd; NULL for none */
 
 static pthread_key_t at_thread_exit; /* frees last_error */
@@ -91,12 +92,25 @@ int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 
 const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
 
-void *gpuconf_malloc(size_t size, int device, void *stream)
+static inline __attribute__((always_inline)) void *take(enum gcgo_library library, size_t size, int device, void *stream)
 {
 	forget_error();
 	if (refuse() || size == 0)
 		return NULL;
-	return (void *)gcgo_malloc(size, device, (uintptr_t)stream, scope);
+	return (void *)gcgo_malloc(size, device, (uint16_t)(tag << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope);
+}
+
+void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, size, device, stream); }
+
+void *gcgo_malloc_for(enum gcgo_library library, size_t size, int device, void *stream)
+{
+	return take(library, size, device, stream);
+}
+
+/* For the plug-ins that are written in Python. */
+void *gpuconf_library_malloc(int library, size_t size, int device, void *stream)
+{
+	return take((enum gcgo_library)library, size, device, stream);
 }
 
 void gpuconf_free(void *ptr, size_t size, int device, void *stream)
@@ -111,6 +125,10 @@ void gpuconf_free(void *ptr, size_t size, int device, void *stream)
 void gcgo_scope_write(int64_t logical) { scope = logical; }
 
 int64_t gcgo_scope_read(void) { return scope; }
+
+void gcgo_tag_write(uint16_t number) { tag = number; }
+
+uint16_t gcgo_tag_read(void) { return tag; }
 
 /* For benchmarks: the same call into Go and back, without any work. */
 int gpuconf_empty_call(int value) { return gcgo_empty(value); }

@@ -11,22 +11,25 @@ import (
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/holder"
 	"gpuconf/pybind/process"
 )
 
 // A goroutine called from C stays on the caller's thread, so these use the thread that Python runs on.
 func writeScope(word int64) { C.gcgo_scope_write(C.int64_t(word)) }
 func readScope() int64      { return int64(C.gcgo_scope_read()) }
+func writeTag(t holder.Tag) { C.gcgo_tag_write(C.uint16_t(t)) }
+func readTag() holder.Tag   { return holder.Tag(C.gcgo_tag_read()) }
 
 //export gcgo_empty
 func gcgo_empty(value C.int) C.int { return value }
 
 //export gcgo_malloc
-func gcgo_malloc(size C.size_t, device C.int, stream C.uintptr_t, scope C.int64_t) (addr C.uintptr_t) {
+func gcgo_malloc(size C.size_t, device C.int, by C.uint16_t, stream C.uintptr_t, scope C.int64_t) (addr C.uintptr_t) {
 	var err error
 	defer gate(&err)
 	var given uint64
-	given, err = malloc(uint64(size), int(device), scopeOf(int64(scope)), gpu.Stream(stream))
+	given, err = malloc(uint64(size), int(device), holder.ID(by), scopeOf(int64(scope)), gpu.Stream(stream))
 	return C.uintptr_t(given)
 }
 
@@ -39,12 +42,12 @@ func gcgo_free(addr, stream C.uintptr_t) {
 
 // malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to, else
 // on the device's first.
-func malloc(size uint64, device int, scope int64, stream gpu.Stream) (uint64, error) {
+func malloc(size uint64, device int, by holder.ID, scope int64, stream gpu.Stream) (uint64, error) {
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
 	}
-	block, err := m.AllocateOn(device, int(scope), stream, size)
+	block, err := m.AllocateOn(device, int(scope), stream, size, by)
 	return block.Addr, err
 }
 
@@ -58,6 +61,18 @@ func free(addr uint64, stream gpu.Stream) error {
 		return m.FreeOn(addr, stream)
 	}
 	return m.Free(addr)
+}
+
+//export gcgo_intern_tag
+func gcgo_intern_tag(name *C.char) (number C.int) {
+	var err error
+	defer gate(&err)
+	number = -1
+	var t holder.Tag
+	if t, err = holder.Intern(C.GoString(name)); err == nil {
+		number = C.int(t)
+	}
+	return number
 }
 
 // gate is deferred first in every function that C calls: it catches panics, and stores the text of an error for

@@ -12,6 +12,17 @@
 
 void gcgo_scope_write(int64_t logical);
 int64_t gcgo_scope_read(void);
+
+/* The libraries of package holder. A holder is a library and the thread's tag. */
+enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCGO_LIBRARY_BITS = 3 };
+
+/* The calling thread's tag: a number that package holder interned, 0 for none. */
+void gcgo_tag_write(uint16_t tag);
+uint16_t gcgo_tag_read(void);
+
+/* gpuconf_malloc for a library. */
+void *gcgo_malloc_for(enum gcgo_library library, size_t size, int device, void *stream);
+
 void gcgo_set_error(const char *text);
 
 /* Begins a call: clears the thread's last error. Returns 1, with the error set, if Go must not be entered. */

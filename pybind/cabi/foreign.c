@@ -52,7 +52,7 @@ void *gpuconf_cupy_malloc(void *param, size_t size, int device)
 		if (PyErr_Occurred && PyErr_Occurred())
 			return NULL;
 	}
-	return gpuconf_malloc(size, device, stream);
+	return gcgo_malloc_for(GCGO_CUPY, size, device, stream);
 }
 
 void gpuconf_cupy_free(void *param, void *ptr, int device)

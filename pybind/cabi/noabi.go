@@ -2,11 +2,20 @@
 
 package cabi
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-var scope atomic.Int64
+	"gpuconf/gocore/holder"
+)
+
+var (
+	scope atomic.Int64
+	tag   atomic.Uint32
+)
 
 func init() { scope.Store(NoScope) }
 
 func writeScope(word int64) { scope.Store(word) }
 func readScope() int64      { return scope.Load() }
+func writeTag(t holder.Tag) { tag.Store(uint32(t)) }
+func readTag() holder.Tag   { return holder.Tag(tag.Load()) }

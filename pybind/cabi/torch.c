@@ -13,7 +13,7 @@
 
 void *gpuconf_torch_malloc(ssize_t size, int device, void *stream)
 {
-	void *ptr = gpuconf_malloc((size_t)size, device, stream);
+	void *ptr = gcgo_malloc_for(GCGO_TORCH, (size_t)size, device, stream);
 
 	if (__builtin_expect(ptr == NULL && size != 0, 0))
 		gcgo_throw(gpuconf_last_error());

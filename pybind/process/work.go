@@ -39,7 +39,7 @@ type Work struct {
 }
 
 func (w *Work) machine() placement.Machine {
-	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute}
+	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute, Holder: Holder}
 }
 
 // prepareLocked creates the devices for eager operations. The Manager is initialized.

@@ -11,7 +11,7 @@ import (
 // gocore a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants human pickle",
-	1: "gpu devname visible offheap",
+	1: "gpu devname visible offheap holder",
 	2: "trace chunks",
 	3: "cuda nvml sim cublas host suballoc bfc config",
 	4: "devmgr plan",

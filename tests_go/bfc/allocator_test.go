@@ -190,15 +190,15 @@ func TestClearStats(t *testing.T) {
 func TestPeakMeasurementsAreIndependent(t *testing.T) {
 	a := pool(t, mib, bfc.Options{})
 	base := allocate(t, a, 1024)
-	outer := a.StartPeak()
+	outer, _ := a.StartPeak()
 	high := allocate(t, a, 8192)
 	require.NoError(t, a.Free(high.Addr))
-	inner := a.StartPeak()
+	inner, _ := a.StartPeak()
 	low := allocate(t, a, 2048)
 	a.ClearStats() // is none of their business
 	require.NoError(t, a.Free(low.Addr))
 	require.NoError(t, a.Free(base.Addr))
-	late := a.StartPeak()
+	late, _ := a.StartPeak()
 
 	for _, want := range []struct {
 		id   bfc.PeakID
@@ -206,7 +206,7 @@ func TestPeakMeasurementsAreIndependent(t *testing.T) {
 	}{{outer, 9216}, {late, 0}, {inner, 3072}} {
 		peak, ok := a.StopPeak(want.id)
 		require.True(t, ok)
-		require.Equal(t, want.peak, peak)
+		require.Equal(t, want.peak, peak.PeakBytes)
 	}
 	_, ok := a.StopPeak(outer)
 	require.False(t, ok)
@@ -223,21 +223,22 @@ func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
 	}
 	ids, want := make([]bfc.PeakID, n), make([]uint64, n)
 	for i := range n {
-		ids[i], want[i] = a.StartPeak(), a.Stats().BytesInUse // falls with each
+		id, before := a.StartPeak()
+		ids[i], want[i] = id, before.Bytes // falls with each
 		require.NoError(t, a.Free(live[i].Addr))
 	}
 	rng.Shuffle(n, func(i, j int) { ids[i], ids[j], want[i], want[j] = ids[j], ids[i], want[j], want[i] })
 	for i, id := range ids[:n/2] {
 		peak, ok := a.StopPeak(id)
 		require.True(t, ok)
-		require.Equal(t, want[i], peak)
+		require.Equal(t, want[i], peak.PeakBytes)
 	}
 	all := allocate(t, a, 256*n/2)
 	for i, id := range ids[n/2:] {
 		peak, ok := a.StopPeak(id)
 		require.True(t, ok)
-		require.Equal(t, max(want[n/2+i], 256*n/2), peak)
-		again := a.StartPeak() // one that comes and goes costs nothing beside many
+		require.Equal(t, max(want[n/2+i], 256*n/2), peak.PeakBytes)
+		again, _ := a.StartPeak() // one that comes and goes costs nothing beside many
 		_, ok = a.StopPeak(again)
 		require.True(t, ok)
 	}
@@ -380,7 +381,7 @@ func TestClose(t *testing.T) {
 	require.NoError(t, err)
 	block := allocate(t, a, 5*mib)
 	allocate(t, a, 50*mib)
-	peak := a.StartPeak()
+	peak, _ := a.StartPeak()
 	require.NoError(t, a.Close())
 	require.Empty(t, device.Live)
 	require.Equal(t, uint64(1<<30), sub.AvailableBytes())
@@ -397,9 +398,9 @@ func TestClose(t *testing.T) {
 	require.Empty(t, a.MemoryMap().Regions)
 	s := a.Stats()
 	require.Equal(t, []uint64{2, 0, 0, 0, 0, 0}, []uint64{s.NumAllocs, s.BytesInUse, s.BytesReserved, s.LiveBlocks, s.RequestedBytesInUse, s.LargestFreeBlockBytes})
-	peakBytes, ok := a.StopPeak(peak)
+	measured, ok := a.StopPeak(peak)
 	require.True(t, ok)
-	require.GreaterOrEqual(t, peakBytes, uint64(55*mib))
+	require.GreaterOrEqual(t, measured.PeakBytes, uint64(55*mib))
 	require.NoError(t, a.Close())
 }
 

@@ -233,7 +233,7 @@ func TestGoroutines(t *testing.T) {
 				}
 			}
 			for i := range rounds {
-				peak := a.StartPeak()
+				peak, _ := a.StartPeak()
 				block, err := a.Allocate(1 + random.Uint64N(100_000))
 				if err == nil {
 					if other, twice := owner.LoadOrStore(block.Addr, worker); twice {
@@ -246,8 +246,8 @@ func TestGoroutines(t *testing.T) {
 				if len(live) > 8 {
 					free()
 				}
-				if peakBytes, ok := a.StopPeak(peak); !ok || peakBytes > limit {
-					t.Errorf("peak %d, %v", peakBytes, ok)
+				if used, ok := a.StopPeak(peak); !ok || used.PeakBytes > limit {
+					t.Errorf("peak %d, %v", used.PeakBytes, ok)
 				}
 				if i%500 == 0 {
 					_ = a.MemoryMap()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/tests_go/fakedevice"
 )
@@ -157,13 +158,13 @@ func (in *input) setting() setting {
 func (in *input) step(p *pair) {
 	switch in.byte() % 9 {
 	case 0:
-		p.allocate(256*(in.byte()%8) + 1)
+		p.allocate(256*(in.byte()%8)+1, holder.ID(len(p.live)%3))
 	case 1:
-		p.allocate(1 + in.byte()<<12)
+		p.allocate(1+in.byte()<<12, holder.ID(len(p.live)%3))
 	case 2:
-		p.allocate(1 << (in.byte() % 64))
+		p.allocate(1<<(in.byte()%64), holder.ID(len(p.live)%3))
 	case 3:
-		p.allocate(4<<20 - in.byte())
+		p.allocate(4<<20-in.byte(), holder.ID(len(p.live)%3))
 	case 4:
 		if at := int(in.byte()); len(p.live) > 0 {
 			p.free(at%len(p.live), at >= 128)

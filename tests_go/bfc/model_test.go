@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/tests_go/fakedevice"
@@ -22,7 +23,26 @@ type pair struct {
 	a       *bfc.Allocator
 	n       *naive
 	live    []bfc.Block
-	peaks   map[bfc.PeakID]uint64 // open measurements, and the most in use since
+	peaks   map[bfc.PeakID]*most // open measurements
+}
+
+// most is the most in use at one time since a measurement began.
+type most struct {
+	bytes   uint64
+	holders map[holder.ID]uint64
+}
+
+func (m *most) raise(n *naive) {
+	m.bytes = max(m.bytes, n.stats.BytesInUse)
+	for by, h := range n.holders {
+		m.holders[by] = max(m.holders[by], h.Bytes)
+	}
+}
+
+// sorted is a copy with the rows sorted by holder, and nil if there are none.
+func sorted(u bfc.Usage) bfc.Usage {
+	u.Rows = slices.SortedFunc(slices.Values(u.Rows), func(x, y bfc.HolderUsage) int { return int(x.Holder) - int(y.Holder) })
+	return u
 }
 
 type setting struct {
@@ -36,7 +56,7 @@ type setting struct {
 }
 
 func newPair(t require.TestingT, s setting) *pair {
-	p := &pair{t: t, peaks: map[bfc.PeakID]uint64{}}
+	p := &pair{t: t, peaks: map[bfc.PeakID]*most{}}
 	var regions [2]*suballoc.Regions
 	for i := range p.devices {
 		p.devices[i] = fakedevice.New(s.capacity)
@@ -50,9 +70,9 @@ func newPair(t require.TestingT, s setting) *pair {
 	return p
 }
 
-func (p *pair) allocate(bytes uint64) {
-	block, err := p.a.Allocate(bytes)
-	want, ok := p.n.allocate(bytes, block.Addr)
+func (p *pair) allocate(bytes uint64, by holder.ID) {
+	block, err := p.a.AllocateFor(0, bytes, by)
+	want, ok := p.n.allocate(bytes, block.Addr, by)
 	if !ok {
 		require.Equal(p.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
 		p.judge(err, bytes)
@@ -64,8 +84,8 @@ func (p *pair) allocate(bytes uint64) {
 		return
 	}
 	p.live = append(p.live, block)
-	for id, peak := range p.peaks {
-		p.peaks[id] = max(peak, p.n.stats.BytesInUse)
+	for _, peak := range p.peaks {
+		peak.raise(p.n)
 	}
 }
 
@@ -124,7 +144,12 @@ func (p *pair) freeAnything(addr uint64) {
 	}
 }
 
-func (p *pair) startPeak() { p.peaks[p.a.StartPeak()] = p.n.stats.BytesInUse }
+func (p *pair) startPeak() {
+	id, before := p.a.StartPeak()
+	require.Equal(p.t, p.n.usage(), sorted(before))
+	p.peaks[id] = &most{holders: map[holder.ID]uint64{}}
+	p.peaks[id].raise(p.n)
+}
 
 // stopPeak ends the oldest open measurement.
 func (p *pair) stopPeak() {
@@ -134,7 +159,16 @@ func (p *pair) stopPeak() {
 	id := slices.Min(slices.Collect(maps.Keys(p.peaks)))
 	got, ok := p.a.StopPeak(id)
 	require.True(p.t, ok)
-	require.Equal(p.t, p.peaks[id], got)
+	want, peak := p.n.usage(), p.peaks[id]
+	want.PeakBytes, want.Rows = peak.bytes, nil
+	for _, by := range slices.Sorted(maps.Keys(peak.holders)) {
+		if peak.holders[by] > 0 {
+			h := p.n.holders[by]
+			h.PeakBytes = peak.holders[by]
+			want.Rows = append(want.Rows, h)
+		}
+	}
+	require.Equal(p.t, want, sorted(got))
 	delete(p.peaks, id)
 	_, ok = p.a.StopPeak(id)
 	require.False(p.t, ok)
@@ -143,6 +177,7 @@ func (p *pair) stopPeak() {
 func (p *pair) compare() {
 	require.NoError(p.t, p.a.Check())
 	require.Equal(p.t, p.n.stats, p.a.Stats())
+	require.Equal(p.t, p.n.usage(), sorted(p.a.Usage()))
 	require.Equal(p.t, p.n.memoryMap(), p.a.MemoryMap())
 	require.Equal(p.t, p.devices[1].Calls, p.devices[0].Calls)
 	require.LessOrEqual(p.t, p.devices[0].PeakBytes, p.n.stats.BytesLimit)
@@ -202,7 +237,7 @@ func TestAgainstNaive(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"allocate": func(t *rapid.T) {
 				for range rapid.IntRange(1, 6).Draw(t, "times") {
-					p.allocate(drawSize(t, s))
+					p.allocate(drawSize(t, s), holder.ID(rapid.SampledFrom([]uint16{0, 1, 9, 9, 300, 65535}).Draw(t, "holder")))
 				}
 			},
 			"free": func(t *rapid.T) {

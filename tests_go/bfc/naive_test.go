@@ -1,9 +1,11 @@
 package bfc_test
 
 import (
+	"maps"
 	"slices"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/holder"
 )
 
 // naive is best fit with coalescing written the obvious way: regions are sorted slices of chunks, and everything is found by
@@ -17,15 +19,17 @@ type naive struct {
 	regions []bfc.RegionMap
 	stats   bfc.Stats
 	lastID  uint64
+	holders map[holder.ID]bfc.HolderUsage // all that ever had a block
 }
 
 func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
-	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()}}
+	return &naive{sub: sub, rule: opts.Split, collect: opts.GarbageCollect, stats: bfc.Stats{BytesLimit: sub.LimitBytes()},
+		holders: map[holder.ID]bfc.HolderUsage{}}
 }
 
 // allocate gives the block; chosen is the address that the allocator under test gave for the same request. ok is false when there is
 // no memory; a block at address 0 means that chosen was not a legal choice.
-func (n *naive) allocate(bytes, chosen uint64) (block bfc.Block, ok bool) {
+func (n *naive) allocate(bytes, chosen uint64, by holder.ID) (block bfc.Block, ok bool) {
 	if bytes == 0 {
 		return bfc.Block{}, true
 	}
@@ -47,7 +51,7 @@ func (n *naive) allocate(bytes, chosen uint64) (block bfc.Block, ok bool) {
 		}
 		addr = chosen
 	}
-	return n.take(addr, bytes, rounded), true
+	return n.take(addr, bytes, rounded, by), true
 }
 
 // bestFits gives the addresses of all free chunks of the best size, ascending.
@@ -78,7 +82,7 @@ func (n *naive) splits(have, want uint64) bool {
 	return have > want && (have-want >= want || have-want >= slack)
 }
 
-func (n *naive) take(addr, bytes, rounded uint64) bfc.Block {
+func (n *naive) take(addr, bytes, rounded uint64, by holder.ID) bfc.Block {
 	chunks, at := n.chunkAt(addr)
 	c := (*chunks)[at]
 	if n.splits(c.Bytes, rounded) {
@@ -87,7 +91,7 @@ func (n *naive) take(addr, bytes, rounded uint64) bfc.Block {
 		c.Bytes = rounded
 	}
 	n.lastID++
-	c.Free, c.Requested, c.ID = false, bytes, n.lastID
+	c.Free, c.Requested, c.ID, c.Holder = false, bytes, n.lastID, by
 	(*chunks)[at] = c
 	n.stats.NumAllocs++
 	n.stats.LargestAllocSize = max(n.stats.LargestAllocSize, c.Bytes)
@@ -112,7 +116,7 @@ func (n *naive) free(addr uint64) bool {
 		return addr == 0
 	}
 	c := &(*chunks)[at]
-	c.Free, c.Requested, c.ID = true, 0, 0
+	c.Free, c.Requested, c.ID, c.Holder = true, 0, 0, 0
 	n.join(chunks, at)
 	n.join(chunks, at-1)
 	n.count()
@@ -173,6 +177,10 @@ func (n *naive) giveBack(rounded uint64) bool {
 func (n *naive) count() {
 	s := &n.stats
 	s.BytesInUse, s.RequestedBytesInUse, s.LiveBlocks, s.BytesReserved, s.LargestFreeBlockBytes = 0, 0, 0, 0, 0
+	for by, h := range n.holders {
+		h.Bytes, h.Blocks = 0, 0
+		n.holders[by] = h
+	}
 	for _, r := range n.regions {
 		s.BytesReserved += r.Bytes
 		for _, c := range r.Chunks {
@@ -183,7 +191,13 @@ func (n *naive) count() {
 			s.BytesInUse += c.Bytes
 			s.RequestedBytesInUse += c.Requested
 			s.LiveBlocks++
+			h := n.holders[c.Holder]
+			n.holders[c.Holder] = bfc.HolderUsage{Holder: c.Holder, Bytes: h.Bytes + c.Bytes, PeakBytes: h.PeakBytes, Blocks: h.Blocks + 1}
 		}
+	}
+	for by, h := range n.holders {
+		h.PeakBytes = max(h.PeakBytes, h.Bytes)
+		n.holders[by] = h
 	}
 	s.PeakBytesInUse = max(s.PeakBytesInUse, s.BytesInUse)
 	s.PeakBytesReserved = max(s.PeakBytesReserved, s.BytesReserved)
@@ -191,6 +205,21 @@ func (n *naive) count() {
 
 func (n *naive) clearStats() {
 	n.stats.NumAllocs, n.stats.LargestAllocSize, n.stats.PeakBytesInUse = 0, 0, n.stats.BytesInUse
+	for by, h := range n.holders {
+		h.PeakBytes = h.Bytes
+		n.holders[by] = h
+	}
+}
+
+// usage is what the allocator must return, with the rows sorted by holder.
+func (n *naive) usage() bfc.Usage {
+	u := bfc.Usage{Bytes: n.stats.BytesInUse, PeakBytes: n.stats.PeakBytesInUse, Blocks: n.stats.LiveBlocks}
+	for _, by := range slices.Sorted(maps.Keys(n.holders)) {
+		if n.holders[by].PeakBytes > 0 {
+			u.Rows = append(u.Rows, n.holders[by])
+		}
+	}
+	return u
 }
 
 func (n *naive) memoryMap() bfc.MemoryMap {

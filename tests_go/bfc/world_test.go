@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 	"gpuconf/tests_go/fakedevice"
 )
@@ -205,7 +206,7 @@ func (w *world) work(s bfc.Stream, b bfc.Block) {
 
 // allocate judges what it gets, and queues work that uses it.
 func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
-	b, err := w.a.AllocateOn(s, bytes)
+	b, err := w.a.AllocateFor(s, bytes, holder.ID(len(w.live)%5))
 	if err != nil {
 		require.Equal(w.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)
 		return b, err

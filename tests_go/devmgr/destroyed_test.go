@@ -73,7 +73,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 				r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 				m := initializedOn(t, d, r, 8)
 				old, heir := newStream(t, d), newStream(t, d)
-				block, err := m.AllocateOn(0, -1, old, 8*mib)
+				block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
 				require.NoError(t, err)
 				slowly(t, d, old, opts)
 				fill(t, d, old, block.Addr, 1, 8*mib)
@@ -83,7 +83,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 					r.now[old] = newStream(t, d)
 					heir = old
 				}
-				got, err := m.AllocateOn(0, -1, heir, 8*mib)
+				got, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
 				require.NoError(t, err, "the limit leaves no other memory")
 				fill(t, d, r.real(heir), got.Addr, 2, 8*mib)
 				require.NoError(t, d.StreamSynchronize(0, r.real(heir)))
@@ -116,21 +116,21 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			old, heir := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateOn(0, -1, old, 8*mib)
+			block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
 			require.NoError(t, err)
 			fill(t, d, old, block.Addr, 1, 8*mib)
 			require.NoError(t, d.StreamDestroy(0, old))
 			before := stats(t, m, "GPU:0")
 			requireCode(t, status.InvalidArgument, m.FreeOn(block.Addr, old))
 			requireCode(t, status.InvalidArgument, m.RecordStream(block.Addr, old))
-			_, err = m.AllocateOn(0, -1, old, mib)
+			_, err = m.AllocateOn(0, -1, old, mib, 0)
 			requireCode(t, status.InvalidArgument, err)
 			require.ErrorContains(t, err, "it was destroyed, or belongs to another device")
 			require.Equal(t, before, stats(t, m, "GPU:0"))
 			require.NoError(t, m.Check())
 
 			require.NoError(t, m.Free(block.Addr))
-			got, err := m.AllocateOn(0, -1, heir, 8*mib)
+			got, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
 			require.NoError(t, err)
 			require.NoError(t, m.FreeOn(got.Addr, heir))
 			require.NoError(t, m.Check())
@@ -147,7 +147,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 			require.NoError(t, err)
 			for range 10_000 {
 				stream := newStream(t, d)
-				block, err := m.AllocateOn(0, -1, stream, 7*mib)
+				block, err := m.AllocateOn(0, -1, stream, 7*mib, 0)
 				require.NoError(t, err)
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 				require.NoError(t, d.StreamDestroy(0, stream))
@@ -162,7 +162,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateOn(0, -1, old, 8*mib)
+	block, err := m.AllocateOn(0, -1, old, 8*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(block.Addr, old))
 	require.NoError(t, d.StreamDestroy(0, old))
@@ -172,11 +172,11 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateOn(0, -1, heir, 8*mib)
+	_, err = m.AllocateOn(0, -1, heir, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed (CUDA_ERROR_UNKNOWN (999))")
 	d.SetFaults()
-	again, err := m.AllocateOn(0, -1, heir, 8*mib)
+	again, err := m.AllocateOn(0, -1, heir, 8*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(again.Addr, heir))
 	require.NoError(t, m.Check())
@@ -186,7 +186,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 func TestFreesAfterClose(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, stream, mib)
+	block, err := m.AllocateOn(0, -1, stream, mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.Close(true))
 	for name, err := range map[string]error{

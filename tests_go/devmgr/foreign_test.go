@@ -46,7 +46,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.want, number, name)
 	}
-	block, err := m.AllocateOn(0, -1, second, 1000)
+	block, err := m.AllocateOn(0, -1, second, 1000, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, stats(t, m, "GPU:1").LiveBlocks)
 	require.NoError(t, m.Free(block.Addr))

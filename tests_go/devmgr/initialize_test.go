@@ -97,7 +97,7 @@ func TestRoute(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, row.want, number, "ordinal %d, scope %d", row.ordinal, row.scope)
 
-		block, err := m.AllocateOn(row.ordinal, row.scope, gpu.StreamNull, 1)
+		block, err := m.AllocateOn(row.ordinal, row.scope, gpu.StreamNull, 1, 0)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, stats(t, m, fmt.Sprintf("GPU:%d", row.want)).LiveBlocks)
 		require.NoError(t, m.Free(block.Addr))
@@ -105,10 +105,10 @@ func TestRoute(t *testing.T) {
 	for _, ordinal := range []int{-1, 2, 1 << 31} {
 		_, err := m.Route(ordinal, -1, gpu.StreamNull)
 		requireCode(t, status.InvalidArgument, err)
-		_, err = m.AllocateOn(ordinal, -1, gpu.StreamNull, 1)
+		_, err = m.AllocateOn(ordinal, -1, gpu.StreamNull, 1, 0)
 		requireCode(t, status.InvalidArgument, err)
 	}
-	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib)
+	_, err := m.AllocateOn(0, 1, gpu.StreamNull, 101*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "/device:GPU:1 ")
 }

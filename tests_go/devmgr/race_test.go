@@ -112,7 +112,7 @@ func look(m *devmgr.Manager) error {
 			if _, err := m.MemoryMap(name); err != nil {
 				return err
 			}
-			if _, _, err := m.StopPeak(0, id); err != nil {
+			if _, err := m.StopPeak(0, id); err != nil {
 				return err
 			}
 		}
@@ -193,7 +193,7 @@ func TestResetBesideEverything(t *testing.T) {
 				m := p.current.Load()
 				id, _, err := m.StartPeak(1)
 				if fine(err) {
-					_, _, err = m.StopPeak(1, id)
+					_, err = m.StopPeak(1, id)
 					fine(err)
 				}
 				_, err = m.MemoryMap("GPU:1")

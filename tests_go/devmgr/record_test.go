@@ -52,9 +52,9 @@ func TestEveryWayToAllocateAndFreeIsRecorded(t *testing.T) {
 
 	plain, err := m.Allocate(0, 1)
 	require.NoError(t, err)
-	routed, err := m.AllocateOn(0, 1, stream, 300)
+	routed, err := m.AllocateOn(0, 1, stream, 300, 0)
 	require.NoError(t, err)
-	kept, err := m.AllocateOn(1, -1, gpu.StreamNull, 5000)
+	kept, err := m.AllocateOn(1, -1, gpu.StreamNull, 5000, 0)
 	require.NoError(t, err)
 	_, err = m.Allocate(1, 9*mib)
 	requireCode(t, status.ResourceExhausted, err)

@@ -48,11 +48,11 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, d := initialized(t, "T4", sim.Options{}, nil, []float64{10})
 			stream := which(t, d)
-			first, err := m.AllocateOn(0, -1, stream, mib)
+			first, err := m.AllocateOn(0, -1, stream, mib, 0)
 			require.NoError(t, err)
 			before := d.CallsOf()
 			for range 100 {
-				block, err := m.AllocateOn(0, -1, stream, mib)
+				block, err := m.AllocateOn(0, -1, stream, mib, 0)
 				require.NoError(t, err)
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 			}
@@ -74,7 +74,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			m, d := initialized(t, "T4", opts, nil, []float64{8})
 			require.NoError(t, d.ContextRetain(0), "so that Close does not end the context, and everything with it")
 			one, other := newStream(t, d), newStream(t, d)
-			block, err := m.AllocateOn(0, -1, one, 8*mib)
+			block, err := m.AllocateOn(0, -1, one, 8*mib, 0)
 			require.NoError(t, err)
 			var held *gate
 			if !opts.NoStreamMemOps {
@@ -83,7 +83,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 			fill(t, d, one, block.Addr, 1, 8*mib)
 			require.NoError(t, m.FreeOn(block.Addr, one))
 
-			heir, err := m.AllocateOn(0, -1, other, 8*mib)
+			heir, err := m.AllocateOn(0, -1, other, 8*mib, 0)
 			require.NoError(t, err, "the limit leaves no other memory")
 			require.Equal(t, block.Addr, heir.Addr)
 			fill(t, d, other, heir.Addr, 2, 8*mib)
@@ -118,18 +118,18 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	block, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.RecordStream(block.Addr, reader))
 	held := closedGate(t, d, reader)
 	require.NoError(t, m.Free(block.Addr))
 
-	next, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	next, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
 	require.NoError(t, err)
 	require.NotEqual(t, block.Addr, next.Addr, "the reader is not done")
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, reader))
-	third, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib)
+	third, err := m.AllocateOn(0, -1, gpu.StreamNull, 4*mib, 0)
 	require.NoError(t, err)
 	require.Equal(t, block.Addr, third.Addr)
 	require.NoError(t, m.Free(next.Addr))
@@ -140,7 +140,7 @@ func TestRecordedStreamsHoldABlock(t *testing.T) {
 func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	stream := newStream(t, d)
-	block, err := m.AllocateOn(0, -1, stream, mib)
+	block, err := m.AllocateOn(0, -1, stream, mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(block.Addr, stream))
 	for name, err := range map[string]error{
@@ -186,9 +186,9 @@ func TestStreamCallsMayFail(t *testing.T) {
 // handOver allocates on one stream and then on another, twice at most, and frees all.
 func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 	for _, stream := range []gpu.Stream{one, other} {
-		block, err := m.AllocateOn(0, -1, stream, 8*mib)
+		block, err := m.AllocateOn(0, -1, stream, 8*mib, 0)
 		if err != nil {
-			block, err = m.AllocateOn(0, -1, stream, 8*mib)
+			block, err = m.AllocateOn(0, -1, stream, 8*mib, 0)
 		}
 		require.NoError(t, err)
 		if m.FreeOn(block.Addr, stream) != nil {
@@ -201,7 +201,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)
-	block, err := m.AllocateOn(0, -1, one, 8*mib)
+	block, err := m.AllocateOn(0, -1, one, 8*mib, 0)
 	require.NoError(t, err)
 	held := closedGate(t, d, one)
 	require.NoError(t, m.FreeOn(block.Addr, one))
@@ -211,14 +211,14 @@ func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 		}
 		return nil
 	})
-	_, err = m.AllocateOn(0, -1, other, 8*mib)
+	_, err = m.AllocateOn(0, -1, other, 8*mib, 0)
 	requireCode(t, status.ResourceExhausted, err)
 	require.ErrorContains(t, err, "work queued in other streams may still use it, and waiting for them failed (CUDA_ERROR_UNKNOWN (999))")
 	require.ErrorContains(t, err, "Synchronize those streams")
 	d.SetFaults()
 	held.open()
 	require.NoError(t, d.StreamSynchronize(0, one))
-	again, err := m.AllocateOn(0, -1, other, 8*mib)
+	again, err := m.AllocateOn(0, -1, other, 8*mib, 0)
 	require.NoError(t, err)
 	require.NoError(t, m.FreeOn(again.Addr, other))
 	require.NoError(t, m.Check())

@@ -62,7 +62,7 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 		return s.SetLogicalConfigs(config.Arg{Device: s.Physical()[1]}, config.LogicalConfigs{Items: []config.LogicalConfig{{MemoryLimitMiB: &limit}}})
 	}))
 	require.NoError(t, w.m.Initialize(config.Env{}, "a program"))
-	w.ballast, err = w.m.AllocateOn(0, -1, w.order.streams[0], poolBytes-program.Units*unitBytes)
+	w.ballast, err = w.m.AllocateOn(0, -1, w.order.streams[0], poolBytes-program.Units*unitBytes, 0)
 	require.NoError(t, err)
 	w.at = make([]int, len(program.Threads))
 	w.live = map[string]*block{}
@@ -84,7 +84,7 @@ func (w *world) close() {
 // and was marked since. All work is done.
 func (w *world) begin(drain func()) {
 	for i := len(w.order.streams) - 1; i >= -1; i-- {
-		all, err := w.m.AllocateOn(0, -1, w.order.streams[max(i, 0)], w.program.Units*unitBytes)
+		all, err := w.m.AllocateOn(0, -1, w.order.streams[max(i, 0)], w.program.Units*unitBytes, 0)
 		w.must(err)
 		w.must(w.m.Free(all.Addr))
 		drain()
@@ -180,7 +180,7 @@ func (w *world) join(op *Op) {
 
 func (w *world) allocate(op *Op) {
 	wanted := op.units * unitBytes
-	given, err := w.m.AllocateOn(0, -1, w.order.streams[op.stream], wanted)
+	given, err := w.m.AllocateOn(0, -1, w.order.streams[op.stream], wanted, 0)
 	w.order.look()
 	if err != nil {
 		require.Equal(w.t, status.ResourceExhausted, status.CodeOf(err), "%v", err)

@@ -10,6 +10,7 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/placement"
 	"gpuconf/gocore/sim"
@@ -45,6 +46,7 @@ func newMachine(t testing.TB, spec string, options config.Options) machine {
 	return machine{
 		Machine: placement.Machine{
 			Manager: manager, Memory: memory, CPU: host.Compute{}, GPU: func(int, gpu.Device) gpu.Compute { return host.Compute{} },
+			Holder: func() holder.ID { return holder.Of(holder.Gpuconf, 0) },
 		},
 		memory: memory,
 		sim:    card,

@@ -145,11 +145,11 @@ func TestMeasurementAcrossTheBorder(t *testing.T) {
 	held := allocate(t, 0, 100)
 	started, err := pybind.StartPeak(-1)
 	require.NoError(t, err)
-	require.Equal(t, "0 1 256", started)
+	require.JSONEq(t, `[0, 1, [256, 256, 1, [["gpuconf", "", 256, 256, 1]]]]`, started)
 	allocate(t, 0, 1000).free(t)
 	measured, err := pybind.StopPeak(0, 1)
 	require.NoError(t, err)
-	require.Equal(t, "256 1280", measured)
+	require.JSONEq(t, `[256, 1280, 1, [["gpuconf", "", 256, 1280, 1]]]`, measured)
 	held.free(t)
 }
 

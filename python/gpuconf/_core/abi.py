@@ -20,8 +20,8 @@ def library() -> ctypes.CDLL:
     """Return the shared object, after the core has loaded it."""
     runtime.physical_devices()
     opened = ctypes.CDLL(library_path())
-    opened.gpuconf_malloc.argtypes = (ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
-    opened.gpuconf_malloc.restype = ctypes.c_void_p
+    opened.gpuconf_library_malloc.argtypes = (ctypes.c_int, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
+    opened.gpuconf_library_malloc.restype = ctypes.c_void_p
     opened.gpuconf_free.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
     opened.gpuconf_free.restype = None
     opened.gpuconf_record_stream.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
@@ -48,6 +48,14 @@ def failure() -> errors.GpuconfError:
     text = last_error()
     code = "RESOURCE_EXHAUSTED" if " out of memory" in text else "FAILED_PRECONDITION"
     return errors.from_code(code, text)
+
+
+_LIBRARIES = {"cupy": 3, "numba": 4}  # pybind/cabi/abi.h
+
+
+def malloc(name: str, nbytes: int, ordinal: int, stream: int | None) -> int:
+    """Allocate device memory that counts for a library, as ``gpuconf_malloc`` does. Return its address, 0 on failure."""
+    return library().gpuconf_library_malloc(_LIBRARIES[name], nbytes, ordinal, stream) or 0
 
 
 def trim() -> None:

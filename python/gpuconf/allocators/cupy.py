@@ -103,7 +103,7 @@ class _Owned:
 def _by_python(nbytes: int, device: int) -> Any:
     """Allocate through CuPy's documented interface only, for a CuPy whose functions C cannot find."""
     stream = cupy.cuda.get_current_stream().ptr
-    ptr = abi.library().gpuconf_malloc(nbytes, device, stream) or 0
+    ptr = abi.malloc("cupy", nbytes, device, stream)
     return memory.UnownedMemory(ptr, nbytes, _Owned(ptr, nbytes, device, stream), device)
 
 

@@ -59,11 +59,11 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
     def memalloc(self, size: int) -> Any:
         """Allocate device memory on the logical GPU of the thread's scope. Raises MemoryError with gpuconf's message."""
         runtime.logical_devices("numba")
-        ordinal, malloc = self._ordinal, abi.library().gpuconf_malloc
-        ptr = malloc(size, ordinal, None) or 0
+        ordinal = self._ordinal
+        ptr = abi.malloc("numba", size, ordinal, None)
         if not ptr and size:
             self._free_pending()  # the queued blocks may be enough
-            ptr = malloc(size, ordinal, None) or 0
+            ptr = abi.malloc("numba", size, ordinal, None)
             if not ptr:
                 raise abi.failure()
         if ptr:

@@ -52,6 +52,14 @@ void gpuconf_free(void *ptr, size_t size, int device, void *stream);
 int gpuconf_record_stream(void *ptr, void *stream);
 
 /*
+ * Counts what the calling thread allocates from now on under a tag, as gpuconf.memory.tag does, until gpuconf_tag_pop. Tags nest:
+ * the innermost counts. name is UTF-8, at most 200 bytes, without control characters; it is copied. Both return 1, or 0 and set
+ * gpuconf_last_error if the name is invalid, or there is no tag to pop. gpuconf.memory.usage() returns the memory by tag.
+ */
+int gpuconf_tag_push(const char *name);
+int gpuconf_tag_pop(void);
+
+/*
  * Returns the error message of the calling thread's last call, or "" if it succeeded. Valid until the thread's next call.
  */
 const char *gpuconf_last_error(void);
@@ -89,6 +97,9 @@ int gpuconf_torch_redirect(void);
 /* For cupy.cuda.CFunctionAllocator. param is NULL, or a CuPy function that returns the thread's current stream. */
 void *gpuconf_cupy_malloc(void *param, size_t size, int device);
 void gpuconf_cupy_free(void *param, void *ptr, int device);
+
+/* gpuconf_malloc for gpuconf's plug-ins in Python, which count as a library of their own in gpuconf.memory.usage(). */
+void *gpuconf_library_malloc(int library, size_t size, int device, void *stream);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-"""Explicit device memory: allocate and free within the limits, read statistics, measure peaks, record traces.
+"""Explicit device memory: allocate and free within the limits, read statistics by library and tag, measure peaks, record traces.
 
 >>> import gpuconf
 >>> with gpuconf.memory.allocate(1_000_000, "GPU:0") as buffer:
@@ -12,21 +12,27 @@ from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(
 from .._core.public import name_after
 from ._buffer import Buffer, allocate, live_buffers
 from ._map import Chunk, MemoryMap, Region, memory_map
-from ._measure import Measurement, measure
+from ._measure import Measurement, MeasureRow, measure
 from ._record import Recording, record
 from ._stats import MemoryStats, stats
+from ._tag import Tag, tag
 from ._trace import Trace, TraceEvent, load_trace
+from ._usage import MemoryUsage, UsageRow, usage
 
 __all__ = [
     "Buffer",
     "Chunk",
+    "MeasureRow",
     "Measurement",
     "MemoryMap",
     "MemoryStats",
+    "MemoryUsage",
     "Recording",
     "Region",
+    "Tag",
     "Trace",
     "TraceEvent",
+    "UsageRow",
     "allocate",
     "live_buffers",
     "load_trace",
@@ -34,6 +40,8 @@ __all__ = [
     "memory_map",
     "record",
     "stats",
+    "tag",
+    "usage",
 ]
 
 name_after(__name__, __all__)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 
 from .. import errors
 from .._core import html, runtime
 from .._core.device_argument import Device
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
+from .._core.table import Table
 from .._typing import Any
 
 
-class Measurement:
-    """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
+class MeasureRow(Table, namedtuple("MeasureRow", ["library", "tag", "before", "after", "peak"])):
+    """The memory of one library under one tag during a measurement, in bytes."""
 
-    ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between. Measurements
-    may be nested and may overlap, in any threads. They do not change the peak of ``get_memory_info``.
-    """
+    __slots__ = ()
 
+    library: str  # as in UsageRow
+    tag: str  # "" for untagged memory
     before: int
     after: int
     peak: int
-
-    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
-
-    def __init__(self, device: Device | None) -> None:
-        self._device = device
-        self._token: tuple[int, int, int] | None = None  # number of the GPU, id of the measurement, generation
 
     @property
     def increase(self) -> int:
@@ -39,20 +35,55 @@ class Measurement:
         """The growth of memory in use up to the peak: ``peak - before``."""
         return self.peak - self.before
 
-    def to_dict(self) -> dict[str, int]:
-        """All numbers by name, in bytes. Raises RuntimeError before the block has ended."""
+
+class Measurement:
+    """The memory use of one logical GPU during a ``with`` block, in bytes. The numbers are set when the block ends.
+
+    ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between. ``rows`` splits
+    them by library and tag (see :func:`tag`), the largest peak first; peaks of rows may have been reached at different times.
+    Measurements may be nested and may overlap, in any threads. They do not change the peak of ``get_memory_info``.
+    """
+
+    before: int
+    after: int
+    peak: int
+    rows: tuple[MeasureRow, ...]
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, device: Device | None) -> None:
+        self._device = device
+        self._token: tuple[int, int, int] | None = None  # number of the GPU, id of the measurement, generation
+        self._before: dict[tuple[str, str], int] = {}  # bytes in use by library and tag
+
+    @property
+    def increase(self) -> int:
+        """The growth of memory in use over the block: ``after - before``."""
+        return self.after - self.before
+
+    @property
+    def peak_increase(self) -> int:
+        """The growth of memory in use up to the peak: ``peak - before``."""
+        return self.peak - self.before
+
+    def to_dict(self) -> dict[str, Any]:
+        """All numbers by name, in bytes, and the rows as dictionaries. Raises RuntimeError before the block has ended."""
         if not hasattr(self, "peak"):
             raise errors.FailedPreconditionError("this measurement has not finished: leave its with block first")
-        return {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
+        numbers = {name: getattr(self, name) for name in ("before", "after", "peak", "increase", "peak_increase")}
+        return {**numbers, "rows": [row.to_dict() for row in self.rows]}
 
     def __enter__(self) -> Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; create another with gpuconf.memory.measure()")
         number = gpu_number(self._device, "memory.measure")
+        from json import loads
+
         try:
             with runtime.unchanged():  # so that the number is of this generation
-                gpu, peak_id, self.before = map(int, core.pybind_StartPeak(number).split())
+                gpu, peak_id, (self.before, _, _, rows) = loads(core.pybind_StartPeak(number))
                 self._token = (gpu, peak_id, runtime.current.generation)
+                self._before = {(library, tag): in_use for library, tag, in_use, _, _ in rows}
         except errors.InvalidArgumentError:
             if number < 0:
                 check_scope()
@@ -67,10 +98,19 @@ class Measurement:
             return
         with runtime.unchanged():  # after a reset, the new pool reuses measurement ids
             if token is not None and token[2] == runtime.current.generation:
-                self.after, self.peak = map(int, core.pybind_StopPeak(token[0], token[1]).split())
+                self._finish(core.pybind_StopPeak(token[0], token[1]))
                 return
         if kind is None:  # otherwise let the block's own error propagate
             raise errors.FailedPreconditionError("the runtime was reset during the measurement")
+
+    def _finish(self, told: str) -> None:
+        from json import loads
+
+        self.after, peak, _, rows = loads(told)
+        before = self._before.get
+        split = (MeasureRow(library, tag, before((library, tag), 0), after, most) for library, tag, after, most, _ in rows)
+        self.rows = tuple(sorted(split, key=lambda r: (-r.peak, r.library, r.tag)))
+        self.peak = peak  # last: it says that the measurement has finished
 
     def __repr__(self) -> str:
         if not hasattr(self, "peak"):

@@ -1,0 +1,14 @@
+package cabi
+
+import (
+	"gpuconf/gocore/holder"
+	"gpuconf/pybind/process"
+)
+
+// SetTag sets the calling thread's tag.
+func SetTag(t holder.Tag) { writeTag(t) }
+
+// Tag returns the calling thread's tag; 0 for none.
+func Tag() holder.Tag { return readTag() }
+
+func init() { process.ReadTagsWith(Tag) }

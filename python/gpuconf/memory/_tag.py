@@ -1,0 +1,129 @@
+"""Tags: names for parts of a program, so that memory in use can be told apart by them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+
+from .. import errors
+from .._core import texts
+from .._core.native import core, loaded
+from .._typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+_MOST_BYTES = 200  # gocore/holder
+
+# inspect's flags of code objects. A tag around a call of such a function would end before its body runs.
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+
+class _Blocks(threading.local):
+    """The blocks that a thread is in: each one's tag, and the number of the tag outside it."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[Tag, int]] = []
+
+
+_blocks = _Blocks()
+
+
+class Tag:
+    """The context manager and decorator that :func:`tag` returns. It is reusable and reentrant, also in several threads."""
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    name: str
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._number = 0  # the core's number for the name, which stays the same in this process; 0 before the first use
+
+    def __enter__(self) -> Tag:
+        self._number = self._number or core.pybind_InternTag(self.name)
+        before = core.pybind_CurrentTag()
+        entered = _blocks.entered
+        entered.append((self, before))
+        try:
+            core.pybind_SetTag(self._number)
+        except BaseException:
+            entered.pop()
+            core.pybind_SetTag(before)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ending() or not loaded():  # in a forked child
+            return
+        entered = _blocks.entered
+        for i in range(len(entered) - 1, -1, -1):
+            if entered[i][0] is self:
+                break
+        else:
+            return  # another thread entered it, as when it collects an abandoned generator
+        before = entered[i][1]
+        if i == len(entered) - 1:
+            core.pybind_SetTag(before)
+        else:  # blocks of coroutines can end in any order
+            entered[i + 1] = (entered[i + 1][0], before)
+        del entered[i]
+
+    def __call__(self, function: F) -> F:
+        """Return the function with its calls inside this tag."""
+        if not callable(function):
+            text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
+            raise errors.InvalidTypeError(text)
+        code = getattr(function, "__code__", None)
+        if getattr(code, "co_flags", 0) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR):
+            raise errors.InvalidTypeError(
+                "a tag cannot decorate a generator or coroutine function, whose body runs after the call returns: "
+                f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
+            )
+
+        @functools.wraps(function)
+        def tagged(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return tagged  # type: ignore[return-value]
+
+    def __repr__(self) -> str:
+        return f"gpuconf.memory.tag({self.name!r})"
+
+
+def tag(name: str) -> Tag:
+    """Name the part of a program that allocates device memory, for :func:`usage`: a context manager and a decorator.
+
+    Blocks allocated in the ``with`` block count under ``name``, by any library that allocates from gpuconf's pools. Inside
+    several tags, the innermost counts. A block keeps its tag until it is freed, wherever that happens.
+
+    A tag belongs to its thread. A new thread starts without one, and so do PyTorch's threads for the backward pass: what they
+    allocate is untagged. asyncio tasks that wait inside a tag share it. PyTorch in mode ``"segments"``, and CuPy with a pool of
+    its own, ask gpuconf for large segments; those count under the tag of the thread that needed the segment.
+
+    A tag survives a reset. A process can use 8,190 different names; later ones count under ``"(other)"``.
+
+    Raises TypeError if ``name`` is not a string, and ValueError if it is empty, longer than 200 bytes in UTF-8, or contains
+    control characters. Entering it loads the core, but does not initialize the runtime.
+
+    >>> with tag("optimizer"):
+    ...     state = allocate(1000, "GPU:0")
+    >>> [(row.library, row.tag, row.bytes_in_use) for row in usage("GPU:0")]
+    [('gpuconf', 'optimizer', 1024)]
+    >>> state.free()
+    """
+    texts.check_text("a tag", name)
+    if not name:
+        raise errors.InvalidArgumentError("a tag must not be empty")
+    size = len(name.encode())
+    if size > _MOST_BYTES:
+        raise errors.InvalidArgumentError(f"a tag must be at most {_MOST_BYTES} bytes long, but got {size}: {texts.shown(name)}")
+    if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in name):
+        raise errors.InvalidArgumentError(f"a tag must not contain control characters: {texts.shown(name)}")
+    return Tag(name)

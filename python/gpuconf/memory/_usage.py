@@ -1,0 +1,105 @@
+"""Memory in use, by library and tag."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterator
+
+from .._core.columns import columns
+from .._core.device_argument import Device
+from .._core.humanbytes import human_bytes
+from .._core.native import core
+from .._core.scope import gpu_text
+from .._core.table import Table
+from .._typing import Any
+
+UNTAGGED = "(untagged)"
+
+
+class UsageRow(Table, namedtuple("UsageRow", ["library", "tag", "bytes_in_use", "peak_bytes_in_use", "live_blocks"])):
+    """The memory of one library under one tag."""
+
+    __slots__ = ()
+
+    library: str  # "torch", "cupy", "numba", "gpuconf" for buffers and tensors, "c" for gpuconf_malloc
+    tag: str  # "" for untagged memory
+    bytes_in_use: int  # total size of the live blocks, each rounded up to a multiple of 256
+    peak_bytes_in_use: int  # the maximum of bytes_in_use since the last reset_memory_stats
+    live_blocks: int  # allocations not yet freed
+
+
+class MemoryUsage(Table):
+    """The memory in use on one logical GPU, by library and tag. ``print`` shows it as a table; iterating yields the rows.
+
+    The rows are sorted by ``bytes_in_use``, the largest first. Rows whose memory was freed stay until ``reset_memory_stats``, for
+    their peaks. The rows add up to ``bytes_in_use`` and ``live_blocks``, which are those of :func:`stats`; peaks of rows may have
+    been reached at different times, so they may add up to more than ``peak_bytes_in_use``.
+    """
+
+    _fields = ("device", "bytes_in_use", "peak_bytes_in_use", "live_blocks", "rows")
+    __slots__ = _fields
+
+    device: str
+    bytes_in_use: int
+    peak_bytes_in_use: int
+    live_blocks: int
+    rows: tuple[UsageRow, ...]
+
+    def __init__(self, device: str, bytes_in_use: int, peak_bytes_in_use: int, live_blocks: int, rows: tuple[UsageRow, ...]) -> None:
+        self.device, self.rows = device, rows
+        self.bytes_in_use, self.peak_bytes_in_use, self.live_blocks = bytes_in_use, peak_bytes_in_use, live_blocks
+
+    def __iter__(self) -> Iterator[UsageRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryUsage) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"
+        lines = [f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak {human_bytes(self.peak_bytes_in_use)}"]
+        if self.rows:
+            cells = [("library", "tag", "in use", "peak", "blocks"), *map(_cells, self.rows)]
+            lines += ("  " + line for line in columns(cells, 2))
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, {len(self.rows)} rows>"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the table as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+
+def _cells(row: UsageRow) -> tuple[str, ...]:
+    return row.library, row.tag or UNTAGGED, human_bytes(row.bytes_in_use), human_bytes(row.peak_bytes_in_use), str(row.live_blocks)
+
+
+def by_size(rows: list[Any]) -> tuple[UsageRow, ...]:
+    """Return the core's rows, the largest first."""
+    return tuple(sorted((UsageRow(*row) for row in rows), key=lambda r: (-r.bytes_in_use, -r.peak_bytes_in_use, r.library, r.tag)))
+
+
+def usage(device: Device | None = None) -> MemoryUsage:
+    """Return the memory in use on a logical GPU by library and tag. Initializes the runtime.
+
+    ``device`` and its default are as for :func:`allocate`. All numbers are in bytes and of one moment. Raises the same errors as
+    :func:`stats`. See :func:`tag` for what a tag covers.
+
+    >>> with tag("weights"), allocate(1 << 20, "GPU:0"):
+    ...     print(usage("GPU:0"))
+    GPU:0: 1.00MiB in use in 1 block, peak 1.00MiB
+      library  tag       in use     peak  blocks
+      gpuconf  weights  1.00MiB  1.00MiB       1
+    """
+    text = core.pybind_MemoryUsage(gpu_text(device, "memory.usage"))
+    import json
+
+    told = json.loads(text)
+    in_use, peak, blocks, rows = told["usage"]
+    return MemoryUsage(told["device"], in_use, peak, blocks, by_size(rows))
