@@ -81,6 +81,8 @@ class World:
         self.dropped_graph = v1.Graph()
         self.scope = gpuconf.device("GPU:1")
         self.scope.__enter__()
+        self.tag = gpuconf.memory.tag("entered in the parent")
+        self.tag.__enter__()
         self.measurement = gpuconf.memory.measure("GPU:0")
         self.measurement.__enter__()
         if background != "record":
@@ -217,6 +219,11 @@ def _measure(world: World) -> None:
     measurement.peak  # noqa: B018
 
 
+def _tag(world: World) -> None:
+    with gpuconf.memory.tag(f"{time.monotonic_ns() % 500}"):
+        gpuconf.memory.usage("GPU:0")
+
+
 def _look(world: World) -> None:
     gpuconf.memory.stats("GPU:0")
     gpuconf.memory.memory_map("GPU:0")
@@ -315,6 +322,7 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "plan": _plan,
     "scopes": _scope,
     "measure": _measure,
+    "tags": _tag,
     "statistics": _look,
     "live buffers": _list_live,
     "configuration": _configuration,
@@ -418,6 +426,9 @@ IN_CHILD: dict[str, Operation] = {
     "enter a scope": Operation(lambda _: _enter(gpuconf.device("GPU:0")), empty=True),
     "leave a scope": Operation(lambda w: _leave(w.scope), QUIET),
     "current_scope": Operation(lambda _: gpuconf.current_scope(), QUIET, empty=True),
+    "usage": Operation(lambda _: gpuconf.memory.usage("GPU:0"), empty=True),
+    "enter a tag": Operation(lambda _: _enter(gpuconf.memory.tag("child")), empty=True),
+    "leave a tag": Operation(lambda w: _leave(w.tag), QUIET),
     "measure": Operation(lambda _: _enter(gpuconf.memory.measure()), empty=True),
     "leave a measurement": Operation(lambda w: _leave(w.measurement), QUIET),
     "record": Operation(lambda _: gpuconf.memory.record().start(), empty=True),
@@ -440,6 +451,7 @@ IN_CHILD: dict[str, Operation] = {
     "leave a session": Operation(lambda w: _leave(w.entered_session), QUIET),
     "drop sessions and graphs": Operation(_drop_attributes("dropped_session", "dropped_graph"), QUIET),
     # C
+    "C tag": Operation(_by_c(lambda w: w.library.gpuconf_tag_push(b"child")), empty=True),
     "C malloc": Operation(_by_c(lambda w: w.library.gpuconf_malloc(1000, 0, None)), empty=True),
     "C free": Operation(_by_c(lambda w: w.library.gpuconf_free(w.foreign, 1000, 0, None))),
     "C record_stream": Operation(_by_c(lambda w: w.library.gpuconf_record_stream(w.foreign, None))),

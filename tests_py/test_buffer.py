@@ -675,7 +675,7 @@ def test_free_memory_that_lies_apart_is_moved_together_and_the_blocks_beside_it_
 
 
 @pytest.mark.usefixtures("two_gpus")
-@pytest.mark.parametrize("call", [memory.stats, memory.memory_map, memory.measure], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("call", [memory.stats, memory.memory_map, memory.usage, memory.measure], ids=lambda f: f.__name__)
 @pytest.mark.parametrize(
     ("device", "kind"),
     [

@@ -25,7 +25,7 @@ def examples() -> list[doctest.DocTest]:
 
 @pytest.mark.parametrize("example", examples(), ids=lambda test: test.name)
 def test_docstring(example: doctest.DocTest, two_gpus: None) -> None:
-    example.globs.update(gpuconf=gpuconf, allocate=gpuconf.memory.allocate)
+    example.globs.update(gpuconf=gpuconf, allocate=gpuconf.memory.allocate, tag=gpuconf.memory.tag, usage=gpuconf.memory.usage)
     result = doctest.DocTestRunner(optionflags=FLAGS).run(example, clear_globs=False)
     assert result.attempted > 0
     assert result.failed == 0

@@ -23,9 +23,11 @@ def every_table() -> dict[str, Any]:
     return {
         "stats": memory.stats(),
         "memory_map": picture,
+        "memory usage": memory.usage(),
         "region": picture.regions[0],
         "chunk": picture.regions[0].chunks[0],
         "measure": measured,
+        "measured row": measured.rows[0],
         "event": recording.events[0],
         "plan": planned,
         "result": planned.results[0],
@@ -78,4 +80,5 @@ def test_a_measurement_has_numbers_when_it_has_ended() -> None:
         with pytest.raises(RuntimeError, match="has not finished"):
             measured.to_dict()
         memory.allocate(1000).free()
-    assert measured.to_dict() == {"before": 0, "after": 0, "peak": 1024, "increase": 0, "peak_increase": 1024}
+    row = {"library": "gpuconf", "tag": "", "before": 0, "after": 0, "peak": 1024}
+    assert measured.to_dict() == {"before": 0, "after": 0, "peak": 1024, "increase": 0, "peak_increase": 1024, "rows": [row]}

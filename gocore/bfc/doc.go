@@ -125,6 +125,13 @@
 // never queued, so no other stream gets its memory. No wait is queued in the captured stream either: if a capture
 // needs another stream's memory, the host waits.
 //
+// # Holders
+//
+// Each block counts for a holder, which is a library and a tag (package holder). Its chunk record keeps the holder beside
+// the id, and the allocator has a row of counters for each holder, by number (usage.go). Rows change together with the
+// statistics, so they add up to them at any time. The table of rows grows when a new holder comes, not before, and an
+// allocation by a holder without a row leaves the fast path for that.
+//
 // # Invariants
 //
 // Check verifies them all, except 17 to 19, and reports the first broken one by its number. Comments in the code
@@ -140,7 +147,7 @@
 //  6. Bins and index keep the invariants of package chunks.
 //  7. The index holds every live chunk and nothing else.
 //  8. Every chunk record is in exactly one region, fences included, or on the list of unused records.
-//  9. The counters equal the sums over the chunks. No peak is below the current value of what it measures.
+//  9. The counters, those of each holder's row too, equal the sums over the chunks. No peak is below the current value of what it measures.
 //  10. The slack of a live chunk is one that the split rule permits.
 //  11. BytesReserved, including spare memory, does not exceed BytesLimit.
 //  12. Regions in a Mapper's range consist of whole granules, and no two of them touch. No other region overlaps

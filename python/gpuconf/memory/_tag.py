@@ -74,24 +74,29 @@ class Tag:
             entered[i + 1] = (entered[i + 1][0], before)
         del entered[i]
 
-    def __call__(self, function: F) -> F:
-        """Return the function with its calls inside this tag."""
-        if not callable(function):
-            text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
-            raise errors.InvalidTypeError(text)
-        code = getattr(function, "__code__", None)
-        if getattr(code, "co_flags", 0) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR):
-            raise errors.InvalidTypeError(
-                "a tag cannot decorate a generator or coroutine function, whose body runs after the call returns: "
-                f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
-            )
+    if TYPE_CHECKING:
 
-        @functools.wraps(function)
-        def tagged(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
+        def __call__(self, function: F) -> F: ...
+    else:
 
-        return tagged  # type: ignore[return-value]
+        def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+            """Return the function with its calls inside this tag."""
+            if not callable(function):
+                text = f"a tag decorates a function, but got {type(function).__name__}: {texts.shown(function)}"
+                raise errors.InvalidTypeError(text)
+            code = getattr(function, "__code__", None)
+            if getattr(code, "co_flags", 0) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR):
+                raise errors.InvalidTypeError(
+                    "a tag cannot decorate a generator or coroutine function, whose body runs after the call returns: "
+                    f"write `with gpuconf.memory.tag({self.name!r}):` inside it"
+                )
+
+            @functools.wraps(function)
+            def tagged(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return function(*args, **kwargs)
+
+            return tagged
 
     def __repr__(self) -> str:
         return f"gpuconf.memory.tag({self.name!r})"

@@ -45,7 +45,9 @@ class MemoryUsage(Table):
     live_blocks: int
     rows: tuple[UsageRow, ...]
 
-    def __init__(self, device: str, bytes_in_use: int, peak_bytes_in_use: int, live_blocks: int, rows: tuple[UsageRow, ...]) -> None:
+    def __init__(
+        self, device: str, bytes_in_use: int, peak_bytes_in_use: int, live_blocks: int, rows: tuple[UsageRow, ...]
+    ) -> None:
         self.device, self.rows = device, rows
         self.bytes_in_use, self.peak_bytes_in_use, self.live_blocks = bytes_in_use, peak_bytes_in_use, live_blocks
 
@@ -69,7 +71,9 @@ class MemoryUsage(Table):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        return f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, {len(self.rows)} rows>"
+        return (
+            f"<gpuconf.MemoryUsage of {self.device}: {self.bytes_in_use} bytes in {self.live_blocks} blocks, {len(self.rows)} rows>"
+        )
 
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """Show the table as a cell's result in IPython and notebooks."""
