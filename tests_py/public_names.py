@@ -35,7 +35,7 @@ def modules() -> list[types.ModuleType]:
 def functions(module: types.ModuleType) -> Iterator[tuple[str, Any]]:
     """Public functions and classes of a module, with the methods and properties that the classes define or inherit from gpuconf."""
     for name in module.__all__:
-        value = vars(module).get(name)  # not getattr: gpuconf.allocators imports what is asked for
+        value = None if module.__name__ == "gpuconf.allocators" else getattr(module, name)  # its modules import their libraries
         if not callable(value):
             continue
         yield f"{module.__name__}.{name}", value

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def examples() -> list[doctest.DocTest]:
     modules = (m.name for m in pkgutil.walk_packages(gpuconf.__path__, "gpuconf."))
     without = ("gpuconf._core._gpuconf", "gpuconf.allocators.")  # the adaptors import the libraries that they are for
+    assert all(hasattr(gpuconf, name) for name in gpuconf.__all__)  # the finder looks at what is loaded, and loads nothing
     names = [gpuconf.__name__, *(name for name in modules if not name.startswith(without))]
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = [test for name in names for test in finder.find(importlib.import_module(name)) if test.examples]

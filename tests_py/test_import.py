@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import re
 import subprocess
@@ -11,6 +12,7 @@ import gpuconf
 import pytest
 from gpuconf._core import _gpuconf
 from gpuconf._core.native import core
+from gpuconf._core.public import _MOVED
 from script import run, run_well
 
 LIBRARY = Path(gpuconf.library_path())
@@ -45,9 +47,8 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     modules, maps = out.splitlines()
     assert maps == "[]"
     loaded = {name.partition(".")[0] for name in modules.split()}
-    assert "gpuconf._core._gpuconf" not in modules.split()
-    assert "gpuconf._core.hostmemory" not in modules.split()
-    assert "gpuconf.compat" not in modules.split()  # sessions and graphs wait until somebody names them
+    own = {name for name in modules.split() if name.startswith("gpuconf.")} - {f"gpuconf.{old}" for old in _MOVED}
+    assert own == {"gpuconf._core", "gpuconf._core.fork", "gpuconf._core.public", "gpuconf._typing"}
     heavy = {
         "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
         "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",
@@ -65,6 +66,150 @@ def test_import_starts_no_thread_and_touches_no_signal() -> None:
         assert before == {s: signal.getsignal(s) for s in signal.valid_signals()}
         """
     )
+
+
+def test_the_three_lists_of_public_names_agree() -> None:
+    """What type checkers see, what ``import *`` takes, and what is resolved on first use."""
+    tree = ast.parse(Path(gpuconf.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {
+        alias.name: (node.module or "")
+        for node in ast.walk(block)
+        if isinstance(node, ast.ImportFrom) and node.level == 1
+        for alias in node.names
+    }
+    assert seen == {**gpuconf._HOMES, **dict.fromkeys(gpuconf._SUBMODULES, "")}
+    dtypes = {"float32", "float64", "int32"}  # not listed: they need NumPy
+    assert {*gpuconf.__all__} == {*seen, "__version__", "get_include"} - dtypes
+    assert gpuconf.__all__ == sorted(gpuconf.__all__)
+
+
+@pytest.mark.parametrize("name", gpuconf.__all__)
+def test_every_name_loads_first(name: str) -> None:
+    """In a process that has used nothing else: in any order, the modules import each other."""
+    out = run_well(
+        f"import gpuconf; first = gpuconf.{name}; print(first is gpuconf.{name}, getattr(first, '__module__', 'gpuconf'))"
+    )
+    same, module = out.split()
+    assert same == "True"
+    assert module.startswith("gpuconf")
+
+
+def test_classes_have_their_public_module_whatever_was_loaded_first() -> None:
+    out = run_well(
+        """
+        import gpuconf
+        gpuconf.simulate("T4")
+        device, = gpuconf.visible_devices()
+        print(type(device).__module__, type(gpuconf.simulate("T4")).__module__, type(gpuconf.constant(1.0)).__module__)
+        import pickle
+        print(pickle.loads(pickle.dumps(device)) == device)
+        gpus = gpuconf._core.runtime.physical_devices()
+        print(type(gpus[0]).__module__)
+        """
+    )
+    assert out.split() == ["gpuconf", "gpuconf", "gpuconf", "True", "gpuconf.config"]
+
+
+def test_a_pickle_loads_where_nothing_is_imported() -> None:
+    for value in ("gpuconf.config.PhysicalDevice('/physical_device:GPU:0', 'GPU')", "gpuconf.visible_devices()[0]", "gpuconf.plan"):
+        dumped = run_well(f"import gpuconf, pickle; gpuconf.simulate('T4'); print(pickle.dumps({value}).hex())").strip()
+        again = run_well(f"import pickle; print(pickle.dumps(pickle.loads(bytes.fromhex('{dumped}'))).hex())").strip()
+        assert again == dumped
+
+
+def test_threads_that_use_the_first_names_at_once() -> None:
+    for _ in range(5):
+        run_well(
+            """
+            import sys, threading
+            import gpuconf
+            sys.setswitchinterval(1e-6)
+            barrier, failed = threading.Barrier(len(gpuconf.__all__)), []
+            def use(name):
+                barrier.wait()
+                try:
+                    getattr(gpuconf, name)
+                except BaseException as error:
+                    failed.append((name, error))
+            threads = [threading.Thread(target=use, args=(name,)) for name in gpuconf.__all__]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+            assert not failed, failed
+            """
+        )
+
+
+def test_a_fork_waits_for_an_import_but_not_for_ever(tmp_path: Path) -> None:
+    """Another thread's import of a module is finished before a fork. An import that waits for the fork itself gives way."""
+    (tmp_path / "numpy.py").write_text("import sys\nsys.begun.set()\nsys.done.wait(sys.lasts_s)\nraise ImportError('no')\n")
+    out = run_well(
+        f"""
+        import os, sys, threading, time, warnings
+        import gpuconf
+        warnings.simplefilter("ignore")
+        sys.path.insert(0, {str(tmp_path)!r})
+        sys.begun, sys.done = threading.Event(), threading.Event()
+
+        def use():
+            try:
+                gpuconf.float32
+            except RuntimeError:
+                pass
+
+        for sys.lasts_s in (0.3, 30):
+            sys.begun.clear()
+            thread = threading.Thread(target=use)
+            thread.start()
+            sys.begun.wait()
+            begin = time.monotonic()
+            pid = os.fork()
+            if pid == 0:
+                sys.done.set()
+                try:
+                    gpuconf.float32  # would hang on Python's lock of the module, if the import had not ended
+                except RuntimeError:
+                    os._exit(3)
+            took = time.monotonic() - begin
+            if sys.lasts_s == 30:
+                os.kill(pid, 9)
+            print(0.2 < took < 10, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), thread.is_alive())
+            sys.done.set()
+            thread.join()
+            sys.done.clear()
+        """
+    )
+    assert out.splitlines() == ["True 3 False", "True -9 True"]
+
+
+def test_help_and_star_import() -> None:
+    out = run_well(
+        """
+        from gpuconf import *
+        import gpuconf
+        print(configure is gpuconf.configure, config is gpuconf.config)
+        help(gpuconf)
+        """
+    )
+    assert out.startswith("True True\nHelp on package gpuconf:")
+    for listed in ("class Configuration(", "class Plan(", "allocate", "visible_devices("):
+        assert listed in out
+
+
+def test_a_missing_name_loads_nothing() -> None:
+    out = run_well(
+        """
+        import sys
+        import gpuconf
+        before = set(sys.modules)
+        try:
+            gpuconf.no_such_name
+        except AttributeError as error:
+            print(error.name)
+        print(set(sys.modules) - before)
+        """
+    )
+    assert out.split() == ["no_such_name", "set()"]
 
 
 def test_every_public_name_is_there_after_the_import() -> None:

@@ -14,27 +14,13 @@ Importing gpuconf loads neither the compiled core nor CUDA. The first call that 
 
 from __future__ import annotations
 
-from . import allocators, config, debugging, errors, memory
-from ._core.devices import VisibleDevice
-from ._core.native import library_path
-from ._core.public import load_old_pickles, name_after
-from ._core.scope import current_scope, device
+from ._core.fork import import_lock
+from ._core.public import load_old_pickles
 from ._typing import Any
-from .allocators._configure import Configuration, configure
-from .machine.simulate import Simulation, reset, simulate, simulated
-from .machine.visible import visible_devices
-from .memory import _dask
-from .planning.plan import Plan, plan
-from .tensors.operations import add, add_n, constant, identity, matmul
-from .tensors.tensor import Tensor
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from . import compat
-    from .compat._as_tensorflow import install_as_tensorflow
 
 __version__ = "0.1.0"
 
+# A public name is three lines: in __all__, below TYPE_CHECKING for type checkers, and in _HOMES for run time.
 __all__ = [
     "Configuration",
     "Plan",
@@ -66,10 +52,55 @@ __all__ = [
     "visible_devices",
 ]
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import allocators, compat, config, debugging, errors, memory
+    from ._core.devices import VisibleDevice
+    from ._core.native import library_path
+    from ._core.scope import current_scope, device
+    from .allocators._configure import Configuration, configure
+    from .compat._as_tensorflow import install_as_tensorflow
+    from .machine.simulate import Simulation, reset, simulate, simulated
+    from .machine.visible import visible_devices
+    from .planning.plan import Plan, plan
+    from .tensors.arrays import float32 as float32
+    from .tensors.arrays import float64 as float64
+    from .tensors.arrays import int32 as int32
+    from .tensors.operations import add, add_n, constant, identity, matmul
+    from .tensors.tensor import Tensor
 
-_dask.register()
-name_after(__name__, __all__)
+_SUBMODULES = frozenset(("allocators", "compat", "config", "debugging", "errors", "memory"))
+
+# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`.
+_HOMES = {
+    "Configuration": "allocators._configure",
+    "Plan": "planning.plan",
+    "Simulation": "machine.simulate",
+    "Tensor": "tensors.tensor",
+    "VisibleDevice": "_core.devices",
+    "add": "tensors.operations",
+    "add_n": "tensors.operations",
+    "configure": "allocators._configure",
+    "constant": "tensors.operations",
+    "current_scope": "_core.scope",
+    "device": "_core.scope",
+    "float32": "tensors.arrays",
+    "float64": "tensors.arrays",
+    "identity": "tensors.operations",
+    "install_as_tensorflow": "compat._as_tensorflow",
+    "int32": "tensors.arrays",
+    "library_path": "_core.native",
+    "matmul": "tensors.operations",
+    "plan": "planning.plan",
+    "reset": "machine.simulate",
+    "simulate": "machine.simulate",
+    "simulated": "machine.simulate",
+    "visible_devices": "machine.visible",
+}
+
 load_old_pickles()
+
+_importing = import_lock(globals(), "_importing")
 
 
 def get_include() -> str:
@@ -79,31 +110,19 @@ def get_include() -> str:
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 
-if TYPE_CHECKING:
-    float32: Any
-    float64: Any
-    int32: Any
-else:
+if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Load an attribute on first use.
+        """Import a public name on first use: importing all of them takes longer than starting Python."""
+        if name not in _HOMES and name not in _SUBMODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import sys
 
-        ``compat`` is a quarter of this package, and most programs do not use it. ``float32``, ``float64`` and ``int32`` are
-        NumPy types, and nothing else here needs NumPy.
-        """
-        if name == "compat":
-            import importlib
-
-            return importlib.import_module(".compat", __name__)
-        if name == "install_as_tensorflow":
-            import importlib
-
-            return importlib.import_module(".compat._as_tensorflow", __name__).install_as_tensorflow
-        from .tensors import arrays
-
-        if name in arrays.DTYPES:
-            return arrays.numpy().dtype(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = f"{__name__}.{_HOMES.get(name, name)}"
+        with _importing:  # one thread at a time, and no fork meanwhile
+            __import__(module)
+            value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
+        return value
 
 
 def __dir__() -> list[str]:

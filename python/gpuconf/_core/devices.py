@@ -18,6 +18,8 @@ class PhysicalDevice(namedtuple("PhysicalDevice", ["name", "device_type"])):
     PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')
     """
 
+    __module__ = "gpuconf.config"
+
     __slots__ = ()
 
     name: str
@@ -36,6 +38,8 @@ class LogicalDevice(namedtuple("LogicalDevice", ["name", "device_type"])):
     >>> LogicalDevice("/device:GPU:0", "GPU").name
     '/device:GPU:0'
     """
+
+    __module__ = "gpuconf.config"
 
     __slots__ = ()
 
@@ -66,6 +70,8 @@ class LogicalDeviceConfiguration(
     LogicalDeviceConfiguration(memory_limit=5, experimental_priority=None, experimental_device_ordinal=None)
     """
 
+    __module__ = "gpuconf.config"
+
     __slots__ = ()
 
     memory_limit: float | None
@@ -89,6 +95,8 @@ class VisibleDevice(
     ),
 ):
     """One GPU, with all its names."""
+
+    __module__ = "gpuconf"
 
     __slots__ = ()
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import threading
+from _thread import RLock
 
 from .._typing import Any
 
+# The longest that a fork waits for another thread's import, in seconds. The import may be waiting for the forking thread.
+_PATIENCE_S = 1.0
 
-def module_lock(module: dict[str, Any], name: str) -> threading.RLock:
+
+def module_lock(module: dict[str, Any], name: str) -> RLock:
     """Return a reentrant lock for the global ``name`` of a module. A forked child replaces it with a new lock.
 
     Use the lock by its global name, ``with _lock:``. If a thread forks inside such a block, the block also ends normally in the
@@ -16,7 +19,28 @@ def module_lock(module: dict[str, Any], name: str) -> threading.RLock:
     """
 
     def replace() -> None:
-        module[name] = threading.RLock()
+        module[name] = RLock()
 
     os.register_at_fork(after_in_child=replace)
-    return threading.RLock()
+    return RLock()
+
+
+def import_lock(module: dict[str, Any], name: str) -> RLock:
+    """Return a lock like :func:`module_lock`'s for imports on first use. No other thread's fork comes while a thread holds it.
+
+    Python's own lock of a module that is being imported would stay locked in the child, which would hang when it imports the
+    module too.
+    """
+    lock = module_lock(module, name)
+
+    def wait() -> None:
+        module[name].acquire(timeout=_PATIENCE_S)
+
+    def go_on() -> None:
+        try:  # noqa: SIM105 - contextlib takes longer to import than gpuconf
+            module[name].release()
+        except RuntimeError:
+            pass  # the wait was in vain
+
+    os.register_at_fork(before=wait, after_in_parent=go_on)
+    return lock

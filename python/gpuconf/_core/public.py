@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
-import types
-from collections.abc import Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import ModuleType
+else:
+    ModuleType = type(sys)  # `import gpuconf` imports this file, and next to nothing else
 
 # Former modules of pickled classes, and the module that has each class now.
 _MOVED = {
@@ -30,7 +35,7 @@ def name_after(module: str, names: Iterable[str]) -> None:
             found.__module__ = module
 
 
-class _Moved(types.ModuleType):
+class _Moved(ModuleType):
     """A stand-in for a removed module. It resolves names in the new module."""
 
     def __getattr__(self, name: str) -> object:

@@ -26,6 +26,8 @@ _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "t
 class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries"])):
     """The result of :func:`configure`: ``limits`` in bytes by device name, ``growth``, and a status text for each library."""
 
+    __module__ = "gpuconf"
+
     __slots__ = ()
 
     limits: dict[str, int]

@@ -78,6 +78,8 @@ class Simulation(metaclass=Made):
     preceded both is restored.
     """
 
+    __module__ = "gpuconf"
+
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
     _made_by = "use gpuconf.simulate()"

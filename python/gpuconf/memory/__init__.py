@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(Buffer) resolves names here
 from .._core.public import name_after
+from . import _dask
 from ._buffer import Buffer, allocate, live_buffers
 from ._map import Chunk, MemoryMap, Region, memory_map
 from ._measure import Measurement, MeasureRow, measure
@@ -44,6 +45,7 @@ __all__ = [
     "usage",
 ]
 
+_dask.register()
 name_after(__name__, __all__)
 
 

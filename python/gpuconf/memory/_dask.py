@@ -1,10 +1,10 @@
 """Serialization of buffers that are results or arguments of Dask tasks.
 
 Dask looks up a serializer by type before it falls back to pickle. Dask calls this module when it is imported, through an entry
-point (``dask.sizeof`` in pyproject.toml); if Dask was imported first, ``import gpuconf`` registers the serializers. A buffer is
-sent as its bytes and arrives as an :class:`ArrivedBuffer`, which allocates device memory when a task first uses it. The receiving
-thread must not allocate: an error there (no GPU, out of memory) leaves the task waiting forever, and in a client it would
-initialize the devices with a configuration that the program did not choose.
+point (``dask.sizeof`` in pyproject.toml); if Dask was imported first, importing ``gpuconf.memory`` registers the serializers. A
+buffer is sent as its bytes and arrives as an :class:`ArrivedBuffer`, which allocates device memory when a task first uses it. The
+receiving thread must not allocate: an error there (no GPU, out of memory) leaves the task waiting forever, and in a client it
+would initialize the devices with a configuration that the program did not choose.
 """
 
 from __future__ import annotations

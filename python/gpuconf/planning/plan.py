@@ -109,6 +109,8 @@ class Plan(metaclass=Made):
     GPU and policy.
     """
 
+    __module__ = "gpuconf"
+
     _made_by = "use gpuconf.plan()"
 
     def __init__(self, trace: Trace, fields: dict[str, Any]) -> None:

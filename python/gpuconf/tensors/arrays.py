@@ -9,6 +9,8 @@ from .._core import foreign, texts
 from .._core.native import refuse_in_child
 from .._typing import Any
 
+TYPE_CHECKING = False
+
 # The element types that have kernels, by NumPy name.
 DTYPES = ("float32", "float64", "int32")
 
@@ -20,6 +22,19 @@ def numpy() -> Any:
     except ImportError as error:
         raise errors.UnavailableError("tensors and sessions need NumPy: install it with pip install 'gpuconf[numpy]'") from error
     return numpy
+
+
+if TYPE_CHECKING:
+    float32: Any
+    float64: Any
+    int32: Any
+else:
+
+    def __getattr__(name: str) -> Any:
+        """``float32``, ``float64`` and ``int32`` are NumPy's, and nothing else that a program names needs NumPy."""
+        if name not in DTYPES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return numpy().dtype(name)
 
 
 # The supported NumPy dtypes, in native byte order, with their names; the dtype's own ``name`` attribute is slow.

@@ -39,6 +39,8 @@ class Tensor(metaclass=Made):
     Tensors are created by ``gpuconf.constant``, ``matmul``, ``add``, ``add_n``, ``identity``, and the operators ``+`` and ``@``.
     """
 
+    __module__ = "gpuconf"
+
     __slots__ = ("__weakref__", "_info", "_receipt", "_ref")
 
     __array_priority__ = 100.0  # NumPy's operators leave `array + tensor` to the tensor
