@@ -17,12 +17,13 @@ func (m *machine) container(op byte) (handled bool, err error) {
 	case opEmptySet:
 		err = m.push(Value{kind: Set})
 	case opTuple1, opTuple2, opTuple3:
-		for range op - opTuple1 + 1 {
-			if _, err := m.pop(); err != nil {
-				return true, err
-			}
+		n := int(op-opTuple1) + 1
+		if n > len(m.stack)-m.floor() {
+			return true, errEmpty
 		}
-		err = m.push(Value{kind: Tuple})
+		items := m.stack[len(m.stack)-n:]
+		m.stack = m.stack[:len(m.stack)-n]
+		err = m.push(tupleOf(items))
 	case opTuple, opFrozenSet, opList, opDict:
 		err = m.collect(op)
 	case opAppend:
@@ -57,7 +58,7 @@ func (m *machine) collect(op byte) error {
 	}
 	switch op {
 	case opTuple:
-		return m.push(Value{kind: Tuple})
+		return m.push(tupleOf(items))
 	case opFrozenSet:
 		return m.push(Value{kind: FrozenSet})
 	}

@@ -9,8 +9,8 @@
 //   - Everything that grows is charged to a Budget first.
 //   - Nothing recurses, so nesting costs memory only.
 //
-// Only what the caller needs is kept: of a dictionary, the entries under the given words; of a text, its position in the file; of tuples,
-// sets and bytes, only the kind. This also keeps large files cheap: a Value has no pointers.
+// Only what the caller needs is kept: of a dictionary, the entries under the given words; of a text, its position in the file; of a tuple,
+// two small integers if it has just these; of sets and bytes, only the kind. This also keeps large files cheap: a Value has no pointers.
 //
 // # Invariants
 //

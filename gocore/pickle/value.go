@@ -33,7 +33,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Value is one object of a pickle. What it holds depends on its kind; a container's items are in its Tree.
 type Value struct {
-	bits     uint64 // Bool, Int: the absolute value; Float: its bits; Text: its place in the file; List, Dict: its number
+	bits     uint64 // Bool, Int: the absolute value; Float: its bits; Text: its place in the file; Tuple: a pair; List, Dict: its number
 	kind     Kind
 	negative bool
 	large    bool   // an Int beyond 64 bits, whose value is not kept
@@ -53,6 +53,36 @@ func (v Value) Kind() Kind { return v.kind }
 // Uint returns the value of an Int (or a Bool) from 0 to 2**64-1. ok is false for any other value.
 func (v Value) Uint() (n uint64, ok bool) {
 	return v.bits, (v.kind == Int || v.kind == Bool) && !v.negative && !v.large
+}
+
+// Number returns the value of an Int that Uint returns, or of a Float.
+func (v Value) Number() (n float64, ok bool) {
+	if v.kind == Float {
+		return math.Float64frombits(v.bits), true
+	}
+	whole, ok := v.Uint()
+	return float64(whole), ok
+}
+
+// A pair is a Tuple of two integers below 2**32, the only tuple whose items are kept. It needs no container: both are in bits.
+const pairWord = 1
+
+// Pair returns the items of such a Tuple.
+func (v Value) Pair() (first, second uint64, ok bool) {
+	return v.bits >> 32, v.bits & math.MaxUint32, v.kind == Tuple && v.word == pairWord
+}
+
+func tupleOf(items []Value) Value {
+	made := Value{kind: Tuple}
+	if len(items) != 2 {
+		return made
+	}
+	first, ok := items[0].Uint()
+	second, ok2 := items[1].Uint()
+	if ok && ok2 && first <= math.MaxUint32 && second <= math.MaxUint32 {
+		made.bits, made.word = first<<32|second, pairWord
+	}
+	return made
 }
 
 // Word returns the index of a Text in the words passed to Read, or -1.

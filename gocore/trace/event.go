@@ -12,6 +12,7 @@ const (
 	SegmentFree
 	SegmentMap // the pool has mapped memory into its range of addresses
 	SegmentUnmap
+	FreeRequested // only in a History: a free that waits for another stream until Free
 )
 
 var actionNames = [...]string{"", "allocate", "allocate failure", "free", "segment_alloc", "segment_free", "segment_map", "segment_unmap"}

@@ -33,11 +33,33 @@ const (
 	wordSegmentFree
 	wordSegmentMap
 	wordSegmentUnmap
+
+	// Those that only a History needs.
+	wordFreeRequested
+	wordTotalSize
+	wordSegmentType
+	wordSmall
+	wordSegmentPool
+	wordExpandable
+	wordInactive
+	wordSettings
+	wordMaxSplit
+	wordMaxRounding
+	wordLargeSegment
+	wordGarbageThreshold
+	wordExpandableSegments
+	wordRoundup
+	wordInterval // the first of numIntervals: the sizes, in MiB, that roundup_power2_divisions is given for
 )
+
+const numIntervals = 16
 
 var snapshotWords = []string{
 	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks", "requested_size", "state",
 	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
+	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
+	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
+	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
@@ -140,7 +162,7 @@ func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
 		return fmt.Errorf(": %w", err)
 	}
 	word := s.tree.Get(entry, wordAction).Word()
-	if word < wordAlloc {
+	if word < wordAlloc || word > wordSegmentUnmap {
 		return nil
 	}
 	e := Event{Action: snapshotActions[word], GPU: gpu}

@@ -13,8 +13,8 @@ var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder",
 	2: "trace chunks",
-	3: "cuda nvml sim cublas host suballoc bfc config",
-	4: "devmgr plan",
+	3: "cuda nvml sim cublas host suballoc bfc config caching",
+	4: "devmgr plan rewind",
 	5: "graph",
 	6: "placement",
 	7: "pybind pybind/...",
@@ -22,7 +22,7 @@ var floors = []string{
 
 // closed are the arrows that point downwards and are still forbidden, with the way round.
 var closed = []struct{ from, to, instead string }{
-	{"bfc chunks config suballoc", "gpu devname visible",
+	{"bfc caching chunks config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
 	{"devmgr graph placement plan", "cuda nvml sim cublas host",
 		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},

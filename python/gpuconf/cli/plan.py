@@ -13,9 +13,10 @@ from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
 from ..planning import plot
-from ..planning.plan import POLICIES, Plan, plan
+from ..planning.plan import POLICIES, SCHEMA, Plan, plan
+from ..planning.verify import Verification, verify
 from . import console
-from .exits import DOES_NOT_FIT, OK, UsageError
+from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
 
 
 def add_to(commands: Any) -> None:
@@ -25,7 +26,7 @@ def add_to(commands: Any) -> None:
         help="check, without a GPU, whether a recorded job fits",
         description="Report whether a recorded job fits on a GPU, and the smallest memory limit that it needs. Needs no GPU.",
         epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace cannot be read; "
-        "2 invalid usage; 3 the job does not fit",
+        "2 invalid usage; 3 the job does not fit or, with --verify, the replay differs from the snapshot",
     )
     planning.add_argument("trace", metavar="TRACE", help="an RMM log (CSV) or a PyTorch memory snapshot")
     planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
@@ -41,6 +42,11 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="plot memory use over time, to a .png or .svg file (needs matplotlib) or as text",
     )
+    planning.add_argument(
+        "--verify",
+        action="store_true",
+        help="instead of planning, replay a PyTorch snapshot and compare every address with the recorded one",
+    )
     planning.set_defaults(run=_plan)
 
 
@@ -52,6 +58,8 @@ def _limit(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    if options.verify:
+        return _verify(options)
     trace = load_trace(options.trace)
     try:
         found = plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)
@@ -64,6 +72,30 @@ def _plan(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
+
+
+def _verify(options: argparse.Namespace) -> int:
+    for name in ("limit", "gpu", "policy", "plot"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--verify cannot be used with --{name}")
+    found = verify(options.trace)
+    if options.json:
+        counts = found.to_dict()
+        del counts["difference"]
+        print(json.dumps({"schema": SCHEMA, **counts}, indent=2))
+        if found.difference:
+            console.complain(f"gpuconf plan: {found.difference}")
+    else:
+        print(*_verification(found), sep="\n")
+    return DIFFERS if found.difference else OK
+
+
+def _verification(found: Verification) -> list[str]:
+    lines = [f"allocations  {found.allocations}, same address: {found.same_address}"]
+    if found.undetermined:
+        lines[0] += f" ({found.undetermined} not determined by the snapshot)"
+    lines.append(f"segments     {found.segments}, same: {found.same_segments}")
+    return [*lines, f"first difference: {found.difference}" if found.difference else "the replay agrees with the snapshot"]
 
 
 def _draw(found: Plan, options: argparse.Namespace) -> None:

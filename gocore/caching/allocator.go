@@ -1,0 +1,169 @@
+package caching
+
+import (
+	"errors"
+	"slices"
+)
+
+// ErrOutOfMemory means that neither cached blocks nor the device have the memory that a request needs.
+var ErrOutOfMemory = errors.New("out of memory")
+
+// Device provides memory. It reports with ok false that it has none left.
+type Device interface {
+	MemAlloc(bytes uint64) (addr uint64, ok bool)
+	MemFree(addr, bytes uint64)
+	// MemReserve reserves addresses for an expandable segment, without memory. A Device that has no such segments returns 0.
+	MemReserve(stream uint64, small bool) (addr, bytes uint64)
+	MemMap(addr, bytes uint64) (ok bool)
+	MemUnmap(addr, bytes uint64)
+}
+
+// Options configure an Allocator.
+type Options struct {
+	Settings   Settings
+	LimitBytes uint64 // as torch.cuda.set_per_process_memory_fraction sets it; 0: none
+}
+
+// Request describes an allocation.
+type Request struct {
+	Bytes  uint64
+	Stream uint64
+	Pool   PoolID
+}
+
+// Allocator is the caching allocator of one device.
+type Allocator struct {
+	device   Device
+	settings Settings
+	limit    uint64 // 0: none
+	reserved uint64
+
+	shelves  map[shelfKey]*shelf
+	order    []*shelf // as PyTorch walks them: by pool, large before small, then by stream
+	searches map[shelfKey]*uint64
+	segments map[*segment]struct{}
+	spare    []*Block
+}
+
+// New returns an Allocator without segments.
+func New(device Device, options Options) *Allocator {
+	return &Allocator{
+		device: device, settings: options.Settings, limit: options.LimitBytes,
+		shelves: map[shelfKey]*shelf{}, searches: map[shelfKey]*uint64{}, segments: map[*segment]struct{}{},
+	}
+}
+
+// Reserved returns the bytes taken from the device.
+func (a *Allocator) Reserved() uint64 { return a.reserved }
+
+// Allocate serves a request. It fails with ErrOutOfMemory.
+func (a *Allocator) Allocate(r Request) (*Block, error) {
+	rounded := a.settings.Round(r.Bytes)
+	shelf := a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream})
+	b := a.fit(shelf, rounded)
+	if b == nil {
+		if b = a.grow(shelf, rounded); b == nil {
+			return nil, ErrOutOfMemory
+		}
+	}
+	return a.take(b, rounded), nil
+}
+
+// take hands out a block that is on no shelf, and puts the rest of it back.
+func (a *Allocator) take(b *Block, rounded uint64) *Block {
+	if rest := b.Bytes - rounded; a.settings.splits(b.shelf.small, rounded, rest) {
+		a.put(a.cut(b, rounded))
+	}
+	b.state = allocated
+	return b
+}
+
+// grow gets a new block from the device, and gives back cached memory if the device has no more.
+func (a *Allocator) grow(s *shelf, rounded uint64) *Block {
+	if a.collects() {
+		a.collectGarbage()
+	}
+	if b := a.newMemory(s, rounded); b != nil {
+		return b
+	}
+	if a.releaseOversize(s, rounded) {
+		if b := a.newMemory(s, rounded); b != nil {
+			return b
+		}
+	}
+	a.ReleaseCached()
+	return a.newMemory(s, rounded)
+}
+
+// newMemory takes a segment, or maps memory of an expandable one.
+func (a *Allocator) newMemory(s *shelf, rounded uint64) *Block {
+	bytes := a.settings.segmentFor(rounded)
+	if a.limit > 0 && a.reserved+bytes > a.limit {
+		return nil
+	}
+	if a.settings.ExpandableSegments {
+		return a.expand(s, rounded)
+	}
+	addr, ok := a.device.MemAlloc(bytes)
+	if !ok {
+		return nil
+	}
+	a.reserved += bytes
+	return a.newSegment(Block{Addr: addr, Bytes: bytes, shelf: s}, false)
+}
+
+// newSegment adds a segment that is one block.
+func (a *Allocator) newSegment(whole Block, expandable bool) *Block {
+	whole.segment = &segment{addr: whole.Addr, bytes: whole.Bytes, expandable: expandable}
+	whole.segment.head = a.newBlock(whole)
+	a.segments[whole.segment] = struct{}{}
+	return whole.segment.head
+}
+
+// Free returns an allocated or waiting block to its shelf.
+func (a *Allocator) Free(b *Block) {
+	b.state = free
+	a.settle(b)
+}
+
+// FreeLater records that the program has freed a block that another stream still uses. It is free after Free.
+func (a *Allocator) FreeLater(b *Block) { b.state = waiting }
+
+func (a *Allocator) shelf(key shelfKey) *shelf {
+	if s := a.shelves[key]; s != nil {
+		return s
+	}
+	group := shelfKey{pool: key.pool, small: key.small}
+	if a.searches[group] == nil {
+		a.searches[group] = new(uint64)
+	}
+	s := &shelf{shelfKey: key, free: ordered{compare: bySize}, unmapped: ordered{compare: byAddr}, counted: a.searches[group]}
+	a.shelves[key] = s
+	i, _ := slices.BinarySearchFunc(a.order, s, byWalk)
+	a.order = slices.Insert(a.order, i, s)
+	return s
+}
+
+// byWalk orders shelves as PyTorch walks them.
+func byWalk(a, b *shelf) int {
+	switch {
+	case a.pool != b.pool:
+		return slices.Compare(a.pool[:], b.pool[:])
+	case a.small != b.small:
+		if b.small {
+			return -1
+		}
+		return 1
+	}
+	return compareUint(a.stream, b.stream)
+}
+
+func compareUint(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

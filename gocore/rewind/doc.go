@@ -1,0 +1,27 @@
+// Package rewind checks the model of PyTorch's allocator (package caching) against what the real one recorded.
+//
+// # Overview
+//
+// A History holds the allocator's last events and its segments at the end, but not the state before the first event. Verify
+// computes that state, gives it to the model, and replays the events. Every allocation must get the recorded address, and every segment
+// must be taken and given back when it was.
+//
+//	rewind   the end, undone event by event: which blocks and segments there were at the beginning (start.go)
+//	sizes    how large the blocks were that a program freed later (sizes.go)
+//	replay   the model beside the record (replay.go), over a device that answers as the recorded one did (device.go)
+//	end      the model's blocks against the recorded ones
+//
+// # What a record does not determine
+//
+// A record has the requested size of a block, not the size of the block. PyTorch leaves up to 1 MiB at the end of a large block
+// unsplit, so the size of a large block that was allocated before the record began and freed later is known only within 1 MiB. Usually
+// the record shows it: nothing smaller than 1 MiB can be left between large blocks, and the first allocation behind the block begins
+// where it ends. If it does not, and the replay depends on it, that allocation counts as undetermined, and the size is
+// corrected.
+//
+// The record does not name the private pool of an allocation. It is that of the segment at its address.
+//
+// # Locks
+//
+// Nothing here has a lock: a Verify call uses only what it creates.
+package rewind

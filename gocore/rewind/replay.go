@@ -1,0 +1,287 @@
+package rewind
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"gpuconf/gocore/caching"
+	"gpuconf/gocore/trace"
+)
+
+// stepsBetween is how many events are processed between two checks of the context.
+const stepsBetween = 1 << 10
+
+// Verify replays a history. It fails only with the context's error: a record that contradicts itself differs.
+func Verify(ctx context.Context, history *trace.History) (*Verdict, error) {
+	verdict := &Verdict{}
+	settings := SettingsOf(history.Settings)
+	for number, gpu := range history.GPUs {
+		r := replay{gpu: gpu, number: number, verdict: verdict, settings: settings}
+		if err := r.run(ctx); err != nil {
+			var contradiction inconsistent
+			if !errors.As(err, &contradiction) {
+				return nil, err
+			}
+			verdict.differs("GPU %d: %s", number, contradiction)
+		}
+	}
+	return verdict, nil
+}
+
+// SettingsOf returns the settings that a snapshot names.
+func SettingsOf(s trace.HistorySettings) caching.Settings {
+	return caching.Settings{
+		MaxSplitBytes: s.MaxSplitBytes, MaxRoundingBytes: s.MaxRoundingBytes, LargeSegmentBytes: s.LargeSegmentBytes,
+		GarbageThreshold: s.GarbageThreshold, ExpandableSegments: s.ExpandableSegments, RoundupDivisions: s.RoundupDivisions,
+	}
+}
+
+// replay is the model beside the record of one GPU.
+type replay struct {
+	gpu      trace.GPUHistory
+	number   int
+	verdict  *Verdict
+	settings caching.Settings
+
+	model  *caching.Allocator
+	device *device
+	live   map[uint64]*caching.Block
+	unsure map[uint64]uint64 // by how much live blocks may be larger
+}
+
+func (r *replay) run(ctx context.Context) error {
+	r.count()
+	begin, err := startOf(r.gpu, &r.settings)
+	if err != nil {
+		return err
+	}
+	if r.unsure, err = begin.measure(&r.settings, r.gpu.Events); err != nil {
+		return err
+	}
+	r.restore(begin)
+	for i, e := range r.gpu.Events {
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := r.step(i+1, e); err != nil {
+			return err
+		}
+		if r.verdict.Difference != "" {
+			return nil
+		}
+	}
+	return r.end()
+}
+
+// count counts what there is to compare.
+func (r *replay) count() {
+	for _, e := range r.gpu.Events {
+		switch e.Action {
+		case trace.Allocate:
+			r.verdict.Allocations++
+		case trace.SegmentAlloc, trace.SegmentFree, trace.SegmentMap, trace.SegmentUnmap:
+			r.verdict.Segments++
+		}
+	}
+}
+
+// restore gives the model the state before the first event.
+func (r *replay) restore(begin *start) {
+	r.device = &device{verdict: r.verdict}
+	r.model = caching.New(r.device, caching.Options{Settings: r.settings})
+	r.live = map[uint64]*caching.Block{}
+	for _, a := range begin.segments {
+		segment := caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small, Expandable: a.Expandable, Pieces: a.pieces()}
+		for _, block := range r.model.Restore(segment) {
+			r.live[block.Addr] = block
+		}
+	}
+	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return compare(a.Addr, b.Addr) })
+}
+
+// pieces divides an area into blocks and what lies between them.
+func (a *area) pieces() (pieces []caching.Piece) {
+	mapped := a.mapped
+	if !a.Expandable {
+		mapped = []span{{a.Addr, a.Addr + a.Bytes}}
+	}
+	at, blocks := a.Addr, a.blocks
+	gap := func(to uint64, unmapped bool) {
+		if to > at {
+			pieces = append(pieces, caching.Piece{Addr: at, Bytes: to - at, Unmapped: unmapped})
+			at = to
+		}
+	}
+	for _, m := range mapped {
+		gap(m.from, true)
+		for len(blocks) > 0 && blocks[0].addr < m.to {
+			gap(blocks[0].addr, false)
+			pieces = append(pieces, caching.Piece{Addr: at, Bytes: blocks[0].bytes, Allocated: true, Waiting: blocks[0].waiting})
+			at += blocks[0].bytes
+			blocks = blocks[1:]
+		}
+		gap(m.to, false)
+	}
+	gap(a.Addr+a.Bytes, true)
+	return pieces
+}
+
+func (r *replay) step(number int, e trace.Event) error {
+	switch e.Action {
+	case trace.SegmentAlloc, trace.SegmentFree, trace.SegmentMap, trace.SegmentUnmap:
+		r.device.pending = append(r.device.pending, numbered{e, number})
+		return nil
+	case trace.Allocate:
+		return r.allocate(number, e)
+	}
+	r.release()
+	if len(r.device.pending) > 0 {
+		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+		return nil
+	}
+	switch e.Action {
+	case trace.FreeRequested:
+		r.model.FreeLater(r.live[e.Addr])
+	case trace.Free:
+		r.model.Free(r.live[e.Addr])
+		delete(r.live, e.Addr)
+		delete(r.unsure, e.Addr)
+	}
+	return nil
+}
+
+func (r *replay) allocate(number int, e trace.Event) error {
+	if r.live[e.Addr] != nil {
+		return inconsistentf("event %d: the block at %#x is allocated twice", number, e.Addr)
+	}
+	r.release()
+	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.poolAt(e.Addr)}
+	if number == 1 && len(r.device.pending) == 0 && r.model.Fit(request) != e.Addr {
+		return r.first(e)
+	}
+	block, err := r.model.Allocate(request)
+	for err == nil && block.Addr != e.Addr && r.correct(block, e) {
+		r.verdict.Undetermined++
+		block, err = r.model.Allocate(request)
+	}
+	switch {
+	case err != nil:
+		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model needs a segment for them", number, e.Bytes, e.Addr)
+	case block.Addr != e.Addr:
+		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model at %#x", number, e.Bytes, e.Addr, block.Addr)
+	case len(r.device.pending) > 0:
+		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+	default:
+		r.verdict.SameAddress++
+		r.live[e.Addr] = block
+	}
+	return nil
+}
+
+// first handles an allocation that begins the record: if PyTorch took a segment for it, that event is lost, and the segment looks like a
+// cached one.
+func (r *replay) first(e trace.Event) error {
+	block, err := r.model.AllocateIn(e.Addr, e.Bytes)
+	if err != nil {
+		r.verdict.differs("event 1: PyTorch allocated %d bytes at %#x, where the model has neither the best free block nor a new segment", e.Bytes, e.Addr)
+		return nil
+	}
+	r.verdict.Undetermined++
+	r.verdict.SameAddress++
+	r.live[e.Addr] = block
+	return nil
+}
+
+// correct handles a block that the model took and PyTorch did not: if the size of the block before it is uncertain, the free block may have been too
+// small. It makes it so, and reports whether it did.
+func (r *replay) correct(taken *caching.Block, e trace.Event) bool {
+	before := taken.Before()
+	if before == nil || r.unsure[before.Addr] == 0 {
+		return false
+	}
+	r.model.Free(taken)
+	excess := before.FreeAfter() - r.settings.Round(e.Bytes) + 512
+	if excess > r.unsure[before.Addr] {
+		return false
+	}
+	r.unsure[before.Addr] -= excess
+	r.model.Extend(before, before.Bytes+excess)
+	return true
+}
+
+// release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record.
+func (r *replay) release() {
+	var frees []numbered
+	for _, e := range r.device.pending {
+		if e.Action == trace.SegmentFree || e.Action == trace.SegmentUnmap {
+			frees = append(frees, e)
+		}
+	}
+	if len(frees) == 0 {
+		return
+	}
+	if all := r.model.Releasable(); sameRanges(all, frees) {
+		r.model.ReleaseCached()
+		return
+	}
+	for _, e := range frees {
+		// The segments of a private pool go back when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
+		byAge := r.settings.GarbageThreshold > 0 && e.Action == trace.SegmentFree
+		if byAge || r.poolAt(e.Addr) != (caching.PoolID{}) {
+			if !r.model.ReleaseAt(e.Addr) {
+				r.verdict.differs("event %d: PyTorch gave back the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
+				return
+			}
+		}
+	}
+}
+
+// sameRanges reports whether the events name just these ranges.
+func sameRanges(ranges []caching.Range, events []numbered) bool {
+	if len(ranges) != len(events) {
+		return false
+	}
+	wanted := map[caching.Range]bool{}
+	for _, r := range ranges {
+		wanted[r] = true
+	}
+	for _, e := range events {
+		if !wanted[caching.Range{Addr: e.Addr, Bytes: e.Bytes}] {
+			return false
+		}
+	}
+	return true
+}
+
+// poolAt returns the pool of the segment at an address.
+func (r *replay) poolAt(addr uint64) caching.PoolID {
+	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr, func(s trace.Segment, addr uint64) int { return compare(s.Addr, addr) })
+	if !there {
+		i--
+	}
+	if i < 0 || addr-r.gpu.Segments[i].Addr >= r.gpu.Segments[i].Bytes {
+		return caching.PoolID{}
+	}
+	return r.gpu.Segments[i].Pool
+}
+
+// end compares the model's state with the recorded one.
+func (r *replay) end() error {
+	r.release()
+	if len(r.device.pending) > 0 {
+		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+		return nil
+	}
+	for _, s := range r.gpu.Segments {
+		for _, b := range s.Blocks {
+			if !b.Held {
+				continue
+			}
+			if got := r.live[b.Addr]; got.Bytes != b.Bytes {
+				r.verdict.differs("at the end, the block at %#x has %d bytes, and %d in the model", b.Addr, b.Bytes, got.Bytes)
+			}
+		}
+	}
+	return nil
+}

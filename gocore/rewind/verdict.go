@@ -1,0 +1,32 @@
+package rewind
+
+import "fmt"
+
+// Verdict compares a replay with the record. The counts are of all GPUs.
+type Verdict struct {
+	Allocations  int    `json:"allocations"`
+	SameAddress  int    `json:"same_address"`
+	Undetermined int    `json:"undetermined"` // allocations that depend on a size that the record does not determine
+	Segments     int    `json:"segments"`     // taken and given back, and mapped and unmapped
+	SameSegments int    `json:"same_segments"`
+	Difference   string `json:"-"` // the first one; "": there is none
+}
+
+// Same reports whether everything that the record determines is the same.
+func (v *Verdict) Same() bool { return v.Difference == "" }
+
+// differs records the first difference.
+func (v *Verdict) differs(format string, args ...any) {
+	if v.Difference == "" {
+		v.Difference = fmt.Sprintf(format, args...)
+	}
+}
+
+// inconsistent is the error of a record that contradicts itself.
+type inconsistent string
+
+func (e inconsistent) Error() string { return string(e) }
+
+func inconsistentf(format string, args ...any) error {
+	return inconsistent(fmt.Sprintf(format, args...))
+}

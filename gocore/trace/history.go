@@ -1,0 +1,223 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/pickle"
+	"gpuconf/gocore/status"
+)
+
+// History is what PyTorch's allocator recorded about itself: what it did, and what it held at the end.
+type History struct {
+	Settings HistorySettings
+	GPUs     []GPUHistory // by number
+}
+
+// HistorySettings are the settings of PYTORCH_CUDA_ALLOC_CONF that a snapshot names. Sizes are bytes; 0 is the default.
+type HistorySettings struct {
+	MaxSplitBytes      uint64
+	MaxRoundingBytes   uint64
+	LargeSegmentBytes  uint64
+	GarbageThreshold   float64
+	ExpandableSegments bool
+	RoundupDivisions   [numIntervals]uint64
+}
+
+// GPUHistory is the part of one GPU.
+type GPUHistory struct {
+	Events   []Event   // with FreeRequested
+	Segments []Segment // at the end
+}
+
+// Segment is memory that the allocator holds. Its blocks are in the order of addresses.
+type Segment struct {
+	Addr, Bytes uint64
+	Stream      uint64
+	Pool        [2]uint64 // 0, 0: the default pool
+	Small       bool      // for blocks up to 1 MiB
+	Expandable  bool
+	Blocks      []HeldBlock
+}
+
+// HeldBlock is a block of a Segment.
+type HeldBlock struct {
+	Addr, Bytes uint64
+	Requested   uint64
+	Held        bool // allocated, or freed and not yet free
+	Waiting     bool // freed, but not yet free
+}
+
+// ReadHistory reads a snapshot, like ReadSnapshot, as a History.
+func ReadHistory(ctx context.Context, data []byte) (*History, error) {
+	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
+	var err error
+	var root pickle.Value
+	if r.tree, root, err = pickle.Read(ctx, data, snapshotWords, r.budget); err == nil {
+		err = r.read(root)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
+	}
+	return r.history, err
+}
+
+type historyReader struct {
+	snapshot
+	history *History
+}
+
+func (r *historyReader) read(root pickle.Value) error {
+	traces, segments := r.tree.Get(root, wordDeviceTraces), r.tree.Get(root, wordSegments)
+	if traces.Kind() != pickle.List || segments.Kind() != pickle.List {
+		return errors.New("it has no device_traces and segments; call torch.cuda.memory._record_memory_history() before the code to record")
+	}
+	for gpu, entries := range r.tree.Items(traces) {
+		if gpu >= mostGPUs {
+			return fmt.Errorf("device_traces[%d]: at most %d GPUs are supported", gpu, mostGPUs)
+		}
+		if err := r.events(gpu, entries); err != nil {
+			return err
+		}
+	}
+	for i, segment := range r.tree.Items(segments) {
+		if err := r.segment(segment); err != nil {
+			return fmt.Errorf("segments[%d]%w", i, err)
+		}
+	}
+	return r.settings(r.tree.Get(root, wordSettings))
+}
+
+func (r *historyReader) gpu(number int) *GPUHistory {
+	for len(r.history.GPUs) <= number {
+		r.history.GPUs = append(r.history.GPUs, GPUHistory{})
+	}
+	return &r.history.GPUs[number]
+}
+
+func (r *historyReader) events(gpu int, entries pickle.Value) error {
+	if entries.Kind() != pickle.List {
+		return fmt.Errorf("device_traces[%d]: expected a list, but got %s", gpu, entries.Kind())
+	}
+	history := r.gpu(gpu)
+	if err := r.step(); err != nil {
+		return err
+	}
+	for i, entry := range r.tree.Items(entries) {
+		if err := r.historyEvent(&history.Events, gpu, entry); err != nil {
+			return fmt.Errorf("device_traces[%d][%d]%w", gpu, i, err)
+		}
+	}
+	return nil
+}
+
+func (r *historyReader) historyEvent(events *[]Event, gpu int, entry pickle.Value) error {
+	if entry.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
+	}
+	if err := r.step(); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	e := Event{GPU: gpu}
+	switch word := r.tree.Get(entry, wordAction).Word(); {
+	case word == wordFreeRequested:
+		e.Action = FreeRequested
+	case word >= wordAlloc && word <= wordSegmentUnmap:
+		e.Action = snapshotActions[word]
+	default:
+		return nil
+	}
+	fields := fields{s: &r.snapshot, entry: entry}
+	if e.Action != AllocateFailure {
+		e.Addr = fields.number(wordAddr, mostNumber)
+	}
+	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
+	e.Bytes = fields.number(wordSize, mostBytes)
+	e.Stream = fields.optional(wordStream, 0, mostNumber)
+	if fields.err != nil {
+		return fields.err
+	}
+	return r.add(events, e, false)
+}
+
+func (r *historyReader) segment(entry pickle.Value) error {
+	if entry.Kind() != pickle.Dict {
+		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
+	}
+	if err := r.budget.Take(segmentBytes); err != nil {
+		return fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: &r.snapshot, entry: entry}
+	gpu := r.gpu(int(fields.optional(wordDevice, 0, mostGPUs-1)))
+	s := Segment{
+		Addr: fields.number(wordAddress, mostNumber), Bytes: fields.number(wordTotalSize, mostBytes),
+		Stream: fields.optional(wordStream, 0, mostNumber),
+		Small:  r.tree.Get(entry, wordSegmentType).Word() == wordSmall,
+	}
+	expandable, _ := r.tree.Get(entry, wordExpandable).Uint()
+	s.Expandable = expandable == 1
+	s.Pool[0], s.Pool[1], _ = r.tree.Get(entry, wordSegmentPool).Pair()
+	blocks := r.tree.Get(entry, wordBlocks)
+	if fields.err == nil && blocks.Kind() != pickle.List {
+		fields.err = fmt.Errorf(".blocks: expected a list, but got %s", blocks.Kind())
+	}
+	if fields.err != nil {
+		return fields.err
+	}
+	at := s.Addr
+	for i, block := range r.tree.Items(blocks) {
+		b, err := r.heldBlock(block, at)
+		if err != nil {
+			return fmt.Errorf(".blocks[%d]%w", i, err)
+		}
+		s.Blocks = append(s.Blocks, b)
+		at += b.Bytes
+	}
+	if at != s.Addr+s.Bytes {
+		return fmt.Errorf(": its blocks have %d bytes, and the segment has %d", at-s.Addr, s.Bytes)
+	}
+	gpu.Segments = append(gpu.Segments, s)
+	return nil
+}
+
+// segmentBytes is the size of a segment and of a block in memory.
+const segmentBytes = 96
+
+func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock, err error) {
+	if entry.Kind() != pickle.Dict {
+		return b, fmt.Errorf(": expected a dict, but got %s", entry.Kind())
+	}
+	if err := r.budget.Take(segmentBytes); err != nil {
+		return b, fmt.Errorf(": %w", err)
+	}
+	fields := fields{s: &r.snapshot, entry: entry}
+	b = HeldBlock{Addr: addr, Bytes: fields.number(wordSize, mostBytes)}
+	b.Requested = fields.optional(wordRequestedSize, b.Bytes, mostBytes)
+	state := r.tree.Get(entry, wordState)
+	b.Held = state.Word() != wordInactive
+	b.Waiting = b.Held && state.Word() != wordActiveAllocated
+	if fields.err == nil && state.Kind() != pickle.Text {
+		fields.err = fmt.Errorf(": state must be a str, but got %s", state)
+	}
+	if fields.err == nil && (b.Bytes == 0 || addr+b.Bytes < addr) {
+		fields.err = fmt.Errorf(": %d bytes at %#x", b.Bytes, addr)
+	}
+	return b, fields.err
+}
+
+// settings reads allocator_settings. A value that is missing, negative or of another type is the default.
+func (r *historyReader) settings(entry pickle.Value) error {
+	s := &r.history.Settings
+	s.MaxSplitBytes, _ = r.tree.Get(entry, wordMaxSplit).Uint()
+	s.MaxRoundingBytes, _ = r.tree.Get(entry, wordMaxRounding).Uint()
+	s.LargeSegmentBytes, _ = r.tree.Get(entry, wordLargeSegment).Uint()
+	s.GarbageThreshold, _ = r.tree.Get(entry, wordGarbageThreshold).Number()
+	expandable, _ := r.tree.Get(entry, wordExpandableSegments).Uint()
+	s.ExpandableSegments = expandable == 1
+	roundup := r.tree.Get(entry, wordRoundup)
+	for i := range s.RoundupDivisions {
+		s.RoundupDivisions[i], _ = r.tree.Get(roundup, wordInterval+i).Uint()
+	}
+	return nil
+}
