@@ -161,8 +161,9 @@ func (r *replay) allocate(number int, e trace.Event) error {
 		return r.first(e)
 	}
 	block, err := r.model.Allocate(request)
+	count := &r.verdict.SameAddress
 	for err == nil && block.Addr != e.Addr && r.correct(block, e) {
-		r.verdict.Undetermined++
+		count = &r.verdict.Undetermined
 		block, err = r.model.Allocate(request)
 	}
 	switch {
@@ -173,7 +174,7 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	case len(r.device.pending) > 0:
 		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
 	default:
-		r.verdict.SameAddress++
+		*count++
 		r.live[e.Addr] = block
 	}
 	return nil
@@ -188,7 +189,6 @@ func (r *replay) first(e trace.Event) error {
 		return nil
 	}
 	r.verdict.Undetermined++
-	r.verdict.SameAddress++
 	r.live[e.Addr] = block
 	return nil
 }

@@ -635,6 +635,30 @@ PyObject * _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_OpenVerify(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t descriptor;
+    const char *keywords[] = {"descriptor", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &descriptor)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_OpenVerify(descriptor);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenVerify(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_ReadTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1806,6 +1830,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(request)\n\ntype: request: char *" },
     {(char *) "pybind_OpenRecorded", (PyCFunction) _wrap__gpuconf_pybind_OpenRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_OpenRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_OpenSession", (PyCFunction) _wrap__gpuconf_pybind_OpenSession, METH_VARARGS|METH_KEYWORDS, "pybind_OpenSession(graphID, options, env, origin)\n\ntype: graphID: int64_t\ntype: options: char *\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_OpenVerify", (PyCFunction) _wrap__gpuconf_pybind_OpenVerify, METH_VARARGS|METH_KEYWORDS, "pybind_OpenVerify(descriptor)\n\ntype: descriptor: int64_t" },
     {(char *) "pybind_ReadTensor", (PyCFunction) _wrap__gpuconf_pybind_ReadTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTensor(id, host, nbytes)\n\ntype: id: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_ReleaseTensor", (PyCFunction) _wrap__gpuconf_pybind_ReleaseTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReleaseTensor(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_Reset", (PyCFunction) _wrap__gpuconf_pybind_Reset, METH_NOARGS, "pybind_Reset()\n\n" },

@@ -784,6 +784,21 @@ func pybind_OpenSession(graphID C.longlong, options *C.char, env *C.char, origin
 	return C.longlong(cret)
 }
 
+//export pybind_OpenVerify
+func pybind_OpenVerify(descriptor C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenVerify(int64(descriptor))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_ReadTensor
 func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()

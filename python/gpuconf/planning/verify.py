@@ -24,7 +24,7 @@ class Verification(
 
     allocations: int  # in the snapshot's events
     same_address: int  # allocations that got the recorded address
-    undetermined: int  # of these, allocations that depend on a size that the snapshot does not contain
+    undetermined: int  # allocations that depend on something that the snapshot does not contain
     segments: int  # segments taken and given back, and ranges mapped and unmapped
     same_segments: int  # of these, those that the replay took and gave back at the same time
     difference: str  # the first difference, or ""
