@@ -54,7 +54,8 @@ def test_one_altered_address_fails(action: str, training: dict[str, Any], tmp_pa
     assert status == 3
     found = json.loads(out)
     assert found["same_address"] + found["same_segments"] < found["allocations"] + found["segments"]
-    assert err.startswith("gpuconf plan: ") and err.count("\n") == 1
+    assert err.startswith("gpuconf plan: ")
+    assert err.count("\n") == 1
 
 
 def test_an_altered_block_at_the_end_fails(training: dict[str, Any], tmp_path: pathlib.Path) -> None:
@@ -68,8 +69,13 @@ def test_an_altered_block_at_the_end_fails(training: dict[str, Any], tmp_path: p
     assert "first difference: " in out
 
 
-def test_the_settings_of_the_snapshot_count(training: dict[str, Any], tmp_path: pathlib.Path) -> None:
-    altered = {**training, "allocator_settings": {"roundup_power2_divisions": dict.fromkeys(map(str, (1, 2, 4, 8)), 4)}}
+@pytest.mark.parametrize(
+    "settings",
+    [{"large_segment_size": 40 << 20}, {"max_split_size": 4 << 20}, {"roundup_power2_divisions": {"1": 1, "2": 1, "4": 2, "8": 2}}],
+)
+def test_the_settings_of_the_snapshot_count(settings: dict[str, Any], tmp_path: pathlib.Path) -> None:
+    (path,) = (path for path in recorded_runs.FILES if path.name == "cnn.json.gz")
+    altered = {**recorded_runs.snapshot(path), "allocator_settings": settings}
     status, out, _ = run("plan", recorded_runs.write(tmp_path / "run.pickle", altered), "--verify")
     assert (status, "first difference: " in out) == (3, True)
 
@@ -91,7 +97,8 @@ def test_a_file_that_is_no_snapshot(contents: bytes, message: str, tmp_path: pat
     path.write_bytes(contents)
     status, out, err = run("plan", str(path), "--verify")
     assert (status, out) == (1, "")
-    assert message in err and str(path) in err
+    assert message in err
+    assert str(path) in err
 
 
 def test_other_options_are_refused(tmp_path: pathlib.Path) -> None:

@@ -78,7 +78,7 @@ func (a *Allocator) take(b *Block, rounded uint64) *Block {
 	return b
 }
 
-// grow gets a new block from the device, and gives back cached memory if the device has no more.
+// grow gets a new block from the device, and releases cached memory if the device has no more.
 func (a *Allocator) grow(s *shelf, rounded uint64) *Block {
 	if a.collects() {
 		a.collectGarbage()

@@ -71,7 +71,7 @@ func (a *Allocator) mapFrom(b *Block, bytes uint64) *Block {
 	return a.settle(b)
 }
 
-// unmap gives back the whole granules of a free block.
+// unmap unmaps the whole granules of a free block.
 func (a *Allocator) unmap(b *Block) {
 	from, to := a.granules(b)
 	if from >= to {

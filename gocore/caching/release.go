@@ -1,6 +1,6 @@
 package caching
 
-// ReleaseCached gives back every segment without allocated blocks, and the unused granules of expandable ones, as
+// ReleaseCached releases every segment without allocated blocks, and the unused granules of expandable ones, as
 // torch.cuda.empty_cache() does. Private pools keep theirs: PyTorch waits until the graphs that use them are gone.
 func (a *Allocator) ReleaseCached() {
 	for _, s := range a.order {
@@ -17,7 +17,7 @@ func (a *Allocator) ReleaseCached() {
 	}
 }
 
-// release gives a segment back that is one free block.
+// release releases a segment that is one free block.
 func (a *Allocator) release(b *Block) {
 	b.shelf.free.remove(b)
 	a.device.MemFree(b.Addr, b.Bytes)
@@ -31,7 +31,7 @@ func (a *Allocator) drop(b *Block) {
 	a.spare = append(a.spare, b)
 }
 
-// releaseOversize gives back cached blocks that may not be split: one that is large enough for the request, or as many of the largest as
+// releaseOversize releases cached blocks that may not be split: one that is large enough for the request, or as many of the largest as
 // are together. It reports whether the request may fit now.
 func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
 	if a.settings.MaxSplitBytes == 0 {
@@ -57,10 +57,10 @@ func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
 	return released >= target
 }
 
-// collects reports whether cached blocks are given back by age. That needs a limit.
+// collects reports whether cached blocks are released by age. That needs a limit.
 func (a *Allocator) collects() bool { return a.limit > 0 && a.settings.GarbageThreshold > 0 }
 
-// collectGarbage gives back cached segments that have not been used for longest until the reserved memory is below the threshold.
+// collectGarbage releases cached segments that have not been used for longest until the reserved memory is below the threshold.
 func (a *Allocator) collectGarbage() {
 	threshold := uint64(a.settings.GarbageThreshold * float64(a.limit))
 	if a.reserved <= threshold {

@@ -116,7 +116,7 @@ func (b *Block) FreeAfter() uint64 {
 // Range is a range of addresses.
 type Range struct{ Addr, Bytes uint64 }
 
-// Releasable returns what ReleaseCached would give back, in the order of addresses.
+// Releasable returns what ReleaseCached would release, in the order of addresses.
 func (a *Allocator) Releasable() (ranges []Range) {
 	for _, s := range a.order {
 		if s.pool != (PoolID{}) {
@@ -136,7 +136,7 @@ func (a *Allocator) Releasable() (ranges []Range) {
 	return ranges
 }
 
-// ReleaseAt gives back the cached segment at an address, of any pool. It reports false if there is none, or blocks of it are allocated.
+// ReleaseAt releases the cached segment at an address, of any pool. It reports false if there is none, or blocks of it are allocated.
 func (a *Allocator) ReleaseAt(addr uint64) bool {
 	for _, s := range a.order {
 		for _, b := range s.free.all() {

@@ -43,7 +43,7 @@ func (d *device) MemUnmap(addr, bytes uint64) { d.match(trace.SegmentUnmap, addr
 func (d *device) match(action trace.Action, addr, bytes uint64) {
 	i := slices.IndexFunc(d.pending, func(e numbered) bool { return e.Action == action && e.Addr == addr && e.Bytes == bytes })
 	if i < 0 {
-		d.verdict.differs("the model gives back the %d bytes at %#x, and PyTorch kept them", bytes, addr)
+		d.verdict.differs("the model releases the %d bytes at %#x, and PyTorch kept them", bytes, addr)
 		return
 	}
 	d.pending = slices.Delete(d.pending, i, i+1)

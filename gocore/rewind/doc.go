@@ -4,7 +4,7 @@
 //
 // A History holds the allocator's last events and its segments at the end, but not the state before the first event. Verify
 // computes that state, gives it to the model, and replays the events. Every allocation must get the recorded address, and every segment
-// must be taken and given back when it was.
+// must be taken and released when it was.
 //
 //	rewind   the end, undone event by event: which blocks and segments there were at the beginning (start.go)
 //	sizes    how large the blocks were that a program freed later (sizes.go)

@@ -226,11 +226,11 @@ func (r *replay) release() {
 		return
 	}
 	for _, e := range frees {
-		// The segments of a private pool go back when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
+		// The segments of a private pool are released when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
 		byAge := r.settings.GarbageThreshold > 0 && e.Action == trace.SegmentFree
 		if byAge || r.poolAt(e.Addr) != (caching.PoolID{}) {
 			if !r.model.ReleaseAt(e.Addr) {
-				r.verdict.differs("event %d: PyTorch gave back the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
+				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
 				return
 			}
 		}

@@ -109,12 +109,12 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 		switch e.Action {
 		case trace.SegmentAlloc:
 			if segments[e.Addr].Bytes != e.Bytes {
-				return nil, inconsistentf("event %d: the segment of %d bytes that is taken at %#x is neither given back nor there at the end", i+1, e.Bytes, e.Addr)
+				return nil, inconsistentf("event %d: the segment of %d bytes that is taken at %#x is neither released nor there at the end", i+1, e.Bytes, e.Addr)
 			}
 			delete(segments, e.Addr)
 		case trace.SegmentFree:
 			if _, there := segments[e.Addr]; there {
-				return nil, inconsistentf("event %d: the segment at %#x is given back, but there afterwards", i+1, e.Addr)
+				return nil, inconsistentf("event %d: the segment at %#x is released, but there afterwards", i+1, e.Addr)
 			}
 			s.Small = e.Bytes <= smallSegment
 			segments[e.Addr] = s

@@ -7,7 +7,7 @@ type Verdict struct {
 	Allocations  int    `json:"allocations"`
 	SameAddress  int    `json:"same_address"`
 	Undetermined int    `json:"undetermined"` // not in SameAddress: they depend on what the record does not determine
-	Segments     int    `json:"segments"`     // taken and given back, and mapped and unmapped
+	Segments     int    `json:"segments"`     // taken and released, and mapped and unmapped
 	SameSegments int    `json:"same_segments"`
 	Difference   string `json:"-"` // the first one; "": there is none
 }

@@ -208,16 +208,24 @@ func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock,
 
 // settings reads allocator_settings. A value that is missing, negative or of another type is the default.
 func (r *historyReader) settings(entry pickle.Value) error {
+	bytes := func(in pickle.Value, word int) uint64 {
+		n, ok := r.tree.Get(in, word).Uint()
+		if !ok {
+			return 0
+		}
+		return n
+	}
 	s := &r.history.Settings
-	s.MaxSplitBytes, _ = r.tree.Get(entry, wordMaxSplit).Uint()
-	s.MaxRoundingBytes, _ = r.tree.Get(entry, wordMaxRounding).Uint()
-	s.LargeSegmentBytes, _ = r.tree.Get(entry, wordLargeSegment).Uint()
-	s.GarbageThreshold, _ = r.tree.Get(entry, wordGarbageThreshold).Number()
-	expandable, _ := r.tree.Get(entry, wordExpandableSegments).Uint()
-	s.ExpandableSegments = expandable == 1
+	s.MaxSplitBytes = bytes(entry, wordMaxSplit)
+	s.MaxRoundingBytes = bytes(entry, wordMaxRounding)
+	s.LargeSegmentBytes = bytes(entry, wordLargeSegment)
+	s.ExpandableSegments = bytes(entry, wordExpandableSegments) == 1
+	if threshold, ok := r.tree.Get(entry, wordGarbageThreshold).Number(); ok && threshold > 0 && threshold < 1 {
+		s.GarbageThreshold = threshold
+	}
 	roundup := r.tree.Get(entry, wordRoundup)
 	for i := range s.RoundupDivisions {
-		s.RoundupDivisions[i], _ = r.tree.Get(roundup, wordInterval+i).Uint()
+		s.RoundupDivisions[i] = bytes(roundup, wordInterval+i)
 	}
 	return nil
 }

@@ -25,8 +25,8 @@ class Verification(
     allocations: int  # in the snapshot's events
     same_address: int  # allocations that got the recorded address
     undetermined: int  # allocations that depend on something that the snapshot does not contain
-    segments: int  # segments taken and given back, and ranges mapped and unmapped
-    same_segments: int  # of these, those that the replay took and gave back at the same time
+    segments: int  # segments taken and released, and ranges mapped and unmapped
+    same_segments: int  # of these, those that the replay took and released at the same time
     difference: str  # the first difference, or ""
 
 
