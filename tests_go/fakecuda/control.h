@@ -1,8 +1,8 @@
-/* What the fake driver offers to tests, through pointers that attach fills. */
+/* Functions of the fake driver for tests, called through pointers that attach sets. */
 #ifndef FAKECUDA_CONTROL_H
 #define FAKECUDA_CONTROL_H
 
-/* attach finds the library that the process has loaded, or would load. It gives the loader's complaint, or NULL. */
+/* attach finds the library that the process has loaded, or would load. Returns the loader's error message, or NULL. */
 const char *attach(void);
 
 void control_restart(void);
@@ -15,7 +15,7 @@ const char *control_fired_name(void);
 int control_live(const char *what);
 int control_depth(void);
 
-/* The calling thread's own use of the driver, as another library's would be. */
+/* The calling thread's own use of the driver, as another library would use it. */
 int control_retain(int device, void **context);
 int control_release(int device);
 int control_create(int device, void **context);

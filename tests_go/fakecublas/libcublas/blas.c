@@ -1,4 +1,4 @@
-/* Products and sums of matrices by columns. Each type has functions for 32-bit and for 64-bit sizes. */
+/* Products and sums of column-major matrices. Each type has functions for 32-bit and for 64-bit sizes. */
 #include "fake.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct call {
 
 static int is_operation(cublasOperation op) { return op == OP_N || op == OP_T || op == OP_C; }
 
-/* What is written shares nothing with what is read, and the workspace nothing with either. */
+/* The result must not overlap the operands, and the workspace must not overlap either. */
 static cublasStatus check_gemm(struct call *g, struct range touched[4]) {
 	int64_t rows_a = g->transa == OP_N ? g->m : g->k, columns_a = g->transa == OP_N ? g->k : g->m;
 	int64_t rows_b = g->transb == OP_N ? g->k : g->n, columns_b = g->transb == OP_N ? g->n : g->k;
@@ -42,7 +42,7 @@ static cublasStatus check_gemm(struct call *g, struct range touched[4]) {
 	return SUCCESS;
 }
 
-/* The result may be an operand, if it is the very same matrix and not transposed. */
+/* The result may be an operand, if it is exactly the same matrix and not transposed. */
 static cublasStatus check_geam(struct call *g, struct range touched[4]) {
 	int64_t rows_a = g->transa == OP_N ? g->m : g->n, rows_b = g->transb == OP_N ? g->m : g->n;
 	if (g->m < 0 || g->n < 0)
@@ -75,7 +75,7 @@ static cublasStatus dispatch(const char *name, struct call g, cublasStatus (*che
 #define AT(type, addr, ld, i, j) (((type *)(uintptr_t)(addr))[(j) * (ld) + (i)])
 #define OP_AT(type, addr, ld, op, i, j) ((op) == OP_N ? AT(type, addr, ld, i, j) : AT(type, addr, ld, j, i))
 
-/* A beta of 0 means that what was in C doesn't count, NaN or not. The workspace gets written all over. */
+/* With a beta of 0, C's previous contents do not count, not even NaN. All of the workspace is overwritten. */
 #define KERNELS(letter, type) \
 	static void letter##gemm_kernel(void *argument) { \
 		const struct call *g = argument; \

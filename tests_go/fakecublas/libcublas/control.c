@@ -1,4 +1,4 @@
-/* Handles, and what is under all calls: the fake driver's counters, contexts and streams. */
+/* Handles, and what all calls need from the fake driver: counters, contexts and streams. */
 #include "fake.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ static struct {
 } driver;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct handle *handles; /* never freed, so that a stale one is found out */
+static struct handle *handles; /* never freed, so that use of a stale handle is detected */
 static char complaint[512];
 
 __attribute__((constructor)) static void find_driver(void) {
@@ -29,7 +29,7 @@ __attribute__((constructor)) static void find_driver(void) {
 	*(void **)&driver.current = dlsym(library, "fakecuda_current");
 }
 
-/* fakecublas_complaint is the first thing that was done wrong since the last time that it was asked for, or "". */
+/* fakecublas_complaint returns the first misuse since its last call, or "". */
 EXPORT const char *fakecublas_complaint(void) {
 	static char told[sizeof complaint];
 	pthread_mutex_lock(&lock);
@@ -39,7 +39,7 @@ EXPORT const char *fakecublas_complaint(void) {
 	return told;
 }
 
-/* fakecublas_live counts the handles that nobody has destroyed, and whose context is there. */
+/* fakecublas_live counts the handles that were not destroyed and whose context exists. */
 EXPORT int fakecublas_live(void) {
 	int count = 0;
 	pthread_mutex_lock(&lock);
@@ -99,7 +99,7 @@ struct range matrix(uint64_t addr, int64_t rows, int64_t columns, int64_t ld, si
 	return (struct range){addr, (uint64_t)((columns - 1) * ld + rows) * element};
 }
 
-/* Work goes to the legacy default stream: nothing here sets another. */
+/* Work is queued in the legacy default stream: no function here sets another. */
 cublasStatus launch(struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]) {
 	void *copy = malloc(bytes);
 	memcpy(copy, argument, bytes);
@@ -120,7 +120,7 @@ EXPORT cublasStatus cublasGetProperty(int property, int *value) {
 
 EXPORT cublasStatus cublasCreate_v2(struct handle **out) {
 	if (driver.launch == NULL)
-		return NOT_INITIALIZED; /* the driver is missing, or another one */
+		return NOT_INITIALIZED; /* the driver is missing, or another one is loaded */
 	cublasStatus fault = (cublasStatus)driver.called("cublasCreate");
 	if (fault != SUCCESS)
 		return fault;

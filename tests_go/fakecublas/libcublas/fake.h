@@ -1,13 +1,13 @@
 /*
- * cuBLAS without a GPU: libcublas.so.N over the fake driver of tests_go/fakecuda, for tests of whatever loads the real one. It works in the
- * background, as the real one does, and is strict: what NVIDIA's documents forbid, and what they leave undefined, is an error and a
- * complaint, which tests ask for. Its types are written down here a second time on purpose: sharing a header with what is tested would hide a
- * wrong one.
+ * cuBLAS without a GPU: libcublas.so.N over the fake driver of tests_go/fakecuda, for tests of code that loads the real one. It
+ * runs asynchronously, as the real one does, and is strict: what NVIDIA's documentation forbids or leaves undefined returns an
+ * error and records a complaint, which tests read. Its types are declared here a second time on purpose: sharing a header with the
+ * code under test would hide a wrong declaration.
  *
- * Calls are counted, and made to fail, by fakecuda_count and fakecuda_fail. FAKECUBLAS_MAJOR, when it is compiled, is the version (12): 11
- * has no functions with 64-bit sizes. The environment, read by cublasCreate:
+ * fakecuda_count and fakecuda_fail also count these calls and make them fail. FAKECUBLAS_MAJOR, set at compile time, is the version
+ * (12): 11 has no functions with 64-bit sizes. The environment, read by cublasCreate:
  *
- *     FAKECUBLAS_DRY       not empty: everything is checked, and nothing computed
+ *     FAKECUBLAS_DRY       not empty: everything is checked, nothing is computed
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -41,7 +41,7 @@ struct handle {
 	void *context;
 	int destroyed;
 	int math_mode;
-	struct range workspace; /* its owner's; empty for cuBLAS's own */
+	struct range workspace; /* set by the owner; empty for cuBLAS's own */
 	int dry;
 	int busy;
 	struct handle *next;
@@ -49,14 +49,14 @@ struct handle {
 
 /* control.c */
 cublasStatus complain(cublasStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-cublasStatus begin(const char *name, struct handle *handle); /* end follows, if it is SUCCESS */
+cublasStatus begin(const char *name, struct handle *handle); /* end follows if it is SUCCESS */
 cublasStatus end(struct handle *handle, cublasStatus status);
 cublasStatus launch(struct handle *handle, void (*kernel)(void *), const void *argument, size_t bytes, const struct range touched[4]);
 
 /* Whether two ranges share a byte. */
 int overlap(struct range a, struct range b);
 
-/* The bytes of a matrix by columns. */
+/* The bytes of a column-major matrix. */
 struct range matrix(uint64_t addr, int64_t rows, int64_t columns, int64_t ld, size_t element);
 
 #endif

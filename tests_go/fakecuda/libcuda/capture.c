@@ -1,6 +1,6 @@
 /*
- * Captures of streams, graphs, and the objects that live as long. Whatever CUDA forbids while a stream is captured is refused, and spoils
- * the captures that it meets; so are, to threads that have not asked for relaxed mode, the calls that a capture doesn't see.
+ * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is captured fail and
+ * invalidate the captures involved. So do calls that a capture does not record, unless the thread has chosen relaxed mode.
  */
 #include "stream.h"
 
@@ -78,7 +78,7 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 	return result;
 }
 
-/* What a capture doesn't see, and its thread might believe it did. */
+/* Calls that a capture does not record, although the capturing thread may assume that it does. */
 static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease",
 	"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
 	"cuStreamSynchronize", "cuCtxSynchronize"};
@@ -168,7 +168,7 @@ CUresult wait_captured(struct stream *stream, struct event *event) {
 	return SUCCESS;
 }
 
-/* A stream that goes takes its capture's hope with it. */
+/* Destroying a captured stream invalidates its capture. */
 void leave_capture(struct stream *stream) {
 	struct capture *capture = stream->capture;
 	if (capture == NULL)
@@ -351,7 +351,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 	});
 }
 
-/* How many pieces of work a graph has. */
+/* The number of nodes of a graph. */
 EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
 
 EXPORT CUresult cuCtxSynchronize(void) {

@@ -5,7 +5,7 @@
 
 #define MAX_DEPTH 32
 
-/* A stack is of one start of the driver; an older one counts as empty. */
+/* A stack belongs to one start of the driver; an older one counts as empty. */
 static int era = 1;
 static __thread struct {
 	int era, depth;
@@ -42,14 +42,17 @@ static struct context *make_context(int gpu) {
 	return context;
 }
 
-/* What a context held goes with it. The structure stays, so that a stale one is found out. */
+/* Frees what a context holds. The structure itself stays, so that use of a stale one is detected. */
 void end_context(struct context *context) {
 	context->alive = 0;
 	end_streams(context);
 	end_memory(context);
 }
 
-/* For fake libraries over this one: fakecuda_current is the thread's current context, and fakecuda_alive whether one is. */
+/*
+ * For fake libraries over this one: fakecuda_current returns the thread's current context, and fakecuda_alive whether a context
+ * exists.
+ */
 EXPORT CUcontext fakecuda_current(void) {
 	refresh();
 	return stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
@@ -122,7 +125,7 @@ EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 	return SUCCESS;
 }
 
-/* The top of the stack is replaced; NULL takes it off. */
+/* Replaces the top of the stack; NULL removes it. */
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 	CALLED(cuCtxSetCurrent);
 	refresh();
@@ -154,7 +157,7 @@ EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	if (stack.depth == 0)
 		return INVALID_CONTEXT;
 	*out = stack.at[--stack.depth];
-	return called("cuCtxPopCurrent, when done", 1); /* as when work that was queued before has failed */
+	return called("cuCtxPopCurrent, when done", 1); /* fails as if work that was queued before had failed */
 }
 
 EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {

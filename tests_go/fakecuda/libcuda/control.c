@@ -1,4 +1,4 @@
-/* Counters, faults, and what tests ask. */
+/* Counters, injected failures, and functions for tests. */
 #include "fake.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
 
-/* Beside the big lock, so that a call can be counted while another one waits inside it. */
-static pthread_mutex_t books = PTHREAD_MUTEX_INITIALIZER;
+/* Separate from the big lock, so that a call can be counted while another one waits inside it. */
+static pthread_mutex_t counters_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	char name[64];
 	unsigned long count;
@@ -27,7 +27,7 @@ static struct fault {
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
 
-/* The faults of the environment hold once in a process. */
+/* The failures in the environment apply once per process. */
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
 
 static void read_faults(void) {
@@ -45,7 +45,7 @@ static void read_faults(void) {
 static CUresult count_and_fail(const char *name) {
 	CUresult result = SUCCESS;
 	pthread_once(&environ_read, read_faults);
-	pthread_mutex_lock(&books);
+	pthread_mutex_lock(&counters_lock);
 	total++;
 	for (int i = 0; i < MAX_NAMES; i++) {
 		if (counts[i].name[0] == 0)
@@ -66,7 +66,7 @@ static CUresult count_and_fail(const char *name) {
 			result = (CUresult)fault->result;
 		}
 	}
-	pthread_mutex_unlock(&books);
+	pthread_mutex_unlock(&counters_lock);
 	return result;
 }
 
@@ -80,12 +80,12 @@ CUresult called(const char *name, int needs_start) {
 	return result;
 }
 
-/* fakecuda_called counts a call of a library over this one, and gives its fault, if it has one. */
+/* fakecuda_called counts a call of a library over this one, and returns its injected failure, if any. */
 EXPORT int fakecuda_called(const char *name) { return called(name, 0); }
 
 /* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. */
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
-	pthread_mutex_lock(&books);
+	pthread_mutex_lock(&counters_lock);
 	for (int i = 0; i < MAX_FAULTS; i++) {
 		if (faults[i].armed)
 			continue;
@@ -95,51 +95,53 @@ EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 		faults[i].armed = 1;
 		break;
 	}
-	pthread_mutex_unlock(&books);
+	pthread_mutex_unlock(&counters_lock);
 }
 
-/* fakecuda_fired counts the faults that have come true. */
+/* fakecuda_fired counts the injected failures that have happened. */
 EXPORT unsigned long fakecuda_fired(void) {
-	pthread_mutex_lock(&books);
+	pthread_mutex_lock(&counters_lock);
 	unsigned long answer = fired;
-	pthread_mutex_unlock(&books);
+	pthread_mutex_unlock(&counters_lock);
 	return answer;
 }
 
-/* fakecuda_fired_name is the call that failed last. */
+/* fakecuda_fired_name returns the call that failed last. */
 EXPORT const char *fakecuda_fired_name(void) { return fired_name; }
 
-/* fakecuda_count counts the calls of a name, or of all ("*"), failed ones included. */
+/* fakecuda_count counts the calls of a name, or of all names ("*"), including failed ones. */
 EXPORT unsigned long fakecuda_count(const char *name) {
 	unsigned long answer = 0;
-	pthread_mutex_lock(&books);
+	pthread_mutex_lock(&counters_lock);
 	if (strcmp(name, "*") == 0)
 		answer = total;
 	for (int i = 0; i < MAX_NAMES; i++)
 		if (strcmp(counts[i].name, name) == 0)
 			answer = counts[i].count;
-	pthread_mutex_unlock(&books);
+	pthread_mutex_unlock(&counters_lock);
 	return answer;
 }
 
-/* fakecuda_clear takes all faults back. */
+/* fakecuda_clear removes all injected failures. */
 EXPORT void fakecuda_clear(void) { drop_faults(); }
 
 void drop_faults(void) {
-	pthread_mutex_lock(&books);
+	pthread_mutex_lock(&counters_lock);
 	memset(faults, 0, sizeof faults);
-	pthread_mutex_unlock(&books);
+	pthread_mutex_unlock(&counters_lock);
 }
 
-/* fakecuda_delay makes each copy and fill in a stream take that long. */
+/* fakecuda_delay delays each copy and fill in a stream. */
 EXPORT void fakecuda_delay(unsigned us) {
 	LOCK;
 	fake.delay_us = us;
 	UNLOCK;
 }
 
-/* fakecuda_live counts what nobody has given back: "allocations" (managed ones too), "host", "handles", "mappings", "reservations",
- * "streams", "events", "retains", "graphs". */
+/*
+ * fakecuda_live counts objects that were not released: "allocations" (including managed ones), "host", "handles", "mappings",
+ * "reservations", "streams", "events", "retains", "graphs".
+ */
 EXPORT int fakecuda_live(const char *what) {
 	int handles, mappings, reservations, streams, events, retains = 0, graphs;
 	LOCK;
@@ -161,10 +163,10 @@ EXPORT int fakecuda_live(const char *what) {
 	return -1;
 }
 
-/* fakecuda_depth is how many contexts are on the calling thread's stack. */
+/* fakecuda_depth returns how many contexts are on the calling thread's stack. */
 EXPORT int fakecuda_depth(void) { return depth_of_thread(); }
 
-/* fakecuda_restart is a new process for the driver: everything is gone, and cuInit reads the environment again. */
+/* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */
 EXPORT void fakecuda_restart(void) {
 	drop_faults();
 	LOCK;

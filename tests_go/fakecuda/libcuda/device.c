@@ -1,4 +1,4 @@
-/* What GPUs there are, and what they are. */
+/* The GPUs and their properties. */
 #include "fake.h"
 
 #include <dlfcn.h>
@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The arenas are kept from one start to the next: a stale pointer reads nonsense, and never faults. */
+/* The arenas are kept across restarts: a stale pointer reads garbage but never faults. */
 static uint64_t arenas[MAX_GPUS];
 static uint64_t arena_bytes[MAX_GPUS];
 
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	memcpy(bytes, model, sizeof model);
-	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* beginnings differ early */
+	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* UUIDs differ in their first byte */
 	bytes[15] = (unsigned char)(physical + (instance ? 0x80 : 0));
 }
 
@@ -46,7 +46,9 @@ static int physical_of(const char *entry, int physical_count, int *by_uuid) {
 	return found;
 }
 
-/* The list ends at the first entry that names no GPU, or is of another kind than the first; a GPU named twice hides all. */
+/*
+ * The list ends at the first entry that names no GPU, or is of another kind than the first entry. A GPU named twice hides all GPUs.
+ */
 static int select_visible(int physical_count, int *physical) {
 	const char *value = getenv("CUDA_VISIBLE_DEVICES");
 	int count = 0, kind = -1;
@@ -253,7 +255,7 @@ static const struct {
 	{"cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
 };
 
-/* Symbols that the build was told to hide are not found here either. */
+/* Symbols that the build hides are not found here either. */
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
 	CUresult result = called("cuGetProcAddress", 0);
 	(void)flags;

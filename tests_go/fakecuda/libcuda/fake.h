@@ -11,7 +11,7 @@
  *     FAKECUDA_MIG         not empty: each is a MIG instance
  *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU supports
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
- *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, beginnings of UUIDs
+ *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * and at compile time: FAKECUDA_VERSION, the CUDA version that it reports (12040). Newer functions are left out.
  *
@@ -72,21 +72,21 @@ typedef struct graph *CUgraphExec;
 typedef struct object *CUuserObject;
 typedef unsigned long long CUhandle;
 
-/* A piece of a list of live things. */
+/* An element of a list of live objects. */
 struct range {
 	uint64_t addr, bytes;
 };
 
 struct allocation {
 	struct range range;
-	struct context *context; /* which it ends with */
+	struct context *context; /* ended together with it */
 	struct allocation *next;
 };
 
 struct gpu {
 	int physical; /* its index before CUDA_VISIBLE_DEVICES */
 	uint64_t total, used;
-	uint64_t managed; /* where managed memory must fit on the GPU it is a part of used, too */
+	uint64_t managed; /* if managed memory must fit on the GPU, this is included in used */
 	uint64_t arena;
 	int memory_file;
 	uint64_t file_end;
@@ -97,7 +97,7 @@ struct gpu {
 struct context {
 	int gpu;
 	int alive;
-	CUresult sticky; /* what every call answers since work failed */
+	CUresult sticky; /* the error of failed work, which every later call returns */
 	struct stream *legacy;
 	struct context *next;
 };
@@ -109,14 +109,14 @@ struct fake {
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int major, minor, mig, vmm, memops, priorities, managed, concurrent;
-	unsigned delay_us; /* before each copy and fill in a stream */
+	unsigned delay_us; /* delays each copy and fill in a stream */
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *managed_memory;
 };
 
 extern struct fake fake;
 
-/* control.c. CALLED begins every function of the driver: it counts and fails. It must not hold the lock. */
+/* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the lock. */
 CUresult called(const char *name, int needs_start);
 #define CALLED(name) \
 	do { \
@@ -128,7 +128,7 @@ void drop_faults(void);
 #define LOCK pthread_mutex_lock(&fake.lock)
 #define UNLOCK pthread_mutex_unlock(&fake.lock)
 
-/* Below, all is called with the lock held. */
+/* The functions below are called with the lock held. */
 
 /* context.c */
 CUresult current_context(struct context **out);
@@ -142,7 +142,7 @@ int device_uuid_text(int physical, char *text);
 
 /* memory.c */
 void end_memory(struct context *context);
-int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may touch, or page-locked memory */
+int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
 int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
@@ -161,8 +161,8 @@ enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };
 struct work {
 	enum work_kind kind;
 	uint64_t dst, src, bytes, value;
-	void *staged;    /* what is copied, when it was put aside; freed with the work */
-	int to_pageable; /* dst is any host memory, whose owner waits */
+	void *staged;    /* a copy of the source, if it was staged; freed with the work */
+	int to_pageable; /* dst is any host memory; the caller waits */
 	void (*kernel)(void *); /* of staged */
 	struct range touched[MAX_TOUCHED];
 	struct body *body;
@@ -176,7 +176,7 @@ void count_streams(int *streams, int *events);
 
 /* capture.c */
 CUresult legacy_admitted(struct context *context); /* may the legacy stream be used? */
-CUresult forbidden(const char *name); /* is a call of that name forbidden to this thread by some capture? */
+CUresult forbidden(const char *name); /* does a capture forbid this thread a call of that name? */
 int count_graphs(void);
 void end_captures(void);
 

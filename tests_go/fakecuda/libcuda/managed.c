@@ -1,11 +1,11 @@
-/* Managed memory: pages move between the GPU and the host. Where they are is counted here, not done. */
+/* Managed memory. Pages that move between the GPU and the host are only counted, not moved. */
 #include "fake.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #define ATTACH_GLOBAL 1
-#define ATTACH_HOST 2 /* a GPU without concurrent access reaches it after cuStreamAttachMemAsync, which is not here */
+#define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
 uint64_t free_bytes(const struct gpu *gpu) {
 	uint64_t room = gpu->total - gpu->used, resident = fake.concurrent ? gpu->managed : 0;
@@ -15,7 +15,7 @@ uint64_t free_bytes(const struct gpu *gpu) {
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
 	struct gpu *gpu = &fake.gpu[gone->context->gpu];
-	/* It stays mapped: a stale pointer reads nonsense, and never faults. */
+	/* It stays mapped: a stale pointer reads garbage but never faults. */
 	madvise((void *)(uintptr_t)gone->range.addr, gone->range.bytes, MADV_DONTNEED);
 	gpu->managed -= charge(gone->range.bytes);
 	if (!fake.concurrent)

@@ -1,4 +1,4 @@
-/* Device memory, page-locked memory, and copies that wait. */
+/* Device memory, page-locked memory, and synchronous copies. */
 #include "fake.h"
 
 #include <stdlib.h>
@@ -27,12 +27,12 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 
 int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, fake.hosts); }
 
-/* One address space: a context reaches every device's allocations. */
+/* There is one address space: a context can access the allocations of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
 	return inside_list(addr, bytes, fake.allocations) || inside_list(addr, bytes, fake.managed_memory) || within_host(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
 
-/* First fit: the lowest hole of the arena. The list is in the order of addresses. */
+/* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	struct allocation **at = &fake.allocations;
 	uint64_t alignment = bytes >= GRANULE ? GRANULE : 512;
@@ -86,7 +86,7 @@ static void drop_device(struct allocation **at) {
 	drop(at);
 }
 
-/* Page-locked memory stays mapped: a stale pointer reads nonsense, and never faults. */
+/* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
 static void drop_host(struct allocation **at) {
 	madvise((void *)(uintptr_t)(*at)->range.addr, (*at)->range.bytes, MADV_DONTNEED);
 	drop(at);
@@ -110,8 +110,8 @@ void end_memory(struct context *context) {
 			at = &(*at)->next;
 }
 
-/* Any context will do, whichever device the address is on. */
-static CUresult give_back(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
+/* Any context is accepted, whichever device the address is on. */
+static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one)(struct allocation **)) {
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
@@ -130,13 +130,13 @@ static CUresult give_back(struct allocation **list, uint64_t addr, void (*drop_o
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
 	CALLED(cuMemFree);
-	CUresult result = give_back(&fake.allocations, addr, drop_device);
-	return result == INVALID_VALUE ? give_back(&fake.managed_memory, addr, drop_managed) : result;
+	CUresult result = release(&fake.allocations, addr, drop_device);
+	return result == INVALID_VALUE ? release(&fake.managed_memory, addr, drop_managed) : result;
 }
 
 EXPORT CUresult cuMemFreeHost(void *memory) {
 	CALLED(cuMemFreeHost);
-	return give_back(&fake.hosts, (uint64_t)(uintptr_t)memory, drop_host);
+	return release(&fake.hosts, (uint64_t)(uintptr_t)memory, drop_host);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
@@ -173,7 +173,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	return result;
 }
 
-/* A copy or fill in the legacy stream; it may go on when the call is back, unless wait. */
+/* A copy or fill in the legacy stream. Unless wait is set, it may still run when the call returns. */
 static CUresult legacy(struct work work, int from_host, int wait) {
 	struct context *context;
 	LOCK;
@@ -187,7 +187,7 @@ static CUresult legacy(struct work work, int from_host, int wait) {
 			result = INVALID_VALUE;
 	}
 	if (result == SUCCESS && work.bytes > 0) {
-		if (from_host) { /* pageable memory is put aside */
+		if (from_host) { /* pageable memory is staged */
 			work.staged = malloc(work.bytes);
 			memcpy(work.staged, (const void *)(uintptr_t)work.src, work.bytes);
 		}

@@ -1,6 +1,7 @@
 /*
- * Streams: queues of work, each with a thread of its own while there is something to do. Work waits for what the legacy stream's rules
- * and events name, as pairs of a stream and a number in it. Streams and events are never freed, so that a stale handle is found out.
+ * Streams: queues of work, each with its own thread while it has work. Work waits for other work, as the legacy stream's rules and
+ * events require, given as pairs of a stream and a number in it. Streams and events are never freed, so that use of a stale handle
+ * is detected.
  */
 #include "stream.h"
 
@@ -72,7 +73,7 @@ static int ready(const struct piece *piece) {
 	return 1;
 }
 
-/* What was freed, or unmapped, before its turn came is a mistake of the caller's, and ends the context. */
+/* Memory that was freed or unmapped before its work runs is a mistake of the caller, and ends the context. */
 static int touchable(struct stream *stream, uint64_t addr, uint64_t bytes) {
 	int yes = within(addr, bytes, stream->context->gpu);
 	if (!yes)
@@ -151,8 +152,8 @@ static void drop_head(struct stream *stream) {
 	free(gone);
 }
 
-/* A worker ends when the queue is empty, and the next work starts another. */
-static void *work_off(void *argument) {
+/* A worker ends when the queue is empty; the next work starts another. */
+static void *run_queue(void *argument) {
 	struct stream *stream = argument;
 	LOCK;
 	while (stream->head != NULL) {
@@ -203,7 +204,7 @@ static uint64_t enqueue_after(struct stream *stream, struct work work, struct ma
 	if (!stream->worker) {
 		pthread_t thread;
 		stream->worker = 1;
-		pthread_create(&thread, NULL, work_off, stream);
+		pthread_create(&thread, NULL, run_queue, stream);
 		pthread_detach(thread);
 	}
 	return piece->seq;
@@ -216,7 +217,7 @@ void wait_done(struct stream *stream, uint64_t seq) {
 		pthread_cond_wait(&fake.progress, &fake.lock);
 }
 
-/* Returns when no thread is at work in the context any more. */
+/* Returns when no thread works in the context any more. */
 void end_streams(struct context *context) {
 	for (struct stream *one = streams; one != NULL; one = one->next) {
 		if (one->context == context) {
@@ -410,7 +411,10 @@ EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64
 }
 #endif
 
-/* A copy or fill in a stream. CUDA takes host memory that is not page-locked, too, and may be done with it at once or later; here it is refused. */
+/*
+ * A copy or fill in a stream. CUDA also accepts host memory that is not page-locked, and may copy it at once or later; here it is
+ * refused.
+ */
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
 	IN_STREAM(handle, {
 		int gpu = context->gpu;
@@ -444,9 +448,9 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t byt
 }
 
 /*
- * For fake libraries over this one, as tests_go/fakecublas: fakecuda_launch queues a kernel in a stream of the current context. It takes
- * over the argument, which malloc gave. touched is MAX_TOUCHED ranges of device memory, which the kernel must be able to reach now and when
- * its turn comes; an empty one is none.
+ * For fake libraries over this one, such as tests_go/fakecublas: fakecuda_launch queues a kernel in a stream of the current
+ * context. It takes ownership of the argument, which must come from malloc. touched is MAX_TOUCHED ranges of device memory, which
+ * must be accessible to the kernel now and when it runs; empty ranges are ignored.
  */
 EXPORT CUresult fakecuda_launch(CUstream handle, void (*kernel)(void *), void *argument, const struct range *touched) {
 	struct work work = {.kind = KERNEL, .kernel = kernel, .staged = argument};

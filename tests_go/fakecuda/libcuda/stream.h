@@ -1,4 +1,4 @@
-/* What stream.c and capture.c share. */
+/* Shared by stream.c and capture.c. */
 #ifndef FAKE_STREAM_H
 #define FAKE_STREAM_H
 
@@ -23,30 +23,30 @@ struct stream {
 	struct context *context;
 	uint64_t id;
 	int blocking, priority;
-	int own; /* it is a thread's own default stream in the context */
+	int own; /* whether it is a thread's per-thread default stream in the context */
 	pthread_t thread;
-	int destroyed; /* its handle is not valid any more */
-	int ended;     /* its context is gone: the queue is dropped */
+	int destroyed; /* its handle is no longer valid */
+	int ended;     /* its context has ended: the queue is dropped */
 	int worker, running;
-	uint64_t last, done; /* numbers of work: queued last, done last */
+	uint64_t last, done; /* numbers of the work queued last and done last */
 	struct piece *head, **tail;
-	struct capture *capture; /* what it is captured into */
-	int member;              /* its place there */
+	struct capture *capture; /* the capture that records it */
+	int member;              /* its index there */
 	struct stream *next;
 };
 
 struct event {
 	struct context *context;
 	struct mark mark;
-	struct capture *capture; /* where it was recorded, if it was in one */
+	struct capture *capture; /* where it was recorded, if during a capture */
 	int clock[MAX_MEMBERS];
 	int destroyed;
 	struct event *next;
 };
 
 /*
- * A capture, and then the graph that it became. Bodies are what graphs, executables and launches share. Like streams they are never
- * freed, so that stale handles are found out.
+ * A capture, and then the graph that it became. Bodies are shared by graphs, executables and launches. Like streams they are never
+ * freed, so that use of stale handles is detected.
  */
 struct object {
 	void (*destroy)(void *);
@@ -82,7 +82,7 @@ struct capture {
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */
-CUresult observes(struct stream *stream); /* may its state be asked for? */
+CUresult observes(struct stream *stream); /* may its state be queried? */
 CUresult event_observed(struct event *event);
 void take_piece(struct stream *stream, struct work work);
 void record_captured(struct event *event, struct stream *stream);

@@ -41,7 +41,7 @@ struct reservation {
 };
 
 static struct handle *handles;
-static struct mapping *mappings; /* in the order of addresses */
+static struct mapping *mappings; /* in address order */
 static struct reservation *reservations;
 
 void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
@@ -136,7 +136,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 		struct handle *new = calloc(1, sizeof *new);
 		*new = (struct handle){bytes, gpu->file_end, prop->location.id, 1, 0, handles};
 		handles = new;
-		gpu->file_end += bytes; /* places in the file are never used again; holes cost nothing */
+		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		gpu->used += bytes;
 		*out = (CUhandle)(uintptr_t)new;
 	}
@@ -208,7 +208,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	return result;
 }
 
-/* The first of the whole mappings that make up a range, and behind the last; NULL where they don't. */
+/* The first of the whole mappings that make up a range, and the end of the last; NULL if they do not. */
 static struct mapping **whole(uint64_t addr, uint64_t bytes, struct mapping **end) {
 	struct mapping **first = &mappings;
 	while (*first != NULL && (*first)->range.addr < addr)
@@ -240,7 +240,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	return first != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-/* Memory of one GPU is not another's to reach: there are no peers here. */
+/* A GPU cannot access another one's memory: there is no peer access. */
 EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc *access, size_t count) {
 	CALLED(cuMemSetAccess);
 	struct mapping *end;
