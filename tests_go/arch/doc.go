@@ -1,5 +1,4 @@
-// Package arch holds the house's rules as data and fails where the code breaks one, with the remedy.
+// Package arch holds the rules of the code base as data, and fails with the remedy where code breaks one.
 //
-// The data is a statement of policy: when a test here fails, mend the code. Whoever has a reason to change the policy
-// changes ARCHITECTURE.md in the same commit.
+// The data states a policy. If a test here fails, fix the code. To change the policy, change ARCHITECTURE.md in the same commit.
 package arch

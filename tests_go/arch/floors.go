@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// floors are the packages from the bottom up. A package imports only from floors below its own; siblings never. Below
-// gocore a package is named after its folder; "pybind/..." is everything below pybind.
+// floors are the packages from the bottom up. A package imports only from floors below its own, never from a sibling. Below gocore
+// a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder",
@@ -20,7 +20,7 @@ var floors = []string{
 	7: "pybind pybind/...",
 }
 
-// closed are the arrows that point downwards and are still forbidden, with the way round.
+// closed are imports that point downwards but are forbidden anyway, with the alternative.
 var closed = []struct{ from, to, instead string }{
 	{"bfc caching chunks config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
@@ -28,8 +28,8 @@ var closed = []struct{ from, to, instead string }{
 		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},
 }
 
-// outside are the packages from outside the module and the standard library, and who may import them. A
-// trailing "..." stands for all below.
+// outside are packages outside the module and the standard library, and the packages that may import them. A trailing "..." stands
+// for everything below.
 var outside = []struct{ by, path string }{
 	{"offheap sim host pybind/process", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
@@ -37,13 +37,13 @@ var outside = []struct{ by, path string }{
 	{"pybind", "github.com/go-python/gopy/gopyh"},
 }
 
-// pure are the packages that give the same answer to the same call: nothing from the world around reaches them.
+// pure are the packages whose results depend only on their arguments.
 const pure = "status invariants human gpu devname visible config"
 
-// worldly are the standard packages that a pure one does without.
+// worldly are the standard packages that a pure package must not import.
 const worldly = "os os/... time sync sync/... runtime runtime/... syscall unsafe net net/... math/rand math/rand/... crypto/rand C"
 
-// floorOf gives the floor of a package, or -1.
+// floorOf returns the floor of a package, or -1.
 func floorOf(pkg string) int {
 	return slices.IndexFunc(floors, func(floor string) bool { return listed(floor, pkg) })
 }
@@ -56,7 +56,7 @@ func listed(list, name string) bool {
 	})
 }
 
-// CheckImports holds a file's imports to the floors and gives what it breaks.
+// CheckImports checks a file's imports against the floors and returns the violations.
 func CheckImports(f *File) (broken []string) {
 	pkg := f.Package()
 	if floorOf(pkg) < 0 {
@@ -70,7 +70,7 @@ func CheckImports(f *File) (broken []string) {
 	return broken
 }
 
-// checkArrow gives what to do about an import, "" if it is fine.
+// checkArrow returns what to do about an import, or "" if it is allowed.
 func checkArrow(pkg, imported string) string {
 	local, inModule := strings.CutPrefix(imported, "gpuconf/")
 	switch {
@@ -79,7 +79,7 @@ func checkArrow(pkg, imported string) string {
 	case listed(pure, pkg) && listed(worldly, imported):
 		return "it is pure: take what it needs as an argument"
 	case imported == "C" || !strings.Contains(strings.Split(imported, "/")[0], "."):
-		return "" // the standard library; cgo has a rule of its own
+		return "" // the standard library; cgo has its own rule
 	}
 	for _, allowed := range outside {
 		if listed(allowed.by, pkg) && listed(allowed.path, imported) {
@@ -101,7 +101,7 @@ func checkLocal(pkg, imported string) string {
 	}
 	switch {
 	case from > to || from == to && listed(floors[len(floors)-1], pkg):
-		return "" // within pybind Go's own ban on cycles is enough
+		return "" // within pybind, Go's own ban on cycles is enough
 	case from == to:
 		return fmt.Sprintf("both are on floor %d, and siblings never import each other: let the floor above connect them "+
 			"through an interface of the consumer's, or move what both need to a floor below", from)

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// The floors up to which a ban reaches.
+// The floors up to which a ban applies.
 var (
 	belowDevmgr = floorOf("devmgr") - 1
 	everywhere  = len(floors) - 1
 	gocore      = everywhere - 1
 )
 
-// cgo is where `import "C"` may stand.
+// cgo lists the packages that may contain `import "C"`.
 const cgo = "cuda cublas nvml pybind/..."
 
-// bans are the names that code does without: a package's ("os.Getenv"), a whole package ("log"), a builtin ("panic") or
-// a statement ("go").
+// bans are the names that code must not use: a package's name ("os.Getenv"), a whole package ("log"), a builtin ("panic") or a
+// statement ("go").
 var bans = []struct {
 	names   string
 	upTo    int
@@ -41,7 +41,7 @@ var bans = []struct {
 	{"runtime.SetFinalizer runtime.AddCleanup", gocore, "", "release in an explicit Close"},
 }
 
-// CheckSource holds a file to the rules on what may be written in it and gives what it breaks.
+// CheckSource checks a file against the bans and returns the violations.
 func CheckSource(f *File) (broken []string) {
 	pkg := f.Package()
 	complain := func(node ast.Node, what, instead string) {
@@ -70,7 +70,7 @@ func CheckSource(f *File) (broken []string) {
 	return broken
 }
 
-// nameOf gives the name under which bans know a node, "" for none.
+// nameOf returns the name of a node in bans, or "".
 func nameOf(f *File, node ast.Node) string {
 	switch n := node.(type) {
 	case *ast.ImportSpec:
@@ -93,7 +93,7 @@ func nameOf(f *File, node ast.Node) string {
 	return ""
 }
 
-// CheckFormat gives a complaint when gofmt would change the file.
+// CheckFormat returns a complaint if gofmt would change the file.
 func CheckFormat(f *File) []string {
 	formatted, err := format.Source(f.Source)
 	if err != nil || !bytes.Equal(formatted, f.Source) {

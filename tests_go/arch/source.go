@@ -20,7 +20,7 @@ type File struct {
 	Imports map[string]string // local name -> import path
 }
 
-// Package is the file's package in the policy's words: "bfc" for gocore/bfc, "pybind/process" for pybind/process.
+// Package returns the file's package as the policy names it: "bfc" for gocore/bfc, "pybind/process" for pybind/process.
 func (f *File) Package() string {
 	return strings.TrimPrefix(filepath.ToSlash(filepath.Dir(f.Path)), "gocore/")
 }
@@ -50,8 +50,8 @@ func ParseFile(path string, source []byte) (*File, error) {
 	return f, nil
 }
 
-// ReadTree reads the module's Go files below the given folders. Folders that Go leaves out (a leading "_" or ".",
-// testdata) and other modules are left out here too.
+// ReadTree reads the module's Go files below the given folders. It leaves out what Go leaves out (names with a leading "_" or ".",
+// testdata), and other modules.
 func ReadTree(root string, folders ...string) ([]*File, error) {
 	var files []*File
 	for _, folder := range folders {

@@ -6,7 +6,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// StreamCreate notes whether the legacy stream and the new one wait for each other.
+// StreamCreate records whether the legacy stream and the new one wait for each other.
 func (d *Driver) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int) (gpu.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -29,7 +29,7 @@ func (d *Driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	return err
 }
 
-// StreamQuery spoils a capture of the stream.
+// StreamQuery invalidates a capture of the stream.
 func (d *Driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err error) {
 	if err := d.observes(ordinal, stream); err != nil {
 		return false, err
@@ -37,7 +37,7 @@ func (d *Driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err err
 	return d.Driver.StreamQuery(ordinal, stream)
 }
 
-// StreamSynchronize spoils a capture of the stream.
+// StreamSynchronize invalidates a capture of the stream.
 func (d *Driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 	if err := d.observes(ordinal, stream); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (d *Driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 	return d.Driver.StreamSynchronize(ordinal, stream)
 }
 
-// ContextSynchronize spoils all captures of the device.
+// ContextSynchronize invalidates all captures of the device.
 func (d *Driver) ContextSynchronize(ordinal int) error {
 	if err := d.observesAll(ordinal); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *Driver) EventDestroy(ordinal int, event gpu.Event) error {
 	return err
 }
 
-// EventQuery spoils the capture that the event was recorded in.
+// EventQuery invalidates the capture that the event was recorded in.
 func (d *Driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error) {
 	if err := d.observesEvent(event); err != nil {
 		return false, err
@@ -83,7 +83,7 @@ func (d *Driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error)
 	return d.Driver.EventQuery(ordinal, event)
 }
 
-// EventSynchronize spoils the capture that the event was recorded in.
+// EventSynchronize invalidates the capture that the event was recorded in.
 func (d *Driver) EventSynchronize(ordinal int, event gpu.Event) error {
 	if err := d.observesEvent(event); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (d *Driver) legacyAdmits(ordinal int) error {
 	return err
 }
 
-// The calls that follow are work in the legacy stream.
+// The calls that follow work in the legacy stream.
 
 // MemcpyHtoD passes the call on.
 func (d *Driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
@@ -169,7 +169,7 @@ func (d *Driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value 
 	return d.queue(ordinal, stream, func(s gpu.Stream) error { return d.Driver.StreamWriteValue64(ordinal, s, addr, value) })
 }
 
-// StreamWaitValue64 passes the call on; it can't be captured.
+// StreamWaitValue64 passes the call on; it cannot be captured.
 func (d *Driver) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	if err := d.admitsWait(at(ordinal, stream)); err != nil {
 		return err

@@ -11,14 +11,14 @@ import (
 type capture struct {
 	id      uint64
 	origin  place
-	clocks  map[place]progress // by stream that takes part: what its next work comes after
+	clocks  map[place]progress // by participating stream: what its next work comes after
 	calls   []func(gpu.Stream) error
 	life    *life
 	spoiled bool
 	over    bool
 }
 
-// progress counts, by stream of a capture, what comes before a place in it. Joining a capture counts as work.
+// progress counts, for each stream of a capture, the work that precedes a place in it. Joining a capture counts as work.
 type progress map[place]int
 
 // mark is a place in a capture where an event was recorded.
@@ -28,13 +28,13 @@ type mark struct {
 	after   progress
 }
 
-// spoil makes a capture fail at its end, and gives the error of the call that spoils it.
+// spoil invalidates a capture, so that its end fails, and returns the error of the call that invalidated it.
 func (c *capture) spoil(result gpu.Result, what string) error {
 	c.spoiled = true
 	return fmt.Errorf("%s; the capture is spoiled: %w", what, result)
 }
 
-// StreamGetCaptureInfo gives the number of a stream's capture.
+// StreamGetCaptureInfo returns the number of a stream's capture.
 func (d *Driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, error) {
 	if _, err := d.Driver.StreamGetCaptureInfo(ordinal, stream); err != nil {
 		return 0, err
@@ -51,7 +51,7 @@ func (d *Driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, e
 	return 0, nil
 }
 
-// StreamGetCaptureLife gives the life of the graph that a stream is captured into.
+// StreamGetCaptureLife returns the life of the graph that a stream is captured into.
 func (d *Driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.Captu
 	return d.Driver.StreamGetCaptureLife(ordinal, stream)
 }
 
-// BeginCapture begins to capture a stream.
+// BeginCapture starts to capture a stream.
 func (d *Driver) BeginCapture(ordinal int, stream gpu.Stream) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,7 +79,7 @@ func (d *Driver) BeginCapture(ordinal int, stream gpu.Stream) error {
 	return nil
 }
 
-// EndCapture ends a capture and gives its graph.
+// EndCapture ends a capture and returns its graph.
 func (d *Driver) EndCapture(ordinal int, stream gpu.Stream) (number uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,7 +118,7 @@ func (c *capture) joined() bool {
 	return true
 }
 
-// end takes all streams out of a capture.
+// end removes all streams from a capture.
 func (d *Driver) end(c *capture) {
 	c.over = true
 	for p := range c.clocks {
@@ -126,7 +126,7 @@ func (d *Driver) end(c *capture) {
 	}
 }
 
-// leave takes a stream out of its capture, which then comes to nothing.
+// leave removes a stream from its capture and invalidates the capture.
 func (d *Driver) leave(p place) {
 	c := d.captured[p]
 	if c == nil {
@@ -142,7 +142,7 @@ func (d *Driver) leave(p place) {
 	delete(d.captured, p)
 }
 
-// EventRecord marks a place in a capture where the stream is captured.
+// EventRecord marks a place in the capture if the stream is being captured.
 func (d *Driver) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
 	recorded, err := d.recordMark(ordinal, event, at(ordinal, stream))
 	if recorded || err != nil {
@@ -169,7 +169,7 @@ func (d *Driver) recordMark(ordinal int, event gpu.Event, p place) (recorded boo
 	return true, nil
 }
 
-// StreamWaitEvent brings a stream into a capture where the event was recorded in one.
+// StreamWaitEvent adds a stream to the capture that the event was recorded in, if any.
 func (d *Driver) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event) error {
 	captured, err := d.join(at(ordinal, stream), event)
 	if captured || err != nil {

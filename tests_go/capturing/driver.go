@@ -12,7 +12,7 @@ import (
 type Driver struct {
 	gpu.Driver
 
-	mu          sync.Mutex // never held during a call that may wait. It guards what follows, captures, graphs and lives
+	mu          sync.Mutex // never held during a call that may block. It guards the fields below, captures, graphs and lives
 	retains     map[int]int
 	nonBlocking map[place]bool
 	captured    map[place]*capture
@@ -27,7 +27,7 @@ var (
 	_ drivertest.Capturer = (*Driver)(nil)
 )
 
-// New wraps a driver. Streams must be created through the wrapper, because it has to know which ones are blocking.
+// New wraps a driver. Streams must be created through the wrapper, because it must know which ones are blocking.
 func New(upstream gpu.Driver) *Driver {
 	return &Driver{
 		Driver: upstream, retains: map[int]int{}, nonBlocking: map[place]bool{}, captured: map[place]*capture{},
@@ -53,7 +53,7 @@ func (d *Driver) number() uint64 {
 	return d.last
 }
 
-// ContextRetain counts, so that the last ContextRelease is known.
+// ContextRetain counts, to recognize the last ContextRelease.
 func (d *Driver) ContextRetain(ordinal int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func (d *Driver) endContext(ordinal int) {
 	}
 }
 
-// admits reports whether work may be queued in a stream, and gives the capture that records it, if any. mu is held.
+// admits returns an error unless work may be queued in a stream, and the capture that records it, if any. mu is held.
 func (d *Driver) admits(p place) (*capture, error) {
 	if c := d.captured[p]; c != nil {
 		if c.spoiled {
@@ -133,7 +133,7 @@ func (d *Driver) admits(p place) (*capture, error) {
 	return nil, nil
 }
 
-// implicit is the error for a use of the legacy stream while a stream is captured that it would wait for.
+// implicit returns the error for using the legacy stream while a stream that it would wait for is being captured.
 func (d *Driver) implicit(ordinal int) error {
 	if len(d.blockingCaptures(ordinal)) > 0 {
 		return fmt.Errorf("the legacy stream would wait for a captured stream: %w", gpu.ErrorStreamCaptureImplicit)
@@ -150,7 +150,7 @@ func (d *Driver) blockingCaptures(ordinal int) (captures []*capture) {
 	return captures
 }
 
-// observes reports whether the state of a stream may be asked for.
+// observes returns an error unless the state of a stream may be queried.
 func (d *Driver) observes(ordinal int, stream gpu.Stream) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +161,7 @@ func (d *Driver) observes(ordinal int, stream gpu.Stream) error {
 	return err
 }
 
-// queue makes a call that queues work, or records it.
+// queue makes a call that queues work, or records it in a capture.
 func (d *Driver) queue(ordinal int, stream gpu.Stream, call func(gpu.Stream) error) error {
 	recorded, err := d.record(at(ordinal, stream), call)
 	if recorded || err != nil {

@@ -6,21 +6,21 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// graph is what a capture has recorded, or an executable made of it.
+// graph is what a capture has recorded, or an executable created from it.
 type graph struct {
 	ordinal int
 	calls   []func(gpu.Stream) error
 	life    *life
 }
 
-// life is what keeps a graph: the capture or the graph itself, executables, and launches that are not done.
+// life counts what keeps a graph alive: the capture or the graph itself, executables, and unfinished launches.
 type life struct {
 	d        *Driver
 	holds    int
 	launches []launch
 }
 
-// launch is an event behind the work of a launch.
+// launch is an event after the work of a launch.
 type launch struct {
 	ordinal int
 	event   gpu.Event
@@ -48,7 +48,7 @@ func find(table map[uint64]*graph, ordinal int, number uint64) (*graph, error) {
 	return nil, fmt.Errorf("there is no graph %d on GPU %d: %w", number, ordinal, gpu.ErrorInvalidHandle)
 }
 
-// GraphPieces counts the pieces of work in a graph; events are none.
+// GraphPieces counts the pieces of work in a graph, without events.
 func (d *Driver) GraphPieces(ordinal int, number uint64) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +59,7 @@ func (d *Driver) GraphPieces(ordinal int, number uint64) int {
 	return len(g.calls)
 }
 
-// Instantiate makes an executable of a graph.
+// Instantiate creates an executable from a graph.
 func (d *Driver) Instantiate(ordinal int, number uint64) (exec uint64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *Driver) Instantiate(ordinal int, number uint64) (exec uint64, err error
 	return exec, nil
 }
 
-// Launch makes the recorded calls again.
+// Launch repeats the recorded calls.
 func (d *Driver) Launch(ordinal int, exec uint64, stream gpu.Stream) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *Driver) DestroyGraph(ordinal int, number uint64) error {
 	return d.destroy(d.graphs, ordinal, number)
 }
 
-// DestroyExec ends an executable. What was launched of it is still done.
+// DestroyExec ends an executable. Work already launched still runs.
 func (d *Driver) DestroyExec(ordinal int, number uint64) error {
 	return d.destroy(d.execs, ordinal, number)
 }

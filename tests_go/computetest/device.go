@@ -9,13 +9,13 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Device is arithmetic with the memory that it works on. Allocate's memory lasts as long as the test.
+// Device is an implementation of arithmetic and the memory it works on. Memory from Allocate lives until the test ends.
 type Device struct {
 	gpu.Compute
 	Allocate func(bytes uint64) uint64
 	Write    func(addr uint64, src []byte)
 	Read     func(dst []byte, addr uint64)
-	Lacks    []gpu.DType // what it has no arithmetic for
+	Lacks    []gpu.DType // unsupported types
 }
 
 // number is an element type in Go.
@@ -31,7 +31,7 @@ func typeOf[T number]() gpu.DType {
 	return gpu.Int32
 }
 
-// rawOf is the values' bytes, in which NaN equals NaN.
+// rawOf returns the values' bytes, so that NaN equals NaN.
 func rawOf[T number](t *testing.T, values []T) []byte {
 	t.Helper()
 	raw, err := binary.Append(nil, binary.NativeEndian, values)

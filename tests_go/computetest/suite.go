@@ -14,7 +14,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// TestCompute runs the suite. The numbers of the tests are those of the facts in gpu.Compute.
+// TestCompute runs the suite. The tests have the numbers of the facts in gpu.Compute.
 func TestCompute(t *testing.T, open func(t *testing.T) Device) {
 	t.Run("float32", func(t *testing.T) { testFloat[float32](t, open(t)) })
 	t.Run("float64", func(t *testing.T) { testFloat[float64](t, open(t)) })
@@ -56,7 +56,7 @@ func testType[T number](t *testing.T, d Device) {
 	})
 }
 
-// multiply runs a product in fresh memory and looks at the elements beside the result.
+// multiply runs a product in fresh memory and checks the elements beside the result.
 func multiply[T number](t *testing.T, d Device, g gpu.Gemm, a, b []T) []T {
 	t.Helper()
 	n := int(g.M * g.N)
@@ -98,7 +98,7 @@ func naive[T number](g gpu.Gemm, a, b []T) []T {
 	return c
 }
 
-// smallIntegers are values whose products are exact in every type; many are 0.
+// smallIntegers returns values whose products are exact in every type; many are 0.
 func smallIntegers[T number](n uint64) []T {
 	r := rand.New(rand.NewPCG(n, 1))
 	values := make([]T, n)
@@ -149,7 +149,7 @@ func testSums[T number](t *testing.T, d Device) {
 	}
 }
 
-// testNotFinite puts one odd number into an operand and expects it wherever it was multiplied, even by 0.
+// testNotFinite puts one NaN or infinity into an operand and expects it in every product with it, even with 0.
 func testNotFinite[T float32 | float64](t *testing.T, d Device) {
 	const m, n, k = 3, 5, 4
 	for _, odd := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {

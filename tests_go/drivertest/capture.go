@@ -10,12 +10,12 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Capturer is what other code of a process does with graphs, on a driver that a test can do it with: captures in CUDA's global mode, by the
-// calling thread. Graphs and executables are numbers of its own.
+// Capturer is a driver with which a test can capture streams and launch graphs, as other code of a process would: in CUDA's global
+// mode, from the calling thread. Graphs and executables are identified by its own numbers.
 type Capturer interface {
 	BeginCapture(ordinal int, stream gpu.Stream) error
 	EndCapture(ordinal int, stream gpu.Stream) (graph uint64, err error)
-	GraphPieces(ordinal int, graph uint64) int // of work; events are none
+	GraphPieces(ordinal int, graph uint64) int // pieces of work, without events
 	Instantiate(ordinal int, graph uint64) (exec uint64, err error)
 	Launch(ordinal int, exec uint64, stream gpu.Stream) error
 	DestroyGraph(ordinal int, graph uint64) error
@@ -40,7 +40,7 @@ func captured(check func(*testing.T, capturing)) func(*testing.T, fixture) {
 	}
 }
 
-// begin captures a stream; end gives what can be launched, until the test ends.
+// begin captures a stream; end returns the executable, which lives until the test ends.
 func (c capturing) begin(t *testing.T, stream gpu.Stream) (end func() (exec uint64)) {
 	t.Helper()
 	require.NoError(t, c.BeginCapture(c.ordinal, stream))
@@ -88,7 +88,7 @@ func capturedWorkIsDoneByLaunches(t *testing.T, c capturing) {
 	require.NotEqual(t, first, second)
 }
 
-// twoCaptures are the numbers of two captures of one stream.
+// twoCaptures returns the numbers of two captures of one stream.
 func (c capturing) twoCaptures(t *testing.T, stream gpu.Stream) (first, second uint64) {
 	t.Helper()
 	for _, id := range []*uint64{&first, &second} {
@@ -137,7 +137,7 @@ func offencesSpoilACapture(t *testing.T, c capturing) {
 	end()
 }
 
-// spoils captures a stream and an event, does what must be refused, and finds the capture spoiled.
+// spoils captures a stream and an event, makes a call that must be refused, and checks that the capture is invalid.
 func (c capturing) spoils(t *testing.T, stream gpu.Stream, event gpu.Event, name string, offence func(gpu.Stream) error) {
 	t.Helper()
 	require.NoError(t, c.BeginCapture(c.ordinal, stream))

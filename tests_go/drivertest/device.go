@@ -40,7 +40,7 @@ func devicesAreDescribed(t *testing.T, f fixture) {
 	}
 }
 
-// contextCalls is every call that needs a context, each with arguments that would be wrong in other ways, too.
+// contextCalls returns every call that needs a context, each with arguments that are also invalid in other ways.
 func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error {
 	calls := map[string]func() error{
 		"MemGetInfo": func() error { _, _, err := f.MemGetInfo(ordinal); return err },
@@ -82,7 +82,7 @@ func (f fixture) contextCalls(ordinal int, addr uint64) map[string]func() error 
 	return calls
 }
 
-// processCalls is every call that names no device.
+// processCalls returns every call that names no device.
 func (f fixture) processCalls() map[string]func() error {
 	return map[string]func() error{
 		"Devices":           func() error { _, err := f.Devices(); return err },

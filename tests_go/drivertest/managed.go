@@ -10,8 +10,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// managing runs a check on a device with managed memory that may, or may not, exceed the device's; where there is none it has nothing
-// to check.
+// managing runs a check on a device with managed memory that can, or cannot, exceed the device's memory. Without such a device it
+// checks nothing.
 func managing(oversubscribes bool, check func(*testing.T, fixture)) func(*testing.T, fixture) {
 	return func(t *testing.T, f fixture) {
 		for _, device := range f.devices {
@@ -25,7 +25,7 @@ func managing(oversubscribes bool, check func(*testing.T, fixture)) func(*testin
 	}
 }
 
-// managed takes managed memory until the test ends.
+// managed allocates managed memory until the test ends.
 func (f fixture) managed(t *testing.T, size uint64) uint64 {
 	t.Helper()
 	addr, err := f.MemAllocManaged(f.ordinal, size)
@@ -51,7 +51,7 @@ func devicesWithoutManagedMemory(t *testing.T, f fixture) {
 	}
 }
 
-// managedMemoryIsMemory makes the checks of facts 4, 6 and 8 on managed memory, beside device memory.
+// managedMemoryIsMemory checks facts 4, 6 and 8 on managed memory, beside device memory.
 func managedMemoryIsMemory(t *testing.T, f fixture) {
 	_, err := f.MemAllocManaged(f.ordinal, 0)
 	require.ErrorIs(t, err, gpu.ErrorInvalidValue)
@@ -114,8 +114,8 @@ func managedMemoryEndsWithItsContext(t *testing.T, f fixture) {
 	require.ErrorIs(t, f.MemsetD8(f.ordinal, addr, 0, 1), gpu.ErrorInvalidValue)
 }
 
-// managedMemoryExceedsTheDevice takes half as much again as the device has, in one piece, and uses it at places that cannot all be on
-// the device; then some of it as device memory.
+// managedMemoryExceedsTheDevice allocates one and a half times the device's memory in one piece and uses it at places that cannot
+// all be on the device; then it allocates some device memory.
 func managedMemoryExceedsTheDevice(t *testing.T, f fixture) {
 	total := f.devices[f.ordinal].TotalBytes
 	size := total + total/2
@@ -131,7 +131,7 @@ func managedMemoryExceedsTheDevice(t *testing.T, f fixture) {
 	require.ErrorIs(t, f.MemsetD8(f.ordinal, addr+size-8, 1, 16), gpu.ErrorInvalidValue)
 }
 
-// managedMemoryMakesRoom: device memory is there although managed memory has the whole device.
+// managedMemoryMakesRoom: device memory is available although managed memory fills the device.
 func managedMemoryMakesRoom(t *testing.T, f fixture) {
 	room := f.free(t) / 2
 	size := f.devices[f.ordinal].TotalBytes

@@ -188,7 +188,7 @@ func manyGoroutines(t *testing.T, f fixture) {
 	require.Equal(t, before, f.free(t))
 }
 
-// useOnce is what one user does: take a context, memory, write, read, give back.
+// useOnce does what one user does: retain a context, allocate, write, read, free.
 func (f fixture) useOnce(value byte) error {
 	if err := f.ContextRetain(f.ordinal); err != nil {
 		return err

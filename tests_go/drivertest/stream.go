@@ -19,7 +19,7 @@ func streaming(check func(*testing.T, fixture)) func(*testing.T, fixture) {
 	return func(t *testing.T, f fixture) { check(t, f.retain(t)) }
 }
 
-// held runs a check on a retained device whose streams can be held back by a word.
+// held runs a check on a retained device whose streams can be blocked by a word.
 func held(check func(*testing.T, fixture)) func(*testing.T, fixture) {
 	return func(t *testing.T, f fixture) {
 		if !f.devices[f.ordinal].StreamMemOps {
@@ -53,7 +53,7 @@ func (f fixture) host(t *testing.T, bytes uint64) gpu.HostMemory {
 	return memory
 }
 
-// hold keeps a stream from going on until release, which the test calls on every way out.
+// hold blocks a stream until release, which the test calls on every way out.
 func (f fixture) hold(t *testing.T, stream gpu.Stream) (release func()) {
 	t.Helper()
 	word := f.host(t, 8)
@@ -74,14 +74,14 @@ func (f fixture) busy(t *testing.T, stream gpu.Stream) bool {
 	return !done
 }
 
-// eventually waits for what needs no more than time.
+// eventually waits for a condition that needs only time.
 func eventually(t *testing.T, done func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, done, 30*time.Second, 50*time.Microsecond, what)
 }
 
 func aStreamKeepsItsOrder(t *testing.T, f fixture) {
-	runtime.LockOSThread() // to have one per-thread stream
+	runtime.LockOSThread() // for one per-thread stream
 	defer runtime.UnlockOSThread()
 	const size = 64 << 10
 	a, b := f.alloc(t, size), f.alloc(t, size)
@@ -128,7 +128,7 @@ func theLegacyStreamWaitsForBlockingOnes(t *testing.T, f fixture) {
 	require.True(t, f.busy(t, gpu.StreamNull))
 	require.True(t, f.busy(t, other))
 	release()
-	data := f.read(t, addr, mib) // waits, for it is work in the legacy stream
+	data := f.read(t, addr, mib) // waits, because it runs in the legacy stream
 	require.Equal(t, byte(3), data[0], "the last write to it")
 	require.Equal(t, byte(3), data[mib/4-1])
 	require.Equal(t, byte(2), data[mib/4])

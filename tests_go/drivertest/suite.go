@@ -9,8 +9,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Open gives a driver of its own to each call. A machine without a GPU answers gpu.ErrorNoDevice, and the suite is then skipped; any
-// other error fails it.
+// Open returns a new driver on each call. A machine without a GPU returns gpu.ErrorNoDevice, which skips the suite; any other error
+// fails it.
 type Open func() (gpu.Driver, error)
 
 // TestDriver runs the suite.
@@ -84,7 +84,7 @@ func TestDriver(t *testing.T, open Open) {
 
 const mib = 1 << 20
 
-// fixture is a driver with one device to try things on.
+// fixture is a driver and the device under test.
 type fixture struct {
 	gpu.Driver
 	devices []gpu.Device
@@ -110,7 +110,7 @@ func newFixture(t *testing.T, open Open) fixture {
 	return fixture{Driver: driver, devices: devices, ordinal: devices[len(devices)-1].Ordinal}
 }
 
-// retain holds the fixture's context until the test ends, whether or not the test closes the driver.
+// retain retains the fixture's context until the test ends, even if the test closes the driver.
 func (f fixture) retain(t *testing.T) fixture {
 	t.Helper()
 	require.NoError(t, f.ContextRetain(f.ordinal))
@@ -122,10 +122,10 @@ func (f fixture) retain(t *testing.T) fixture {
 	return f
 }
 
-// isOver reports whether a call came after the driver's Close.
+// isOver reports whether a call failed because the driver was closed.
 func isOver(err error) bool { return errors.Is(err, gpu.ErrorDeinitialized) }
 
-// alloc takes memory until the test ends.
+// alloc allocates memory until the test ends.
 func (f fixture) alloc(t *testing.T, bytes uint64) uint64 {
 	t.Helper()
 	addr, err := f.MemAlloc(f.ordinal, bytes)

@@ -39,7 +39,7 @@ func Build(folder string, options Options) error {
 	if err := compile(folder, light, empty); err != nil {
 		return err
 	}
-	// Like the real one it needs the other library, and, unlike the real one, doesn't know where that is.
+	// Like the real one it needs the other library; unlike the real one, it does not know where that is.
 	library := fmt.Sprintf("libcublas.so.%d", major)
 	args := append(sources, "-fvisibility=hidden", fmt.Sprintf("-DFAKECUBLAS_MAJOR=%d", major), "-Wl,--version-script="+script,
 		"-Wl,--no-as-needed", filepath.Join(folder, light), "-lpthread", "-ldl")

@@ -13,10 +13,11 @@ import (
 	"unsafe"
 )
 
-// Library steers the fake cuBLAS that this process has loaded. Its calls are counted, and made to fail, by the fake driver's Count and Fail.
+// Library controls the fake cuBLAS that this process has loaded. The fake driver's Count and Fail also count its calls and make
+// them fail.
 type Library struct{}
 
-// Attach finds it by its soname, once the code under test has loaded it.
+// Attach finds it by its soname, after the code under test has loaded it.
 func Attach(soname string) (Library, error) {
 	name := C.CString(soname)
 	defer C.free(unsafe.Pointer(name))
@@ -26,7 +27,7 @@ func Attach(soname string) (Library, error) {
 	return Library{}, nil
 }
 
-// Complaint is the first thing that was done wrong since it was last asked for, or "".
+// Complaint returns the first misuse since the last call of Complaint, or "".
 func (Library) Complaint() string { return C.GoString(C.cublas_complaint()) }
 
 // Live counts the handles that were not destroyed.

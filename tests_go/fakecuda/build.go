@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Options select the driver to build. The zero value is one for CUDA 12.4, with all functions that gpuconf uses.
+// Options select the driver to build. The zero value is a driver for CUDA 12.4, with all functions that gpuconf uses.
 type Options struct {
 	Version int      // in CUDA's form: 11040 is 11.4. Newer functions are left out.
 	Missing []string // exported functions to leave out in addition
@@ -25,7 +25,7 @@ func Source() string {
 	return filepath.Join(filepath.Dir(file), "libcuda")
 }
 
-// Build puts libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
+// Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.
 func Build(folder string, options Options) error {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
@@ -57,8 +57,8 @@ func Build(folder string, options Options) error {
 	return nil
 }
 
-// Environ is the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as "NAME=value". Without a folder the
-// loader finds what the machine has.
+// Environ returns the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as "NAME=value". Without
+// a folder the loader finds the machine's own driver, if any.
 func Environ(folder string, more ...string) []string {
 	var environ []string
 	for _, entry := range os.Environ() {

@@ -16,10 +16,10 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Driver steers the fake driver that this process has loaded.
+// Driver controls the fake driver that this process has loaded.
 type Driver struct{}
 
-// Attach finds it. Without LD_LIBRARY_PATH there is none, or the machine's own.
+// Attach finds it. Without LD_LIBRARY_PATH it fails, or finds the machine's own driver.
 func Attach() (Driver, error) {
 	if complaint := C.attach(); complaint != nil {
 		return Driver{}, errors.New(C.GoString(complaint))
@@ -27,37 +27,37 @@ func Attach() (Driver, error) {
 	return Driver{}, nil
 }
 
-// Restart makes the driver forget everything, as in a new process; it reads the environment again. Contexts of before must not be
-// used any more.
+// Restart clears the driver's state, as in a new process; it reads the environment again. Earlier contexts must not be used any
+// more.
 func (Driver) Restart() { C.control_restart() }
 
-// Fail makes the call number nth of that name from now on, counted from 0, fail with result, once. "*" is any call.
+// Fail makes a call with that name fail with result, once: the nth from now on, counted from 0. "*" is any call.
 func (Driver) Fail(name string, nth, result int) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	C.control_fail(text, C.ulong(nth), C.int(result))
 }
 
-// Clear takes faults back that have not come true.
+// Clear removes injected failures that have not happened.
 func (Driver) Clear() { C.control_clear() }
 
-// Fired counts the faults that came true.
+// Fired counts the injected failures that have happened.
 func (Driver) Fired() int { return int(C.control_fired()) }
 
-// FiredName is the call that failed last.
+// FiredName returns the call that failed last.
 func (Driver) FiredName() string { return C.GoString(C.control_fired_name()) }
 
-// Count counts the calls of a name, or of all, "*".
+// Count counts the calls of a name, or of all ("*").
 func (Driver) Count(name string) int {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	return int(C.control_count(text))
 }
 
-// Delay makes each copy and fill take that long in its stream.
+// Delay delays each copy and fill in its stream.
 func (Driver) Delay(microseconds int) { C.control_delay(C.uint(microseconds)) }
 
-// Live counts what was not given back, by kind.
+// Live counts objects that were not released, by kind.
 func (Driver) Live() map[string]int {
 	live := map[string]int{}
 	for _, what := range []string{"allocations", "host", "handles", "mappings", "reservations", "streams", "events", "retains", "graphs"} {
@@ -70,15 +70,15 @@ func (Driver) Live() map[string]int {
 	return live
 }
 
-// What follows is the calling thread's own use of CUDA, as another library's would be. Lock the goroutine to its thread.
+// The functions below are the calling thread's own use of CUDA, as another library's would be. Lock the goroutine to its thread.
 
-// Context is a context of somebody else's; nil is none.
+// Context is a context of another library, or nil.
 type Context unsafe.Pointer
 
-// Current is the thread's current context; Depth is how many lie on its stack.
+// Current returns the thread's current context.
 func (Driver) Current() Context { return Context(C.control_current()) }
 
-// Depth is how many contexts lie on the thread's stack.
+// Depth returns how many contexts are on the thread's stack.
 func (Driver) Depth() int { return int(C.control_depth()) }
 
 // SetCurrent replaces the thread's current context.
@@ -86,7 +86,7 @@ func (Driver) SetCurrent(context Context) error {
 	return asError("cuCtxSetCurrent", C.control_set_current(unsafe.Pointer(context)))
 }
 
-// Create makes a context and makes it current; Destroy ends it.
+// Create creates a context and makes it current.
 func (Driver) Create(device int) (Context, error) {
 	var context unsafe.Pointer
 	err := asError("cuCtxCreate", C.control_create(C.int(device), &context))
@@ -110,35 +110,35 @@ func (Driver) Release(device int) error {
 	return asError("cuDevicePrimaryCtxRelease", C.control_release(C.int(device)))
 }
 
-// Alloc takes device memory in the current context.
+// Alloc allocates device memory in the current context.
 func (Driver) Alloc(bytes uint64) (uint64, error) {
 	var addr C.ulonglong
 	err := asError("cuMemAlloc", C.control_alloc(C.ulonglong(bytes), &addr))
 	return uint64(addr), err
 }
 
-// Free gives it back.
+// Free frees it.
 func (Driver) Free(addr uint64) error { return asError("cuMemFree", C.control_free(C.ulonglong(addr))) }
 
-// A capture of a stream of the current context, and what becomes of it, by CUDA's handles. The modes are CUDA's: 0 forbids all threads
-// what a capture doesn't see, 1 its own thread, 2 none.
+// Captures of streams of the current context, and their graphs, by CUDA's handles. The modes are CUDA's: calls that a capture does
+// not record are forbidden to all threads (0), to the capturing thread (1), or to none (2).
 
-// BeginCapture begins to capture a stream.
+// BeginCapture starts to capture a stream.
 func (Driver) BeginCapture(stream uint64, mode int) error {
 	return asError("cuStreamBeginCapture", C.control_begin_capture(C.ulonglong(stream), C.int(mode)))
 }
 
-// EndCapture gives the graph.
+// EndCapture ends the capture and returns its graph.
 func (Driver) EndCapture(stream uint64) (graph uint64, err error) {
 	var made C.ulonglong
 	err = asError("cuStreamEndCapture", C.control_end_capture(C.ulonglong(stream), &made))
 	return uint64(made), err
 }
 
-// GraphPieces counts the work in a graph.
+// GraphPieces counts the pieces of work in a graph.
 func (Driver) GraphPieces(graph uint64) int { return int(C.control_graph_pieces(C.ulonglong(graph))) }
 
-// Instantiate makes an executable.
+// Instantiate creates an executable.
 func (Driver) Instantiate(graph uint64) (exec uint64, err error) {
 	var made C.ulonglong
 	err = asError("cuGraphInstantiate", C.control_instantiate(C.ulonglong(graph), &made))

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader reads where to look for
-// libraries when a process starts, so the program becomes itself anew, with that folder in folderEnv and extra in its environment.
+// RunOver is the body of a TestMain: it runs the tests over fake libraries, which build puts into a folder. The loader reads its
+// search path when a process starts, so the program re-executes itself, with that folder in folderEnv and extra in its environment.
 // attach is called before the tests, and the folder is removed after them.
 func RunOver(m *testing.M, folderEnv string, build func(folder string) error, attach func() error, extra ...string) {
 	folder := os.Getenv(folderEnv)
@@ -38,7 +38,7 @@ func startAnew(folderEnv string, build func(folder string) error, extra []string
 	return syscall.Exec(self, os.Args, Environ(folder, append(extra, folderEnv+"="+folder)...))
 }
 
-// Must panics with an error: without the fake libraries there is nothing to test.
+// Must panics with an error: without the fake libraries no test can run.
 func Must(err error) {
 	if err != nil {
 		panic(err)

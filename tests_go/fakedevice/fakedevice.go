@@ -24,7 +24,7 @@ type Call struct {
 	Err   error
 }
 
-// String is short, with the address counted from Base: "map 4096@0x0", "map 4096 refused".
+// String returns a short form, with the address relative to Base: "map 4096@0x0", "map 4096 refused".
 func (c Call) String() string {
 	if c.Err != nil {
 		return fmt.Sprintf("%s %d refused", c.Op, c.Bytes)
@@ -32,11 +32,11 @@ func (c Call) String() string {
 	return fmt.Sprintf("%s %d@%#x", c.Op, c.Bytes, c.Addr-Base)
 }
 
-// Device is upstream of suballoc.Regions. It is not safe for goroutines; what stands above it must lock.
+// Device is an upstream of suballoc.Regions. It is not safe for concurrent use; its users must lock.
 type Device struct {
 	CapacityBytes uint64
 	GapBytes      uint64          // between regions
-	Fail          func(int) error // asked with the number of the call, from 0, before it has any effect; nil: never
+	Fail          func(int) error // called with the number of the call, from 0, before the call has any effect; nil: never fails
 
 	Calls     []Call
 	LiveBytes uint64
@@ -47,7 +47,7 @@ type Device struct {
 	next   uint64
 }
 
-// New makes a device whose regions lie 2 MiB apart, so that none is another's neighbor.
+// New returns a device whose regions are 2 MiB apart, so that no two are adjacent.
 func New(capacityBytes uint64) *Device {
 	return &Device{CapacityBytes: capacityBytes, GapBytes: 2 << 20, Live: map[uint64]uint64{}, next: Base}
 }
@@ -60,7 +60,7 @@ func (d *Device) injected() error {
 	return d.Fail(d.called - 1)
 }
 
-// MemAlloc gives memory above all that was ever given.
+// MemAlloc returns memory above everything it has returned before.
 func (d *Device) MemAlloc(bytes uint64) (uint64, error) {
 	err := d.injected()
 	if err == nil && bytes > d.CapacityBytes-d.LiveBytes {
@@ -79,7 +79,7 @@ func (d *Device) MemAlloc(bytes uint64) (uint64, error) {
 	return addr, nil
 }
 
-// MemFree takes back exactly what MemAlloc gave.
+// MemFree frees exactly what MemAlloc returned.
 func (d *Device) MemFree(addr uint64) error {
 	bytes, live := d.Live[addr]
 	err := d.injected()
@@ -95,7 +95,7 @@ func (d *Device) MemFree(addr uint64) error {
 	return nil
 }
 
-// TakeCalls gives the calls since the last TakeCalls, as text.
+// TakeCalls returns the calls since the last TakeCalls, as text.
 func (d *Device) TakeCalls() []string {
 	texts := []string{}
 	for _, c := range d.Calls {

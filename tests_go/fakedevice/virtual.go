@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// VirtualDevice is upstream of suballoc.Virtual: the same device with virtual memory management, as strict as a driver. Memory
-// has contents, one number for each 256 bytes, so that tests can see whether they stay. Its methods lock.
+// VirtualDevice is an upstream of suballoc.Virtual: the same device with virtual memory management, as strict as a driver. Memory
+// has contents, one number for each 256 bytes, so that tests can check whether they change. Its methods lock.
 type VirtualDevice struct {
 	mu sync.Mutex
 	*Device
 	GranuleBytes uint64
-	FailOp       func(op string) error // asked after Fail, by the kind of call; nil: never
-	Unmapping    func(addr uint64)     // told before a mapping goes; nil: nobody
+	FailOp       func(op string) error // called after Fail, with the kind of call; nil: never fails
+	Unmapping    func(addr uint64)     // called before a mapping is removed; may be nil
 	NoCalls      bool                  // Calls stays empty
 
 	Ranges   map[uint64]uint64   // address -> bytes reserved
 	Handles  map[uint64]*Memory  // created and not released
 	Mappings map[uint64]*Mapping // by address
-	contents map[uint64]uint64   // of MemAlloc's memory
+	contents map[uint64]uint64   // contents of MemAlloc's memory
 	last     uint64              // handle
 }
 
-// Memory is what one MemCreate made. It lives until it is neither a handle nor mapped.
+// Memory is created by one MemCreate. It lives while it has a handle or a mapping.
 type Memory struct {
 	Bytes    uint64
 	Handle   uint64
@@ -37,7 +37,7 @@ type Mapping struct {
 	Access bool
 }
 
-// NewVirtual makes a device with granules of 2 MiB.
+// NewVirtual returns a device with granules of 2 MiB.
 func NewVirtual(capacityBytes uint64) *VirtualDevice {
 	return &VirtualDevice{
 		Device: New(capacityBytes), GranuleBytes: 2 << 20,
@@ -45,7 +45,7 @@ func NewVirtual(capacityBytes uint64) *VirtualDevice {
 	}
 }
 
-// call notes a call and what came of it.
+// call records a call and its result.
 func (d *VirtualDevice) call(op string, addr, bytes uint64, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +62,7 @@ func (d *VirtualDevice) call(op string, addr, bytes uint64, do func() error) err
 	return err
 }
 
-// TakeOps gives the calls since the last TakeOps, as text; new addresses are left out.
+// TakeOps returns the calls since the last TakeOps, as text, without new addresses.
 func (d *VirtualDevice) TakeOps() []string {
 	texts := []string{}
 	for _, c := range d.Calls {
@@ -83,7 +83,7 @@ func (d *VirtualDevice) whole(bytes uint64) error {
 	return nil
 }
 
-// MemAlloc gives memory above all that was ever given.
+// MemAlloc returns memory above everything it has returned before.
 func (d *VirtualDevice) MemAlloc(bytes uint64) (addr uint64, err error) {
 	err = d.call("alloc", 0, bytes, func() error {
 		if bytes > d.CapacityBytes-d.LiveBytes {
@@ -99,7 +99,7 @@ func (d *VirtualDevice) MemAlloc(bytes uint64) (addr uint64, err error) {
 	return addr, err
 }
 
-// MemFree takes back exactly what MemAlloc gave.
+// MemFree frees exactly what MemAlloc returned.
 func (d *VirtualDevice) MemFree(addr uint64) error {
 	return d.call("free", 0, 0, func() error {
 		bytes, live := d.Live[addr]
@@ -112,13 +112,13 @@ func (d *VirtualDevice) MemFree(addr uint64) error {
 	})
 }
 
-// MemGetAllocationGranularity tells GranuleBytes.
+// MemGetAllocationGranularity returns GranuleBytes.
 func (d *VirtualDevice) MemGetAllocationGranularity() (bytes uint64, err error) {
 	err = d.call("granularity", 0, 0, func() error { return nil })
 	return d.GranuleBytes, err
 }
 
-// MemAddressReserve takes addresses, no memory.
+// MemAddressReserve reserves addresses, not memory.
 func (d *VirtualDevice) MemAddressReserve(bytes, alignment uint64) (addr uint64, err error) {
 	err = d.call("reserve", 0, bytes, func() error {
 		if alignment&(alignment-1) != 0 {
@@ -132,7 +132,7 @@ func (d *VirtualDevice) MemAddressReserve(bytes, alignment uint64) (addr uint64,
 	return addr, err
 }
 
-// MemAddressFree takes back a range in which nothing is mapped.
+// MemAddressFree frees a range in which nothing is mapped.
 func (d *VirtualDevice) MemAddressFree(addr, bytes uint64) error {
 	return d.call("unreserve", addr, bytes, func() error {
 		if d.Ranges[addr] != bytes || bytes == 0 {
@@ -148,7 +148,7 @@ func (d *VirtualDevice) MemAddressFree(addr, bytes uint64) error {
 	})
 }
 
-// MemCreate takes physical memory.
+// MemCreate allocates physical memory.
 func (d *VirtualDevice) MemCreate(bytes uint64) (handle uint64, err error) {
 	err = d.call("create", 0, bytes, func() error {
 		if err := d.whole(bytes); err != nil {
@@ -167,7 +167,7 @@ func (d *VirtualDevice) MemCreate(bytes uint64) (handle uint64, err error) {
 	return handle, err
 }
 
-// MemRelease gives a handle back.
+// MemRelease releases a handle.
 func (d *VirtualDevice) MemRelease(handle uint64) error {
 	return d.call("release", 0, 0, func() error {
 		m := d.Handles[handle]
@@ -187,7 +187,7 @@ func (d *VirtualDevice) end(m *Memory) {
 	}
 }
 
-// MemMap puts a whole handle at an address of a range where nothing is.
+// MemMap maps a whole handle at an address of a range where nothing is mapped.
 func (d *VirtualDevice) MemMap(addr, bytes, handle uint64) error {
 	return d.call("map", addr, bytes, func() error {
 		m := d.Handles[handle]
@@ -214,7 +214,7 @@ func (d *VirtualDevice) inRange(addr, bytes uint64) bool {
 	return false
 }
 
-// MemUnmap takes whole mappings away that lie side by side.
+// MemUnmap removes whole mappings that are adjacent.
 func (d *VirtualDevice) MemUnmap(addr, bytes uint64) error {
 	return d.call("unmap", addr, bytes, func() error {
 		found, err := d.mapped(addr, bytes)
@@ -231,7 +231,7 @@ func (d *VirtualDevice) MemUnmap(addr, bytes uint64) error {
 	})
 }
 
-// mapped gives the mappings that cover a stretch exactly, or none and an error.
+// mapped returns the mappings that cover a stretch exactly, or an error.
 func (d *VirtualDevice) mapped(addr, bytes uint64) (found []uint64, err error) {
 	end := addr
 	for end < addr+bytes {
@@ -248,7 +248,7 @@ func (d *VirtualDevice) mapped(addr, bytes uint64) (found []uint64, err error) {
 	return found, nil
 }
 
-// MemSetAccess lets the device use whole mappings.
+// MemSetAccess makes whole mappings accessible to the device.
 func (d *VirtualDevice) MemSetAccess(addr, bytes uint64) error {
 	return d.call("access", addr, bytes, func() error {
 		found, err := d.mapped(addr, bytes)
@@ -281,7 +281,7 @@ func (d *VirtualDevice) Holds(addr, bytes, value uint64) bool {
 	return true
 }
 
-// at finds what is behind an address, and panics if the device could not use it.
+// at returns the memory at an address, and panics if the device could not access it.
 func (d *VirtualDevice) at(addr uint64) (contents map[uint64]uint64, offset uint64) {
 	for start := addr / d.GranuleBytes * d.GranuleBytes; addr-start < 64*d.GranuleBytes; start -= d.GranuleBytes {
 		m := d.Mappings[start]
@@ -301,7 +301,7 @@ func (d *VirtualDevice) at(addr uint64) (contents map[uint64]uint64, offset uint
 	panic(fmt.Sprintf("illegal access at %#x", addr))
 }
 
-// Clean reports whether nothing is left of anything.
+// Clean reports whether all resources have been released.
 func (d *VirtualDevice) Clean() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

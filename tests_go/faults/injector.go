@@ -12,26 +12,26 @@ import (
 // Call is a driver call that is about to be made, as a Fault sees it.
 type Call struct {
 	Op      string // the method's name, such as "MemAlloc"
-	Index   int    // how many calls came before it
-	OpIndex int    // how many calls of the same Op came before it
-	Ordinal int    // the device, -1 for calls that name none
-	Bytes   uint64 // how much is allocated, reserved, mapped, copied or filled, else 0
+	Index   int    // how many calls preceded it
+	OpIndex int    // how many calls of the same Op preceded it
+	Ordinal int    // the device; -1 for calls that name none
+	Bytes   uint64 // bytes allocated, reserved, mapped, copied or filled, else 0
 
-	// AllocatedBytes is the sum of all allocations of device memory, managed memory included, that succeeded before, freed ones too.
+	// AllocatedBytes is the sum of all earlier successful allocations of device memory, including managed memory and freed memory.
 	AllocatedBytes uint64
 }
 
-// Fault decides whether a call fails: nil lets it through. It runs under the Injector's lock, one call at a time, so it
-// needs none of its own, and must not call the Injector.
+// Fault decides whether a call fails; nil lets it through. It runs under the Injector's lock, so it needs no lock itself, and must
+// not call the Injector.
 type Fault func(Call) error
 
-// OnIndex fails the call number n, counted from 0 over all calls. Walking n up from 0 until a run succeeds fails every
-// call of it once.
+// OnIndex fails call number n, counted from 0 over all calls. Increase n from 0 until a run succeeds, and each of its calls has
+// failed once.
 func OnIndex(n int, result gpu.Result) Fault {
 	return func(c Call) error { return failIf(c.Index == n, result) }
 }
 
-// OnOp fails the call number n of one method, counted from 0.
+// OnOp fails call number n of one method, counted from 0.
 func OnOp(op string, n int, result gpu.Result) Fault {
 	return func(c Call) error { return failIf(c.Op == op && c.OpIndex == n, result) }
 }
@@ -71,33 +71,33 @@ type Injector struct {
 
 var _ gpu.Driver = (*Injector)(nil)
 
-// NewInjector wraps upstream. Of several faults, the first that fails a call decides.
+// NewInjector wraps upstream. The first of several faults that returns an error decides.
 func NewInjector(upstream gpu.Driver, faults ...Fault) *Injector {
 	return &Injector{upstream: upstream, faults: faults, callsOf: map[string]int{}}
 }
 
-// SetFaults replaces the faults from the next call on; the counts go on.
+// SetFaults replaces the faults from the next call on; the counts continue.
 func (i *Injector) SetFaults(faults ...Fault) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.faults = faults
 }
 
-// Calls counts the calls so far, failed ones included.
+// Calls counts the calls so far, including failed ones.
 func (i *Injector) Calls() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.calls
 }
 
-// CallsOf counts the calls so far by method.
+// CallsOf returns the counts of the calls so far, by method.
 func (i *Injector) CallsOf() map[string]int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return maps.Clone(i.callsOf)
 }
 
-// before counts a call and asks the faults.
+// before counts a call and calls the faults.
 func (i *Injector) before(op string, ordinal int, bytes uint64) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -170,7 +170,7 @@ func (i *Injector) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err 
 	return addr, err
 }
 
-// allocated adds to what Call.AllocatedBytes tells.
+// allocated adds to Call.AllocatedBytes.
 func (i *Injector) allocated(bytes uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -22,20 +22,20 @@ type Capturing interface {
 
 const mib = 1 << 20
 
-// stage is a pool of 8 MiB on a driver, and what happens there.
+// stage is a pool of 8 MiB on a driver, with helpers for the scenarios.
 type stage struct {
 	*testing.T
 	Capturing
 	m *devmgr.Manager
 }
 
-// keepOpen leaves the driver to the test.
+// keepOpen prevents a manager from closing the test's driver.
 type keepOpen struct{ Capturing }
 
 func (keepOpen) Close() error { return nil }
 
-// Captures plays what programs with CUDA graphs do on a pool, and looks whose memory is whose. open gives a driver on a machine that nobody
-// else uses.
+// Captures runs scenarios of programs with CUDA graphs on a pool, and checks who may get which memory. open returns a driver on a
+// machine that nothing else uses.
 func Captures(t *testing.T, open func(*testing.T) Capturing) {
 	scenes := map[string]func(*stage){
 		"a graph keeps its memory until it is gone": (*stage).aGraphKeepsItsMemory,
@@ -107,7 +107,7 @@ func (s *stage) holds(addr, size uint64, value byte) {
 
 func (s *stage) begin(stream gpu.Stream) { require.NoError(s, s.BeginCapture(0, stream)) }
 
-// end gives the executable of a graph that has so many pieces.
+// end ends a capture, checks the number of pieces of its graph, and returns the executable.
 func (s *stage) end(stream gpu.Stream, pieces int) (exec uint64) {
 	graph, err := s.EndCapture(0, stream)
 	require.NoError(s, err)
@@ -162,7 +162,7 @@ func (s *stage) aGraphKeepsItsMemory() {
 	require.NoError(s, s.m.Free(all))
 }
 
-// nothingOfOursIsCaptured: while one stream is captured the others hand memory over, with marks and waits of theirs.
+// nothingOfOursIsCaptured: while one stream is captured, others hand memory over, with gpuconf's marks and waits.
 func (s *stage) nothingOfOursIsCaptured() {
 	for _, flags := range []gpu.StreamFlags{gpu.StreamNonBlocking, gpu.StreamDefault} {
 		captured, one, other := s.stream(flags), s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
@@ -197,7 +197,7 @@ func (s *stage) nothingOfOursIsCaptured() {
 	}
 }
 
-// freeAll gives all live blocks back.
+// freeAll frees all live blocks.
 func (s *stage) freeAll() {
 	picture, err := s.m.MemoryMap("GPU:0")
 	require.NoError(s, err)
@@ -284,7 +284,8 @@ func (s *stage) aCaptureFails() {
 	s.allocate(captured, 8*mib)
 }
 
-// blocksOfBefore: what captured work uses and what was there before stays away from everybody, once it is freed on the captured stream.
+// blocksOfBefore: a block that captured work uses and that existed before is not reused by others after it is freed on the captured
+// stream.
 func (s *stage) blocksOfBefore() {
 	captured, other := s.stream(gpu.StreamNonBlocking), s.stream(gpu.StreamNonBlocking)
 	own, others := s.allocate(captured, 2*mib), s.allocate(other, 2*mib)

@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Stepped is a driver that does each piece of work when it is told to, as machines of tests_go/stepping do.
+// Stepped is a driver that executes each piece of work on request, as machines of tests_go/stepping do.
 type Stepped interface {
 	gpu.Driver
 	Steppable(ordinal int) []gpu.Stream
@@ -17,10 +17,10 @@ type Stepped interface {
 	Drain()
 }
 
-// How says how a program is run.
+// How selects how a program is run.
 type How struct {
-	Plain bool // also the interleavings that differ in nothing that matters
-	Fresh bool // each on a pool of its own, on which one stream has worked; else on one that all streams have used before
+	Plain bool // also run interleavings that differ only in irrelevant ways
+	Fresh bool // each run on its own pool, on which one stream has worked; else on one pool that all streams have used before
 }
 
 // Exhaust runs a program in all its interleavings, and counts them.
@@ -44,10 +44,11 @@ func Exhaust(t require.TestingT, driver Stepped, program Program, how How) (runs
 	return runs
 }
 
-// An actor is a thread, or a stream whose work the device does: streams are counted behind the threads. Sets of them are bits.
+// actors are a set, as bits. An actor is a thread, or a stream whose work the device executes; streams are numbered after the
+// threads.
 type actors uint
 
-// explorer walks the tree of choices, depth first. It goes to each leaf from the root, as nothing can be taken back.
+// explorer walks the tree of choices, depth first. It reaches each leaf from the root, because no step can be undone.
 type explorer struct {
 	How
 	w      *world
@@ -55,10 +56,10 @@ type explorer struct {
 	path   []choice
 }
 
-// choice is which one of so many was taken.
+// choice is the index that was taken, of so many.
 type choice struct{ taken, of int }
 
-// run is one interleaving, from begin to end. It is false if another one has shown the same.
+// run executes one interleaving from start to end. It returns false if another one has covered the same.
 func (e *explorer) run() (whole bool) {
 	asleep := actors(0)
 	for depth := 0; ; depth++ {
@@ -81,7 +82,7 @@ func (e *explorer) run() (whole bool) {
 	}
 }
 
-// choose takes the next choice of the path. before are those that were taken at this place in earlier runs.
+// choose makes the next choice of the path. before are the choices made at this place in earlier runs.
 func (e *explorer) choose(depth int, awake actors) (chosen int, before actors) {
 	if depth == len(e.path) {
 		e.path = append(e.path, choice{0, bits.OnesCount(uint(awake))})
@@ -97,7 +98,7 @@ func (e *explorer) choose(depth int, awake actors) (chosen int, before actors) {
 	return bits.TrailingZeros(uint(awake)), before
 }
 
-// backtrack makes the next run differ in the last choice that leaves one.
+// backtrack changes the last choice that has an alternative, for the next run.
 func (e *explorer) backtrack() (more bool) {
 	for len(e.path) > 0 {
 		last := &e.path[len(e.path)-1]
@@ -138,7 +139,7 @@ func (e *explorer) deviceStep(s int) {
 	e.w.order.done(s)
 }
 
-// drain lets the device do all that is queued.
+// drain lets the device execute all queued work.
 func (e *explorer) drain() {
 	e.device.Drain()
 	for s, stream := range e.w.order.streams {
@@ -162,7 +163,7 @@ func (e *explorer) finish() {
 	e.w.finish()
 }
 
-// independents are those of a set that give the same before and after an actor.
+// independents returns the actors of a set whose steps commute with an actor's step.
 func (e *explorer) independents(set actors, actor int) (kept actors) {
 	for rest := set; rest != 0; rest &= rest - 1 {
 		other := bits.TrailingZeros(uint(rest))
@@ -173,7 +174,7 @@ func (e *explorer) independents(set actors, actor int) (kept actors) {
 	return kept
 }
 
-// independent judges two actors' next steps; threads come first.
+// independent reports whether two actors' next steps commute; threads come first.
 func (e *explorer) independent(a, b int) bool {
 	w, threads := e.w, len(e.w.program.Threads)
 	switch {
@@ -186,7 +187,7 @@ func (e *explorer) independent(a, b int) bool {
 	}
 }
 
-// independentOps: work that is queued in streams of which none waits for another.
+// independentOps: operations that queue work in streams that do not wait for each other.
 func (w *world) independentOps(a, b *Op) bool {
 	for _, x := range a.queuesIn() {
 		for _, y := range b.queuesIn() {
@@ -207,8 +208,8 @@ func (op *Op) queuesIn() []int {
 	return []int{op.stream}
 }
 
-// independentOfDevice: the device takes work from the front of a queue, a thread puts some to its end; what tells the pool how far the device is
-// are marks.
+// independentOfDevice: the device takes work from the front of a queue, a thread appends to its end. The pool sees the device's
+// progress through marks.
 func (w *world) independentOfDevice(op *Op, s int) bool {
 	switch op.do {
 	case write, check:
@@ -222,7 +223,7 @@ func (w *world) independentOfDevice(op *Op, s int) bool {
 	}
 }
 
-// independentPieces: work of two streams that touches no byte in common, and neither lets the other go on.
+// independentPieces: work of two streams that touches no common byte and does not unblock the other.
 func (w *world) independentPieces(a, b int) bool {
 	x, y := w.order.ahead[a][0], w.order.ahead[b][0]
 	switch {
@@ -235,7 +236,7 @@ func (w *world) independentPieces(a, b int) bool {
 	}
 }
 
-// Sample runs a program in random interleavings of its threads on a device that works by itself.
+// Sample runs a program in random interleavings of its threads, on a device that works by itself.
 func Sample(t require.TestingT, driver gpu.Driver, program Program, runs int, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := newWorld(t, driver, program, false)

@@ -13,7 +13,7 @@ import (
 // mostStreams is how many streams a program may have.
 const mostStreams = 4
 
-// clock counts pieces of work by stream: everything up to there comes before.
+// clock counts pieces of work by stream: everything up to these counts comes before.
 type clock [mostStreams]int
 
 func (c *clock) join(other clock) {
@@ -22,7 +22,7 @@ func (c *clock) join(other clock) {
 	}
 }
 
-// order is a driver that passes calls on and knows what comes after what, by the calls alone.
+// order is a driver that forwards calls and derives from them alone what comes after what.
 type order struct {
 	gpu.Driver
 	t        require.TestingT
@@ -32,15 +32,15 @@ type order struct {
 
 	mu     sync.Mutex
 	queued []clock // by stream: what its next work comes after
-	host   clock   // what the host could know to be done
+	host   clock   // what the host can know to be done
 	marks  map[uint64][]mark
 	events map[gpu.Event]clock
 	uses   []use
-	ahead  [][]piece // by stream: what the device has not done yet; kept on stepped machines
+	ahead  [][]piece // by stream: what the device has not done yet; only kept on stepped machines
 	keep   bool
 }
 
-// mark is a value of a word, and what comes before it is written.
+// mark is a value of a word, and what precedes its write.
 type mark struct {
 	value uint64
 	clock clock
@@ -53,7 +53,7 @@ type use struct {
 	stream, at int
 }
 
-// piece is work in a queue, as far as other work can depend on it.
+// piece is queued work, with what other work can depend on.
 type piece struct {
 	from, to    uint64 // bytes that it touches
 	marks, wait bool
@@ -77,7 +77,7 @@ func newOrder(t require.TestingT, driver gpu.Driver, kinds []Kind, keep bool) *o
 // Close leaves the driver open: it serves many runs.
 func (o *order) Close() error { return nil }
 
-// end gives the streams back.
+// end destroys the streams.
 func (o *order) end() {
 	for i, stream := range o.streams {
 		if o.kinds[i] != Legacy {
@@ -86,7 +86,7 @@ func (o *order) end() {
 	}
 }
 
-// forget begins anew, when all work is done.
+// forget starts over, when all work is done.
 func (o *order) forget() {
 	o.queued, o.host, o.uses = make([]clock, len(o.kinds)), clock{}, o.uses[:0]
 	o.marks, o.events = map[uint64][]mark{}, map[gpu.Event]clock{}
@@ -101,7 +101,7 @@ func (o *order) slot(stream gpu.Stream) int {
 	return at
 }
 
-// enqueue notes one more piece of work, and gives what it comes after, itself included.
+// enqueue records one more piece of work, and returns what it comes after, including itself.
 func (o *order) enqueue(s int, p piece) *clock {
 	c := &o.queued[s]
 	c.join(o.host)
@@ -117,7 +117,7 @@ func (o *order) enqueue(s int, p piece) *clock {
 	return c
 }
 
-// touch judges work on a block that has just been queued.
+// touch checks work on a block that has just been queued.
 func (o *order) touch(owner, s int, from, bytes uint64) {
 	c := o.enqueue(s, piece{from: from, to: from + bytes})
 	for _, u := range o.uses {
@@ -129,7 +129,7 @@ func (o *order) touch(owner, s int, from, bytes uint64) {
 	o.uses = append(o.uses, use{owner: owner, from: from, to: from + bytes, stream: s, at: c[s]})
 }
 
-// look is the host's look at all words: what they say now, it may have seen.
+// look is the host reading all words: it may have seen the values that they have now.
 func (o *order) look() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -143,15 +143,15 @@ func (o *order) look() {
 	}
 }
 
-// waited is the host's knowledge that a stream is done.
+// waited records that the host knows a stream is done.
 func (o *order) waited(s int) { o.host.join(o.queued[s]) }
 
-// done notes that the device has done the next piece of a stream.
+// done records that the device has done the next piece of a stream.
 func (o *order) done(s int) { o.ahead[s] = o.ahead[s][1:] }
 
-// The rest are the calls that an allocator makes for the order's sake.
+// The remaining calls are those that an allocator makes for ordering.
 
-// MemHostAlloc keeps the words in view.
+// MemHostAlloc remembers the words.
 func (o *order) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error) {
 	memory, err := o.Driver.MemHostAlloc(ordinal, bytes)
 	if err == nil {
@@ -160,7 +160,7 @@ func (o *order) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error) 
 	return memory, err
 }
 
-// StreamWriteValue64 is a mark.
+// StreamWriteValue64 records a mark.
 func (o *order) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,7 +184,7 @@ func (o *order) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value ui
 	return o.Driver.StreamWaitValue64(ordinal, stream, addr, value)
 }
 
-// EventRecord is a mark.
+// EventRecord records a mark.
 func (o *order) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -192,7 +192,7 @@ func (o *order) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) err
 	return o.Driver.EventRecord(ordinal, event, stream)
 }
 
-// StreamWaitEvent waits for one; a simulated machine queues nothing when it is done.
+// StreamWaitEvent waits for a mark; a simulated machine queues nothing if the event is done.
 func (o *order) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,7 +204,7 @@ func (o *order) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event)
 	return o.Driver.StreamWaitEvent(ordinal, stream, event)
 }
 
-// EventQuery tells the host.
+// EventQuery updates the host's knowledge.
 func (o *order) EventQuery(ordinal int, event gpu.Event) (done bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

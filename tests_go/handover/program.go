@@ -2,7 +2,7 @@ package handover
 
 import "gpuconf/gocore/gpu"
 
-// Kind is what a stream of a program is.
+// Kind is the kind of a stream.
 type Kind int
 
 // The kinds of streams.
@@ -12,7 +12,7 @@ const (
 	Legacy
 )
 
-// Program is what a few threads do on a pool of so many units of 256 bytes.
+// Program is what a few threads do on a pool of some number of units of 256 bytes.
 type Program struct {
 	Name    string
 	Units   uint64
@@ -33,42 +33,42 @@ const (
 	synchronize
 )
 
-// Op is one call of a thread, or what it queues with one or two.
+// Op is one call of a thread, or one or two calls that queue work.
 type Op struct {
 	do     action
 	block  string
 	stream int // of Program.Streams
 	units  uint64
-	after  int // join: the stream that is waited for
+	after  int // for join: the stream to wait for
 }
 
-// Allocate takes a block of so many units for a stream.
+// Allocate allocates a block of so many units for a stream.
 func Allocate(block string, stream int, units uint64) Op {
 	return Op{do: allocate, block: block, stream: stream, units: units}
 }
 
-// Write queues a fill of a block with its value, Check a read of it, which must give that value.
+// Write queues a fill of a block with its value.
 func Write(block string, stream int) Op { return Op{do: write, block: block, stream: stream} }
 
-// Check queues a read of a block.
+// Check queues a read of a block, which must return its value.
 func Check(block string, stream int) Op { return Op{do: check, block: block, stream: stream} }
 
-// Record says that a stream uses a block.
+// Record records that a stream uses a block.
 func Record(block string, stream int) Op { return Op{do: record, block: block, stream: stream} }
 
-// Free gives a block back; FreeOn too, with the stream of its last use.
+// Free frees a block.
 func Free(block string) Op { return Op{do: free, block: block} }
 
-// FreeOn gives a block back whose last use was in a stream.
+// FreeOn frees a block with the stream of its last use.
 func FreeOn(block string, stream int) Op { return Op{do: freeOn, block: block, stream: stream} }
 
-// Join makes a stream wait for what is queued in another one now, by an event of the program's own.
+// Join makes a stream wait for the work queued in another one now, with the program's own event.
 func Join(stream, after int) Op { return Op{do: join, stream: stream, after: after} }
 
 // Synchronize waits for a stream.
 func Synchronize(stream int) Op { return Op{do: synchronize, stream: stream} }
 
-// Programs are the small programs that all hand-overs are made of.
+// Programs are small programs that cover all kinds of hand-over.
 func Programs() []Program {
 	use := func(block string, stream int, units uint64) []Op {
 		return []Op{Allocate(block, stream, units), Write(block, stream), Check(block, stream), Free(block)}

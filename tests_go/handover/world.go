@@ -18,16 +18,16 @@ const (
 	mostReads = 16
 )
 
-// world is a pool on which a program runs, again and again.
+// world is a pool on which a program runs repeatedly.
 type world struct {
 	t       require.TestingT
 	program Program
 	order   *order
 	m       *devmgr.Manager
 	event   gpu.Event
-	host    gpu.HostMemory // what is read back, a part for each read
+	host    gpu.HostMemory // receives what is read back, a part for each read
 
-	ballast bfc.Block // what the program is not to have
+	ballast bfc.Block // memory withheld from the program
 	at      []int     // by thread: its next operation
 	live    map[string]*block
 	reads   []read
@@ -40,13 +40,13 @@ type block struct {
 	value byte
 }
 
-// read is a queued read of a block, and what it must give.
+// read is a queued read of a block, and the expected value.
 type read struct {
 	bytes uint64
 	value byte
 }
 
-// newWorld sets a pool up on a driver, with all of its free memory the first stream's.
+// newWorld creates a pool on a driver; all of its free memory belongs to the first stream.
 func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool) *world {
 	require.NoError(t, driver.ContextRetain(0))
 	w := &world{t: t, program: program, order: newOrder(t, driver, program.Streams, keep)}
@@ -69,7 +69,7 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 	return w
 }
 
-// close ends the pool. All work is done.
+// close closes the pool. All work is done.
 func (w *world) close() {
 	require.NoError(w.t, w.m.Check())
 	require.NoError(w.t, w.m.Free(w.ballast.Addr))
@@ -80,8 +80,8 @@ func (w *world) close() {
 	require.NoError(w.t, w.order.Driver.ContextRelease(0))
 }
 
-// begin puts the pool back to where each run begins: its free memory is in one piece, and the first stream's; each stream has had it
-// and was marked since. All work is done.
+// begin restores the pool's state at the start of a run: its free memory is contiguous and belongs to the first stream; each stream
+// has used it and was marked since. All work is done.
 func (w *world) begin(drain func()) {
 	for i := len(w.order.streams) - 1; i >= -1; i-- {
 		all, err := w.m.AllocateOn(0, -1, w.order.streams[max(i, 0)], w.program.Units*unitBytes, 0)
@@ -92,7 +92,7 @@ func (w *world) begin(drain func()) {
 	w.reset()
 }
 
-// reset forgets the run before.
+// reset clears the state of the previous run.
 func (w *world) reset() {
 	w.order.forget()
 	clear(w.at)
@@ -100,7 +100,7 @@ func (w *world) reset() {
 	w.reads, w.values = w.reads[:0], 0
 }
 
-// finish judges a run whose work is all done: every read gave its owner's bytes.
+// finish checks a run whose work is all done: every read returned its owner's bytes.
 func (w *world) finish() {
 	for i, r := range w.reads {
 		at := uint64(i) * w.program.Units * unitBytes
@@ -113,14 +113,14 @@ func (w *world) finish() {
 	}
 }
 
-// must is require.NoError, which takes longer than all that is tested.
+// must replaces require.NoError, which takes longer than the calls under test.
 func (w *world) must(err error) {
 	if err != nil {
 		require.NoError(w.t, err)
 	}
 }
 
-// next is a thread's next operation, nil at its end.
+// next returns a thread's next operation, or nil at its end.
 func (w *world) next(thread int) *Op {
 	if ops := w.program.Threads[thread]; w.at[thread] < len(ops) {
 		return &ops[w.at[thread]]
@@ -128,7 +128,7 @@ func (w *world) next(thread int) *Op {
 	return nil
 }
 
-// step does a thread's next operation. What is to be done with a block that there was no memory for is left out.
+// step executes a thread's next operation. Operations on a block whose allocation failed are skipped.
 func (w *world) step(thread int) {
 	op := w.next(thread)
 	w.at[thread]++
@@ -196,7 +196,7 @@ func (w *world) allocate(op *Op) {
 	w.live[op.block] = &block{Block: given, bytes: wanted, value: w.values}
 }
 
-// largestRun is the largest piece of the pool in which no block lies.
+// largestRun returns the size of the largest range of the pool without a block.
 func (w *world) largestRun() (largest uint64) {
 	begin := (w.ballast.Addr + w.ballast.Bytes)
 	var run uint64

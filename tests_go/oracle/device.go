@@ -7,20 +7,20 @@ const (
 	mib2 = 2 << 20
 )
 
-// device hands out address ranges until its capacity is reached.
+// device returns address ranges until its capacity is reached.
 type device struct {
 	capacity uint64
 	layout   uint64
 	taken    uint64
 	next     uint64
-	count    uint64 // of ranges that were handed out
+	count    uint64 // of ranges returned
 	regions  map[uint64]uint64
-	calls    uint64 // a hash of all calls and answers
+	calls    uint64 // a hash of all calls and results
 }
 
 var errFull = errors.New("the device is full")
 
-// MemAlloc gives a range, or fails.
+// MemAlloc returns a range, or fails.
 func (d *device) MemAlloc(bytes uint64) (uint64, error) {
 	if bytes > d.capacity-d.taken {
 		d.note(bytes, 1)
@@ -34,7 +34,7 @@ func (d *device) MemAlloc(bytes uint64) (uint64, error) {
 	return addr, nil
 }
 
-// MemFree takes a range back.
+// MemFree frees a range.
 func (d *device) MemFree(addr uint64) error {
 	d.taken -= d.regions[addr]
 	delete(d.regions, addr)
@@ -42,7 +42,7 @@ func (d *device) MemFree(addr uint64) error {
 	return nil
 }
 
-// place finds a new range: upwards with 2 MiB between (layout 0) or without (1), else anywhere.
+// place picks a new range: ascending with 2 MiB between (layout 0) or without (1), else anywhere.
 func (d *device) place(bytes uint64) uint64 {
 	switch d.layout {
 	case 0:

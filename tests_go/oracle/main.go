@@ -1,6 +1,6 @@
-// Command oracle runs allocation traces on gpuconf's allocator, for the comparison with TensorFlow's (make oracle), which a twin
-// of this program in C++ runs on the same traces: tests_py/oracle/bfc_traces.cc. Both read traces from standard input and write a
-// record for each step, after their number, to standard output, little-endian, until the input ends.
+// Command oracle runs allocation traces on gpuconf's allocator, for the comparison with TensorFlow's (make oracle). A twin of this
+// program in C++, tests_py/oracle/bfc_traces.cc, runs TensorFlow's on the same traces. Both read traces from standard input until
+// it ends, and write to standard output the number of steps and a record for each step, little-endian.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gpuconf/gocore/suballoc"
 )
 
-// header begins a trace. Steps follow: first all slots, then all sizes.
+// header starts a trace. The steps follow: first all slots, then all sizes.
 type header struct {
 	Steps    uint64
 	Limit    uint64
@@ -28,10 +28,10 @@ type header struct {
 	_        [5]uint8
 }
 
-// clearStats is the slot of a step that begins the statistics anew.
+// clearStats is the slot of a step that resets the statistics.
 const clearStats = ^uint32(0)
 
-// record tells what a step did and how the allocator stands after it. Calls is a running hash of what was asked of the device.
+// record is the result of a step and the allocator's state after it. Calls is a running hash of the calls to the device.
 type record struct {
 	Addr, Current, Peak, Pool, Allocs, Largest, Calls uint64
 }

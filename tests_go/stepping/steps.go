@@ -12,21 +12,21 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// Steps holds the work of a machine that was opened with its Hold as sim.Options.BeforeWork. The zero value is ready.
+// Steps blocks the work of a machine that was opened with its Hold as sim.Options.BeforeWork. The zero value is ready.
 type Steps struct {
 	mu   sync.Mutex
 	held []held
-	free bool // nothing is held
+	free bool // nothing is blocked
 }
 
-// held is a stream whose next piece of work could be done now.
+// held is a stream whose next piece of work could run now.
 type held struct {
 	ordinal int
 	stream  gpu.Stream
 	goOn    chan struct{}
 }
 
-// Hold returns when a Step of its stream lets it.
+// Hold returns when a Step of its stream releases it.
 func (s *Steps) Hold(ordinal int, stream gpu.Stream) {
 	if goOn := s.hold(ordinal, stream); goOn != nil {
 		<-goOn
@@ -44,8 +44,8 @@ func (s *Steps) hold(ordinal int, stream gpu.Stream) (goOn chan struct{}) {
 	return goOn
 }
 
-// Steppable lists the streams of a device whose next piece of work could be done now, by number. A destroyed stream counts while it has
-// work.
+// Steppable lists the streams of a device whose next piece of work could run now, by number. A destroyed stream is listed while it
+// has work.
 func (s *Steps) Steppable(ordinal int) (streams []gpu.Stream) {
 	synctest.Wait()
 	s.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Steps) Steppable(ordinal int) (streams []gpu.Stream) {
 	return streams
 }
 
-// Step does the next piece of work of a stream that Steppable lists. It is false for any other stream.
+// Step executes the next piece of work of a stream that Steppable lists. It returns false for any other stream.
 func (s *Steps) Step(ordinal int, stream gpu.Stream) (ran bool) {
 	if ran = s.let(ordinal, stream); ran {
 		synctest.Wait()
@@ -79,7 +79,7 @@ func (s *Steps) let(ordinal int, stream gpu.Stream) (found bool) {
 	return true
 }
 
-// Drain does all that can be done on all devices.
+// Drain executes all work that can run, on all devices.
 func (s *Steps) Drain() {
 	s.End()
 	synctest.Wait()
@@ -88,7 +88,7 @@ func (s *Steps) Drain() {
 	s.free = false
 }
 
-// End holds no work any more: a test that fails half way can still close the machine.
+// End blocks no more work: a test that fails half way can still close the machine.
 func (s *Steps) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,22 +21,23 @@ const (
 	limitMiB   = 65 // granules, and half of one
 	mostLive   = 40
 	largeBytes = 10 * mib
-	period     = 4093 // of the bytes of a block: no part of a granule
+	period     = 4093 // of the bytes of a block: does not divide a granule
 )
 
-// open keeps a driver open when a Manager closes it.
+// open prevents a Manager from closing the driver.
 type open struct{ gpu.Driver }
 
 func (open) Close() error { return nil }
 
-// block is one with its own bytes.
+// block is a block with its own contents.
 type block struct {
 	bfc.Block
 	requested uint64
 	stream    gpu.Stream
 }
 
-// Run plays random operations on two streams, and checks all of every live block after whatever moved memory. It tells how often that was.
+// Run performs random operations on two streams, and checks all of every live block after each operation that moved memory. It
+// returns how often that was.
 func Run(t require.TestingT, driver gpu.Driver, seed uint64, steps int) (stitches uint64) {
 	require.NoError(t, driver.ContextRetain(0))
 	stream, err := driver.StreamCreate(0, gpu.StreamNonBlocking, 0)
@@ -118,7 +119,7 @@ func (r *run) step() {
 	}
 }
 
-// bytesOf are the bytes of a block: a sequence of its own.
+// bytesOf returns the contents of a block: its own sequence of bytes.
 func (r *run) bytesOf(b block) []byte {
 	x := b.ID
 	data := r.scratch[:b.requested]

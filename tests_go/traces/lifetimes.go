@@ -12,8 +12,8 @@ type Lifetime struct {
 	Bytes        uint64
 }
 
-// Lifetimes makes a trace that allocates and frees in the order of time. At one moment frees come first, and otherwise the order is the
-// list's.
+// Lifetimes returns a trace that allocates and frees in order of time. At the same time, frees come first; otherwise the order of
+// the list is kept.
 func Lifetimes(name string, list []Lifetime) Trace {
 	type event struct {
 		time   uint64
@@ -55,12 +55,12 @@ const (
 	packingUnit    = 2 << 20
 )
 
-// PackingBytes is what every packing needs at least, and what its best placement does with.
+// PackingBytes is the minimum that every packing needs, and enough with the best placement.
 const PackingBytes = packingUnits * packingUnit
 
-// Packing cuts a rectangle, time by memory, into the lifetimes of blocks at random, so that the least memory that they fit into is known:
-// PackingBytes, all of which is live at every moment. Guillotine cuts go all the way through a piece. Otherwise half of the cuts are
-// pinwheels, five pieces of which no cut separates any two groups. Sizes are multiples of 2 MiB.
+// Packing cuts a rectangle, time by memory, at random into the lifetimes of blocks, so that the least memory that they fit into is
+// known: PackingBytes, all of which is live at every moment. Guillotine cuts go all the way through a piece. Otherwise half of the
+// cuts are pinwheels: five pieces that no single cut can separate. Sizes are multiples of 2 MiB.
 func Packing(seed uint64, pieces int, guillotine bool) []Lifetime {
 	p := packing{random: rand.New(rand.NewPCG(seed, 6)), pinwheels: !guillotine}
 	p.rects = []rect{{0, packingMoments, 0, packingUnits}}
@@ -71,11 +71,11 @@ func Packing(seed uint64, pieces int, guillotine bool) []Lifetime {
 	for i, r := range p.rects {
 		list[i] = Lifetime{Lower: r.t0, Upper: r.t1, Bytes: (r.m1 - r.m0) * packingUnit}
 	}
-	p.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) // the order tells nothing of the places
+	p.random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] }) // the order must not reveal the places
 	return list
 }
 
-// rect is a piece: two moments and two heights.
+// rect is a piece: two times and two heights.
 type rect struct{ t0, t1, m0, m1 uint64 }
 
 func (r rect) area() uint64 { return (r.t1 - r.t0) * (r.m1 - r.m0) }
@@ -86,7 +86,7 @@ type packing struct {
 	rects     []rect
 }
 
-// cut cuts the largest of four pieces in two, or in five.
+// cut cuts the largest of four pieces into two, or into five.
 func (p *packing) cut() {
 	at := p.random.IntN(len(p.rects))
 	for range 3 {
@@ -113,13 +113,13 @@ func (p *packing) cut() {
 	p.rects = append(p.rects, parts[1:]...)
 }
 
-// between is strictly between two numbers that are at least 2 apart, and not close to either where there is room.
+// between returns a number strictly between two numbers that are at least 2 apart, and not close to either if there is room.
 func (p *packing) between(low, high uint64) uint64 {
 	margin := max((high-low)/8, 1)
 	return low + margin + p.random.Uint64N(high-low-2*margin+1)
 }
 
-// pinwheel puts four pieces around a fifth, each as long as its neighbor's end.
+// pinwheel puts four pieces around a fifth.
 func (p *packing) pinwheel(r rect) []rect {
 	ta := r.t0 + 1 + p.random.Uint64N(r.t1-r.t0-2)
 	tb := ta + 1 + p.random.Uint64N(r.t1-ta-1)

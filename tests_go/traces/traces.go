@@ -1,5 +1,5 @@
-// Package traces makes sequences of allocations and frees for tests and benchmarks of allocators. A trace is always the
-// same: its random numbers have a fixed seed.
+// Package traces generates sequences of allocations and frees for tests and benchmarks of allocators. A trace is always the same:
+// its random numbers have a fixed seed.
 package traces
 
 import (
@@ -7,30 +7,30 @@ import (
 	"math/rand/v2"
 )
 
-// Op allocates a block or, with Bytes 0, frees it. Numbers of blocks are used again once they are freed.
+// Op allocates a block or, with Bytes 0, frees it. Numbers of blocks are reused after they are freed.
 type Op struct {
 	Block uint32
 	Bytes uint64
 }
 
-// Trace is a sequence of operations. The first Warm of them build up the state in which the rest is of interest.
+// Trace is a sequence of operations. The first Warm of them build up the state in which the rest is measured.
 type Trace struct {
 	Name       string
 	Ops        []Op
 	Warm       int
-	Blocks     int    // numbers of blocks are below this; also the most live at one time
-	PeakBytes  uint64 // most bytes live at one time
+	Blocks     int    // numbers of blocks are below this; also the maximum live at one time
+	PeakBytes  uint64 // maximum bytes live at one time
 	LimitBytes uint64 // a pool of this size serves the trace with room to spare
 }
 
-// Laws gives the six laws that allocators are compared by.
+// Laws returns the six traces by which allocators are compared.
 func Laws() []Trace {
 	return []Trace{HotPair(), Transformer(), Churn("churn-8MiB", 1_000, 200_000, 512, 8<<20),
 		Random("random-64MiB", 200_000, 64<<20), Random("random-1MiB", 200_000, 1<<20),
 		Churn("churn-1MiB", 50_000, 200_000, 512, 1<<20)}
 }
 
-// HotPair allocates and frees 4 KiB again and again.
+// HotPair repeatedly allocates and frees 4 KiB.
 func HotPair() Trace {
 	b := newBuilder("hot-pair", 1)
 	for range 100_000 {
@@ -39,7 +39,8 @@ func HotPair() Trace {
 	return b.trace(0)
 }
 
-// Churn holds live blocks of log-uniform sizes and replaces random ones. It is warm when as many were replaced as are live.
+// Churn keeps a number of live blocks of log-uniform sizes and replaces random ones. It is warm when as many were replaced as are
+// live.
 func Churn(name string, live, ops int, low, high uint64) Trace {
 	b := newBuilder(name, 2)
 	var blocks []uint32
@@ -56,7 +57,7 @@ func Churn(name string, live, ops int, low, high uint64) Trace {
 	return b.trace(warm)
 }
 
-// Waves holds live blocks of one size, and frees half of them in random order before it allocates them anew: many equal holes.
+// Waves keeps live blocks of one size, and frees half of them in random order before it allocates them again: many equal holes.
 func Waves(name string, live, ops int, bytes uint64) Trace {
 	b := newBuilder(name, 5)
 	blocks := make([]uint32, live)
@@ -81,8 +82,8 @@ func logUniform(random *rand.Rand, low, high uint64) uint64 {
 	return uint64(math.Exp(lo + (hi-lo)*random.Float64()))
 }
 
-// Random is the law of RMM's random allocations: sizes uniform up to most, 73 % allocations while at most 16 GB are live,
-// random victims. It is warm when the 16 GB are reached.
+// Random follows RMM's random allocations: sizes uniform up to most, 73 % allocations while at most 16 GB are live, random victims.
+// It is warm when the 16 GB are reached.
 func Random(name string, ops int, most uint64) Trace {
 	const liveBytes = 16_000_000_000
 	b := newBuilder(name, 3)
@@ -108,8 +109,8 @@ func Random(name string, ops int, most uint64) Trace {
 	return b.trace(warm)
 }
 
-// Transformer is the shape of a training loop: weights and optimizer state stay, activations are kept layer by layer
-// for the way back, gradients live until the update, and batch and length vary from step to step.
+// Transformer has the shape of a training loop: weights and optimizer state stay, activations are kept layer by layer for the
+// backward pass, gradients live until the update, and batch and length vary from step to step.
 func Transformer() Trace {
 	const (
 		layers, hidden = 24, 2048
@@ -161,7 +162,7 @@ func (b *builder) step(layers int, unit, weightBytes uint64) {
 	}
 }
 
-// builder writes a trace and keeps count.
+// builder builds a trace and keeps count.
 type builder struct {
 	name   string
 	random *rand.Rand

@@ -1,4 +1,4 @@
-// A C library as Python's extensions are, with nothing in it but NVML. A leading "_" keeps it out of ./... .
+// A C library like those of Python's extensions, which contains only NVML. A leading "_" keeps it out of ./... .
 package main
 
 import "C"
@@ -12,7 +12,7 @@ import (
 
 func main() {}
 
-// The names of the GPUs, or why there are none. The caller owns the text.
+// Returns the names of the GPUs, or the reason why there are none. The caller owns the text.
 //
 //export gpuconf_probe
 func gpuconf_probe() *C.char {
