@@ -35,7 +35,7 @@ func tree(t *testing.T, folders ...string) []*arch.File {
 	return files
 }
 
-// check runs a rule on every file and fails with all that is broken, a line each.
+// check runs a rule on every file and fails with all violations, one per line.
 func check(t *testing.T, files []*arch.File, rule func(*arch.File) []string) {
 	var broken []string
 	for _, file := range files {
@@ -68,7 +68,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// Without cgo everything but the real drivers must still build, so a package with cgo needs a twin without.
+// Without cgo everything but the real drivers must still build, so a package with cgo needs a variant without it.
 func TestEveryPackageBuildsWithoutCgo(t *testing.T) {
 	context := build.Default
 	context.CgoEnabled = false
@@ -85,7 +85,7 @@ func TestEveryPackageBuildsWithoutCgo(t *testing.T) {
 	}
 }
 
-// TestRulesBite gives each rule something to find, so that a rule that stopped working is noticed.
+// TestRulesBite gives each rule a violation to find, so that a rule that stops working is noticed.
 func TestRulesBite(t *testing.T) {
 	for _, row := range []struct {
 		name, path, source string

@@ -16,7 +16,7 @@ import (
 
 const mib = 1 << 20
 
-// pool makes an allocator that takes its whole limit at once from a device that has enough.
+// pool returns an allocator that reserves its whole limit at once, on a device that has enough memory.
 func pool(t testing.TB, limitBytes uint64, opts bfc.Options) *bfc.Allocator {
 	t.Helper()
 	return newAllocator(t, suballoc.NewRegions(fakedevice.New(1<<63), suballoc.Options{LimitBytes: limitBytes}), opts)
@@ -29,7 +29,7 @@ func allocate(t testing.TB, a *bfc.Allocator, bytes uint64) bfc.Block {
 	return block
 }
 
-// Each row lays out a pool of 64 KiB block by block, frees some, and asks for one more.
+// Each row lays out a pool of 64 KiB block by block, frees some blocks, and requests one more.
 func TestPlacement(t *testing.T) {
 	tensorFlow := bfc.SplitRule{TensorFlow: true}
 	tests := map[string]struct {
@@ -37,7 +37,7 @@ func TestPlacement(t *testing.T) {
 		layout []uint64
 		free   []int
 		ask    uint64
-		at     uint64 // from the pool's begin
+		at     uint64 // from the start of the pool
 		bytes  uint64
 		left   string // free chunks
 	}{
@@ -76,7 +76,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// Large chunks share classes; best fit must not notice. Pieces of a pool of 1 TiB lie on both sides of every border.
+// Large chunks share classes; best fit must not notice. The free chunks of a pool of 1 TiB are on both sides of every class border.
 func TestBestFitAmongLargeChunks(t *testing.T) {
 	for name, rule := range map[string]bfc.SplitRule{"exact": {}, "TensorFlow": {TensorFlow: true, FragmentationFraction: 1e-13}} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestLargeChunkThatIsTooSmall(t *testing.T) {
 	require.NoError(t, a.Check())
 }
 
-// Idle regions stay if giving them back would not make room.
+// Idle regions stay if releasing them would not make room.
 func TestIdleRegionsStayInVain(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 6 * mib, Growth: true})
@@ -124,7 +124,7 @@ func TestIdleRegionsStayInVain(t *testing.T) {
 	require.Empty(t, device.TakeCalls())
 }
 
-// The pool shrinks when the device has less to give than before; its peak stays.
+// The pool shrinks if the device has less memory than before; its peak stays.
 func TestPeakOfThePool(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 7 * mib, Growth: true})
@@ -195,7 +195,7 @@ func TestPeakMeasurementsAreIndependent(t *testing.T) {
 	require.NoError(t, a.Free(high.Addr))
 	inner, _ := a.StartPeak()
 	low := allocate(t, a, 2048)
-	a.ClearStats() // is none of their business
+	a.ClearStats() // does not affect open measurements
 	require.NoError(t, a.Free(low.Addr))
 	require.NoError(t, a.Free(base.Addr))
 	late, _ := a.StartPeak()
@@ -212,7 +212,7 @@ func TestPeakMeasurementsAreIndependent(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Any number may be open, each with a peak of its own, and they may end in any order.
+// Any number of measurements may be open, each with its own peak, and they may end in any order.
 func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
 	const n = 100_000
 	a := pool(t, 512*n, bfc.Options{})
@@ -224,7 +224,7 @@ func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
 	ids, want := make([]bfc.PeakID, n), make([]uint64, n)
 	for i := range n {
 		id, before := a.StartPeak()
-		ids[i], want[i] = id, before.Bytes // falls with each
+		ids[i], want[i] = id, before.Bytes // decreases each time
 		require.NoError(t, a.Free(live[i].Addr))
 	}
 	rng.Shuffle(n, func(i, j int) { ids[i], ids[j], want[i], want[j] = ids[j], ids[i], want[j], want[i] })
@@ -238,7 +238,7 @@ func TestPeakMeasurementsByTheHundredThousand(t *testing.T) {
 		peak, ok := a.StopPeak(id)
 		require.True(t, ok)
 		require.Equal(t, max(want[n/2+i], 256*n/2), peak.PeakBytes)
-		again, _ := a.StartPeak() // one that comes and goes costs nothing beside many
+		again, _ := a.StartPeak() // a measurement that starts and ends costs nothing beside many others
 		_, ok = a.StopPeak(again)
 		require.True(t, ok)
 	}
@@ -282,7 +282,7 @@ func TestFreeOfWhatIsNoBlock(t *testing.T) {
 		free func() error
 		text string
 	}{
-		"an address of nobody":           {func() error { return a.Free(42) }, "has no memory at 0x2a"},
+		"an unknown address":             {func() error { return a.Free(42) }, "has no memory at 0x2a"},
 		"just beyond the pool":           {func() error { return a.Free(fakedevice.Base + 65536) }, "has no memory"},
 		"the highest address":            {func() error { return a.Free(math.MaxUint64) }, "has no memory"},
 		"the inside of a block":          {func() error { return a.Free(block.Addr + 256) }, "inside the block of 1024 bytes"},
@@ -341,7 +341,7 @@ func TestSizesNearTheEndOfArithmetic(t *testing.T) {
 	}
 }
 
-// With room for it, half of all addresses is one block.
+// With room for it, half of all addresses are one block.
 func TestHugeBlock(t *testing.T) {
 	device := fakedevice.New(1 << 62)
 	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: math.MaxUint64}), bfc.Options{})
@@ -413,7 +413,7 @@ func TestManyAllocatorsCanComeAndGo(t *testing.T) {
 	}
 }
 
-// Regions that happen to be neighbors stay apart: a block that spans two cuMemAlloc areas could not be given back.
+// Regions that happen to be adjacent stay separate: a block that spans two cuMemAlloc areas could not be released.
 func TestRegionsNeverJoin(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	device.GapBytes = 0
@@ -428,7 +428,7 @@ func TestRegionsNeverJoin(t *testing.T) {
 	require.NoError(t, a.Check())
 }
 
-// A table that grows must neither lose a block nor move one.
+// A growing table must neither lose a block nor move one.
 func TestManyLiveBlocks(t *testing.T) {
 	a := pool(t, 1<<30, bfc.Options{})
 	ids := map[uint64]uint64{}

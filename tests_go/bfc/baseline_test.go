@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// The allocators that benchmarks compare with. Both are behind a mutex and free by address, as ours is.
+// The allocators that benchmarks compare with. Like ours, both have a mutex and free by address.
 
-// list is the obvious allocator: free pieces in a list sorted by address, and best fit by looking at all of them.
+// list is the simplest allocator: free pieces in a list sorted by address; best fit visits all of them.
 type list struct {
 	mu    sync.Mutex
 	free  []piece
@@ -74,12 +74,12 @@ func (l *list) Free(addr uint64) {
 type tree struct {
 	mu     sync.Mutex
 	root   *node
-	leaf   *node // the one black leaf
+	leaf   *node // the sentinel leaf, black
 	blocks map[uint64]*node
 	inUse  uint64
 }
 
-// A node is a block, live or free; the links of the tree mean something while it is free.
+// A node is a block, live or free; its tree links are valid while it is free.
 type node struct {
 	addr, bytes         uint64
 	below, above        *node // neighbors in the address space
@@ -178,7 +178,7 @@ func (t *tree) rotate(x *node, left bool) {
 	x.parent = y
 }
 
-// replace puts y where x hangs.
+// replace puts y in the place of x.
 func (t *tree) replace(x, y *node) {
 	switch {
 	case x.parent == t.leaf:
@@ -298,7 +298,7 @@ func (t *tree) child(n *node, left bool) *node {
 	return n.right
 }
 
-// freePieces lists the free pieces by address, for the test that keeps the baselines honest.
+// freePieces lists the free pieces by address, for the test of the baselines.
 func (t *tree) freePieces() []piece {
 	var pieces []piece
 	var walk func(*node)

@@ -15,10 +15,10 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// One iteration of a benchmark replays a whole trace on a new allocator, and ns/op is the time of one allocation or one free
-// after the trace is warm, in the best iteration. So -benchtime=1x already measures something.
+// One iteration of a benchmark replays a whole trace on a new allocator. ns/op is the time of one allocation or one free after the
+// warm-up part of the trace, in the best iteration. So -benchtime=1x already measures something.
 //
-// Other columns: high-MiB is the address space that the trace needed, live-MiB the most that was live.
+// Other columns: high-MiB is the address space that the trace needed, live-MiB the maximum that was live.
 
 // subject is an allocator under comparison.
 type subject interface {
@@ -26,7 +26,7 @@ type subject interface {
 	Free(addr uint64)
 }
 
-// ours is bfc behind the same two calls.
+// ours is bfc behind these two calls.
 type ours struct{ a *bfc.Allocator }
 
 func (o ours) Allocate(bytes uint64) uint64 {
@@ -53,7 +53,7 @@ func newOurs(limitBytes uint64, rule bfc.SplitRule) (subject, func()) {
 	return ours{a}, func() { _ = a.Close() }
 }
 
-// onStreams is bfc with several streams in use: all work is on stream 0, or goes round.
+// onStreams is bfc with several streams in use: all work is on stream 0, or alternates between streams.
 type onStreams struct {
 	a       *bfc.Allocator
 	streams bfc.Stream
@@ -77,8 +77,8 @@ func (o *onStreams) Free(addr uint64) {
 	}
 }
 
-// BenchmarkStreams is the price of a second stream that has been used, of four that take turns and whose work is done at
-// once, and of four whose work is never done, with twice the memory.
+// BenchmarkStreams measures the cost of a second stream that has been used, of four alternating streams whose work is done at once,
+// and of four whose work is never done, with twice the memory.
 func BenchmarkStreams(b *testing.B) {
 	for _, trace := range traces.Laws() {
 		for _, c := range []struct {
@@ -112,7 +112,7 @@ func contenders() []contender {
 	}
 }
 
-// replay runs the trace and gives the time of its operations after the warm ones, window of them at most.
+// replay runs the trace and returns the time of its operations after the warm-up, at most window of them.
 func replay(s subject, trace *traces.Trace, window int, addrs []uint64) (elapsed time.Duration, ops int) {
 	for _, op := range trace.Ops[:trace.Warm] {
 		step(s, op, addrs)
@@ -148,7 +148,7 @@ func benchmarkTrace(b *testing.B, c contender, trace *traces.Trace) {
 	b.ReportMetric(best, "ns/op")
 }
 
-// BenchmarkLaws is the table: six laws, ours by both rules, and the two baselines.
+// BenchmarkLaws is the table: six traces, our allocator with both rules, and the two baselines.
 func BenchmarkLaws(b *testing.B) {
 	for _, trace := range traces.Laws() {
 		for _, c := range contenders() {
@@ -157,8 +157,8 @@ func BenchmarkLaws(b *testing.B) {
 	}
 }
 
-// BenchmarkTail is what all but a thousandth of the operations stay below, the whole trace from the first one on: the growth of the
-// tables, page faults and whatever else the machine does in between. The clock's own time is in it.
+// BenchmarkTail reports the 99.9th percentile over the whole trace, including the warm-up, the growth of the tables, page faults
+// and other load of the machine. It includes the time of reading the clock.
 func BenchmarkTail(b *testing.B) {
 	for _, trace := range traces.Laws() {
 		for _, c := range contenders()[:3] {
@@ -179,7 +179,7 @@ func BenchmarkTail(b *testing.B) {
 func tail(s subject, trace *traces.Trace) time.Duration {
 	addrs, took := make([]uint64, trace.Blocks), make([]time.Duration, len(trace.Ops))
 	for i := range took {
-		took[i] = 1 // a page of it that came in between would be counted
+		took[i] = 1 // otherwise a page fault here would be counted
 	}
 	for i := range addrs {
 		addrs[i] = 1
@@ -196,7 +196,7 @@ func tail(s subject, trace *traces.Trace) time.Duration {
 	return took[len(took)-1-len(took)/1000]
 }
 
-// BenchmarkSlope is the price of many live blocks.
+// BenchmarkSlope measures the cost of many live blocks.
 func BenchmarkSlope(b *testing.B) {
 	for _, live := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		trace := traces.Churn("", live, 200_000, 512, 1<<20)
@@ -206,7 +206,7 @@ func BenchmarkSlope(b *testing.B) {
 	}
 }
 
-// BenchmarkEqualHoles is the price of many free chunks of one size.
+// BenchmarkEqualHoles measures the cost of many free chunks of one size.
 func BenchmarkEqualHoles(b *testing.B) {
 	for _, live := range []int{1_000, 100_000} {
 		trace := traces.Waves("", live, 200_000, 4<<10)
@@ -216,7 +216,7 @@ func BenchmarkEqualHoles(b *testing.B) {
 	}
 }
 
-// BenchmarkHighWater reports how much address space each law needs; its time means nothing.
+// BenchmarkHighWater reports how much address space each trace needs; its time is meaningless.
 func BenchmarkHighWater(b *testing.B) {
 	for _, trace := range traces.Laws()[1:] {
 		for _, c := range contenders()[:3] {
@@ -241,7 +241,7 @@ func highWater(c contender, trace *traces.Trace) (bytes uint64) {
 	return bytes
 }
 
-// BenchmarkOpenClose is what a new allocator costs.
+// BenchmarkOpenClose measures the cost of a new allocator.
 func BenchmarkOpenClose(b *testing.B) {
 	for range b.N {
 		s, end := newOurs(80<<30, bfc.SplitRule{})
@@ -250,8 +250,8 @@ func BenchmarkOpenClose(b *testing.B) {
 	}
 }
 
-// The baselines must be right, or comparing with them says nothing: list and tree hold the same free pieces in number and
-// sum, and everything joins again in the end.
+// The baselines must be correct, or the comparison says nothing: list and tree have the same number and sum of free pieces, and in
+// the end everything is merged again.
 func TestBaselinesAreAllocators(t *testing.T) {
 	trace := traces.Churn("", 200, 5_000, 512, 64<<10)
 	l, tr := newList(fakedevice.Base, trace.LimitBytes), newTree(fakedevice.Base, trace.LimitBytes)

@@ -29,7 +29,7 @@ func mustAllocate(t *testing.T, w *world, s bfc.Stream, units uint64) bfc.Block 
 	return b
 }
 
-// What a capture frees it may have again, and nobody else, until its graph is gone.
+// Only the capture itself may reuse what it frees, until its graph is destroyed.
 func TestCapturedMemoryIsNobodyElses(t *testing.T) {
 	w, other := captureWorld(t, 2)
 	p := w.capture(other)
@@ -59,7 +59,7 @@ func TestCapturedMemoryIsNobodyElses(t *testing.T) {
 	w.free(0)
 }
 
-// A block of a capture outlives its graph; then it is its stream's, with what is queued there.
+// A block of a capture outlives its graph; then it belongs to its stream, ordered after what is queued there.
 func TestBlocksOutliveTheirGraph(t *testing.T) {
 	w, other := captureWorld(t, 1)
 	p := w.capture(other)
@@ -73,7 +73,7 @@ func TestBlocksOutliveTheirGraph(t *testing.T) {
 	w.free(0)
 }
 
-// Work that a stream has done on what was captured from it is queued still when the graph goes.
+// Work of a stream on memory captured from it is still queued when the graph is destroyed.
 func TestMemoryOfAGraphComesAfterItsStream(t *testing.T) {
 	for name, shared := range map[string]bool{"freed": false, "held": true} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestMemoryOfAGraphComesAfterItsStream(t *testing.T) {
 	}
 }
 
-// Blocks that others have, and that captured work uses, stay away from everybody while the graph is there.
+// Blocks of other owners that captured work uses are not reused while the graph exists.
 func TestACaptureKeepsOthersBlocks(t *testing.T) {
 	w, other := captureWorld(t, 1)
 	mustAllocate(t, w, 0, 1)
@@ -109,14 +109,14 @@ func TestACaptureKeepsOthersBlocks(t *testing.T) {
 	w.free(0)
 }
 
-// Memory that some stream's work may still touch serves a capture only when that is done, and nothing is queued for that in the captured
-// stream: the host waits.
+// Memory that another stream's work may still touch serves a capture only once that work is done. Nothing is queued in the captured
+// stream for that: the host waits.
 func TestACaptureMakesTheHostWait(t *testing.T) {
 	w, other := captureWorld(t, 1)
-	for _, s := range []bfc.Stream{0, other} { // of another stream, and what the captured one has queued before
+	for _, s := range []bfc.Stream{0, other} { // of another stream, and what the captured one queued before
 		mustAllocate(t, w, s, 1)
 		w.free(0)
-		if s == other { // it can't be marked once it is captured
+		if s == other { // it cannot be marked once it is captured
 			mustAllocate(t, w, 0, 1)
 			w.free(0)
 		}
@@ -148,7 +148,8 @@ func TestMistakesWithCaptures(t *testing.T) {
 	require.Equal(t, p, w.capture(other), "the number is free again")
 }
 
-// A random program with captures: while a graph is there, nobody gets what its work touches, and the captured stream is left alone.
+// A random program with captures: while a graph exists, no other owner gets memory that its work touches, and the captured stream
+// is not used.
 func TestCapturesAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, end := drawWorld(t)
@@ -207,7 +208,7 @@ func TestCapturesAgainstOracle(t *testing.T) {
 					}
 				}
 			},
-			"use what was captured": func(*rapid.T) { // where it was captured, and in no launch
+			"use what was captured": func(*rapid.T) { // where it was captured, outside a launch
 				if len(w.live) > 0 {
 					b := w.live[block()]
 					if of, ok := w.captures[b.stream]; ok && !w.capturing[of] {
@@ -244,7 +245,7 @@ func TestCapturesAgainstOracle(t *testing.T) {
 	})
 }
 
-// lastOf is the place of the newest capture of the stream that p captures.
+// lastOf returns the place of the newest capture of the stream that p captures.
 func lastOf(w *world, graphs []bfc.Stream, p bfc.Stream) (at int) {
 	for i, other := range graphs {
 		if w.captures[other] == w.captures[p] {

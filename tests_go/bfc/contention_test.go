@@ -53,8 +53,7 @@ func TestThreadsTakeTurns(t *testing.T) {
 	require.EqualValues(t, threads*5, stats.LiveBlocks)
 }
 
-// BenchmarkThreads is the time of one allocation or free, over all threads, where several share an allocator; and the longest that one
-// of them took.
+// BenchmarkThreads measures one allocation or free, over all threads, when several share an allocator, and the longest one.
 func BenchmarkThreads(b *testing.B) {
 	for _, threads := range []int{1, 2, 16} {
 		b.Run(fmt.Sprint(threads), func(b *testing.B) {

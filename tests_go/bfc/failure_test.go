@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Every call of the device fails once, in turn, in a run that extends, gives regions back and closes. A failed
-// run leaves exact books, and nothing on the device but what the device itself refused to take back.
+// Every call of the device fails once, in turn, in a run that extends, releases regions and closes. A failed run leaves exact
+// accounting, and nothing on the device except what the device itself refused to free.
 func TestWalkOfFailures(t *testing.T) {
 	for name, always := range map[string]bool{"one call fails": false, "all calls fail from one on": true} {
 		t.Run(name, func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestWalkOfFailures(t *testing.T) {
 	}
 }
 
-// walk fails the call with number at, or from there on, and tells how many calls failed.
+// walk fails call number at, or all calls from there on, and returns how many calls failed.
 func walk(t *testing.T, at int, always bool) (failed int) {
 	device := fakedevice.New(40 * mib)
 	device.Fail = func(call int) error {
@@ -46,7 +46,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 	var live []bfc.Block
 	var inUse uint64
 	for _, bytes := range []uint64{2 * mib, 4 * mib, 8 * mib, 16 * mib, 0, 20 * mib, 1000, 0, 30 * mib} {
-		if bytes == 0 { // free everything, so that the next request gives regions back
+		if bytes == 0 { // free everything, so that the next request releases regions
 			for _, b := range live {
 				require.NoError(t, a.FreeID(b.Addr, b.ID))
 			}
@@ -65,7 +65,7 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 		require.LessOrEqual(t, device.LiveBytes, uint64(30*mib))
 		require.NoError(t, a.Check())
 	}
-	refused := func() (bytes uint64) { // what the device did not take back
+	refused := func() (bytes uint64) { // what the device refused to free
 		for _, call := range device.Calls {
 			if call.Op == "unmap" && call.Err != nil {
 				bytes += call.Bytes
@@ -76,13 +76,13 @@ func walk(t *testing.T, at int, always bool) (failed int) {
 	require.Equal(t, device.LiveBytes, a.Stats().BytesReserved+refused())
 	lostBefore := refused()
 	err = a.Close()
-	require.Equal(t, refused() > lostBefore, err != nil, "Close tells what did not go back")
+	require.Equal(t, refused() > lostBefore, err != nil, "Close reports what was not freed")
 	require.Equal(t, refused(), device.LiveBytes)
 	require.Equal(t, 30*mib-refused(), sub.AvailableBytes())
 	return failed
 }
 
-// A sub-allocator that breaks its promises makes an allocation fail, and gets its region back.
+// A sub-allocator that breaks its contract makes an allocation fail, and its region is released.
 func TestSubAllocatorThatBreaksItsPromise(t *testing.T) {
 	tests := map[string]struct{ addr, bytes uint64 }{
 		"address 0":                {0, 4096},
@@ -135,8 +135,8 @@ func (s *scripted) Release(addr, bytes uint64) error {
 func (s *scripted) AvailableBytes() uint64 { return s.limit - 4096 }
 func (s *scripted) LimitBytes() uint64     { return s.limit }
 
-// TensorFlow's allocator asked a device that refuses everything for ever, because nine tenths of 2304 bytes round up
-// to 2304 bytes. The fuse ends the test instead of hanging it.
+// TensorFlow's allocator retried forever on a device that refuses everything, because nine tenths of 2304 bytes round up to 2304
+// bytes. The fuse fails the test instead of hanging it.
 func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
 	for _, growth := range []bool{false, true} {
 		for _, bytes := range []uint64{1, 256, 2048, 2304, 2305, 2560} {
@@ -153,7 +153,7 @@ func TestSmallRequestEndsWhenTheDeviceAlwaysRefuses(t *testing.T) {
 	}
 }
 
-// One sequence again and again: what was served in the first round is served in every round.
+// One sequence, repeated: what was served in the first round is served in every round.
 func TestNoCreepingFragmentation(t *testing.T) {
 	device := fakedevice.New(1 << 30)
 	a := newAllocator(t, suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true}), bfc.Options{GarbageCollect: true})
@@ -175,7 +175,7 @@ func TestNoCreepingFragmentation(t *testing.T) {
 	require.NoError(t, a.Check())
 }
 
-// Random operations under a limit, with a device that fails at random in both directions, for each way to grow.
+// Random operations under a limit, for each way to grow, with a device that fails allocations and frees at random.
 func TestLimitHoldsWhateverTheDeviceDoes(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -218,7 +218,7 @@ func TestGoroutines(t *testing.T) {
 	sub := suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: true})
 	a, err := bfc.New(sub, bfc.Options{GarbageCollect: true})
 	require.NoError(t, err)
-	var owner sync.Map // address -> worker: no address is given twice
+	var owner sync.Map // address -> worker: no address is returned twice
 	var all sync.WaitGroup
 	for worker := range workers {
 		all.Go(func() {

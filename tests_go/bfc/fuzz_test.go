@@ -12,18 +12,18 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// FuzzTrace plays a trace of bytes against the naive allocator. The first byte is the setting, then each operation takes
-// a kind and, where it needs one, an argument.
+// FuzzTrace plays a trace of bytes against the naive allocator. The first byte selects the options; then each operation takes a
+// kind and, if it needs one, an argument.
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0b0000, 0, 1, 0, 2, 0, 3, 4, 0, 4, 0, 0, 2})                      // allocate, free, fill the hole
 	f.Add([]byte{0b0011, 1, 8, 1, 16, 1, 32, 4, 1, 4, 0, 4, 0, 1, 60})             // growth, TensorFlow's rule
-	f.Add([]byte{0b0101, 2, 1, 2, 2, 2, 3, 4, 0, 4, 0, 4, 0, 3, 0})                // idle regions go back
+	f.Add([]byte{0b0101, 2, 1, 2, 2, 2, 3, 4, 0, 4, 0, 4, 0, 3, 0})                // idle regions are released
 	f.Add([]byte{0b1111, 1, 255, 2, 255, 3, 0, 4, 0, 1, 255, 3, 0, 5, 0, 6, 7, 1}) // a device that refuses
 	f.Add([]byte{0b0000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 4, 4, 3, 4, 2, 4, 1, 4, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, trace []byte) {
 		if len(trace) > 400 {
-			return // time goes with the square of the length
+			return // the time is quadratic in the length
 		}
 		in := input{trace}
 		p := newPair(t, in.setting())
@@ -128,7 +128,7 @@ func (in *input) streamStep(w *world) {
 	}
 }
 
-// input reads a trace; beyond its end there are zeros.
+// input reads a trace; beyond its end it returns zeros.
 type input struct{ rest []byte }
 
 func (in *input) byte() uint64 {

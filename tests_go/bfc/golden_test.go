@@ -14,20 +14,20 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// The traces below were taken from TensorFlow's allocator. Each line is a step and all that it must bring about:
+// The traces below were taken from TensorFlow's allocator. Each line is a step with its expected effects:
 //
 //	NAME = alloc N : @ADDRESS SIZE : calls of the device
 //	alloc N : null : calls of the device
 //	free NAME : calls of the device
 //	want FIGURE VALUE ...
 //
-// Addresses are counted from the first region. Regions lie 2 MiB apart. A call that is not listed must not happen.
+// Addresses are relative to the first region. Regions are 2 MiB apart. Calls that are not listed must not happen.
 // "free" as a figure is the list of free chunks, ADDRESS/SIZE. x marks a refused map.
 type golden struct {
 	name      string
 	limit     uint64
 	growth    bool
-	device    uint64 // bytes; 0: boundless
+	device    uint64 // bytes; 0: unlimited
 	noGC      bool
 	fraction  float64
 	wantTrace string
@@ -348,7 +348,7 @@ func (r *goldenRun) figure(name string) string {
 	return fmt.Sprint(value)
 }
 
-// freeChunks writes the free chunks as ADDRESS/SIZE, addresses counted from the first region; "-" if there is none.
+// freeChunks formats the free chunks as ADDRESS/SIZE, with addresses relative to the first region; "-" without any.
 func freeChunks(a *bfc.Allocator) string {
 	var texts []string
 	for _, region := range a.MemoryMap().Regions {
@@ -364,7 +364,7 @@ func freeChunks(a *bfc.Allocator) string {
 	return strings.Join(texts, ",")
 }
 
-// newAllocator makes an allocator that the test closes at its end.
+// newAllocator returns an allocator that is closed at the end of the test.
 func newAllocator(t testing.TB, sub bfc.SubAllocator, opts bfc.Options) *bfc.Allocator {
 	t.Helper()
 	a, err := bfc.New(sub, opts)
@@ -373,7 +373,7 @@ func newAllocator(t testing.TB, sub bfc.SubAllocator, opts bfc.Options) *bfc.All
 	return a
 }
 
-// outOfMemory asserts that err is an OutOfMemory and gives it.
+// outOfMemory asserts that err is an OutOfMemory and returns it.
 func outOfMemory(t testing.TB, err error) *bfc.OutOfMemory {
 	t.Helper()
 	var oom *bfc.OutOfMemory

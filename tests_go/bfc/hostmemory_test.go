@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// A process under a limit on address space (ulimit -v) gets shorter tables. When they are full, allocating fails
-// with an error that says so, and everything else goes on.
+// A process with a limit on address space (ulimit -v) gets shorter tables. When they are full, allocations fail with an error that
+// says so, and everything else keeps working.
 func TestLittleAddressSpace(t *testing.T) {
 	if os.Getenv("BFC_LITTLE_ADDRESS_SPACE") != "" {
 		fillTables(t)
@@ -36,7 +36,7 @@ func fillTables(t *testing.T) {
 	for {
 		block, err := a.Allocate(1)
 		if err != nil {
-			lift() // what follows is not about little space
+			lift() // the rest of the test needs no limit
 			require.Equal(t, status.ResourceExhausted, status.CodeOf(err))
 			require.ErrorContains(t, err, "host is out of memory")
 			break
@@ -51,10 +51,10 @@ func fillTables(t *testing.T) {
 		require.NoError(t, a.FreeID(b.Addr, b.ID))
 	}
 	require.NoError(t, a.Check())
-	allocate(t, a, 256) // the freed blocks were neighbors, so their records are there again
+	allocate(t, a, 256) // the freed blocks were adjacent, so their records are available again
 }
 
-// limitAddressSpace leaves the process spare bytes more than it has mapped, until lift is called.
+// limitAddressSpace leaves the process spare bytes beyond what it has mapped, until lift is called.
 func limitAddressSpace(t *testing.T, spare uint64) (lift func()) {
 	statm, err := os.ReadFile("/proc/self/statm")
 	require.NoError(t, err)

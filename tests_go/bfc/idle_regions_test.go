@@ -10,7 +10,7 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// grown makes a growing pool that holds 128 blocks of 4 MiB and no more, and frees all of them but the last.
+// grown returns a growing pool with room for exactly 128 blocks of 4 MiB, in which all of them but the last have been freed.
 func grown(t *testing.T, limitBytes uint64) *bfc.Allocator {
 	sub := suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: limitBytes, Growth: true})
 	a := newAllocator(t, sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true})
@@ -25,7 +25,7 @@ func grown(t *testing.T, limitBytes uint64) *bfc.Allocator {
 	return a
 }
 
-// Case 177: 508 MiB are free, but the live block keeps its region of 256 MiB, and regions never join.
+// Case 177: 508 MiB are free, but the live block keeps its region of 256 MiB, and regions are never joined.
 func TestOneLiveBlockKeepsItsRegion(t *testing.T) {
 	a := grown(t, 512*mib)
 	_, err := a.Allocate(508 * mib)
@@ -34,7 +34,7 @@ func TestOneLiveBlockKeepsItsRegion(t *testing.T) {
 	require.NoError(t, a.Check())
 }
 
-// Case 178: a request that needs the room of the idle regions takes it, and leaves one region with one free chunk.
+// Case 178: a request that needs the memory of the idle regions gets it, and leaves one region with one free chunk.
 func TestIdleRegionsGiveWay(t *testing.T) {
 	a := grown(t, 2048*mib)
 	block := allocate(t, a, (2048-256)*mib)

@@ -22,7 +22,7 @@ func smallWorld(t *testing.T) *world {
 	return w
 }
 
-// A move does something to a world, or tells that there is nothing to do.
+// A move changes a world, or reports that there is nothing to do.
 type move func(*world) bool
 
 func allocating(s bfc.Stream, units uint64) move {
@@ -48,7 +48,7 @@ func freeing(newest bool) move {
 	}
 }
 
-// recording says that the oldest block is used by the stream that did not allocate it.
+// recording records that the stream that did not allocate the oldest block uses it.
 func recording(w *world) bool {
 	if len(w.live) == 0 || len(w.live[0].users) > 0 {
 		return false
@@ -77,7 +77,7 @@ func TestAllSmallPrograms(t *testing.T) {
 		}
 		w.check()
 		require.NoError(t, w.a.Close())
-		at = min(at, depth-1) // the next program differs in the step that came to nothing, or the last one
+		at = min(at, depth-1) // the next program differs in the step that had no effect, or the last one
 		for clear(program[at+1:]); at >= 0; at-- {
 			if program[at]++; program[at] < len(steps) {
 				break
@@ -90,7 +90,7 @@ func TestAllSmallPrograms(t *testing.T) {
 	}
 }
 
-// Every interleaving of two threads, each with a stream of its own, and of the device's progress in both.
+// Every interleaving of two threads, each with its own stream, and of the device's progress in both.
 func TestAllInterleavings(t *testing.T) {
 	freeOf := func(s bfc.Stream) move { // the oldest block of a stream
 		return func(w *world) bool {
@@ -103,7 +103,7 @@ func TestAllInterleavings(t *testing.T) {
 			return true
 		}
 	}
-	share := func(s bfc.Stream) move { // the other one uses the stream's oldest block
+	share := func(s bfc.Stream) move { // the other stream uses the stream's oldest block
 		return func(w *world) bool {
 			for i, b := range w.live {
 				if b.stream == s {
@@ -141,7 +141,7 @@ func TestAllInterleavings(t *testing.T) {
 	}
 }
 
-// interleave gives run every merger of the sequences that keeps the order within each.
+// interleave calls run with every merge of the sequences that keeps the order within each.
 func interleave(sequences [][]move, before []move, run func([]move)) {
 	done := true
 	for i, rest := range sequences {

@@ -14,7 +14,7 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// doubling is a Mapper that gives more than is asked for, as TensorFlow's regions grow: 2 MiB, 4, 8 ...
+// doubling is a Mapper that returns more than requested, as TensorFlow's regions grow: 2 MiB, 4, 8 ...
 type doubling struct {
 	scripted
 	next uint64
@@ -39,7 +39,7 @@ func (d *doubling) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	return addr, addr + bytes, nil
 }
 
-// It cannot set anything aside.
+// It does not support spare memory.
 func (d *doubling) Stitch(uint64, uint64) (uint64, error) { return 0, errors.New("not here") }
 func (d *doubling) Spare(uint64, uint64) error            { return errors.New("not here") }
 func (d *doubling) Unspare(uint64, uint64) error          { return errors.New("not here") }
@@ -47,7 +47,7 @@ func (d *doubling) SpareBytes() uint64                    { return 0 }
 func (d *doubling) EachSpare(func(addr, bytes uint64))    {}
 func (d *doubling) DropSpare() error                      { return nil }
 
-// TensorFlow's trace of a sub-allocator whose regions are joined.
+// TensorFlow's trace with a sub-allocator whose regions are joined.
 func TestJoinedRegions(t *testing.T) {
 	sub := &doubling{scripted: scripted{limit: 1 << 30}, next: 2 * mib}
 	a, err := bfc.New(sub, bfc.Options{Split: bfc.SplitRule{TensorFlow: true}})
@@ -68,7 +68,8 @@ func TestJoinedRegions(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
-// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and free memory (.).
+// Each line is a step; sizes and addresses are in granules. Then comes what is mapped: regions of blocks (letters) and free memory
+// (.).
 func TestGrowthInPlace(t *testing.T) {
 	tests := map[string]string{
 		"a pool grows at its end": `
@@ -191,8 +192,8 @@ func picture(a *bfc.Allocator, names map[uint64]string) string {
 	return strings.Join(regions, " ")
 }
 
-// A pool whose idle memory lies scattered moves it together before it fails; if the device refuses that and the pool may collect, it gives
-// it back and takes it anew.
+// A pool whose idle memory is fragmented moves it together before it fails. If the device refuses that and the pool may collect,
+// the pool releases the memory and reserves it again.
 func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	for name, refused := range map[string]string{"moved": "", "one move fails": "map"} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +226,8 @@ func TestScatteredGranulesServeALargeBlock(t *testing.T) {
 	}
 }
 
-// A device that refuses what a pool would need to grow in place is full, though the whole request is more than the limit has left.
+// If the device refuses what a pool would need to grow in place, the pool is full, even if the whole request exceeds what the limit
+// has left.
 func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
 	v, err := suballoc.NewVirtual(fakedevice.NewVirtual(6*mib), suballoc.VirtualOptions{LimitBytes: 8 * mib})
 	require.NoError(t, err)
@@ -243,7 +245,7 @@ func TestDeviceFullWhenGrowingInPlace(t *testing.T) {
 	require.NoError(t, v.Close())
 }
 
-// badMapper breaks a promise.
+// badMapper violates its contract.
 type badMapper struct {
 	*suballoc.Virtual
 	rangeAddr, rangeBytes, granule uint64

@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// pair runs an allocator and the naive one side by side, each over a device of its own, and compares all that can be seen
-// after each operation.
+// pair runs an allocator and the naive one side by side, each over its own device, and compares all observable state after each
+// operation.
 type pair struct {
 	t       require.TestingT
 	devices [2]*fakedevice.Device
@@ -89,7 +89,7 @@ func (p *pair) allocate(bytes uint64, by holder.ID) {
 	}
 }
 
-// judge compares the cause of a failure with the state that it left.
+// judge compares the cause of a failure with the resulting state.
 func (p *pair) judge(err error, bytes uint64) {
 	require.ErrorContains(p.t, err, " out of memory")
 	var oom *bfc.OutOfMemory
@@ -196,7 +196,7 @@ func (p *pair) close() {
 }
 
 func drawSetting(t *rapid.T) setting {
-	scale := rapid.SampledFrom([]int{0, 0, 11, 30}).Draw(t, "scale") // beyond 63 MiB classes hold several sizes
+	scale := rapid.SampledFrom([]int{0, 0, 11, 30}).Draw(t, "scale") // beyond 63 MiB, classes hold several sizes
 	s := setting{
 		scale:    scale,
 		limit:    rapid.Uint64Range(0, 8<<20).Draw(t, "limit") << scale,
@@ -215,7 +215,7 @@ func drawSetting(t *rapid.T) setting {
 	return s
 }
 
-// sizes of requests: mostly a few that come again, so that ties and exact fits happen.
+// sizes of requests: mostly a few that recur, so that ties and exact fits happen.
 func drawSize(t *rapid.T, s setting) uint64 {
 	switch rapid.IntRange(0, 9).Draw(t, "kind of size") {
 	case 0:

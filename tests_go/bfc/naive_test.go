@@ -8,10 +8,10 @@ import (
 	"gpuconf/gocore/holder"
 )
 
-// naive is best fit with coalescing written the obvious way: regions are sorted slices of chunks, and everything is found by
-// looking at everything. It is the oracle of the random tests.
+// naive is best fit with coalescing, written in the simplest way: regions are sorted slices of chunks, and every search is linear.
+// It is the oracle of the random tests.
 //
-// Under the exact rule an allocator may choose among equals; naive follows its choice after judging it.
+// Under the exact rule an allocator may choose among equal chunks; naive checks its choice and follows it.
 type naive struct {
 	sub     bfc.SubAllocator
 	rule    bfc.SplitRule
@@ -27,7 +27,7 @@ func newNaive(sub bfc.SubAllocator, opts bfc.Options) *naive {
 		holders: map[holder.ID]bfc.HolderUsage{}}
 }
 
-// allocate gives the block; chosen is the address that the allocator under test gave for the same request. ok is false when there is
+// allocate returns the block; chosen is the address that the allocator under test returned for the same request. ok is false if there is
 // no memory; a block at address 0 means that chosen was not a legal choice.
 func (n *naive) allocate(bytes, chosen uint64, by holder.ID) (block bfc.Block, ok bool) {
 	if bytes == 0 {
@@ -54,7 +54,7 @@ func (n *naive) allocate(bytes, chosen uint64, by holder.ID) (block bfc.Block, o
 	return n.take(addr, bytes, rounded, by), true
 }
 
-// bestFits gives the addresses of all free chunks of the best size, ascending.
+// bestFits returns the addresses of all free chunks of the best size, ascending.
 func (n *naive) bestFits(rounded uint64) (addrs []uint64) {
 	var best uint64
 	for _, r := range n.regions {
@@ -109,7 +109,7 @@ func (n *naive) chunkAt(addr uint64) (chunks *[]bfc.ChunkMap, at int) {
 	return nil, -1
 }
 
-// free reports whether there was such a block.
+// free returns whether there was such a block.
 func (n *naive) free(addr uint64) bool {
 	chunks, at := n.chunkAt(addr)
 	if at < 0 || (*chunks)[at].Free {
@@ -123,7 +123,7 @@ func (n *naive) free(addr uint64) bool {
 	return true
 }
 
-// join makes chunks at and at+1 one, if both are there and free.
+// join merges chunks at and at+1 if both exist and are free.
 func (n *naive) join(chunks *[]bfc.ChunkMap, at int) {
 	s := *chunks
 	if at < 0 || at+1 >= len(s) || !s[at].Free || !s[at+1].Free {
@@ -173,7 +173,7 @@ func (n *naive) giveBack(rounded uint64) bool {
 	return true
 }
 
-// count makes the books anew from the chunks.
+// count computes the accounting anew from the chunks.
 func (n *naive) count() {
 	s := &n.stats
 	s.BytesInUse, s.RequestedBytesInUse, s.LiveBlocks, s.BytesReserved, s.LargestFreeBlockBytes = 0, 0, 0, 0, 0

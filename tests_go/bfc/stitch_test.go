@@ -21,7 +21,7 @@ import (
 
 const granule = 2 * mib
 
-// counting is a device that only counts: what it holds, and its calls.
+// counting is a device that only counts: its allocated bytes and its calls.
 type counting struct {
 	held, peak, next uint64
 	calls            int
@@ -57,7 +57,7 @@ func (d *counting) MemMap(_, _, _ uint64) error                      { return d.
 func (d *counting) MemUnmap(_, _ uint64) error                       { return d.call() }
 func (d *counting) MemSetAccess(_, _ uint64) error                   { return d.call() }
 
-// player plays traces on a pool that stitches.
+// player replays traces on a pool that stitches.
 type player struct {
 	*bfc.Allocator
 	t       testing.TB
@@ -109,13 +109,13 @@ func (p *player) end() {
 
 func upToGranule(bytes uint64) uint64 { return (bytes + granule - 1) / granule * granule }
 
-// What a law needs of memory, against its live peak, and how often memory is moved then, per request of a granule or more.
+// The memory that a trace needs, relative to its live peak, and how often memory is moved then, per request of a granule or more.
 func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
 	for _, tt := range []struct {
 		trace        traces.Trace
-		most         float64 // physical memory, against the live peak
+		most         float64 // physical memory, relative to the live peak
 		stitches     float64 // of large requests
-		withoutAnyAt float64 // physical memory again
+		withoutAnyAt float64 // physical memory
 	}{
 		{traces.Transformer(), 1.001, 0.001, 1.02},
 		{traces.Random("random-64MiB", 40_000, 64<<20), 1.04, 0.35, 1.25},
@@ -142,8 +142,8 @@ func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
 	}
 }
 
-// tiling cuts a rectangle of lifetimes and granules into blocks, again and again: at each time all of the memory is in use, and what is
-// freed is never where the next block could lie in one piece.
+// tiling repeatedly cuts a rectangle of lifetimes and granules into blocks: at all times all of the memory is in use, and freed
+// memory is never contiguous where the next block would need it.
 func tiling(random *rand.Rand, steps, granules int) (ops []traces.Op) {
 	type live struct {
 		block uint32
@@ -176,7 +176,7 @@ func tiling(random *rand.Rand, steps, granules int) (ops []traces.Op) {
 	return ops
 }
 
-// Blocks of whole granules fit whenever as much is free.
+// Blocks of whole granules fit whenever enough memory is free.
 func TestLifetimesWithAKnownOptimum(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -188,7 +188,7 @@ func TestLifetimesWithAKnownOptimum(t *testing.T) {
 	}
 }
 
-// With MINIMALLOC=DIR, google/minimalloc's hard problems, at 16 KiB a unit, fit into their known optimum.
+// With MINIMALLOC=DIR, google/minimalloc's hard problems, with units of 16 KiB, fit into their known optimum.
 func TestMiniMallocFitsIntoItsOptimum(t *testing.T) {
 	dir := os.Getenv("MINIMALLOC")
 	if dir == "" {
@@ -226,7 +226,7 @@ func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
 		}
 		events = append(events, event{n[1], traces.Op{Block: uint32(block), Bytes: n[3] * unit}}, event{n[2], traces.Op{Block: uint32(block)}})
 	}
-	slices.SortStableFunc(events, func(e, other event) int { // what ends goes before what begins
+	slices.SortStableFunc(events, func(e, other event) int { // ends come before starts
 		return cmp.Or(cmp.Compare(e.time, other.time), cmp.Compare(min(e.op.Bytes, 1), min(other.op.Bytes, 1)))
 	})
 	for _, e := range events {
@@ -235,7 +235,7 @@ func readLifetimes(t *testing.T, file string, unit uint64) (ops []traces.Op) {
 	return ops
 }
 
-// iteration is one step of training beside weights, which stay: the same each time.
+// iteration is one training step beside persistent weights: the same each time.
 func iteration(random *rand.Rand, first uint32, layers int, mixed bool) (ops []traces.Op) {
 	next := first
 	alloc := func(bytes uint64) uint32 {
@@ -274,7 +274,7 @@ func iteration(random *rand.Rand, first uint32, layers int, mixed bool) (ops []t
 	return ops
 }
 
-// peakOf is the most that is live in a trace, in sizes as they are handed out.
+// peakOf returns the maximum live bytes of a trace, counting rounded sizes.
 func peakOf(ops []traces.Op) (peak uint64) {
 	sizes := map[uint32]uint64{}
 	var live uint64
@@ -287,8 +287,8 @@ func peakOf(ops []traces.Op) (peak uint64) {
 	return peak
 }
 
-// From the third of identical iterations on nothing is asked of the device: none at all of a transformer's with 2 % more memory than is live at
-// its peak, one of mixed sizes with 10 %.
+// From the third of identical iterations on, the device is not called: for a transformer with 2 % more memory than its live peak,
+// and for mixed sizes with 10 %.
 func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mixed bool
@@ -302,7 +302,7 @@ func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
 					weights = append(weights, traces.Op{Block: i, Bytes: 1 + random.Uint64N(100*mib)})
 				}
 				step := iteration(random, 12, 12, tt.mixed)
-				other := iteration(random, 12, 9, tt.mixed) // of another size, before
+				other := iteration(random, 12, 9, tt.mixed) // of another size, run before
 				limit := upToGranule(uint64(tt.slack * float64(max(peakOf(slices.Concat(weights, step)), peakOf(slices.Concat(weights, other))))))
 				p := newPlayer(t, limit)
 				require.NoError(t, p.play(slices.Concat(weights, other)))
@@ -318,7 +318,7 @@ func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
 	}
 }
 
-// What a stitch made is memory as any other: free it, ask again, and the device is not asked.
+// Stitched memory is like any other: free it, request it again, and the device is not called.
 func TestAStitchLasts(t *testing.T) {
 	p := newPlayer(t, 8*granule)
 	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: granule}, {Block: 1, Bytes: 2 * granule}, {Block: 2, Bytes: 3 * granule}, {Block: 3, Bytes: granule}, {Block: 4, Bytes: granule}}))
@@ -334,7 +334,7 @@ func TestAStitchLasts(t *testing.T) {
 	p.end()
 }
 
-// emptying is a random sequence that begins and ends with an empty pool.
+// emptying is a random sequence that starts and ends with an empty pool.
 func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 	var live []uint32
 	for block := range uint32(steps) {
@@ -349,7 +349,7 @@ func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 		}
 		ops = append(ops, traces.Op{Block: block, Bytes: bytes})
 		live = append(live, block)
-		if random.IntN(40) == 0 { // empty in between
+		if random.IntN(40) == 0 { // empty in the middle
 			for _, b := range live {
 				ops = append(ops, traces.Op{Block: b})
 			}
@@ -362,8 +362,8 @@ func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 	return ops
 }
 
-// A sequence that a new pool serves is served each time after that, at the least limit at which it was served at all, and whatever else
-// was served in between.
+// A sequence that a new pool serves is served again each time later, at the minimum limit at which it was served at all, whatever
+// else was served in between.
 func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
 	served := func(ops []traces.Op, limit uint64) bool {
 		p := newPlayer(t, limit)
@@ -404,7 +404,7 @@ func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
 	require.NotZero(t, stitched)
 }
 
-// A round that moved nothing is followed by rounds without a call.
+// A round that moved nothing is followed by rounds without a device call.
 func TestRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 4))
@@ -420,8 +420,8 @@ func TestRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T) {
 	}
 }
 
-// TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: where they first differ it is always
-// stitching that still serves.
+// TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: wherever they first differ, stitching
+// still serves the request.
 func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
 	differ := 0
 	for seed := range uint64(400) {
@@ -461,8 +461,8 @@ func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
 	require.Greater(t, differ, 200)
 }
 
-// Each call of the device that a stitch makes fails once: the request is served, or fails; every live block keeps what is in it, nothing is lost,
-// and the pool goes on.
+// Each device call of a stitch fails once: the request is served, or fails; every live block keeps its contents, nothing is lost,
+// and the pool keeps working.
 func TestEveryCallOfAStitchFailsOnce(t *testing.T) {
 	for name, persistent := range map[string]bool{"once": false, "from then on": true} {
 		t.Run(name, func(t *testing.T) {
@@ -547,7 +547,7 @@ func stitchWithFailure(t *testing.T, at int, persistent bool) (failed, served bo
 	return failed, served
 }
 
-// Where blocks lie all over the range of addresses no gap may be long enough, though the granules are there.
+// If blocks are scattered over the whole address range, no gap may be long enough, although the granules exist.
 func TestARangeMayBeTooShort(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 4 * granule, RangeBytes: 4 * granule})
@@ -569,7 +569,7 @@ func TestARangeMayBeTooShort(t *testing.T) {
 	require.NoError(t, v.Close())
 }
 
-// A block that keeps a granule from being moved is what an error tells of.
+// The error reports the block that keeps a granule from being moved.
 func TestPinnedGranulesAreTold(t *testing.T) {
 	p := newPlayer(t, 8*granule)
 	var ops []traces.Op

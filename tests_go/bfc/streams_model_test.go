@@ -11,8 +11,8 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// A random program over several streams. Whatever the device does and whichever call fails, no stream gets memory
-// that another one's work may still touch, and none is refused what waiting would have given.
+// A random program over several streams. Whatever the device does and whichever call fails, no stream gets memory that another
+// one's work may still touch, and no request is refused that waiting would have served.
 func TestStreamsAgainstOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, end := drawWorld(t)
@@ -68,7 +68,7 @@ func TestStreamsAgainstOracle(t *testing.T) {
 				if len(streams) > 1 && w.end(streams[1]) == nil {
 					ended := streams[1]
 					streams = append(streams[:1], streams[2:]...)
-					for i := range w.live { // work can be queued in open streams only
+					for i := range w.live { // work can only be queued in open streams
 						b := &w.live[i]
 						if b.stream == ended {
 							b.stream = 0
@@ -83,7 +83,7 @@ func TestStreamsAgainstOracle(t *testing.T) {
 	})
 }
 
-// drawWorld draws a pool: fixed, growing by regions, growing in place; with a timeline and a device that may refuse.
+// drawWorld draws a pool: fixed, growing by regions, or growing in place; with a timeline and a device that may fail.
 func drawWorld(t *rapid.T) (w *world, end func()) {
 	var fail func(int) error
 	if rapid.Bool().Draw(t, "the device refuses") {

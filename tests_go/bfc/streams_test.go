@@ -15,7 +15,7 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// Each line of a program is a step and what it must bring about. Addresses and sizes are in units of 256 bytes.
+// Each line of a program is a step with its expected effects. Addresses and sizes are in units of 256 bytes.
 //
 //	NAME = alloc N STREAM : ADDRESS : calls of the timeline      or "null CAUSE" instead of the address
 //	free NAME : calls        freeon NAME STREAM : calls        record NAME STREAM : calls
@@ -25,7 +25,7 @@ import (
 func TestStreams(t *testing.T) {
 	tests := map[string]struct {
 		units   uint64
-		growth  uint64 // granule in units: memory grows in place; 0: all at once
+		growth  uint64 // granule in units: memory grows in place; 0: reserved all at once
 		collect bool
 		program string
 	}{
@@ -198,7 +198,7 @@ func TestStreams(t *testing.T) {
 			free a :
 			free c :
 			trim : 6 : mark sync mark sync`},
-		"trim that cannot wait gives nothing back": {units: 8, growth: 2, program: `
+		"trim that cannot wait releases nothing": {units: 8, growth: 2, program: `
 			a = alloc 4 0 : 0 :
 			free a :
 			refuse
@@ -257,7 +257,7 @@ func TestStreams(t *testing.T) {
 			d = alloc 4 0 : null fragmented : mark mark mark
 			allow
 			d = alloc 4 0 : 4 : mark mark sync sync`},
-		"nobody is waited for whose memory is not needed": {units: 8, growth: 2, program: `
+		"no wait for a stream whose memory is not needed": {units: 8, growth: 2, program: `
 			new 1 :
 			new 2 :
 			a = alloc 2 0 : 0 :
@@ -289,7 +289,7 @@ func TestStreams(t *testing.T) {
 				require.Equal(t, strings.Join(strings.Fields(line), " "), strings.TrimSpace(p.step(strings.TrimSpace(line))))
 				w.check()
 			}
-			if len(w.live) > 0 || w.refuse != nil { // work on live blocks is for their owners to wait for
+			if len(w.live) > 0 || w.refuse != nil { // otherwise their owners wait for work on live blocks
 				device.Unmapping = nil
 			}
 			require.NoError(t, w.a.Close())
@@ -303,7 +303,7 @@ type streamProgram struct {
 	blocks map[string]bfc.Block
 }
 
-// step does what a line says and gives the line as it should have been.
+// step executes a line and returns it as it should have been.
 func (p *streamProgram) step(line string) string {
 	words, _, _ := strings.Cut(line, ":")
 	words = strings.Join(strings.Fields(words), " ")
@@ -425,7 +425,7 @@ func TestOneStreamWithoutTimeline(t *testing.T) {
 	require.Equal(t, uint64(mib), bytes)
 }
 
-// What a stream comes after anyway is taken before new memory.
+// Memory that a stream is already ordered after is used before new memory.
 func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 64 * mib})
@@ -452,7 +452,7 @@ func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 	require.NoError(t, w.a.Close())
 }
 
-// A stream that frees much is marked now and then, though nobody asked for its memory.
+// A stream that frees much is marked now and then, even if no other stream needs its memory.
 func TestMarksAfterMuchWasFreed(t *testing.T) {
 	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 30}), bfc.Options{})
 	one := w.newStream()
@@ -505,7 +505,7 @@ func (i *instant) Follow(bfc.Stream, bfc.Stream, uint64) error { return nil }
 
 func (i *instant) Sync(bfc.Stream, uint64) error { return nil }
 
-// newShared makes an allocator on which streams 0 to n-1 have worked.
+// newShared returns an allocator on which streams 0 to n-1 have worked.
 func newShared(t testing.TB, limit uint64, n int, timeline bfc.Timeline) *bfc.Allocator {
 	regions := suballoc.NewRegions(fakedevice.New(limit), suballoc.Options{LimitBytes: limit})
 	a, err := bfc.New(regions, bfc.Options{Timeline: timeline})
@@ -548,7 +548,7 @@ func TestOperationsOnStreamsAllocateNothing(t *testing.T) {
 	}
 }
 
-// liar is a timeline that is ahead of what it was asked for.
+// liar is a timeline that claims marks that were never queued.
 type liar struct{ instant }
 
 func (*liar) Passed(bfc.Stream) uint64 { return 1 << 60 }

@@ -13,11 +13,12 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// world is a device's streams as a test sees them, and the oracle of what may be handed out. It is the allocator's Timeline.
+// world is a device's streams as a test sees them, and the oracle of who may get which memory. It is the allocator's Timeline.
 //
-// Each piece of work has a number within its stream. A clock says for each stream up to which of its work something comes after. Streams
-// have one, marks keep that of their stream when they were queued, and the host has one: what it was told to be done. A block may be
-// handed out to a stream if the last work of each stream that touched any unit of it is known to come before.
+// Each piece of work has a number within its stream. A clock holds, for each stream, the number of its last piece of work that
+// something comes after. Each stream has a clock, each mark keeps its stream's clock from when it was queued, and the host has one:
+// the work known to be done. A stream may get a block if the last work of each stream that touched any unit of it is known to
+// come before.
 type world struct {
 	t       require.TestingT
 	a       *bfc.Allocator
@@ -25,12 +26,12 @@ type world struct {
 	host    clock
 	units   map[uint64]clock // by address / 256: the last work of each stream that touched it
 	live    []worldBlock
-	refuse  func() error // asked before each call of the timeline; nil: all goes well
+	refuse  func() error // called before each call of the timeline; nil: no failures
 	asked   []string     // the calls since takeAsked
-	quiet   bool         // a call of the timeline is a failure
+	quiet   bool         // any call of the timeline is a failure
 	atEnd   func()       // before the pool closes
 
-	captures  map[bfc.Stream]bfc.Stream // owners of captures, and what they capture
+	captures  map[bfc.Stream]bfc.Stream // owners of captures, with the captured stream
 	capturing map[bfc.Stream]bool       // streams in which nothing may be queued now
 }
 
@@ -51,7 +52,7 @@ type worldStream struct {
 	ended  bool
 }
 
-// queuedMark is a mark in a stream, or a wait for one of another stream.
+// queuedMark is a mark in a stream, or a wait for another stream's mark.
 type queuedMark struct {
 	mark  uint64
 	waits bool
@@ -78,11 +79,11 @@ func newWorld(t require.TestingT, sub bfc.SubAllocator, opts bfc.Options) *world
 }
 
 func (w *world) addStream(s bfc.Stream) {
-	if old := w.streams[s]; old != nil { // a number that comes again
+	if old := w.streams[s]; old != nil { // a number that is reused
 		require.True(w.t, old.ended)
 		require.Equal(w.t, old.last, old.passed, "stream %d was not done", s)
-		require.LessOrEqual(w.t, old.clock[s], w.host[s], "nobody had told the host that stream %d was done", s)
-		old.ended, old.clock = false, clock{s: old.clock[s]} // another stream: it has waited for nobody
+		require.LessOrEqual(w.t, old.clock[s], w.host[s], "the host did not know that stream %d was done", s)
+		old.ended, old.clock = false, clock{s: old.clock[s]} // another stream: it has not waited for any
 		return
 	}
 	w.streams[s] = &worldStream{clock: clock{}, marks: map[uint64]clock{}}
@@ -110,7 +111,7 @@ func (w *world) takeAsked() []string {
 	return asked
 }
 
-// Mark queues a mark. One that fails may have been queued all the same.
+// Mark queues a mark. It may be queued even if the call fails.
 func (w *world) Mark(s bfc.Stream, mark uint64) error {
 	st := w.streams[s]
 	require.NotContains(w.t, w.captures, s, "a mark for a capture")
@@ -128,7 +129,7 @@ func (w *world) Mark(s bfc.Stream, mark uint64) error {
 	return err
 }
 
-// Passed tells the host what is done.
+// Passed updates the host's clock.
 func (w *world) Passed(s bfc.Stream) uint64 {
 	require.False(w.t, w.quiet, "Passed was called")
 	st := w.streams[s]
@@ -164,7 +165,7 @@ func (w *world) Sync(s bfc.Stream, mark uint64) error {
 	return nil
 }
 
-// runOne lets the device pass one thing of the lowest stream that is not waiting.
+// runOne lets the device pass one entry of the lowest stream that is not waiting.
 func (w *world) runOne() {
 	for _, s := range slices.Sorted(maps.Keys(w.streams)) {
 		if w.advance(s) {
@@ -174,7 +175,7 @@ func (w *world) runOne() {
 	require.Fail(w.t, "no stream can go on")
 }
 
-// advance lets the device pass the next thing in a stream, and tells whether it could.
+// advance lets the device pass the next entry of a stream, and returns whether it could.
 func (w *world) advance(s bfc.Stream) bool {
 	st := w.streams[s]
 	if len(st.queued) == 0 {
@@ -204,7 +205,7 @@ func (w *world) work(s bfc.Stream, b bfc.Block) {
 	}
 }
 
-// allocate judges what it gets, and queues work that uses it.
+// allocate checks the result, and queues work that uses it.
 func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
 	b, err := w.a.AllocateFor(s, bytes, holder.ID(len(w.live)%5))
 	if err != nil {
@@ -223,7 +224,7 @@ func (w *world) allocate(s bfc.Stream, bytes uint64) (bfc.Block, error) {
 	return b, nil
 }
 
-// watch holds the pool to it that no work may touch what it unmaps. Nothing of it is left to whoever has the addresses next.
+// watch checks that no work may touch memory that the pool unmaps, and clears its units for the next user of the addresses.
 func (w *world) watch(device *fakedevice.VirtualDevice) {
 	device.Unmapping = func(addr uint64) {
 		for unit := addr / 256; unit < (addr+device.GranuleBytes)/256; unit++ {
@@ -246,7 +247,7 @@ func (w *world) judge(s bfc.Stream, b bfc.Block) {
 	}
 }
 
-// record says that a stream uses a block, and queues work that does.
+// record records that a stream uses a block, and queues work that does.
 func (w *world) record(at int, s bfc.Stream) {
 	b := &w.live[at]
 	require.NoError(w.t, w.a.RecordStream(b.Addr, s))
@@ -275,7 +276,7 @@ func (w *world) end(s bfc.Stream) error {
 	return err
 }
 
-// check compares the books, and what a failure may be due to.
+// check compares the accounting, and the cause of a failure.
 func (w *world) check() {
 	require.NoError(w.t, w.a.Check())
 	var inUse uint64
@@ -298,7 +299,7 @@ func (w *world) check() {
 	require.Equal(w.t, mapped-inUse, free)
 }
 
-// largestRun is what one stream alone could have allocated without new memory.
+// largestRun returns what one stream alone could have allocated without new memory.
 func (w *world) largestRun() (largest uint64) {
 	for _, r := range w.a.MemoryMap().Regions {
 		var run uint64
@@ -312,7 +313,7 @@ func (w *world) largestRun() (largest uint64) {
 	return largest
 }
 
-// capture begins to capture a stream, in which nothing is queued from now on, and gives the owner of what is captured.
+// capture starts to capture a stream, in which nothing is queued from now on, and returns the owner of the captured memory.
 func (w *world) capture(of bfc.Stream) bfc.Stream {
 	p, err := w.a.NewCapture(of)
 	require.NoError(w.t, err)
@@ -321,7 +322,7 @@ func (w *world) capture(of bfc.Stream) bfc.Stream {
 	return p
 }
 
-// graphEnds says that no launch of what was captured is left.
+// graphEnds ends the last launch of a graph.
 func (w *world) graphEnds(p bfc.Stream) {
 	st := w.streams[p]
 	w.host.join(clock{p: st.clock[p]})
@@ -337,7 +338,7 @@ func (w *world) graphEnds(p bfc.Stream) {
 	delete(w.captures, p)
 }
 
-// mustNotHaveHelped judges a failure: no free memory of whatever stream would have served.
+// mustNotHaveHelped checks a failure: no stream's free memory would have served the request.
 func (w *world) mustNotHaveHelped(bytes uint64, err error) {
 	var oom *bfc.OutOfMemory
 	require.ErrorAs(w.t, err, &oom)

@@ -95,7 +95,7 @@ func (d *Driver) observesEvent(event gpu.Event) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if m := d.marks[event]; m != nil {
-		return m.capture.spoil(gpu.ErrorCapturedEvent, "the state of a captured event was asked for")
+		return m.capture.spoil(gpu.ErrorCapturedEvent, "the state of a captured event was queried")
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (d *Driver) observes(ordinal int, stream gpu.Stream) error {
 	defer d.mu.Unlock()
 	c, err := d.admits(at(ordinal, stream))
 	if err == nil && c != nil {
-		err = c.spoil(gpu.ErrorStreamCaptureUnsupported, "the state of a captured stream was asked for")
+		err = c.spoil(gpu.ErrorStreamCaptureUnsupported, "the state of a captured stream was queried")
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func TestInt64Variables(t *testing.T) {
 	require.EqualValues(t, 99, got)
 }
 
-// Cases 49 to 52, as far as they are about the decision.
+// Cases 49 to 52, the part that concerns the decision.
 func TestForcedGrowth(t *testing.T) {
 	const name = "TF_FORCE_GPU_ALLOW_GROWTH"
 	for _, row := range []struct {

@@ -9,7 +9,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// TestImport has the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are those of conformance cases.
+// TestImport tests the rules for a ConfigProto that a program starts with; P3 has two GPUs. Numbers are conformance cases.
 func TestImport(t *testing.T) {
 	cpus := func(n int64) config.Options { return config.Options{DeviceCount: map[string]int64{"CPU": n}} }
 	gpus := func(n int64, list string) config.Options {
@@ -19,7 +19,7 @@ func TestImport(t *testing.T) {
 	for _, row := range []struct {
 		name, machine string
 		options       config.Options
-		visible       []config.PhysicalDevice // after it
+		visible       []config.PhysicalDevice // afterwards
 		refused       string
 	}{
 		{"149: two CPUs", "P1", cpus(2), []config.PhysicalDevice{device("CPU", 0)}, ""},
@@ -68,7 +68,7 @@ func TestImportedCPUsAreLogicalDevices(t *testing.T) {
 	require.ErrorContains(t, err, "No CPU devices are available in this process")
 }
 
-// Case 157: what is imported stays on, and case 158: a fraction is kept, and contradicts logical devices.
+// Case 157: an imported value remains in force. Case 158: a fraction is kept, and contradicts logical devices.
 func TestImportedOptionsCountInThePlan(t *testing.T) {
 	s := newSession("P2")
 	require.NoError(t, s.state.Import(config.Options{AllowGrowth: true, Sizing: config.Sizing{Fraction: 0.4}}))
@@ -80,7 +80,7 @@ func TestImportedOptionsCountInThePlan(t *testing.T) {
 	require.InDelta(t, 0.4, layout.Devices[1].Sizing.Fraction, 0)
 	_, set, err := s.state.Growth(gpu)
 	require.NoError(t, err)
-	require.True(t, set, "the getter tells what the setter was told")
+	require.True(t, set, "the getter returns what was set")
 
 	s = newSession("P2")
 	require.NoError(t, s.state.Import(config.Options{Sizing: config.Sizing{Fraction: 0.4}}))

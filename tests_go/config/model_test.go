@@ -15,8 +15,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// model is TensorFlow's own state machine, written down as its code reads: a list, two maps, and a message to the
-// native side that is put together each time. It is slow and plain; State is held to it.
+// model is TensorFlow's own state machine, transcribed: a list, two maps, and a message to the native side that is rebuilt each
+// time. It is slow and simple; State must agree with it.
 type model struct {
 	physical    []config.PhysicalDevice
 	visible     []config.PhysicalDevice
@@ -25,7 +25,7 @@ type model struct {
 	initialized bool
 }
 
-// message is what the native side gets.
+// message is what the native side receives.
 type message struct {
 	cpus, gpus int
 	visible    []int // positions among the GPUs
@@ -38,7 +38,7 @@ type virtualDevices struct {
 	priorities, ordinals []int64
 }
 
-// fail is an error of TensorFlow's: a kind and the text that a message has to start with.
+// fail is an error of TensorFlow: its kind, and how its text must begin.
 type fail struct {
 	code status.Code
 	text string
@@ -107,7 +107,7 @@ func (m *model) setGrowth(d config.Arg, growth any) *fail {
 	if d.Device.Type != "GPU" {
 		return value("Cannot set memory growth on non-GPU and non-Pluggable devices")
 	}
-	if _, isText := growth.(string); isText { // gpuconf's
+	if _, isText := growth.(string); isText { // gpuconf's check
 		return &fail{status.InvalidType, "Memory growth must be True or False"}
 	}
 	if m.growth[d.Device] == growth {
@@ -143,7 +143,7 @@ func (m *model) setLogical(d config.Arg, configs config.LogicalConfigs) *fail {
 				return value("Setting memory limit is required for GPU virtual devices")
 			}
 		}
-		for _, item := range configs.Items { // gpuconf's
+		for _, item := range configs.Items { // gpuconf's check
 			if limit := *item.MemoryLimitMiB; math.IsNaN(limit) || limit < 0 || limit >= 1<<43 {
 				return value("memory_limit is ")
 			}
@@ -227,7 +227,7 @@ func (m *model) config() (message, *fail) {
 	return msg, nil
 }
 
-// created is one device that the native side makes, as the session scripts show it.
+// created is a device that the native side creates, as the session scripts show it.
 type created struct {
 	position int
 	limit    string
@@ -318,7 +318,7 @@ func verify(msg message, use int, least, greatest int64) *fail {
 	return nil
 }
 
-// The arguments that random sessions draw: mostly good ones, so that sessions get somewhere.
+// The arguments that random sessions draw: mostly valid ones, so that sessions make progress.
 var (
 	anyDevice = rapid.Custom(func(t *rapid.T) config.Arg {
 		a := arg(rapid.SampledFrom([]string{"c", "g0", "g1", "g2", "g0", "g1", "g9", "x0", "'GPU:0'"}).Draw(t, "device"))
@@ -333,7 +333,7 @@ var (
 	anySmall  = rapid.OneOf(rapid.Int64Range(-2, 1), rapid.Int64Range(-6, 3), rapid.SampledFrom([]int64{1 << 31, -1 << 40}))
 
 	anyConfigs = rapid.Custom(func(t *rapid.T) config.LogicalConfigs {
-		// Whole columns are there or not, so that some configurations pass.
+		// Whole columns are present or missing, so that some configurations pass.
 		limit, priority, ordinal := rapid.Bool(), rapid.Bool(), rapid.Bool()
 		if rapid.IntRange(0, 3).Draw(t, "uniform") > 0 {
 			limit = rapid.Just(rapid.IntRange(0, 3).Draw(t, "limits") > 0)
@@ -361,8 +361,8 @@ var (
 	})
 )
 
-// TestStateIsTensorFlows runs random sessions on State and on the model: each call must end alike, in kind and in
-// the beginning of the message, and leave the same devices to be built.
+// TestStateIsTensorFlows runs random sessions on State and on the model: each call must have the same result, with the same kind
+// and beginning of the message, and lead to the same devices.
 func TestStateIsTensorFlows(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4", "XPU"}).Draw(r, "machine"))

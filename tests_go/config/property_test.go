@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// setter is one drawn call of a setter, to be made again.
+// setter is one drawn call of a setter, which can be repeated.
 type setter struct {
 	name string
 	call func(*config.State) error
@@ -63,7 +63,7 @@ var anySetter = rapid.Custom(func(t *rapid.T) setter {
 	}
 })
 
-// anySession is a state after some setters, and maybe initialized.
+// anySession is a state after some setters, possibly initialized.
 func anySession(r *rapid.T) *session {
 	s := newSession(rapid.SampledFrom([]string{"P1", "P2", "P3", "P4"}).Draw(r, "machine"))
 	for _, set := range rapid.SliceOfN(anySetter, 0, 8).Draw(r, "setters") {
@@ -80,7 +80,7 @@ func anySession(r *rapid.T) *session {
 	return s
 }
 
-// After a session has built devices a setter is refused, or the configuration still builds the same ones. Growth is another matter:
+// After a session has built devices, a setter is refused, or the configuration still builds the same ones. Growth is an exception:
 // it is the session's, and a list of logical devices makes the configuration ignore its own.
 func TestAfterASessionASetterAsksForWhatIsBuilt(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -210,14 +210,14 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	require.NoError(t, s.SetOptimizerOptions(option))
 	before := everything(t, s)
 
-	// Changing what was given, a list after the call too (case 69 with gpuconf's answer).
+	// Changing the arguments, even a list after the call (case 69 with gpuconf's answer).
 	devices[1] = arg("g1")
 	configs.Items[0].Priority = nil
 	limit, priority, ordinal, threads, enabled = 99, 99, 99, 99, true
 	option["constant_folding"] = &threads
 	require.Equal(t, before, everything(t, s))
 
-	// Changing what was got.
+	// Changing a result.
 	s.Physical()[0].Name = "changed"
 	s.Visible()[0].Name = "changed"
 	got, err := s.LogicalConfigs(arg("g0"))
@@ -242,7 +242,7 @@ func TestTheStateSharesNoMemory(t *testing.T) {
 	require.Equal(t, before, everything(t, copied))
 }
 
-// everything writes down all that getters show.
+// everything formats all that getters return.
 func everything(t *testing.T, s *config.State) string {
 	configs, err := s.LogicalConfigs(arg("g0"))
 	require.NoError(t, err)
@@ -257,7 +257,7 @@ func everything(t *testing.T, s *config.State) string {
 	return fmt.Sprintln(s.Physical(), s.Visible(), showConfigs(configs), growth, set, soft, threads, options)
 }
 
-// More entries than a sort that is not stable keeps in order by accident.
+// More entries than an unstable sort keeps in order by accident.
 func TestEqualOrdinalsKeepTheirOrder(t *testing.T) {
 	s := newSession("P2")
 	var configs config.LogicalConfigs
@@ -304,7 +304,7 @@ func TestPlanningNeedsFactsAboutEveryGPU(t *testing.T) {
 	require.EqualError(t, err, "no device information for /physical_device:GPU:1")
 }
 
-// Ordinals need not be dense: GPUs that are too weak leave holes.
+// Ordinals need not be dense: GPUs below the minimum compute capability leave gaps.
 func TestPlanNamesGPUsByTheirOrdinal(t *testing.T) {
 	s := config.New([]config.PhysicalDevice{device("CPU", 0), device("GPU", 1), device("GPU", 4)})
 	priority, limit := int64(7), 1.0

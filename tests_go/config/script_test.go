@@ -18,9 +18,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the sessions in testdata print now; review the diff")
 
-// TestSessions runs the sessions of testdata: each file one rule, each block commands, "----" and what they print.
-// A number in a comment is that of a conformance case. Besides the printed results, every command is held to two
-// rules: one that fails changes nothing, and the state is sound after each.
+// TestSessions runs the sessions of testdata: each file tests one rule, each block has commands, "----" and their output. A number
+// in a comment is that of a conformance case. Besides the output, two rules are checked for every command: one that fails changes
+// nothing, and the state is sound after each.
 func TestSessions(t *testing.T) {
 	paths, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// runScript gives the script with the output of its blocks replaced by what the commands print.
+// runScript returns the script with the output of its blocks replaced by what the commands print.
 func runScript(t *testing.T, script string) string {
 	var out strings.Builder
 	session := newSession("P3")
@@ -64,7 +64,7 @@ func runScript(t *testing.T, script string) string {
 	return out.String()
 }
 
-// session is one program's life.
+// session is the state of one program.
 type session struct {
 	state *config.State
 	facts []config.GPUFacts
@@ -107,7 +107,7 @@ func (s *session) run(t *testing.T, command string) string {
 	return value + "\n"
 }
 
-// do runs one command; "ok" is the answer of setters.
+// do runs one command; setters return "ok".
 func (s *session) do(t *testing.T, command string) (string, error) {
 	name, rest, _ := strings.Cut(command, " ")
 	device, rest, _ := strings.Cut(rest, " ")
@@ -197,7 +197,7 @@ func (s *session) doSwitch(t *testing.T, name, value, rest string) (string, erro
 	return "ok", nil
 }
 
-// layout shows the logical devices to be, one a line.
+// layout formats the planned logical devices, one per line.
 func (s *session) layout() (string, error) {
 	layout, err := s.state.Layout(s.facts)
 	if err != nil {
@@ -221,8 +221,8 @@ func (s *session) layout() (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// arg reads a device: c, g0, g1, ... are the machine's, g9 and x0 are devices of no machine here, and anything else
-// is an object that is no device.
+// arg reads a device: c, g0, g1, ... are the machine's, g9 and x0 are devices of no machine here, and anything else is an object
+// that is not a device.
 func arg(text string) config.Arg {
 	if text == "c" {
 		return config.Arg{Device: device("CPU", 0)}

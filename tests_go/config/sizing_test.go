@@ -14,7 +14,7 @@ import (
 
 const gib = 1 << 30
 
-// Case 159: TensorFlow's numbers. A row without a capability holds for every one.
+// Case 159: TensorFlow's numbers. A row without a capability applies to every one.
 func TestDefaultLimits(t *testing.T) {
 	for _, row := range []struct {
 		available uint64
@@ -56,7 +56,7 @@ func TestFractionIsOfTheTotalAndLeavesNoReserve(t *testing.T) {
 	require.Empty(t, notices)
 	require.EqualValues(t, 6_778_204_979, limit)
 
-	memory.Fraction, memory.ComputeMajor = 1.2, 6 // case 160: more than there is, by unified memory
+	memory.Fraction, memory.ComputeMajor = 1.2, 6 // case 160: more than the GPU has, with unified memory
 	limit, _, err = config.DefaultLimit(memory, nil)
 	require.NoError(t, err)
 	require.EqualValues(t, 20_334_614_937, limit)
@@ -126,7 +126,7 @@ func TestNumbersOfBytesInNotices(t *testing.T) {
 	}
 }
 
-// Case 162, and what a limit in MiB means.
+// Case 162, and the meaning of a limit in MiB.
 func TestExplicitLimits(t *testing.T) {
 	for mib, want := range map[float64]uint64{
 		0: 0, 0.5: 0, 0.99: 0, 1: 1, 10.9: 10, 123: 123, 1e6: 1e6,

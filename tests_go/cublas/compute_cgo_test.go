@@ -16,7 +16,7 @@ import (
 	"gpuconf/tests_go/fakecublas"
 )
 
-// TestAHandleEndsWithItsContext: each life of a context has a handle of its own, made by the first operation.
+// TestAHandleEndsWithItsContext: each context has its own handle, created by the first operation.
 func TestAHandleEndsWithItsContext(t *testing.T) {
 	configure(t, nil)
 	driver, compute, _ := open(t, 0)
@@ -38,7 +38,7 @@ func TestAHandleEndsWithItsContext(t *testing.T) {
 	require.Empty(t, blas.Complaint())
 }
 
-// made makes two products, and gives how many handles there were after the first.
+// made computes two products, and returns how many handles there were after the first.
 func made(t *testing.T, driver gpu.Driver, compute gpu.Compute) int {
 	t.Helper()
 	addr := put(t, driver, 0, make([]byte, 64))
@@ -89,7 +89,7 @@ func TestWithoutScratchMemoryNothingIsDone(t *testing.T) {
 	require.Equal(t, []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, got)
 }
 
-// TestSumsInPieces: more elements than one call takes, beside a scalar and with gaps.
+// TestSumsInPieces: more elements than one call sums, next to a scalar and with gaps.
 func TestSumsInPieces(t *testing.T) {
 	configure(t, nil)
 	driver, compute, _ := open(t, 0)
@@ -121,7 +121,7 @@ func TestSumsInPieces(t *testing.T) {
 	}
 }
 
-// TestTwoPoolsOfOneGPU have one handle between them.
+// TestTwoPoolsOfOneGPU share one handle.
 func TestTwoPoolsOfOneGPU(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	driver, _, first := open(t, 0)

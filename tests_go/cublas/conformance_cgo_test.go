@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 		ordinal int
 		delay   int
 	}{
-		"one GPU":        {delay: 300}, // so that work is done later
+		"one GPU":        {delay: 300}, // so that work runs later
 		"the second GPU": {environ: map[string]string{"FAKECUDA_GPUS": "2"}, ordinal: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func device(t *testing.T, ordinal, delay int) computetest.Device {
 	}
 }
 
-// TestConformanceInsideAnotherContext: whatever context the thread is in stays its own.
+// TestConformanceInsideAnotherContext: the thread's own current context does not change.
 func TestConformanceInsideAnotherContext(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	runtime.LockOSThread()

@@ -20,8 +20,8 @@ import (
 	"gpuconf/tests_go/fakecuda"
 )
 
-// useEverything opens a driver and makes every operation, of both types, in all forms. It stops at the first failure. left gets the
-// number of pieces of scratch memory that were not given back.
+// useEverything opens a driver and runs every operation, with both types, in all forms. It stops at the first failure. left
+// receives the number of pieces of scratch memory that were not freed.
 func useEverything(left *int) (err error) {
 	opened, err := cuda.Open()
 	if err != nil {
@@ -58,7 +58,7 @@ func useEverything(left *int) (err error) {
 	return nil
 }
 
-// functions are the names in the table of the binding that a call of useEverything reaches.
+// functions are the names in the binding's table that useEverything calls.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "..", "gocore", "cublas", "symbols.h"))
@@ -67,12 +67,12 @@ func functions(t *testing.T) map[string]bool {
 	for _, match := range regexp.MustCompile(`X\((cublas\w+?)(_v2)?, 11,`).FindAllSubmatch(table, -1) {
 		names[string(match[1])] = true
 	}
-	delete(names, "cublasGetProperty") // is called while the library is loaded
+	delete(names, "cublasGetProperty") // is called while the library is being loaded
 	require.Len(t, names, 8)
 	return names
 }
 
-// TestEveryCallFailsOnce walks through all operations and makes one call into the driver or into cuBLAS fail after the other.
+// TestEveryCallFailsOnce runs all operations once for each call into the driver or cuBLAS, and makes that call fail.
 func TestEveryCallFailsOnce(t *testing.T) {
 	configure(t, nil)
 	left := 0
@@ -103,9 +103,9 @@ func TestEveryCallFailsOnce(t *testing.T) {
 		switch name {
 		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done", "cuCtxGetCurrent", "cuCtxPushCurrent", "cuDeviceGetAttribute", "cublasDestroy",
 			"cuThreadExchangeStreamCaptureMode":
-			// There is another way, or nothing to be done.
+			// There is an alternative, or nothing to do.
 		default:
-			require.Error(t, err, "%s failed, and nobody was told", name)
+			require.Error(t, err, "%s failed without an error", name)
 		}
 		delete(never, regexp.MustCompile(`_v2$`).ReplaceAllString(name, ""))
 	}
@@ -148,7 +148,7 @@ type refusing struct{ cublas.Driver }
 
 func (refusing) AtContextEnd(int, func(bool)) error { return gpu.ErrorInvalidContext }
 
-// TestAHandleThatCannotStayIsDestroyed: whatever goes wrong behind its making.
+// TestAHandleThatCannotStayIsDestroyed if any step after its creation fails.
 func TestAHandleThatCannotStayIsDestroyed(t *testing.T) {
 	configure(t, nil)
 	driver, compute, pool := open(t, 0)
@@ -163,7 +163,7 @@ func TestAHandleThatCannotStayIsDestroyed(t *testing.T) {
 	require.Zero(t, blas.Live())
 }
 
-// TestWorkThatFailsIsToldByTheCallThatQueuedIt: the kernel touches memory that went away meanwhile.
+// TestWorkThatFailsIsToldByTheCallThatQueuedIt: the kernel uses memory that has been freed meanwhile.
 func TestWorkThatFailsIsToldByTheCallThatQueuedIt(t *testing.T) {
 	configure(t, nil)
 	driver, compute, pool := open(t, 0)

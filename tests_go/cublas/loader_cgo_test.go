@@ -23,14 +23,14 @@ import (
 	"gpuconf/tests_go/fakecuda"
 )
 
-// report is what a child tells about one product, which is 6, and where its cuBLAS was from.
+// report is a child's report about one product, which is 6, and the location of its cuBLAS.
 type report struct {
 	Code, Error string
 	Product     float32
 	Library     string
 }
 
-// beChild does what childEnv says: "product" or "wide"; after a colon the folders of the wheels.
+// beChild runs the job in childEnv: "product" or "wide"; after a colon the folders of the wheels.
 func beChild() {
 	job, folders, _ := strings.Cut(os.Getenv(childEnv), ":")
 	driver, err := cuda.Open()
@@ -62,7 +62,7 @@ func product(driver gpu.Driver, compute gpu.Compute) (float32, error) {
 	return math.Float32frombits(binary.NativeEndian.Uint32(raw)), err
 }
 
-// wide asks for sizes and steps beyond 32 bits, and for more elements than one call sums.
+// wide uses sizes and strides beyond 32 bits, and more elements than one call sums.
 func wide(driver gpu.Driver, compute gpu.Compute) error {
 	fake, err := fakecuda.Attach()
 	fakecuda.Must(err)
@@ -99,7 +99,7 @@ func wide(driver gpu.Driver, compute gpu.Compute) error {
 	return nil
 }
 
-// mapped gives the files of this process whose names begin like that.
+// mapped returns the files mapped by this process whose names begin with a prefix.
 func mapped(name string) string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	fakecuda.Must(err)
@@ -111,7 +111,7 @@ func mapped(name string) string {
 	return ""
 }
 
-// child runs a job in a process whose loader looks into folders.
+// child runs a job in a process whose loader searches some folders.
 func child(t *testing.T, job string, folders []string, environ ...string) report {
 	t.Helper()
 	command := exec.Command(os.Args[0])
@@ -124,10 +124,10 @@ func child(t *testing.T, job string, folders []string, environ ...string) report
 	return r
 }
 
-// built has the folders of libraries that were built, so that each is built once.
+// built caches the folders of built libraries, so that each is built once.
 var built = map[string]string{}
 
-// once gives a folder with what build puts there. Whoever changes it takes a copy.
+// once returns a folder with the output of build. Copy it before changing it.
 func once(t *testing.T, what string, build func(folder string) error) string {
 	t.Helper()
 	if built[what] == "" {
@@ -139,7 +139,7 @@ func once(t *testing.T, what string, build func(folder string) error) string {
 	return built[what]
 }
 
-// driverFolder has a driver of a version, and nothing else.
+// driverFolder contains a driver of some version, and nothing else.
 func driverFolder(t *testing.T, version int) string {
 	t.Helper()
 	return once(t, fmt.Sprint("driver ", version), func(folder string) error {
@@ -150,7 +150,7 @@ func driverFolder(t *testing.T, version int) string {
 	})
 }
 
-// blasFolder makes below, in a folder of the test's, and puts a cuBLAS into it.
+// blasFolder creates a folder for the test and puts a cuBLAS into it.
 func blasFolder(t *testing.T, below string, options fakecublas.Options) string {
 	t.Helper()
 	source := os.Getenv(folderEnv)
@@ -239,7 +239,7 @@ func TestALibraryThatIsNoneIsPassedOver(t *testing.T) {
 	require.Contains(t, r.Error, "invalid ELF header")
 }
 
-// TestSizesBeyond32Bits runs without computing: the operands would fill the machine.
+// TestSizesBeyond32Bits runs without computing: the operands would not fit into memory.
 func TestSizesBeyond32Bits(t *testing.T) {
 	environ := []string{"FAKECUBLAS_DRY=1", "FAKECUDA_MEMORY=42949672960"}
 	require.Empty(t, child(t, "wide", []string{os.Getenv(folderEnv)}, environ...).Error)

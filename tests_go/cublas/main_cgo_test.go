@@ -1,6 +1,7 @@
 //go:build cgo && linux && (amd64 || arm64)
 
-// The tests run over the fake driver and the fake cuBLAS of tests_go/fakecuda and tests_go/fakecublas, which the loader finds as it finds
+// The tests run over the fake driver and the fake cuBLAS of tests_go/fakecuda and tests_go/fakecublas, which the loader finds like
+// the
 // the real ones. A process loads one cuBLAS for good, so what needs another, or none, runs in a child.
 package cublas_test
 
@@ -21,11 +22,11 @@ import (
 )
 
 const (
-	folderEnv = "GPUCONF_CUBLAS_TEST_FOLDER" // where the fake libraries lie
-	childEnv  = "GPUCONF_CUBLAS_TEST_CHILD"  // what to do instead of the tests
+	folderEnv = "GPUCONF_CUBLAS_TEST_FOLDER" // location of the fake libraries
+	childEnv  = "GPUCONF_CUBLAS_TEST_CHILD"  // job to run instead of the tests
 )
 
-// fake steers the driver that the tests run over.
+// fake controls the driver that the tests run over.
 var fake fakecuda.Driver
 
 func TestMain(m *testing.M) {
@@ -43,14 +44,14 @@ func attach() (err error) {
 	return err
 }
 
-// scratch is a pool for operations, which keeps books.
+// scratch is a pool for operations, with accounting.
 type scratch struct {
 	driver  gpu.Driver
 	ordinal int
 	refusal error
 
 	mu    sync.Mutex
-	sizes []uint64 // what was asked for
+	sizes []uint64 // requested sizes
 	live  int
 }
 
@@ -87,7 +88,7 @@ func configure(t *testing.T, environ map[string]string) {
 	})
 }
 
-// open opens the driver, retains a GPU's context, and gives cuBLAS there, until the test ends.
+// open opens the driver, retains a GPU's context, and returns cuBLAS there, until the test ends.
 func open(t *testing.T, ordinal int) (cublas.Driver, gpu.Compute, *scratch) {
 	t.Helper()
 	opened, err := cuda.Open()

@@ -10,7 +10,7 @@ import (
 	"gpuconf/tests_go/drivertest"
 )
 
-// capturer is the driver, and beside it another library of the process, which captures streams on the same contexts.
+// capturer is the driver and, beside it, another library in the process that captures streams in the same contexts.
 type capturer struct{ gpu.Driver }
 
 var _ drivertest.Capturer = capturer{}
@@ -20,7 +20,7 @@ func openCapturer() (gpu.Driver, error) {
 	return capturer{driver}, err
 }
 
-// within does something in a device's primary context, and leaves the thread as it was.
+// within runs a function in a device's primary context, and restores the thread's context.
 func within(ordinal int, do func() error) error {
 	before := fake.Current()
 	context, err := fake.Retain(ordinal)
@@ -31,7 +31,7 @@ func within(ordinal int, do func() error) error {
 	return errors.Join(err, twice(func() error { return fake.SetCurrent(before) }), twice(func() error { return fake.Release(ordinal) }))
 }
 
-// twice does something that has to be done, and tells if the first time went wrong.
+// twice runs a cleanup that must succeed, and reports whether the first attempt failed.
 func twice(do func() error) error {
 	err := do()
 	if err != nil {

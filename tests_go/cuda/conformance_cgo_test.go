@@ -36,10 +36,10 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceWhereOthersKeepTheContext is what a program with PyTorch in it looks like.
+// TestConformanceWhereOthersKeepTheContext: as in a program that also uses PyTorch.
 func TestConformanceWhereOthersKeepTheContext(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
-	first := open(t) // starts the driver for those others
+	first := open(t) // starts the driver for the other library
 	for ordinal := range 2 {
 		_, err := fake.Retain(ordinal)
 		require.NoError(t, err)
@@ -51,7 +51,7 @@ func TestConformanceWhereOthersKeepTheContext(t *testing.T) {
 	require.NoError(t, first.Close())
 }
 
-// TestConformanceOfThisMachine runs over the machine's own driver, in a process that doesn't know the fake one.
+// TestConformanceOfThisMachine uses the machine's own driver, in a process without the fake one.
 func TestConformanceOfThisMachine(t *testing.T) {
 	// Read only so that `go test` knows that a cached result depends on them.
 	_, _ = os.Getenv("LD_LIBRARY_PATH"), os.Getenv("CUDA_VISIBLE_DEVICES")

@@ -77,7 +77,7 @@ func TestOnlyPrimaryContextsAreUsed(t *testing.T) {
 	require.Equal(t, created, fake.Count("cuCtxCreate"))
 }
 
-// TestOthersKeepTheContext: the last release ends what was ours, and nothing else.
+// TestOthersKeepTheContext: the last release ends our resources, and nothing else.
 func TestOthersKeepTheContext(t *testing.T) {
 	for name, end := range map[string]func(gpu.Driver) error{
 		"ContextRelease": func(driver gpu.Driver) error { return driver.ContextRelease(0) },
@@ -107,7 +107,7 @@ func TestOthersKeepTheContext(t *testing.T) {
 	}
 }
 
-// leaveThingsLive takes one of each that belongs to a context.
+// leaveThingsLive leaves one resource of each kind that belongs to a context.
 func leaveThingsLive(t *testing.T, driver gpu.Driver) {
 	t.Helper()
 	_, err := driver.MemAlloc(0, mib)

@@ -14,7 +14,7 @@ import (
 
 const mib = 1 << 20
 
-// session uses a driver and gives back in reverse what it took.
+// session uses a driver and releases what it holds in reverse order.
 type session struct {
 	gpu.Driver
 	undo []func() error
@@ -22,14 +22,14 @@ type session struct {
 
 func (s *session) later(undo func() error) { s.undo = append(s.undo, undo) }
 
-// end gives everything back; an error of the use comes first.
+// end releases everything; an earlier error takes precedence.
 func (s *session) end(err *error) {
 	for i := len(s.undo) - 1; i >= 0; i-- {
 		*err = errors.Join(*err, s.undo[i]())
 	}
 }
 
-// useEverything opens a driver and makes every call of it that a program makes who makes no mistake. It stops at the first failure.
+// useEverything opens a driver and makes every call that a correct program makes. It stops at the first failure.
 func useEverything() error {
 	return use((*session).useMemory, (*session).useManagedMemory, (*session).useVirtualMemory, (*session).useStreams, (*session).useCapture)
 }
@@ -79,7 +79,7 @@ func (s *session) useMemory() (err error) {
 	return expect(data, "gpuconf\x07\x07\x07\x07\x07\x07\x07\x07\x07")
 }
 
-// useManagedMemory reads and writes beyond what the card has.
+// useManagedMemory reads and writes beyond the card's memory.
 func (s *session) useManagedMemory() error {
 	_, total, err := s.MemGetInfo(0)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *session) useStreams() error {
 	return expect(host.Bytes[2048:2056], "queued\x09\x09")
 }
 
-// useCapture looks at a stream that another library captures.
+// useCapture queries a stream that another library captures.
 func (s *session) useCapture() (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -15,8 +15,8 @@ import (
 	"gpuconf/tests_go/fakecuda"
 )
 
-// inForeignContext gives this thread a current context that is none of the driver's, on top of another one, until the test
-// ends, and gives what checks that all is as it was.
+// inForeignContext gives this thread, until the test ends, a current context that is not the driver's, on top of another one. It
+// returns a function that checks that the stack is unchanged.
 func inForeignContext(t *testing.T) (unchanged func()) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -37,7 +37,7 @@ func inForeignContext(t *testing.T) (unchanged func()) {
 	}
 }
 
-// functions are the names in the table of the binding, less those that are called while the library is loaded.
+// functions are the names in the binding's table, without those that are called while the library is being loaded.
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	table, err := os.ReadFile(filepath.Join(fakecuda.Source(), "..", "..", "..", "gocore", "cuda", "symbols.h"))
@@ -52,10 +52,10 @@ func functions(t *testing.T) map[string]bool {
 	return names
 }
 
-// TestEveryCallFailsOnce walks through a session and makes one call into the library fail after the other.
+// TestEveryCallFailsOnce runs a session once for each call into the library, and makes that call fail.
 func TestEveryCallFailsOnce(t *testing.T) {
 	configure(t, nil)
-	open(t) // lets the foreign contexts be made
+	open(t) // allows the foreign contexts to be created
 	unchanged := inForeignContext(t)
 	left := functions(t)
 	for nth := 0; ; nth++ {
@@ -70,18 +70,18 @@ func TestEveryCallFailsOnce(t *testing.T) {
 			break
 		}
 		switch name := fake.FiredName(); name {
-		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done": // there is another way back
+		case "cuCtxPopCurrent", "cuCtxPopCurrent, when done": // there is an alternative
 			require.NoError(t, err)
-		case "cuThreadExchangeStreamCaptureMode": // on the way out there is a second try
+		case "cuThreadExchangeStreamCaptureMode": // on the way out there is a second attempt
 			if err != nil {
 				require.ErrorIs(t, err, gpu.ErrorUnknown)
 			}
-		case "cuDeviceGetAttribute": // an attribute that the driver doesn't know is a thing that the GPU can't do
+		case "cuDeviceGetAttribute": // an attribute that the driver does not know counts as a missing feature
 			if err != nil {
 				require.True(t, isOneOf(err, gpu.ErrorUnknown, gpu.ErrorNotSupported), "%v", err)
 			}
 		default:
-			require.ErrorIs(t, err, gpu.ErrorUnknown, "%s failed, and nobody was told", name)
+			require.ErrorIs(t, err, gpu.ErrorUnknown, "%s failed without an error", name)
 		}
 		delete(left, fake.FiredName())
 	}
@@ -97,8 +97,8 @@ func isOneOf(err error, results ...gpu.Result) bool {
 	return false
 }
 
-// TestWaysBack: where popping fails there is another way to the thread's own context. Where there is none left, the call was done all the
-// same, and its result says so.
+// TestWaysBack: if popping fails there is another way to restore the thread's own context. If that fails too, the call was done all
+// the same, and its result says so.
 func TestWaysBack(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -124,7 +124,7 @@ func TestWaysBack(t *testing.T) {
 	require.NoError(t, driver.MemFree(0, addr))
 }
 
-// TestTwoCallsFail makes the undoing fail, too: what a driver refuses to take back is forgotten with its context.
+// TestTwoCallsFail makes the undo fail too: what a driver refuses to free is dropped with its context.
 func TestTwoCallsFail(t *testing.T) {
 	configure(t, nil)
 	for _, pair := range [][2]string{
@@ -140,12 +140,12 @@ func TestTwoCallsFail(t *testing.T) {
 			require.Equal(t, before+2, fake.Fired())
 			require.ErrorIs(t, err, gpu.ErrorUnknown)
 			require.ErrorIs(t, err, gpu.ErrorOutOfMemory)
-			require.Empty(t, fake.Live(), "Close gives back what was refused once")
+			require.Empty(t, fake.Live(), "Close frees what was refused once")
 		})
 	}
 }
 
-// TestAGraphThatKeepsNothing: what a graph refuses to keep is given up.
+// TestAGraphThatKeepsNothing: an object that a graph refuses to retain is released.
 func TestAGraphThatKeepsNothing(t *testing.T) {
 	configure(t, nil)
 	for name, fails := range map[string]int{"once": 1, "twice": 2} {

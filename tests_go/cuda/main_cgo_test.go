@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	folderEnv = "GPUCONF_CUDA_TEST_FOLDER" // where the fake library lies
-	childEnv  = "GPUCONF_CUDA_TEST_CHILD"  // what to do instead of the tests
+	folderEnv = "GPUCONF_CUDA_TEST_FOLDER" // location of the fake library
+	childEnv  = "GPUCONF_CUDA_TEST_CHILD"  // job to run instead of the tests
 
-	// What the machine's own driver is found and filtered with, kept for the test of it.
+	// The environment that locates and filters the machine's own driver, kept for its test.
 	machinePathEnv    = "GPUCONF_CUDA_TEST_LD_LIBRARY_PATH"
 	machineVisibleEnv = "GPUCONF_CUDA_TEST_CUDA_VISIBLE_DEVICES"
 )
 
-// fake steers the library that the tests run over.
+// fake controls the library that the tests run over.
 var fake fakecuda.Driver
 
 func TestMain(m *testing.M) {
@@ -73,7 +73,7 @@ func open(t *testing.T) gpu.Driver {
 	return driver
 }
 
-// opened is what a child tells about cuda.Open and the two calls that a driver may lack.
+// opened is a child's report about cuda.Open and the two calls that a driver may lack.
 type opened struct {
 	Code, Error           string
 	Devices               []gpu.Device
@@ -115,7 +115,7 @@ func tryOptional(driver gpu.Driver, report *opened) {
 	fakecuda.Must(driver.ContextRelease(0))
 }
 
-// openIn opens the driver in a child whose loader looks into folder.
+// openIn opens the driver in a child whose loader searches folder.
 func openIn(t *testing.T, folder string, environ ...string) opened {
 	t.Helper()
 	child := exec.Command(os.Args[0])
@@ -128,7 +128,7 @@ func openIn(t *testing.T, folder string, environ ...string) opened {
 	return report
 }
 
-// build makes a library of its own for a test.
+// build compiles a library for one test.
 func build(t *testing.T, options fakecuda.Options) (folder string) {
 	t.Helper()
 	folder = t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestSynchronousCallsWait: work of a non-blocking stream, which waits for nobody, sees what a synchronous call did.
+// TestSynchronousCallsWait: work of a non-blocking stream, which waits for no other stream, sees the effect of a synchronous call.
 func TestSynchronousCallsWait(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -45,7 +45,7 @@ func TestSynchronousCallsWait(t *testing.T) {
 	}
 }
 
-// TestRefusedGivingBack: what CUDA refuses to take back is still there, and can be given back later.
+// TestRefusedGivingBack: what CUDA refuses to free remains allocated, and can be freed later.
 func TestRefusedGivingBack(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)
@@ -111,7 +111,7 @@ func TestReservationsSuitEveryDevice(t *testing.T) {
 	require.ErrorIs(t, err, gpu.ErrorInvalidValue)
 }
 
-// TestCallsCostNoGoMemory: what goes well leaves nothing to the collector.
+// TestCallsCostNoGoMemory: successful calls allocate no Go memory.
 func TestCallsCostNoGoMemory(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

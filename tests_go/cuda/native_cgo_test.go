@@ -25,7 +25,7 @@ func TestVersionIsTheDrivers(t *testing.T) {
 	require.Equal(t, 12040, n.Version())
 }
 
-// TestInContext is fact 29.
+// TestInContext checks fact 29.
 func TestInContext(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	driver, n := native(t)
@@ -36,16 +36,16 @@ func TestInContext(t *testing.T) {
 	require.NoError(t, err)
 	unchanged := inForeignContext(t)
 
-	told := errors.New("what work says")
+	failure := errors.New("the function's error")
 	calls := 0
-	require.Equal(t, told, n.InContext(1, func() error {
+	require.Equal(t, failure, n.InContext(1, func() error {
 		calls++
 		require.Equal(t, primary, fake.Current())
 		addr, err := driver.MemAlloc(1, mib)
 		require.NoError(t, err, "it may call the driver")
 		require.NoError(t, driver.MemFree(1, addr))
 		require.Equal(t, primary, fake.Current())
-		return told
+		return failure
 	}))
 	unchanged()
 	require.Panics(t, func() { _ = n.InContext(1, func() error { panic("in work") }) })
@@ -55,10 +55,10 @@ func TestInContext(t *testing.T) {
 	require.Equal(t, 1, calls)
 	unchanged()
 	require.NoError(t, fake.Release(1))
-	require.NoError(t, driver.ContextRelease(1), "nobody is left inside")
+	require.NoError(t, driver.ContextRelease(1), "no function runs in the context")
 }
 
-// TestAContextWaitsForWhatRunsInIt: the last release comes while work is there.
+// TestAContextWaitsForWhatRunsInIt: the last release comes while work is running.
 func TestAContextWaitsForWhatRunsInIt(t *testing.T) {
 	configure(t, nil)
 	driver, n := native(t)
@@ -83,7 +83,7 @@ func TestAContextWaitsForWhatRunsInIt(t *testing.T) {
 	require.True(t, ended)
 }
 
-// TestAtContextEnd is fact 30.
+// TestAtContextEnd checks fact 30.
 func TestAtContextEnd(t *testing.T) {
 	configure(t, nil)
 	driver, n := native(t)
@@ -97,7 +97,7 @@ func TestAtContextEnd(t *testing.T) {
 			order = append(order, name)
 		}
 	}
-	for range 2 { // each life of a context has its own
+	for range 2 { // each context has its own
 		order = nil
 		require.NoError(t, driver.ContextRetain(0))
 		require.NoError(t, driver.ContextRetain(0))
@@ -106,7 +106,7 @@ func TestAtContextEnd(t *testing.T) {
 		require.NoError(t, n.AtContextEnd(0, end("first")))
 		require.NoError(t, n.AtContextEnd(0, end("second")))
 		require.NoError(t, driver.ContextRelease(0))
-		require.Empty(t, order, "somebody else holds the context")
+		require.Empty(t, order, "another library holds the context")
 		require.NoError(t, driver.ContextRelease(0))
 		require.Equal(t, []string{"second", "first"}, order)
 	}

@@ -14,7 +14,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestManyDriversAtOnce: each goroutine has a driver of its own over the one library.
+// TestManyDriversAtOnce: each goroutine has its own driver over the one library.
 func TestManyDriversAtOnce(t *testing.T) {
 	configure(t, nil)
 	var group sync.WaitGroup
@@ -35,8 +35,8 @@ func TestManyDriversAtOnce(t *testing.T) {
 	}
 }
 
-// TestContextsComeAndGoUnderUse: whoever uses a device while others retain and release it is served, or told that there is no
-// context.
+// TestContextsComeAndGoUnderUse: a goroutine that uses a device while others retain and release it is served, or gets the error
+// that there is no context.
 func TestContextsComeAndGoUnderUse(t *testing.T) {
 	configure(t, map[string]string{"FAKECUDA_GPUS": "2"})
 	driver := open(t)
@@ -79,7 +79,7 @@ func useShortly(driver gpu.Driver, ordinal int) error {
 	return driver.MemFree(ordinal, addr)
 }
 
-// TestCloseUnderUse: Close waits for whoever is inside, and all others are told.
+// TestCloseUnderUse: Close waits for calls in progress, and later calls return an error.
 func TestCloseUnderUse(t *testing.T) {
 	configure(t, nil)
 	for round := range 20 {
@@ -116,7 +116,7 @@ func TestCloseUnderUse(t *testing.T) {
 	}
 }
 
-// TestWaitersDoNotHoldOthersUp: a thread that waits for a stream leaves the device to others, one of whom lets the stream go on.
+// TestWaitersDoNotHoldOthersUp: a thread that waits for a stream does not block others, one of which releases the stream.
 func TestWaitersDoNotHoldOthersUp(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestReachAgainstAPlainModel: what a device may touch, after any mixture of mapping, access, unmapping and refusals of the driver, is
-// what a table of granules says.
+// TestReachAgainstAPlainModel: after any mixture of mapping, access, unmapping and driver failures, the memory that a device can
+// access is what a table of granules says.
 func TestReachAgainstAPlainModel(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

@@ -10,7 +10,7 @@ import (
 	"gpuconf/tests_go/stitching"
 )
 
-// Blocks keep every byte while memory moves beside them, through the driver's own functions.
+// Blocks keep all their bytes while memory is moved beside them, through the driver's own functions.
 func TestStitchingOnADriver(t *testing.T) {
 	configure(t, nil)
 	driver := open(t)

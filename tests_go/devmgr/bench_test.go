@@ -12,10 +12,10 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between
-// the first row and the others is what a Manager costs: its lock, the way from an address to its pool, and the count of frees.
+// One iteration of a benchmark is an allocation and its free, among a hundred live blocks. The difference between the first row and
+// the others is the cost of a Manager: its lock, the lookup of an address's pool, and the count of frees.
 
-// device is a card as suballoc wants one.
+// device is a card as an upstream of suballoc.
 type device struct{ *sim.Machine }
 
 func (d device) MemAlloc(bytes uint64) (uint64, error) { return d.Machine.MemAlloc(0, bytes) }
@@ -62,7 +62,7 @@ func pairs(b *testing.B, allocate func(i int, bytes uint64) (bfc.Block, error), 
 	}
 }
 
-// What a recording adds to an allocation and its free.
+// The cost that a recording adds to an allocation and its free.
 func BenchmarkRecorded(b *testing.B) {
 	m, _ := initialized(b, "T4", sim.Options{}, nil, []float64{1024})
 	for _, recorded := range []bool{false, true, false, true} {

@@ -28,7 +28,8 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// Where the driver can't tell when a graph ends, or anything else goes wrong, a captured stream gets no memory, and the books stay as they are.
+// If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the accounting does
+// not change.
 func TestCapturesThatCannotBeFollowed(t *testing.T) {
 	d := newDriver(t, "T4", sim.Options{})
 	captures := capturing.New(d.machine)

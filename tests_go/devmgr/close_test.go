@@ -55,7 +55,7 @@ func TestCloseBeforeInitialize(t *testing.T) {
 	require.False(t, isInitialized(m))
 }
 
-// A machine that complains while it ends is ended all the same, and nothing it says is lost.
+// A machine that returns errors while it closes is closed anyway, and no error is lost.
 func TestCloseGoesOnWhereTheDriverFails(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100, 100})
 	allocate(t, m, 0, 1)
@@ -145,7 +145,7 @@ func TestEveryCallOfAClosedManagerFails(t *testing.T) {
 	require.Zero(t, m.LogicalGPUs())
 }
 
-// Before the logical devices are there the answer is when to ask again, not that there is no GPU.
+// Before the logical devices exist, the error says what to call first, not that there is no GPU.
 func TestCallsBeforeInitialize(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4", sim.Options{}), nil)
 	for name, call := range map[string]func() error{

@@ -34,7 +34,7 @@ func TestCopies(t *testing.T) {
 	require.Equal(t, sent, got)
 }
 
-// A buffer that was freed has nothing to do with the block that lies at its address by now.
+// A freed buffer has nothing to do with the block that has its address now.
 func TestCopyOfAStaleBlock(t *testing.T) {
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10})
 	stale := allocate(t, m, 0, 1000)
@@ -51,7 +51,7 @@ func TestCopyOfAStaleBlock(t *testing.T) {
 	require.Equal(t, "mine", string(got))
 }
 
-// meddler does something in the middle of a copy to a GPU.
+// meddler runs a function in the middle of a copy to a GPU.
 type meddler struct {
 	gpu.Driver
 	meddle func()
@@ -62,7 +62,7 @@ func (d *meddler) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
 	return d.Driver.MemcpyHtoD(ordinal, dst, src)
 }
 
-// Nobody waits for a copy that somebody frees the block of; but the copy says so.
+// A copy does not delay a free of its block by another thread; but the copy reports it.
 func TestFreeInTheMiddleOfACopy(t *testing.T) {
 	d := newDriver(t, "T4", sim.Options{})
 	during := &meddler{Driver: d}

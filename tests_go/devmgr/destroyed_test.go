@@ -16,10 +16,10 @@ import (
 
 var bothTimelines = map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}}
 
-// recycler is a driver that uses the number of a destroyed stream again at once, as real ones do, while its work may still run.
+// recycler is a driver that reuses the handle of a destroyed stream at once, as real drivers do, while its work may still run.
 type recycler struct {
 	*driver
-	now map[gpu.Stream]gpu.Stream // by the number that the process sees
+	now map[gpu.Stream]gpu.Stream // by the handle that the process sees
 }
 
 func (r *recycler) real(stream gpu.Stream) gpu.Stream {
@@ -53,18 +53,18 @@ func (r *recycler) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Eve
 	return r.driver.StreamWaitEvent(ordinal, r.real(stream), event)
 }
 
-// slowly keeps a stream busy for some time: until somebody opens the gate, which is soon.
+// slowly keeps a stream busy until the gate opens, which happens soon.
 func slowly(t *testing.T, d *driver, stream gpu.Stream, opts sim.Options) {
 	if opts.NoStreamMemOps {
-		return // no stream can be held back
+		return // no stream can be blocked
 	}
 	held := closedGate(t, d, stream)
 	timer := time.AfterFunc(20*time.Millisecond, held.open)
 	t.Cleanup(func() { timer.Stop(); held.open() })
 }
 
-// A stream is destroyed while its work runs on memory that was freed; its handle comes again, or does not. Who gets the memory next comes after
-// that work, and the new stream is not taken for the old one.
+// A stream is destroyed while its work runs on freed memory; its handle is reused, or is not. The next user of the memory is
+// ordered after that work, and the new stream is not mistaken for the old one.
 func TestMemoryOfADestroyedStream(t *testing.T) {
 	for name, opts := range bothTimelines {
 		for _, again := range []bool{false, true} {
@@ -97,7 +97,7 @@ func TestMemoryOfADestroyedStream(t *testing.T) {
 	}
 }
 
-// initializedOn is a Manager over a driver that wraps d's machine; its one logical GPU has a limit in MiB.
+// initializedOn returns a Manager over a driver that wraps d's machine; its one logical GPU has a limit in MiB.
 func initializedOn(t *testing.T, d *driver, over gpu.Driver, limit float64) *devmgr.Manager {
 	m, err := devmgr.New(over, nil)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func initializedOn(t *testing.T, d *driver, over gpu.Driver, limit float64) *dev
 	return m
 }
 
-// A block outlives the stream that it was allocated on. It can be freed, and its memory serves others.
+// A block outlives the stream that it was allocated on. It can be freed, and its memory is reused.
 func TestBlocksOutliveTheirStream(t *testing.T) {
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestBlocksOutliveTheirStream(t *testing.T) {
 	}
 }
 
-// A program may make and destroy any number of streams.
+// A program may create and destroy any number of streams.
 func TestManyStreamsComeAndGo(t *testing.T) {
 	for name, opts := range bothTimelines {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestManyStreamsComeAndGo(t *testing.T) {
 	}
 }
 
-// Where the GPU can't be waited for, memory of a destroyed stream stays where it is, and the error says why.
+// If the GPU cannot be waited for, memory of a destroyed stream is not reused, and the error says why.
 func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	old, heir := newStream(t, d), newStream(t, d)
@@ -182,7 +182,7 @@ func TestADestroyedStreamThatCannotBeWaitedFor(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// After Close every call that names a block is refused, and changes nothing.
+// After Close every call that names a block returns an error, and changes nothing.
 func TestFreesAfterClose(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	stream := newStream(t, d)

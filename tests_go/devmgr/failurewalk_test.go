@@ -16,12 +16,12 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// walk is one session in which the driver call number n fails, once. Every step that fails is tried again.
+// walk is a session in which driver call number n fails, once. Every step that fails is repeated.
 type walk struct {
 	t       *testing.T
 	driver  *driver
 	options config.Options
-	failed  string // the method that was failed, "" while none was
+	failed  string // the method of the failed call; "" before
 }
 
 func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Result) *walk {
@@ -36,7 +36,7 @@ func newWalk(t *testing.T, spec string, opts sim.Options, n int, result gpu.Resu
 	return w
 }
 
-// step does something that must work at the second try at the latest.
+// step runs a step that must succeed at the second attempt at the latest.
 func (w *walk) step(name string, do func() error) {
 	w.t.Helper()
 	before := w.failed
@@ -50,7 +50,7 @@ func (w *walk) step(name string, do func() error) {
 	require.NoError(w.t, do(), "%s: the second try, after: %v", name, err)
 }
 
-// session is the whole life of a Manager. It returns how many driver calls it took.
+// session runs the whole life of a Manager. It returns how many driver calls it made.
 func (w *walk) session(env config.Env) (calls int) {
 	t, d := w.t, w.driver
 	var m *devmgr.Manager
@@ -91,7 +91,7 @@ func (w *walk) session(env config.Env) (calls int) {
 	return w.close(m)
 }
 
-// collect allocates what needs the free regions to go back first. Memory that the GPU refused to take back stays counted.
+// collect allocates what needs the free regions to be released first. Memory that the GPU refused to free stays counted.
 func (w *walk) collect(m *devmgr.Manager) {
 	bytes := 8 * mib
 	w.step("collect", func() error {
@@ -131,7 +131,7 @@ func TestWalkOfFailures(t *testing.T) {
 			name, growth string
 			opts         sim.Options
 			options      config.Options
-			memory       []string // the calls by which memory comes and goes
+			memory       []string // the calls that allocate and free memory
 		}{
 			{"whole", "false", sim.Options{}, config.Options{}, []string{"MemAlloc", "MemFree"}},
 			{"doubling", "true", sim.Options{NoVMM: true}, config.Options{}, []string{"MemAlloc", "MemFree"}},
@@ -161,7 +161,7 @@ func TestWalkOfFailures(t *testing.T) {
 	}
 }
 
-// Once a driver is lost nothing works any more, but it ends.
+// After the driver is lost every operation fails, but Close works.
 func TestDriverThatFailsForGood(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
 	block := allocate(t, m, 0, 1)

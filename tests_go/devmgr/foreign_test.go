@@ -11,12 +11,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// A thread without a scope, as autograd's workers are, runs in the stream of the scope that its work comes from.
+// A thread without a scope, such as autograd's workers, runs in the stream of the scope that its work comes from.
 func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 	m, _ := initialized(t, "2xT4", sim.Options{}, nil, []float64{100, 100, 100}, []float64{100})
 	first, err := m.StreamOf(0)
 	require.NoError(t, err)
-	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what nobody else claims")
+	require.Equal(t, gpu.StreamNull, first, "the first of an ordinal gets what no other one claims")
 	second, err := m.StreamOf(1)
 	require.NoError(t, err)
 	require.Greater(t, second, gpu.StreamPerThread)
@@ -37,7 +37,7 @@ func TestAStreamOfItsOwnTellsWhoseMemoryItIs(t *testing.T) {
 		"the scope comes first":            {0, 2, second, 2},
 		"also the scope of the first":      {0, 0, second, 0},
 		"a scope elsewhere counts as none": {0, 3, third, 2},
-		"a stream of nobody":               {0, -1, third + 1000, 0},
+		"an unknown stream":                {0, -1, third + 1000, 0},
 		"the null stream":                  {0, -1, gpu.StreamNull, 0},
 		"the per-thread stream":            {0, -1, gpu.StreamPerThread, 0},
 		"a stream of another ordinal":      {1, -1, second, 3},

@@ -11,13 +11,13 @@ import (
 	"gpuconf/tests_go/stepping"
 )
 
-// stepped is a machine whose work a test does step by step.
+// stepped is a machine whose work a test executes step by step.
 type stepped struct {
 	*sim.Machine
 	*stepping.Steps
 }
 
-// inSteps runs a test on a machine that does its work step by step.
+// inSteps runs a test on a machine that executes its work step by step.
 func inSteps(t *testing.T, opts sim.Options, test func(*testing.T, stepped)) {
 	synctest.Test(t, func(t *testing.T) {
 		steps := &stepping.Steps{}
@@ -34,8 +34,8 @@ func small(program handover.Program) bool {
 	return len(program.Streams) == 2 && len(program.Threads[0]) < 5
 }
 
-// Every interleaving of small programs' calls and of the device's progress, with both ways to know how far the device is. Only one
-// goroutine runs at a time, so under the race detector, where each new goroutine is dear, the smallest programs must do.
+// Every interleaving of small programs' calls and of the device's progress, with both ways to track that progress. Only one
+// goroutine runs at a time, and each new goroutine is expensive under the race detector, so there only the smallest programs run.
 func TestEveryHandOver(t *testing.T) {
 	for name, opts := range map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestEveryHandOver(t *testing.T) {
 	}
 }
 
-// The same on a pool that only one stream has used so far, and the least program with nothing left out.
+// The same on a pool that only one stream has used so far, and the smallest program with all interleavings.
 func TestEveryFirstHandOver(t *testing.T) {
 	inSteps(t, sim.Options{}, func(t *testing.T, machine stepped) {
 		for _, program := range handover.Programs() {

@@ -60,7 +60,7 @@ func TestInitializeFreezesTheConfiguration(t *testing.T) {
 	}
 }
 
-// A weak GPU in front must not shift whose facts, limit or context a logical device gets.
+// A weak GPU in front must not shift the properties, limit or context of the logical devices behind it.
 func TestInitializeBehindAnIgnoredGPU(t *testing.T) {
 	m, d := initialized(t, "T4,H100-80GB", sim.Options{}, config.Env{"TF_MIN_GPU_MULTIPROCESSOR_COUNT": "41"})
 	require.Equal(t, []string{"/device:CPU:0", "/device:GPU:0"}, logicalNames(t, m))
@@ -89,8 +89,8 @@ func TestRoute(t *testing.T) {
 	m, _ := initialized(t, "2xT4", sim.Options{}, nil, []float64{100, 100}, []float64{100, 100})
 	for _, row := range []struct{ ordinal, scope, want int }{
 		{0, -1, 0}, {1, -1, 2}, // without a scope the ordinal's first
-		{0, 1, 1}, {1, 3, 3}, // the scope's, where it lies on the ordinal
-		{0, 3, 0}, {1, 0, 2}, // a scope on another GPU counts as none
+		{0, 1, 1}, {1, 3, 3}, // the scope's GPU, if it is on the ordinal
+		{0, 3, 0}, {1, 0, 2}, // a scope on another GPU is ignored
 		{0, 4, 0}, {0, -2, 0}, {0, 1 << 40, 0}, {0, -1 << 63, 0},
 	} {
 		number, err := m.Route(row.ordinal, row.scope, gpu.StreamNull)
@@ -113,7 +113,7 @@ func TestRoute(t *testing.T) {
 	require.ErrorContains(t, err, "/device:GPU:1 ")
 }
 
-// The layout's own errors come before the machine is touched, and a mended configuration can be tried again.
+// Errors of the layout come before any driver call, and a corrected configuration can be tried again.
 func TestInitializeRefusesAPlanThatCannotBe(t *testing.T) {
 	d := newDriver(t, "2xT4", sim.Options{})
 	m := enumerated(t, d, nil)
@@ -146,7 +146,7 @@ func TestInitializeWithoutMemoryInfo(t *testing.T) {
 	require.Equal(t, 2, m.LogicalGPUs())
 }
 
-// Explicit limits do not depend on what is available, so nobody asks.
+// Explicit limits do not depend on the free memory, so it is not queried.
 func TestInitializeWithLimitsAsksNoMemoryInfo(t *testing.T) {
 	_, d := initialized(t, "T4", sim.Options{}, nil, []float64{100})
 	require.Zero(t, d.CallsOf()["MemGetInfo"])
@@ -261,7 +261,7 @@ func TestLimitsAndGrowthByEnvironment(t *testing.T) {
 	}
 }
 
-// Where the GPU has no virtual memory management, a pool grows as TensorFlow's do.
+// Without virtual memory management, a pool grows as TensorFlow's do.
 func TestGrowthDoubles(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"})
 	var blocks []uint64
@@ -279,7 +279,7 @@ func TestGrowthDoubles(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// Where it has, a pool grows in place by what is needed, in granules, and one block can span what came at different times.
+// With it, a pool grows in place, by as many granules as it needs, and one block can span memory from different times.
 func TestGrowthInPlace(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{9})
 	var blocks []uint64
@@ -301,7 +301,7 @@ func TestGrowthInPlace(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// Free regions go back before an allocation fails, unless the environment says not to.
+// Free regions are released before an allocation fails, unless the environment disables it.
 func TestGarbageCollection(t *testing.T) {
 	for _, row := range []struct {
 		value   string

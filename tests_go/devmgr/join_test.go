@@ -39,7 +39,7 @@ func TestTheFirstToJoinInitializes(t *testing.T) {
 	require.ErrorContains(t, err, "main.py:7 (Session)")
 }
 
-// The fraction is a bound: what the card gives never exceeds it.
+// The fraction is an upper bound: the memory taken from the card never exceeds it.
 func TestAFractionBoundsWhatTheCardGives(t *testing.T) {
 	d := newDriver(t, "K40", sim.Options{})
 	m := enumerated(t, d, nil)
@@ -143,7 +143,7 @@ func TestAViewIsTheSessionsOwn(t *testing.T) {
 	}
 }
 
-// A stream that stands for a logical GPU ends with its pool: another pool has another.
+// A stream that represents a logical GPU ends with its pool: another pool has another stream.
 func TestStreamsOfLogicalGPUsEndWithTheirPools(t *testing.T) {
 	m := enumerated(t, newDriver(t, "T4", sim.Options{}), nil)
 	join(t, m, config.Options{Sizing: config.Sizing{Shares: 2}}, "a.py:1")
@@ -250,7 +250,7 @@ func TestSharesDivideTheLimit(t *testing.T) {
 	}
 }
 
-// What gpuconf.config says counts where a session says nothing.
+// Where a session sets nothing, gpuconf.config applies.
 func TestASessionsOptionsGoOverTheConfiguration(t *testing.T) {
 	m := enumerated(t, newDriver(t, "2xK40", sim.Options{}), nil)
 	require.NoError(t, hide(m, 0, 2))
@@ -278,7 +278,7 @@ func TestAFailedRebuildPutsThePoolsBack(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// Where not even that can be done, there is no GPU, and everything says so.
+// If even that fails, there is no GPU, and every error says so.
 func TestAGPUThatCantBeSetUpAgainIsGone(t *testing.T) {
 	d := newDriver(t, "2xK40", sim.Options{})
 	m := enumerated(t, d, nil)

@@ -23,8 +23,8 @@ const (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// driver is a simulated machine behind an injector of faults. Its Close only counts: the machine stays open, so that Live
-// tells what a Manager has left behind.
+// driver is a simulated machine behind a fault injector. Its Close only counts: the machine stays open, so that Live reports what a
+// Manager has left behind.
 type driver struct {
 	*faults.Injector
 	machine  *sim.Machine
@@ -46,7 +46,7 @@ func (d *driver) Close() error {
 	return d.closeErr
 }
 
-// newDriver opens a machine for the length of a test.
+// newDriver opens a machine until the test ends.
 func newDriver(t testing.TB, spec string, opts sim.Options) *driver {
 	t.Helper()
 	d := openDriver(t, spec, opts)
@@ -63,12 +63,12 @@ func openDriver(t require.TestingT, spec string, opts sim.Options) *driver {
 	return &driver{Injector: faults.NewInjector(machine), machine: machine}
 }
 
-// requireNothingLeft holds a machine to its books: no memory, no context.
+// requireNothingLeft checks that a machine has no live memory and no context.
 func (d *driver) requireNothingLeft(t require.TestingT) {
 	require.Zero(t, d.machine.Inventory(), "left behind")
 }
 
-// taken is how much of a card the driver has given out.
+// taken returns how much of a card's memory the driver has allocated.
 func (d *driver) taken(t require.TestingT, ordinal int) uint64 {
 	free, total, err := d.machine.MemGetInfo(ordinal)
 	require.NoError(t, err)
@@ -87,8 +87,8 @@ func enumerated(t testing.TB, d *driver, env config.Env) *devmgr.Manager {
 	return m
 }
 
-// initialized is a Manager ready for work, on a machine of its own. split gives the limits in MiB of each GPU's logical
-// devices; a GPU without any is one device with the default limit.
+// initialized returns an initialized Manager on its own machine. split has the limits in MiB of each GPU's logical devices; a GPU
+// without limits is one device with the default limit.
 func initialized(t testing.TB, spec string, opts sim.Options, env config.Env, split ...[]float64) (*devmgr.Manager, *driver) {
 	t.Helper()
 	d := newDriver(t, spec, opts)
@@ -100,7 +100,7 @@ func initialized(t testing.TB, spec string, opts sim.Options, env config.Env, sp
 	return m, d
 }
 
-// isInitialized tells whether a Manager has logical devices.
+// isInitialized reports whether a Manager has logical devices.
 func isInitialized(m *devmgr.Manager) bool {
 	logical, err := m.LogicalDevices()
 	return err == nil && len(logical) > 0
@@ -174,7 +174,7 @@ func logicalNames(t require.TestingT, m *devmgr.Manager) []string {
 	return names
 }
 
-// texts gives the waiting notices as "level: text".
+// texts returns the pending notices as "level: text".
 func texts(m *devmgr.Manager) []string {
 	said := []string{}
 	for _, n := range m.DrainNotices() {

@@ -46,7 +46,7 @@ func TestMemoryInfo(t *testing.T) {
 	require.Equal(t, [2]uint64{mib + 512, mib + 512}, info("GPU:0"))
 	require.NoError(t, m.Free(large.Addr))
 	require.Equal(t, [2]uint64{256, mib + 512}, info("GPU:0"))
-	require.Equal(t, [2]uint64{0, 0}, info("GPU:1"), "the other logical GPU has books of its own")
+	require.Equal(t, [2]uint64{0, 0}, info("GPU:1"), "the other logical GPU has its own accounting")
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))
 	require.Equal(t, [2]uint64{256, 256}, info("GPU:0"))
 	require.NoError(t, m.Free(small.Addr))
@@ -71,7 +71,7 @@ func TestMeasurementsOverlap(t *testing.T) {
 	inner, _, err := m.StartPeak(0)
 	require.NoError(t, err)
 	require.NoError(t, m.Free(allocate(t, m, 0, 2*mib).Addr))
-	require.NoError(t, m.Free(allocate(t, m, 1, 9*mib).Addr)) // of no concern here
+	require.NoError(t, m.Free(allocate(t, m, 1, 9*mib).Addr)) // must have no effect here
 	require.NoError(t, m.ResetMemoryStats("GPU:0"))           // nor this
 	after, err := m.StopPeak(0, inner)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestMemoryMap(t *testing.T) {
 	}
 }
 
-// What PyTorch's statistics need: totals that only grow, failures, and a peak of what is reserved that ClearStats resets.
+// What PyTorch's statistics need: totals that only grow, failures, and a peak of reserved memory that ClearStats resets.
 func TestMemoryTotals(t *testing.T) {
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{10, 20})
 	require.NoError(t, m.Free(allocate(t, m, 0, 1000).Addr))

@@ -17,18 +17,17 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// model is what a user who writes everything down knows of a session: three logical GPUs whose limits add up to more than
-// their one card has.
+// model is a user's bookkeeping of a session: three logical GPUs whose limits add up to more than their one card has.
 type model struct {
 	m      *devmgr.Manager
 	driver *driver
-	pools  [3]books
+	pools  [3]counters
 	live   []owned
-	lost   bool // the driver has refused to take memory back, or to finish a mapping: it holds more than the pools can use
+	lost   bool // the driver has refused to free memory, or to complete a mapping: it holds more than the pools can use
 }
 
-// books are what MemoryStats has to say.
-type books struct {
+// counters are the figures of MemoryStats.
+type counters struct {
 	limit, inUse, requested, peak, largest, allocs, blocks uint64
 }
 
@@ -123,7 +122,7 @@ func (s *model) free(t *rapid.T) {
 	got := make([]byte, 2)
 	require.NoError(t, s.driver.machine.MemcpyDtoH(0, got[:1], o.block.Addr))
 	require.NoError(t, s.driver.machine.MemcpyDtoH(0, got[1:], o.block.Addr+o.requested-1))
-	require.Equal(t, []byte{o.stamp, o.stamp}, got, "somebody else wrote here")
+	require.Equal(t, []byte{o.stamp, o.stamp}, got, "another owner wrote here")
 	if rapid.Bool().Draw(t, "by id") {
 		require.NoError(t, s.m.FreeID(o.block.Addr, o.block.ID))
 	} else {
@@ -153,7 +152,7 @@ func (s *model) clearStats(t *rapid.T) {
 	p.peak, p.allocs, p.largest = p.inUse, 0, 0
 }
 
-// fault makes the driver fail from here on: never, now and then, or whenever memory goes back.
+// fault makes the driver fail from here on: never, now and then, or whenever memory is freed.
 func (s *model) fault(t *rapid.T) {
 	switch rapid.IntRange(0, 3).Draw(t, "kind") {
 	case 0, 1:
@@ -170,7 +169,7 @@ func (s *model) fault(t *rapid.T) {
 	}
 }
 
-// failing makes the driver fail, and takes note where that loses memory.
+// failing makes the driver fail, and records whether that loses memory.
 func (s *model) failing(fault faults.Fault) {
 	s.driver.SetFaults(func(c faults.Call) error {
 		err := fault(c)
@@ -188,13 +187,13 @@ func (s *model) refusedClose(t *rapid.T) {
 
 func (s *model) name(number int) string { return []string{"GPU:0", "GPU:1", "GPU:2"}[number] }
 
-// check holds the Manager against the model.
+// check compares the Manager with the model.
 func (s *model) check(t *rapid.T) {
 	require.NoError(t, s.m.Check())
 	var reserved uint64
 	for number, p := range s.pools {
 		got := stats(t, s.m, s.name(number))
-		require.Equal(t, p, books{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse,
+		require.Equal(t, p, counters{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse,
 			got.LargestAllocSize, got.NumAllocs, got.LiveBlocks}, s.name(number))
 		require.LessOrEqual(t, got.PeakBytesReserved, p.limit, "more was taken than the limit allows")
 		reserved += got.BytesReserved

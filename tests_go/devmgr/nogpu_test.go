@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Whoever asks for a GPU where there is none learns why, as far as anybody knows.
+// A request for a GPU on a machine without one returns the reason, as far as it is known.
 func TestWhyThereIsNoGPU(t *testing.T) {
 	const simulate = "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	for _, row := range []struct {
@@ -19,11 +19,11 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		spec string // "" for no driver
 		opts sim.Options
 		env  config.Env
-		why  string // told to the Manager
+		why  string // passed to the Manager
 		hide bool
 		want string
 	}{
-		{name: "nobody knows", want: "this process has no logical GPU. " + simulate},
+		{name: "unknown", want: "this process has no logical GPU. " + simulate},
 		{
 			name: "the machine says", why: "CUDA is not available (libcuda.so.1: none)",
 			want: "this process has no logical GPU: CUDA is not available (libcuda.so.1: none). " + simulate,
@@ -73,14 +73,14 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 	}
 }
 
-// TensorFlow allows limits that can't all be reached, and says nothing.
+// TensorFlow allows limits that cannot all be reached, and gives no warning.
 func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		limits [][]float64
 		want   []string
 	}{
-		{"none asked for", [][]float64{{}, {}}, nil},
+		{"none requested", [][]float64{{}, {}}, nil},
 		{"just enough", [][]float64{{60, 40}, {100}}, nil},
 		{"a byte too many, as a MiB", [][]float64{{60, 41}, {100}}, []string{
 			"warning: the memory_limits of 2 logical GPUs add up to 101.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",

@@ -136,7 +136,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// What fails for want of memory works once there is some.
+// A request that failed for lack of memory succeeds once there is enough.
 func TestOutOfMemoryPasses(t *testing.T) {
 	m, d := initialized(t, "T4:100MiB", sim.Options{NoVMM: true}, config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}, []float64{80, 80})
 	block := allocate(t, m, 1, 70*mib)

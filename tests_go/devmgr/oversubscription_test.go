@@ -16,7 +16,7 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// A fraction above 1 used to raise the limit only: the pool asked for device memory, and an allocation beyond the card failed.
+// A fraction above 1 used to raise only the limit: the pool requested device memory, and an allocation beyond the card failed.
 
 var (
 	oneAndAHalf = config.Options{Sizing: config.Sizing{Fraction: 1.5}}
@@ -33,7 +33,7 @@ func oversubscribed(t *testing.T, m *devmgr.Manager, device string) uint64 {
 	return s.OversubscribedBytes
 }
 
-// imported is a Manager that a program started with options; growth is in them.
+// imported returns a Manager that a program started with options; growth is in them.
 func imported(t *testing.T, d *driver, o config.Options) *devmgr.Manager {
 	t.Helper()
 	m := enumerated(t, d, nil)
@@ -69,7 +69,7 @@ func TestAFractionAboveOneExceedsTheCard(t *testing.T) {
 	require.Zero(t, d.CallsOf()["MemAlloc"])
 }
 
-// Managed memory is not mapped granule by granule: a pool that grows does so in regions, as TensorFlow's.
+// Managed memory is not mapped in granules: a growing pool grows in regions, as TensorFlow's do.
 func TestUnifiedMemoryGrowsInRegions(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", sim.Options{})
 	m := enumerated(t, d, nil)
@@ -88,7 +88,7 @@ func TestUnifiedMemoryGrowsInRegions(t *testing.T) {
 	}
 }
 
-// Logical GPUs with limits of their own, which no fraction may accompany, get unified memory where that was asked for.
+// Logical GPUs with explicit limits, which cannot be combined with a fraction, get unified memory if the options request it.
 func TestLogicalGPUsOfUnifiedMemoryShareACard(t *testing.T) {
 	d := newDriver(t, "2xT4:64MiB", sim.Options{})
 	m := imported(t, d, unified)
@@ -120,7 +120,7 @@ func TestPoolsWithoutUnifiedMemoryExceedNothing(t *testing.T) {
 	require.NoError(t, m.Free(block.Addr))
 }
 
-// The environment may set another limit; the memory is unified all the same.
+// The environment may set another limit; the memory is still unified.
 func TestAnotherLimitIsOfUnifiedMemoryToo(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", sim.Options{})
 	m := enumerated(t, d, nil)
@@ -142,7 +142,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 			require.False(t, isInitialized(m))
 		}
 		view, _ := join(t, m, config.Options{UnifiedMemory: true, DeviceCount: map[string]int64{"GPU": 0}}, "")
-		require.Zero(t, view.GPUs, "who wants no GPU is not told about GPUs")
+		require.Zero(t, view.GPUs, "without GPUs there is nothing to report")
 		require.False(t, isInitialized(m))
 	})
 	t.Run("before Pascal, with limits", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	require.NoError(t, m.Free(block.Addr))
 }
 
-// What the driver refuses, of unified memory, the host has not.
+// When the driver refuses unified memory, it is the host that has none left.
 func TestTheHostMayHaveNoMore(t *testing.T) {
 	d := newDriver(t, "T4:64MiB", sim.Options{})
 	m := enumerated(t, d, nil)
@@ -240,7 +240,7 @@ func TestTheHostMayHaveNoMore(t *testing.T) {
 	require.NoError(t, m.Free(allocate(t, m, 0, mib).Addr))
 }
 
-// A fragmented pool of unified memory cannot move free pieces together, and must not advise growth for that.
+// A fragmented pool of unified memory cannot move free pieces together, and must not recommend growth for that.
 func TestFragmentedUnifiedMemory(t *testing.T) {
 	m := imported(t, newDriver(t, "T4:64MiB", sim.Options{}), unified)
 	require.NoError(t, splitGPU(m, 0, 4))

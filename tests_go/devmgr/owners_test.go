@@ -64,7 +64,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	frees, err := m.Frees(0)
 	require.NoError(t, err)
 	for name, addr := range map[string]uint64{
-		"of nobody":            0x1000,
+		"of no pool":           0x1000,
 		"the last one":         math.MaxUint64,
 		"inside a block":       block.Addr + 256,
 		"one byte off":         block.Addr + 1,
@@ -87,7 +87,7 @@ func TestAddressesThatAreNoBlock(t *testing.T) {
 	require.Equal(t, before, []bfc.Stats{stats(t, m, "GPU:0"), stats(t, m, "GPU:1")})
 	after, err := m.Frees(0)
 	require.NoError(t, err)
-	require.Equal(t, frees, after, "what freed nothing wakes nobody")
+	require.Equal(t, frees, after, "a call that frees nothing wakes no waiter")
 }
 
 func TestStaleBlockIsNotFreed(t *testing.T) {
@@ -101,14 +101,14 @@ func TestStaleBlockIsNotFreed(t *testing.T) {
 	require.NoError(t, m.FreeID(block.Addr, block.ID))
 }
 
-// A region that went back takes its addresses along, also where another logical GPU gets the same memory.
+// A released region gives up its addresses, even if another logical GPU gets the same memory.
 func TestOwnersFollowRegions(t *testing.T) {
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 	m, _ := initialized(t, "T4:32MiB", sim.Options{NoVMM: true}, env, []float64{10, 10, 10})
 	gone := allocate(t, m, 0, mib)
 	require.NoError(t, m.Free(gone.Addr))
 	between := allocate(t, m, 1, mib)
-	big := allocate(t, m, 0, 9*mib) // gives the first region back
+	big := allocate(t, m, 0, 9*mib) // releases the first region
 	requireCode(t, status.InvalidArgument, m.Free(gone.Addr))
 
 	heir := allocate(t, m, 2, mib)

@@ -98,7 +98,7 @@ func TestBooksAreExactAfterManyThreads(t *testing.T) {
 	require.Equal(t, reserved, d.taken(t, 0))
 }
 
-// look asks for everything that can be read, again and again. A block is live all the while.
+// look calls every getter, again and again. A block is live all the while.
 func look(m *devmgr.Manager) error {
 	for range 50 {
 		for _, name := range []string{"GPU:0", "GPU:1", "GPU:2"} {
@@ -128,11 +128,11 @@ func look(m *devmgr.Manager) error {
 	return nil
 }
 
-// process is what stands above a Manager in real life: one that is there, replaced now and then while everybody works.
+// process does what a Manager's owner does: it has a Manager, and replaces it now and then while other threads work.
 type process struct {
 	driver  *driver
 	current atomic.Pointer[devmgr.Manager]
-	mu      sync.Mutex // serializes who replaces it
+	mu      sync.Mutex // serializes the replacements
 }
 
 func (p *process) replace(force bool) error {
@@ -149,8 +149,8 @@ func (p *process) replace(force bool) error {
 	return nil
 }
 
-// Everything at once: some work, some look, some initialize, one resets. What a call may say is what it did or, of the
-// Manager being given up, FailedPrecondition.
+// All at once: some goroutines work, some read, some initialize, one resets. A call returns its result or, if its Manager is being
+// replaced, FailedPrecondition.
 func TestResetBesideEverything(t *testing.T) {
 	p := &process{driver: newDriver(t, "2xT4:64MiB", sim.Options{})}
 	first, err := devmgr.New(p.driver, nil)
@@ -220,11 +220,11 @@ func TestResetBesideEverything(t *testing.T) {
 				resets.Add(1)
 			}
 			for begin := time.Now(); served.Load() == before && time.Since(begin) < soon; {
-				runtime.Gosched() // until somebody has got something of the new one
+				runtime.Gosched() // until another goroutine has used the new one
 			}
 		}
 	})
-	requireSoon(t, &done, "somebody hangs")
+	requireSoon(t, &done, "a goroutine hangs")
 	require.NoError(t, p.current.Load().Close(true))
 	p.driver.requireNothingLeft(t)
 	require.GreaterOrEqual(t, served.Load(), int64(150))

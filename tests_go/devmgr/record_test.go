@@ -27,7 +27,7 @@ func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Record
 	return r
 }
 
-// stopRecording gives the events without what differs from run to run.
+// stopRecording returns the events without the fields that differ between runs.
 func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events []trace.Event, lost uint64) {
 	t.Helper()
 	live, _ := m.StopRecording()
@@ -105,7 +105,7 @@ func TestMemoryOfTheGPUIsRecorded(t *testing.T) {
 		{Action: trace.SegmentMap, Addr: block.Addr, Bytes: 4 * mib},
 		{Action: trace.Allocate, Addr: block.Addr, Bytes: 3 * mib},
 		{Action: trace.Free, Addr: block.Addr, Bytes: 3 * mib},
-		{Action: trace.SegmentUnmap, Addr: block.Addr + 2*mib, Bytes: 2 * mib}, // an empty pool sets it aside
+		{Action: trace.SegmentUnmap, Addr: block.Addr + 2*mib, Bytes: 2 * mib}, // an empty pool makes it spare
 		{Action: trace.SegmentUnmap, Addr: block.Addr, Bytes: 2 * mib},
 	}, events)
 }
@@ -136,7 +136,7 @@ func TestPoolsThatComeLaterAreRecordedToo(t *testing.T) {
 		block, err := m.Allocate(0, 1000)
 		require.NoError(t, err)
 		require.NoError(t, m.Free(block.Addr))
-		_, _, err = m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // other pools
+		_, _, err = m.Join(config.Options{AllowGrowth: true}, nil, "there", nil) // replaces the pools
 		require.NoError(t, err)
 	}
 	all, lost := r.Count()
@@ -170,8 +170,8 @@ func TestRecordingMakesNoGoMemory(t *testing.T) {
 	stopRecording(t, m, r)
 }
 
-// Sixteen threads allocate and free while recordings come and go. What each recording tells makes sense: nothing is freed that was not
-// allocated, nothing allocated that is live, and in the end what is live is live.
+// Sixteen threads allocate and free while recordings start and stop. Each recording is consistent: it frees only what was
+// allocated, allocates only what is not live, and its live blocks at the end are the live blocks.
 func TestThreadsAreRecorded(t *testing.T) {
 	const threads, rounds = 16, 400
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64, 64})
@@ -228,7 +228,7 @@ func TestThreadsAreRecorded(t *testing.T) {
 	}
 }
 
-// A recording that begins in the middle of an allocation waits for its end: the block was live before, and so was its region.
+// A recording that starts in the middle of an allocation waits for its end: the block was live before, and so was its region.
 func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{64})
 	entered, proceed := make(chan struct{}), make(chan struct{})
@@ -249,7 +249,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	case err := <-recorded:
 		t.Errorf("a recording began within an allocation (%v)", err)
 		recorded = nil
-	case <-time.After(50 * time.Millisecond): // it can only be seen to wait
+	case <-time.After(50 * time.Millisecond): // all that can be observed is that it waits
 	}
 	close(proceed)
 	block := <-allocated
@@ -264,8 +264,8 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 	}, events)
 }
 
-// A recording that begins and ends while threads work tells what was done in between, all of it and nothing else: each free is one of a
-// live block, no block is allocated twice, and in the end what is live is live.
+// A recording that starts and stops while threads work contains everything done in between, and nothing else: each free is of a
+// live block, no block is allocated twice, and its live blocks at the end are the live blocks.
 func TestRecordingsBeginAndEndAmidWork(t *testing.T) {
 	const threads, recordings, pairs = 4, 100, 20_000
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{64})

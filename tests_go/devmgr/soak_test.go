@@ -19,14 +19,14 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// meter counts what a pool holds of a GPU, and holds it to its limit at every moment.
+// meter counts what a pool has allocated from a GPU, and checks the limit at every call.
 type meter struct {
 	*driver
 	t     testing.TB
 	limit uint64
 	held  uint64
 	sizes map[uint64]uint64 // by address, or by handle
-	lost  bool              // the driver refused to take something back: it holds more than the pool can use
+	lost  bool              // the driver refused to free something: the device holds more than the pool can use
 }
 
 func (m *meter) take(name, bytes uint64) {
@@ -68,17 +68,17 @@ func (m *meter) MemRelease(handle gpu.Handle) error {
 	return m.give(uint64(handle), m.driver.MemRelease(handle))
 }
 
-// soaker is one session of random operations on a pool of its own, with the simplest of oracles beside it.
+// soaker is one session of random operations on its own pool, with a simple oracle beside it.
 type soaker struct {
-	t       *testing.T
-	random  *rand.Rand
-	meter   *meter
-	m       *devmgr.Manager
-	books   books
-	live    []soaked
-	freed   []bfc.Block // lately
-	streams []gpu.Stream
-	ended   gpu.Stream // destroyed; StreamNull: none
+	t        *testing.T
+	random   *rand.Rand
+	meter    *meter
+	m        *devmgr.Manager
+	counters counters
+	live     []soaked
+	freed    []bfc.Block // freed recently
+	streams  []gpu.Stream
+	ended    gpu.Stream // destroyed; StreamNull if no stream was
 }
 
 type soaked struct {
@@ -96,11 +96,11 @@ const (
 
 func newSoaker(t *testing.T, seed uint64) *soaker {
 	s := &soaker{t: t, random: rand.New(rand.NewPCG(seed, 0)), streams: []gpu.Stream{gpu.StreamNull}}
-	limit := float64(16+s.random.IntN(30)) + 0.75 // the part of a MiB is cut off
+	limit := float64(16+s.random.IntN(30)) + 0.75 // the fraction of a MiB is cut off
 	kind := seed % 4                              // granules, granules without collecting, regions that grow, one region
 	d := openDriver(t, "T4:64MiB", sim.Options{NoVMM: kind == 2, NoStreamMemOps: s.random.IntN(4) == 0})
 	s.meter = &meter{driver: d, t: t, limit: uint64(limit) * mib, sizes: map[uint64]uint64{}}
-	s.books.limit = s.meter.limit
+	s.counters.limit = s.meter.limit
 	env := config.Env{"TF_FORCE_GPU_ALLOW_GROWTH": strconv.FormatBool(kind < 3), "TF_ENABLE_GPU_GARBAGE_COLLECTION": strconv.FormatBool(kind != 1)}
 	var err error
 	s.m, err = devmgr.New(s.meter, env)
@@ -118,7 +118,7 @@ func (s *soaker) step() {
 		_, _ = s.m.Trim()
 	case n < 15:
 		require.NoError(s.t, s.m.ResetMemoryStats("GPU:0"))
-		s.books.peak, s.books.allocs, s.books.largest = s.books.inUse, 0, 0
+		s.counters.peak, s.counters.allocs, s.counters.largest = s.counters.inUse, 0, 0
 	case n < 25:
 		s.newStream()
 	case n < 30:
@@ -137,7 +137,7 @@ func (s *soaker) step() {
 	s.check()
 }
 
-// fault makes the driver fail from here on, or not.
+// fault makes the driver fail from here on, or stops that.
 func (s *soaker) fault() {
 	if s.random.IntN(2) == 0 {
 		s.meter.SetFaults()
@@ -145,7 +145,7 @@ func (s *soaker) fault() {
 	}
 	fault := faults.Seeded([]float64{0.01, 0.1, 0.5}[s.random.IntN(3)], s.random.Uint64(), gpu.ErrorOutOfMemory)
 	s.meter.SetFaults(func(c faults.Call) error {
-		if c.Op == "StreamGetID" { // where that fails, a stream goes by its handle, destroyed or not
+		if c.Op == "StreamGetID" { // if that fails, a stream is identified by its handle, destroyed or not
 			return nil
 		}
 		err := fault(c)
@@ -182,7 +182,7 @@ func (s *soaker) allocate() {
 	s.write(b, b.Addr)
 	s.write(b, b.Addr+b.requested-1)
 	s.live = append(s.live, b)
-	p := &s.books
+	p := &s.counters
 	p.inUse += b.Bytes
 	p.requested += b.requested
 	p.peak = max(p.peak, p.inUse)
@@ -201,7 +201,7 @@ func (s *soaker) free(at int) {
 	if s.random.IntN(4) == 0 {
 		s.read(b)
 	} else if !b.gone {
-		s.write(b, b.Addr) // may still run when somebody else wants the memory
+		s.write(b, b.Addr) // may still run when another owner wants the memory
 	}
 	other := s.streams[s.random.IntN(len(s.streams))]
 	var err error
@@ -217,7 +217,7 @@ func (s *soaker) free(at int) {
 	default:
 		err = s.m.Free(b.Addr)
 	}
-	if err != nil { // the stream could not be asked for its name: the block is still there
+	if err != nil { // the stream's id could not be queried: the block is still live
 		require.True(s.t, s.meter.lost, "%v", err)
 		return
 	}
@@ -226,12 +226,12 @@ func (s *soaker) free(at int) {
 	if s.freed = append(s.freed, b.Block); len(s.freed) > 16 {
 		s.freed = s.freed[1:]
 	}
-	s.books.inUse -= b.Bytes
-	s.books.requested -= b.requested
-	s.books.blocks--
+	s.counters.inUse -= b.Bytes
+	s.counters.requested -= b.requested
+	s.counters.blocks--
 }
 
-// read finds in a block what was written to it.
+// read checks that a block contains what was written to it.
 func (s *soaker) read(b soaked) {
 	if !b.gone {
 		require.NoError(s.t, s.meter.machine.StreamSynchronize(0, b.stream))
@@ -240,7 +240,7 @@ func (s *soaker) read(b soaked) {
 	require.NoError(s.t, s.meter.machine.MemcpyDtoH(0, got[:1], b.Addr))
 	require.NoError(s.t, s.meter.machine.MemcpyDtoH(0, got[1:], b.Addr+b.requested-1))
 	if got[0] != b.stamp || got[1] != b.stamp {
-		require.Failf(s.t, "somebody else wrote here", "%d %d instead of %d", got[0], got[1], b.stamp)
+		require.Failf(s.t, "another owner wrote here", "%d %d instead of %d", got[0], got[1], b.stamp)
 	}
 }
 
@@ -249,13 +249,13 @@ func (s *soaker) newStream() {
 		stream, err := s.meter.machine.StreamCreate(0, gpu.StreamNonBlocking, 0)
 		require.NoError(s.t, err)
 		s.streams = append(s.streams, stream)
-		if stream == s.ended { // the name is used again
+		if stream == s.ended { // the handle is reused
 			s.ended = gpu.StreamNull
 		}
 	}
 }
 
-// endStream destroys a stream, blocks or not.
+// endStream destroys a stream, with or without blocks.
 func (s *soaker) endStream() {
 	if len(s.streams) == 1 {
 		return
@@ -270,13 +270,13 @@ func (s *soaker) endStream() {
 	}
 }
 
-// mistake is what the books must not change for.
+// mistake makes invalid calls, which must not change the accounting.
 func (s *soaker) mistake() {
 	before := stats(s.t, s.m, "GPU:0")
 	var err error
 	kind := s.random.IntN(5)
 	switch {
-	case kind == 0 && len(s.freed) > 0: // again; somebody else may have the address, but not the number
+	case kind == 0 && len(s.freed) > 0: // again; another block may have the address, but not the number
 		b := s.freed[s.random.IntN(len(s.freed))]
 		err = s.m.FreeID(b.Addr, b.ID)
 	case kind == 1 && len(s.live) > 0:
@@ -293,25 +293,25 @@ func (s *soaker) mistake() {
 	require.Equal(s.t, before, stats(s.t, s.m, "GPU:0"))
 }
 
-// check holds the pool against the oracle.
+// check compares the pool with the oracle.
 func (s *soaker) check() {
 	if err := s.m.Check(); err != nil {
 		require.NoError(s.t, err)
 	}
 	got := stats(s.t, s.m, "GPU:0")
-	is := books{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse, got.LargestAllocSize, got.NumAllocs, got.LiveBlocks}
-	if is != s.books {
-		require.Equal(s.t, s.books, is)
+	is := counters{got.BytesLimit, got.BytesInUse, got.RequestedBytesInUse, got.PeakBytesInUse, got.LargestAllocSize, got.NumAllocs, got.LiveBlocks}
+	if is != s.counters {
+		require.Equal(s.t, s.counters, is)
 	}
 	if got.PeakBytesReserved > s.meter.limit || got.BytesReserved > s.meter.held || got.BytesReserved != s.meter.held && !s.meter.lost {
-		require.Failf(s.t, "the books are wrong", "reserved %d, at most %d, held %d, limit %d", got.BytesReserved, got.PeakBytesReserved, s.meter.held, s.meter.limit)
+		require.Failf(s.t, "the accounting is wrong", "reserved %d, at most %d, held %d, limit %d", got.BytesReserved, got.PeakBytesReserved, s.meter.held, s.meter.limit)
 	}
 	if free := got.BytesReserved - got.BytesInUse; got.LargestFreeBlockBytes > free {
-		require.Failf(s.t, "the books are wrong", "the largest free piece has %d bytes, %d are free", got.LargestFreeBlockBytes, free)
+		require.Failf(s.t, "the accounting is wrong", "the largest free piece has %d bytes, %d are free", got.LargestFreeBlockBytes, free)
 	}
 }
 
-// end closes everything, live blocks too, and tells how often memory was moved.
+// end closes everything, including live blocks, and returns how often memory was moved.
 func (s *soaker) end() (stitches uint64) {
 	stitches = stats(s.t, s.m, "GPU:0").Stitches
 	s.meter.SetFaults()
@@ -321,7 +321,7 @@ func (s *soaker) end() (stitches uint64) {
 	if len(s.live) > 0 {
 		requireCode(s.t, status.FailedPrecondition, s.m.Close(false))
 	}
-	for _, stream := range s.streams { // what is queued in them may use memory that is about to go
+	for _, stream := range s.streams { // what is queued in them may use memory that is about to be released
 		require.NoError(s.t, s.meter.machine.StreamSynchronize(0, stream))
 		if stream != gpu.StreamNull {
 			require.NoError(s.t, s.meter.machine.StreamDestroy(0, stream))
@@ -336,7 +336,7 @@ func (s *soaker) end() (stitches uint64) {
 	return stitches
 }
 
-// number reads one from the environment.
+// number reads a number from the environment.
 func number(t *testing.T, name string, otherwise uint64) uint64 {
 	text := os.Getenv(name)
 	if text == "" {
@@ -347,8 +347,8 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
-// Random operations while the driver fails at random: SOAK operations, in sessions of some thousand that have SEED and the numbers after it.
-// `make soak` runs many.
+// Random operations while the driver fails at random: SOAK operations, in sessions of a few thousand, with SEED and the numbers
+// after it. `make soak` runs many.
 func TestSoak(t *testing.T) {
 	ops := uint64(100_000)
 	if underRace {
@@ -356,13 +356,13 @@ func TestSoak(t *testing.T) {
 	}
 	ops = number(t, "SOAK", ops)
 	seed := number(t, "SEED", 1)
-	begin, told := time.Now(), time.Now()
+	begin, reported := time.Now(), time.Now()
 	var stitches uint64
 	for done := uint64(0); done < ops; done += opsPerSession {
 		soak(t, seed, &stitches)
 		seed++
-		if os.Getenv("SOAK") != "" && time.Since(told) > 2*time.Second {
-			told = time.Now()
+		if os.Getenv("SOAK") != "" && time.Since(reported) > 2*time.Second {
+			reported = time.Now()
 			fmt.Fprintf(os.Stderr, "\r%d of %d operations, %d stitches, seed %d, %v  ", done+opsPerSession, ops, stitches, seed, time.Since(begin).Round(time.Second))
 		}
 	}

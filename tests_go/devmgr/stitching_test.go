@@ -12,7 +12,7 @@ import (
 	"gpuconf/tests_go/stitching"
 )
 
-// Blocks keep every byte while memory moves beside them.
+// Blocks keep all their bytes while memory is moved beside them.
 func TestStitchingOnSimulatedGPUs(t *testing.T) {
 	seeds := uint64(2)
 	if underRace {
@@ -25,7 +25,7 @@ func TestStitchingOnSimulatedGPUs(t *testing.T) {
 	}
 }
 
-// Small blocks in every granule keep memory from being moved together, and the report says so.
+// Small blocks in every granule prevent memory from being moved together, and the report says so.
 func TestReportOfGranulesThatCannotMove(t *testing.T) {
 	d := newDriver(t, "T4", sim.Options{})
 	m := enumerated(t, d, nil)

@@ -13,7 +13,7 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// gate is work that a stream cannot pass before open.
+// gate is work that blocks a stream until open.
 type gate struct {
 	memory gpu.HostMemory
 }
@@ -38,7 +38,7 @@ func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, b
 	require.NoError(t, d.MemsetD8Async(0, addr, value, bytes, stream))
 }
 
-// A program that uses one stream makes no driver call for what its pool has, whichever stream it is.
+// A program that uses one stream, whichever it is, makes no driver call for what its pool has.
 func TestOneStreamNeedsNoDriver(t *testing.T) {
 	for name, which := range map[string]func(*testing.T, *driver) gpu.Stream{
 		"the default stream": func(*testing.T, *driver) gpu.Stream { return gpu.StreamNull },
@@ -57,7 +57,7 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 				require.NoError(t, m.FreeOn(block.Addr, stream))
 			}
 			after := d.CallsOf()
-			for _, look := range []string{"StreamGetID", "StreamGetCaptureInfo"} { // they talk to no GPU
+			for _, look := range []string{"StreamGetID", "StreamGetCaptureInfo"} { // they do not contact the GPU
 				delete(after, look)
 				delete(before, look)
 			}
@@ -67,7 +67,7 @@ func TestOneStreamNeedsNoDriver(t *testing.T) {
 	}
 }
 
-// Memory that one stream still writes to is given to another one, which waits: what it writes comes last.
+// Memory that one stream still writes to is given to another one, which waits: its own writes come last.
 func TestMemoryGoesFromStreamToStream(t *testing.T) {
 	for name, opts := range map[string]sim.Options{"words": {}, "events": {NoStreamMemOps: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 	}
 }
 
-// A block that a second stream uses is not handed out before that stream is done with it.
+// A block that a second stream uses is not reused before that stream is done with it.
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	reader := newStream(t, d)
@@ -154,7 +154,7 @@ func TestStreamsOfBlocksThatAreNotLive(t *testing.T) {
 	require.NoError(t, m.Check())
 }
 
-// Each mark, each wait and each look may fail: the block comes by another way, or the error says so, and nothing is lost.
+// Each mark, each wait and each query may fail: the block is obtained in another way, or the error says so, and nothing is lost.
 func TestStreamCallsMayFail(t *testing.T) {
 	for _, opts := range []sim.Options{{}, {NoStreamMemOps: true}} {
 		for n := 0; ; n++ {
@@ -183,7 +183,7 @@ func TestStreamCallsMayFail(t *testing.T) {
 	}
 }
 
-// handOver allocates on one stream and then on another, twice at most, and frees all.
+// handOver allocates on one stream and then on another, at most twice, and frees everything.
 func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 	for _, stream := range []gpu.Stream{one, other} {
 		block, err := m.AllocateOn(0, -1, stream, 8*mib, 0)
@@ -197,7 +197,7 @@ func handOver(t *testing.T, m *devmgr.Manager, one, other gpu.Stream) {
 	}
 }
 
-// Where the memory is there but another stream may still use it, and that can't be waited for, the error says so.
+// If there is memory that another stream may still use, and that stream cannot be waited for, the error says so.
 func TestMemoryThatCannotBeWaitedFor(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
 	one, other := newStream(t, d), newStream(t, d)

@@ -2,4 +2,4 @@
 
 package devmgr_test
 
-const underRace = true // and everything takes ten times as long
+const underRace = true // everything takes ten times as long

@@ -15,7 +15,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// soon is what a test waits at most for what must happen at once; late is never meant to pass.
+// soon is the longest wait for what must happen at once; late is never meant to pass.
 const (
 	soon = 20 * time.Second
 	late = time.Hour
@@ -80,7 +80,7 @@ func TestWaitForFreeEndsInTime(t *testing.T) {
 	requireCode(t, status.InvalidArgument, m.WaitForFree(2, 0, late))
 }
 
-// All of them want all the memory. One wake-up that gets lost leaves everybody waiting for an hour.
+// All of them need all the memory. If one wake-up gets lost, all of them wait for an hour.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const workers, rounds = 8, 300
 	m, _ := initialized(t, "T4", sim.Options{}, nil, []float64{1})
@@ -99,13 +99,13 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			}
 		})
 	}
-	requireSoon(t, &done, "somebody waits for a free that has been")
+	requireSoon(t, &done, "a thread waits for a free that has happened")
 	require.EqualValues(t, workers*rounds, stats(t, m, "GPU:0").NumAllocs)
 	require.Equal(t, mib, stats(t, m, "GPU:0").PeakBytesInUse)
 }
 
-// A waiter may be anywhere on its way into the wait when Close comes by. Many waiters and few processors: some are
-// stopped in the middle of it.
+// A waiter may be at any step of its wait when Close comes. With many waiters and few processors, some are stopped in the middle of
+// it.
 func TestCloseEndsEveryWait(t *testing.T) {
 	const waiters, rounds = 30, 1500
 	d := newDriver(t, "T4", sim.Options{})
@@ -129,7 +129,7 @@ func TestCloseEndsEveryWait(t *testing.T) {
 			runtime.Gosched()
 		}
 		require.NoError(t, m.Close(false))
-		requireSoon(t, &done, "Close left somebody waiting")
+		requireSoon(t, &done, "Close left a thread waiting")
 	}
 	d.requireNothingLeft(t)
 }

@@ -16,7 +16,7 @@ func addGolden(f *testing.F) {
 	}
 }
 
-// FuzzParseSpec: P never panics, and what it gives is written and read again unchanged (invariant 2).
+// FuzzParseSpec: P never panics, and its result, written and read again, is unchanged (invariant 2).
 func FuzzParseSpec(f *testing.F) {
 	addGolden(f)
 	f.Fuzz(checkSpecStable)
@@ -28,13 +28,13 @@ func FuzzParseFullName(f *testing.F) {
 	f.Fuzz(checkFullNameStable)
 }
 
-// FuzzParseLocalName: L never panics, and reads nothing that F reads.
+// FuzzParseLocalName: L never panics, and accepts nothing that F accepts.
 func FuzzParseLocalName(f *testing.F) {
 	addGolden(f)
 	f.Fuzz(checkLocalName)
 }
 
-// FuzzEnterScope: a name in force is read again as it is, and is whole (invariant 5).
+// FuzzEnterScope: a current name, read again, is unchanged and complete (invariant 5).
 func FuzzEnterScope(f *testing.F) {
 	for _, row := range golden {
 		f.Add(row.text, "GPU:1")
@@ -100,7 +100,7 @@ func checkScope(t *testing.T, outer, inner string) {
 	}
 }
 
-// anyName draws texts that are nearly device names, so that properties meet the parsers' insides.
+// anyName draws texts that are almost device names, so that properties reach the parsers' details.
 func anyName() *rapid.Generator[string] {
 	piece := rapid.SampledFrom([]string{
 		"/", ":", "*", "job", "replica", "task", "device", "cpu", "GPU", "Gpu", "tpu", "worker", "a_1", "0", "1", "007", "-1", "+2", " ",

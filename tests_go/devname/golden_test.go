@@ -23,15 +23,15 @@ var (
 	}
 )
 
-// golden says what TensorFlow makes of a device string, in each of its three places.
+// golden has TensorFlow's result for a device string, in each of its three places.
 //
 //	spec    DeviceSpec.from_string(s).to_string(), or an error: UA unknown attribute, MT multiple device types, INT not
-//	        an integer, with the word in question behind it
+//	        an integer, followed by the word in question
 //	scope   the device name in force inside `with tf.device(s)`, LH being /job:localhost/replica:0/task:0; the same
 //	        error as spec's where that is one; "!" in front when placement cannot read the name
 //	memory  what get_memory_info finds on machine P3, or its error: E1 not parsed, E2 several, E3 none
 //
-// (CPU:0 is found and then has no statistics, which is not this package's business.)
+// (CPU:0 is found but has no statistics, which another package handles.)
 var golden = []struct{ text, spec, scope, memory string }{
 	{"/job:localhost/replica:0/task:0/device:GPU:0", "/job:localhost/replica:0/task:0/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
 	{"/device:GPU:0", "/device:GPU:0", "LH/device:GPU:0", "GPU:0"},
@@ -166,7 +166,7 @@ func TestGoldenMemoryOnSmallerMachines(t *testing.T) {
 	}
 }
 
-// specOutcome writes a result of parser P as the table does.
+// specOutcome formats a result of parser P as in the table.
 func specOutcome(name string, err error) string {
 	if err == nil {
 		return name
@@ -183,7 +183,7 @@ func specOutcome(name string, err error) string {
 	return text
 }
 
-// checkSpecError holds parser P's errors to TensorFlow's whole texts.
+// checkSpecError compares parser P's errors with TensorFlow's full texts.
 func checkSpecError(t *testing.T, text, outcome string, err error) {
 	if err == nil {
 		return
@@ -215,7 +215,7 @@ func scopeOutcome(name string, err error) string {
 	return short
 }
 
-// memoryOutcome writes a result of MatchMemoryDevice as the table does, and holds errors to TensorFlow's texts.
+// memoryOutcome formats a result of MatchMemoryDevice as in the table, and compares errors with TensorFlow's texts.
 func memoryOutcome(t *testing.T, machine, text string) string {
 	devices := machines[machine]
 	found, err := devname.MatchMemoryDevice(devices, text)

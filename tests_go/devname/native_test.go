@@ -95,7 +95,7 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// Case 145 and what goes with it. Empty errors mean success.
+// Case 145 and related ones. An empty error means success.
 func TestMerging(t *testing.T) {
 	for _, row := range []struct{ a, b, hard, hardError, soft, softError string }{
 		{"", "", "", "", "", ""},

@@ -19,7 +19,7 @@ func spec(t *testing.T, s string) devname.Spec {
 	return parsed
 }
 
-// Cases 124 to 131, as far as they are not about Python objects.
+// Cases 124 to 131, except what concerns Python objects.
 func TestSpecs(t *testing.T) {
 	_, err := devname.ParseSpec("/job:muu/device:GPU:2/cpu:0") // 124
 	require.EqualError(t, err,
@@ -62,7 +62,7 @@ func TestSpecErrorsComeInTensorFlowsOrder(t *testing.T) {
 	require.Equal(t, "/device:GPU:0", spec(t, "/:7/gpu:0").String(), "a part without a word is skipped")
 }
 
-// TestPythonInts has CPython's own answers.
+// TestPythonInts has CPython's own results.
 func TestPythonInts(t *testing.T) {
 	for in, want := range map[string]string{
 		"7": "7", "+7": "7", "-7": "-7", "-0": "0", "00": "0", "-00_1": "-1", "1_0": "10", "0_0": "0",

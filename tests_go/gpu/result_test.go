@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/gpu"
 )
 
-// TestResultsAreCUDAs holds names and numbers as CUDA's cuda.h has them.
+// TestResultsAreCUDAs compares names and numbers with CUDA's cuda.h.
 func TestResultsAreCUDAs(t *testing.T) {
 	for result, want := range map[gpu.Result]string{
 		gpu.ErrorInvalidValue:         "CUDA_ERROR_INVALID_VALUE (1)",

@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// BenchmarkPlacement places whole graphs; the time for each node must not depend on their size.
+// BenchmarkPlacement places whole graphs; the time per node must not depend on their size.
 func BenchmarkPlacement(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -44,7 +44,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// sums is a chain of n sums.
+// sums returns a chain of n sums.
 func sums(t tester, g *graph.Graph, n int) *graph.Node {
 	one := constant(t, g, "", "", graph.Shape{2}, 1, 2)
 	last := one

@@ -11,7 +11,7 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// A node that can't be placed is described with its value, as TensorFlow does.
+// The description of a node that cannot be placed contains its value, as in TensorFlow.
 func TestValuesInErrors(t *testing.T) {
 	for _, row := range []struct {
 		name  string
@@ -80,7 +80,7 @@ func TestDeviceOfAnotherType(t *testing.T) {
 	require.ErrorContains(t, err, "because no supported kernel for XPU devices is available")
 }
 
-// The GPU with the lowest number is the first choice, in whatever order devices are listed.
+// The GPU with the lowest number is the first choice, in any order of devices.
 func TestOrderOfTheDeviceList(t *testing.T) {
 	var list []graph.Device
 	for _, name := range []devname.Name{devname.LocalDevice("GPU", 1), devname.LocalDevice("CPU", 1), devname.LocalDevice("GPU", 0), devname.LocalDevice("CPU", 0)} {
@@ -97,7 +97,7 @@ func TestOrderOfTheDeviceList(t *testing.T) {
 	require.Equal(t, "CPU:0", whereIs(t, s, cpu))
 }
 
-// What nothing supports names what there is.
+// The error for an operation without a supported device lists the devices.
 func TestNoSupportedDevice(t *testing.T) {
 	m := newMachine(t, 1)
 	_, err := m.Execute(graph.Call{Op: graph.Const, Value: value(gpu.Float32, nil, 1), Device: "/job:elsewhere/replica:0/task:0/device:CPU:0", SoftPlacement: true})

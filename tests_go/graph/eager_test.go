@@ -13,7 +13,7 @@ import (
 
 const local = "/job:localhost/replica:0/task:0"
 
-// enter is the device in force inside scopes, the outermost first.
+// enter returns the current device inside scopes, the outermost first.
 func enter(t *testing.T, scopes ...string) string {
 	t.Helper()
 	name := ""
@@ -25,7 +25,7 @@ func enter(t *testing.T, scopes ...string) string {
 	return name
 }
 
-// eager runs a call that must be fine and releases its tensor when the test ends.
+// eager runs a call that must succeed and releases its tensor when the test ends.
 func eager(t *testing.T, m *machine, call graph.Call) *graph.Tensor {
 	t.Helper()
 	made, err := m.Execute(call)
@@ -43,7 +43,7 @@ func TestEagerPlacement(t *testing.T) {
 		dtype      gpu.DType
 		op         graph.Op
 		want       string
-		backing    string // where it differs
+		backing    string // if it differs
 	}{
 		{name: "148: no constraint", cpus: 1, gpus: 2, want: "GPU:0"},
 		{name: "no GPU", cpus: 1, want: "CPU:0"},

@@ -43,7 +43,7 @@ func TestSeveralFetchesAndTheSameTwice(t *testing.T) {
 	}
 }
 
-// The most that is live at a time doesn't grow with the length of a chain.
+// The peak of live memory does not grow with the length of a chain.
 func TestTensorsGoWithTheirLastReader(t *testing.T) {
 	for _, length := range []int{5, 500} {
 		m := newMachine(t, 1, cards(1, "T4")...)
@@ -54,7 +54,7 @@ func TestTensorsGoWithTheirLastReader(t *testing.T) {
 	}
 }
 
-// A tensor that is needed elsewhere is copied once for each memory, however many read it there.
+// A tensor that is needed in another memory is copied there once, however many operations read it there.
 func TestCopiesAreShared(t *testing.T) {
 	m := newMachine(t, 2, cards(2, "T4")...)
 	var g graph.Graph
@@ -71,7 +71,7 @@ f = AddN d e @ /gpu:0`)
 	require.EqualValues(t, 6*16, stats.CopiedBytes)
 }
 
-// Operands of int32 stay in host memory, also where a GPU is named, as TensorFlow's do.
+// Operands of int32 stay in host memory, even if a GPU is requested, as in TensorFlow.
 func TestInt32StaysInHostMemory(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
@@ -136,7 +136,7 @@ func TestArithmetic(t *testing.T) {
 	}
 }
 
-// requireSame compares values; NaN is NaN.
+// requireSame compares values; NaN equals NaN.
 func requireSame(t tester, want, got graph.Value) {
 	t.Helper()
 	require.Equal(t, want.DType, got.DType)
@@ -150,7 +150,7 @@ func requireSame(t tester, want, got graph.Value) {
 	}
 }
 
-// Every allocation, copy and computation fails once; whatever it is, nothing stays behind and the next run is fine.
+// Every allocation, copy and computation fails once; in each case nothing is left behind and the next run succeeds.
 func TestWalkOfFailures(t *testing.T) {
 	const text = `
 a = Const @ /gpu:0
@@ -255,7 +255,7 @@ func TestTensorsEnd(t *testing.T) {
 	require.ErrorContains(t, err, "the tensor was already released")
 }
 
-// Runs, eager calls and a growing graph at the same time leave nothing behind and give right results.
+// Concurrent runs, eager calls and a growing graph leave nothing behind and return correct results.
 func TestManyAtOnce(t *testing.T) {
 	m := newMachine(t, 1, cards(2, "T4")...)
 	var g graph.Graph
@@ -298,7 +298,7 @@ func TestManyAtOnce(t *testing.T) {
 	require.Equal(t, 303, g.Len())
 }
 
-// A tensor that is released while operations read it ends after the last of them.
+// A tensor that is released while operations read it is freed after the last of them.
 func TestReleaseDuringUse(t *testing.T) {
 	m := newMachine(t, 1)
 	for range 100 {

@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// zeros is a constant of any shape, made of one element.
+// zeros returns a constant of any shape, made from one element.
 func zeros(t *testing.T, g *graph.Graph, dtype gpu.DType, shape ...int64) *graph.Node {
 	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Value: value(dtype, shape, 0)})
@@ -41,7 +41,7 @@ func TestShapes(t *testing.T) {
 		want   graph.Shape // nil for an error
 		code   status.Code
 		text   string // in a graph
-		eager  string // at once
+		eager  string // eagerly
 		eagerC status.Code
 	}{
 		{name: "product", spec: graph.NodeSpec{Op: graph.MatMul}, in: f32(s(2, 3), s(3, 5)), want: s(2, 5)},
@@ -122,7 +122,7 @@ func TestShapes(t *testing.T) {
 			require.Equal(t, row.in[0].DType, n.DType())
 		})
 		if row.want == nil && row.eager == "" {
-			continue // its operands would be real
+			continue // its operands would be too large
 		}
 		t.Run(row.name+" at once", func(t *testing.T) {
 			m := newMachine(t, 1, cards(1, "T4")...)
@@ -204,7 +204,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// A constant of more than the staging size that is given by one element is written in pieces.
+// A constant larger than the staging buffer, given by one element, is written in pieces.
 func TestLargeConstantOfOneElement(t *testing.T) {
 	m := newMachine(t, 1, cards(2, "T4")...)
 	var g graph.Graph
@@ -221,7 +221,7 @@ func TestLargeConstantOfOneElement(t *testing.T) {
 	require.Equal(t, graph.RunStats{Nodes: 2, Copies: 2, CopiedBytes: 2 * 8 * n}, stats)
 }
 
-// What a caller does with its slices after the call is its own affair.
+// A caller may change its slices after the call.
 func TestNodesShareNothingWithTheCaller(t *testing.T) {
 	m := newMachine(t, 1)
 	var g graph.Graph

@@ -20,8 +20,8 @@ import (
 	"gpuconf/gocore/suballoc"
 )
 
-// machine is the devices of one runtime as the border will make them: a CPU in host memory, and simulated GPUs with the real
-// allocator on top. faults can make any of their calls fail.
+// machine has the devices of one runtime as pybind/process creates them: a CPU in host memory, and simulated GPUs with the real
+// allocator. faults can make any of their calls fail.
 type machine struct {
 	*graph.Devices
 	cpu    *host.Memory
@@ -29,13 +29,13 @@ type machine struct {
 	faults *faults
 }
 
-// faults counts calls and lets one of a kind fail.
+// faults counts calls and makes one of a kind fail.
 type faults struct {
 	mu    sync.Mutex
 	kind  string
-	left  int // calls of that kind until the one that fails; 0 for none
+	left  int // calls of that kind until the one that fails; 0: none fails
 	calls map[string]int
-	live  int // buffers that are out
+	live  int // live buffers
 	peak  int
 	sizes []uint64 // of all requests for memory
 }
@@ -62,7 +62,7 @@ func (f *faults) buffers(change int) {
 	f.peak = max(f.peak, f.live)
 }
 
-// allocated notes a request.
+// allocated records a request.
 func (f *faults) allocated(bytes uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -75,7 +75,7 @@ func (f *faults) count(kind string) int {
 	return f.calls[kind]
 }
 
-// device is a graph.Device over closures.
+// device is a graph.Device made of closures.
 type device struct {
 	name        devname.Name
 	description string
@@ -146,7 +146,7 @@ func (c faultyCompute) Add(a gpu.Add) error {
 	return host.Compute{}.Add(a)
 }
 
-// cards are the GPUs of the pages' machines.
+// cards are the GPUs of the machines in TensorFlow's guides.
 func cards(n int, name string, buses ...string) []gpu.Device {
 	list := make([]gpu.Device, n)
 	for i := range list {
@@ -160,7 +160,7 @@ func cards(n int, name string, buses ...string) []gpu.Device {
 
 const poolBytes = 32 << 20
 
-// newMachine makes a machine of one CPU or more and some GPUs until the test ends, and then finds that nothing is in use.
+// newMachine creates a machine with CPUs and GPUs until the test ends, and then checks that nothing is in use.
 func newMachine(t testing.TB, cpus int, gpus ...gpu.Device) *machine {
 	t.Helper()
 	m := &machine{cpu: &host.Memory{}, faults: &faults{calls: map[string]int{}}}
@@ -215,7 +215,7 @@ type upstream struct {
 func (u upstream) MemAlloc(bytes uint64) (uint64, error) { return u.driver.MemAlloc(u.ordinal, bytes) }
 func (u upstream) MemFree(addr uint64) error             { return u.driver.MemFree(u.ordinal, addr) }
 
-// inUse is the live bytes of the host and of each GPU.
+// inUse returns the live bytes of the host and of each GPU.
 func (m *machine) inUse() []uint64 {
 	_, bytes := m.cpu.Stats()
 	all := []uint64{bytes}
@@ -225,7 +225,7 @@ func (m *machine) inUse() []uint64 {
 	return all
 }
 
-// requireIdle finds that no byte is in use and every allocator's books are right.
+// requireIdle checks that no byte is in use and every allocator's accounting is correct.
 func (m *machine) requireIdle(t testing.TB) {
 	t.Helper()
 	require.Equal(t, make([]uint64, len(m.pools)+1), m.inUse())
@@ -234,7 +234,7 @@ func (m *machine) requireIdle(t testing.TB) {
 	}
 }
 
-// value makes a tensor's value of numbers.
+// value returns a tensor's value with these elements.
 func value(dtype gpu.DType, shape graph.Shape, numbers ...float64) graph.Value {
 	v := graph.Value{DType: dtype, Shape: shape}
 	for _, n := range numbers {
@@ -250,7 +250,7 @@ func value(dtype gpu.DType, shape graph.Shape, numbers ...float64) graph.Value {
 	return v
 }
 
-// numbersOf reads a value's elements.
+// numbersOf returns a value's elements.
 func numbersOf(v graph.Value) []float64 {
 	var numbers []float64
 	for raw := range slices.Chunk(v.Bytes, int(v.DType.Bytes())) {
@@ -266,13 +266,13 @@ func numbersOf(v graph.Value) []float64 {
 	return numbers
 }
 
-// tester is a test, rapid's too.
+// tester is a *testing.T or a *rapid.T.
 type tester interface {
 	require.TestingT
 	Helper()
 }
 
-// content reads a tensor and releases it.
+// content returns a tensor's value and releases it.
 func content(t tester, tensor *graph.Tensor) graph.Value {
 	t.Helper()
 	v, err := tensor.Value()
@@ -281,7 +281,7 @@ func content(t tester, tensor *graph.Tensor) graph.Value {
 	return v
 }
 
-// add adds a node that must be fine.
+// add adds a node, which must succeed.
 func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	t.Helper()
 	n, err := g.Add(spec)
@@ -289,13 +289,13 @@ func add(t tester, g *graph.Graph, spec graph.NodeSpec) *graph.Node {
 	return n
 }
 
-// constant is a float32 constant.
+// constant adds a float32 constant.
 func constant(t tester, g *graph.Graph, name, on string, shape graph.Shape, numbers ...float64) *graph.Node {
 	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: graph.Const, Name: name, Device: on, Value: value(gpu.Float32, shape, numbers...)})
 }
 
-// apply is an operation on nodes.
+// apply adds an operation on nodes.
 func apply(t tester, g *graph.Graph, op graph.Op, on string, in ...*graph.Node) *graph.Node {
 	t.Helper()
 	return add(t, g, graph.NodeSpec{Op: op, Device: on, Inputs: in})

@@ -49,7 +49,7 @@ func TestPlacement(t *testing.T) {
 		soft       bool
 		graph      string
 		want       string // "a=GPU:0 b=CPU:0"
-		fails      string // or a part of the error
+		fails      string // or part of the error
 	}{
 		{name: "the GPU where there is one", gpus: 1, graph: "a = Const\nb = AddN a a\nc = Add a b\nd = Identity c\ne = MatMul a d",
 			want: "a=GPU:0 b=GPU:0 c=GPU:0 d=GPU:0 e=GPU:0"},
@@ -62,12 +62,12 @@ func TestPlacement(t *testing.T) {
 		{name: "also to the CPU", gpus: 1, graph: "a = Const\nb = MatMul a a @ /cpu:0", want: "a=CPU:0 b=CPU:0"},
 		{name: "readers that don't agree", gpus: 3, graph: "a = Const\nb = MatMul a a @ /gpu:1\nc = MatMul a a @ /gpu:2", want: "a=GPU:0 b=GPU:1 c=GPU:2"},
 		{name: "a constant of its own mind", gpus: 2, graph: "a = Const @ /gpu:0\nb = MatMul a a @ /gpu:1", want: "a=GPU:0 b=GPU:1"},
-		{name: "a constant nobody reads", gpus: 1, graph: "a = Const", want: "a=GPU:0"},
-		{name: "identity with its input, nobody reads it", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = Identity c", want: "a=CPU:0 b=CPU:0 c=CPU:0 d=CPU:0"},
-		{name: "identity with its input, whose reader asks for the same", gpus: 2, graph: "a = Const\nb = AddN a @ /gpu:1\nc = Identity b\nd = Identity c @ /gpu:1", want: "a=GPU:1 b=GPU:1 c=GPU:1 d=GPU:1"},
-		{name: "identity without its input, which asks for a device", gpus: 2, graph: "a = Const\nb = AddN a a @ /gpu:1\nc = Identity b", want: "a=GPU:1 b=GPU:1 c=GPU:0"},
+		{name: "a constant that is not read", gpus: 1, graph: "a = Const", want: "a=GPU:0"},
+		{name: "identity with its input, not read", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = Identity c", want: "a=CPU:0 b=CPU:0 c=CPU:0 d=CPU:0"},
+		{name: "identity with its input, whose reader requests the same", gpus: 2, graph: "a = Const\nb = AddN a @ /gpu:1\nc = Identity b\nd = Identity c @ /gpu:1", want: "a=GPU:1 b=GPU:1 c=GPU:1 d=GPU:1"},
+		{name: "identity without its input, which requests a device", gpus: 2, graph: "a = Const\nb = AddN a a @ /gpu:1\nc = Identity b", want: "a=GPU:1 b=GPU:1 c=GPU:0"},
 		{name: "identity without its input, as it is read twice", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = Add c c", want: "a=CPU:0 b=CPU:0 c=GPU:0 d=GPU:0"},
-		{name: "identity without its input, as it asks for something", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b @ /job:localhost", want: "a=CPU:0 b=CPU:0 c=GPU:0"},
+		{name: "identity without its input, which has a request", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b @ /job:localhost", want: "a=CPU:0 b=CPU:0 c=GPU:0"},
 		{name: "identity of its own mind", gpus: 2, graph: "a = Const @ /gpu:1\nb = Identity a @ /cpu:0", want: "a=GPU:1 b=CPU:0"},
 		{name: "identity without its input, as it waits for something", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b ^a", want: "a=GPU:0 b=CPU:0 c=GPU:0"},
 		{name: "identity without its input, as two wait for it", gpus: 1, graph: "a = Const:int32\nb = MatMul a a\nc = Identity b\nd = MatMul a a ^c\ne = MatMul a a ^c", want: "a=CPU:0 b=CPU:0 c=GPU:0 d=CPU:0 e=CPU:0"},
@@ -105,7 +105,7 @@ func TestPlacement(t *testing.T) {
 				"Cannot merge devices with incompatible types: '/device:GPU:*' and '/device:CPU:*'"},
 		{name: "together where one cannot be", gpus: 1, graph: "a = Const:int32 @ /gpu:0\nb = MatMul a a & a",
 			fails: "because no supported kernel for GPU devices is available"},
-		{name: "together where nobody can be", gpus: 1, graph: "a = Const @ /gpu:*\nb = Const @ /device:*:3 & a",
+		{name: "colocated on an impossible device", gpus: 1, graph: "a = Const @ /gpu:*\nb = Const @ /device:*:3 & a",
 			fails: "because the node {{colocation_node b}} was colocated with a group of nodes that required incompatible device '/device:GPU:3'. All available devices [" +
 				"/job:localhost/replica:0/task:0/device:CPU:0, /job:localhost/replica:0/task:0/device:GPU:0]."},
 	} {
@@ -132,7 +132,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// whereIs is a placed node's device in short: "GPU:0".
+// whereIs returns a placed node's device in short form: "GPU:0".
 func whereIs(t tester, s *graph.Session, n *graph.Node) string {
 	t.Helper()
 	full, placed := s.Placement(n)
@@ -166,7 +166,7 @@ func TestMalformedRequest(t *testing.T) {
 	require.Zero(t, g.Len())
 }
 
-// A graph may grow between runs: what was placed stays, and only the rest is told about.
+// A graph may grow between runs: placements remain, and only new nodes are logged.
 func TestGrowingGraph(t *testing.T) {
 	m := newMachine(t, 1, cards(2, "T4")...)
 	var g graph.Graph
@@ -212,7 +212,7 @@ func TestPlacementIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
-// chain grows a graph of n nodes that read each other in many ways, on requests that vary.
+// chain extends a graph by n nodes that read each other in many ways, with varying requested devices.
 func chain(t tester, g *graph.Graph, n, devices int) {
 	t.Helper()
 	var nodes []*graph.Node

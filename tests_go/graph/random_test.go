@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/graph"
 )
 
-// model is a node with what it must give. All numbers stay so small that every type holds them exactly.
+// model is a node with its expected value. All numbers are so small that every type represents them exactly.
 type model struct {
 	node    *graph.Node
 	numbers []float64
@@ -65,12 +65,12 @@ func naive(op graph.Op, spec graph.NodeSpec, out graph.Shape, in []model) (numbe
 	return numbers
 }
 
-// element is a matrix's element.
+// element returns an element of a matrix.
 func element(m model, index []int64) float64 {
 	return m.numbers[index[0]*m.node.Shape()[1]+index[1]]
 }
 
-// walk visits every index of a shape, by rows.
+// walk visits every index of a shape in row-major order.
 func walk(shape graph.Shape, visit func([]int64)) {
 	index := make([]int64, len(shape))
 	var loop func(int)
@@ -196,7 +196,7 @@ func drawNode(r *rapid.T, g *graph.Graph, nodes []model, i int, soft bool) model
 	return made
 }
 
-// drawOperands picks an operation and operands that suit it: a constant where none do.
+// drawOperands picks an operation and suitable operands: a constant if none fit.
 func drawOperands(r *rapid.T, nodes []model, i int) (graph.NodeSpec, []model) {
 	spec := graph.NodeSpec{Op: rapid.SampledFrom([]graph.Op{graph.Const, graph.MatMul, graph.AddN, graph.Add, graph.Identity}).Draw(r, fmt.Sprint("op ", i))}
 	if spec.Op == graph.Const || len(nodes) == 0 {
@@ -250,7 +250,7 @@ func suits(spec graph.NodeSpec, a, b graph.Shape) bool {
 	return a.Equal(b)
 }
 
-// boundOf is how large a result's elements can be.
+// boundOf returns how large a result's elements can be.
 func boundOf(spec graph.NodeSpec, in []model) float64 {
 	if spec.Op == graph.MatMul {
 		return 4 * in[0].bound * in[1].bound // no inner dimension is longer
@@ -262,7 +262,7 @@ func boundOf(spec graph.NodeSpec, in []model) float64 {
 	return sum
 }
 
-// drawValue makes a small tensor of small numbers, now and then with one that is not finite.
+// drawValue draws a small tensor of small numbers, sometimes with one that is not finite.
 func drawValue(r *rapid.T, i int) (graph.Value, []float64) {
 	dtype := rapid.SampledFrom([]gpu.DType{gpu.Float32, gpu.Float32, gpu.Float64, gpu.Int32}).Draw(r, fmt.Sprint("type ", i))
 	shape := graph.Shape(rapid.SliceOfN(rapid.Int64Range(0, 4), 0, 3).Draw(r, "shape"))

@@ -38,7 +38,7 @@ func TestScopesInGraphs(t *testing.T) {
 		{name: "144: a function outermost overwrites", scopes: []graph.Scope{function("/cpu:0"), {Device: "/gpu:1"}}, want: "/device:CPU:0"},
 		{name: "144: but not inside None", scopes: []graph.Scope{function("/cpu:0"), none, {Device: "/gpu:1"}}, want: "/device:GPU:1"},
 		{name: "a function inside is filled in", scopes: []graph.Scope{{Device: "/job:worker/gpu:1"}, function("/cpu:0")}, want: "/job:worker/device:CPU:0"},
-		{name: "what the node asks for wins", own: "/gpu:3", scopes: on("/gpu:1"), want: "/device:GPU:3"},
+		{name: "the node's request wins", own: "/gpu:3", scopes: on("/gpu:1"), want: "/device:GPU:3"},
 		{name: "but not over a function", own: "/gpu:3", scopes: []graph.Scope{function("/gpu:1")}, want: "/device:GPU:1"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

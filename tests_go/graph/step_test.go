@@ -22,7 +22,7 @@ func run(t *testing.T, s *graph.Session, request graph.RunRequest) ([][]float64,
 	return numbers, stats
 }
 
-// A node runs after its control inputs, and they run although nothing reads them. The sizes of the tensors say in which order.
+// A node runs after its control inputs, which run although nothing reads them. The sizes of the tensors show the order.
 func TestControlInputsRunFirst(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
@@ -59,7 +59,7 @@ func TestControlInputsRunFirst(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 }
 
-// What nothing reads goes at once, so that a long list of control inputs takes no memory.
+// A tensor that nothing reads is freed at once, so that a long list of control inputs takes no memory.
 func TestUnreadTensorsGoAtOnce(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
@@ -72,7 +72,7 @@ func TestUnreadTensorsGoAtOnce(t *testing.T) {
 	require.Equal(t, 2, m.faults.peak, "the operand, and the constant under way")
 }
 
-// A target is executed and not copied to the host.
+// A target is executed but not copied to the host.
 func TestTargetsAreNotFetched(t *testing.T) {
 	m := newMachine(t, 1, cards(1, "T4")...)
 	var g graph.Graph
@@ -122,7 +122,7 @@ func TestFeeds(t *testing.T) {
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err), name)
 	}
 
-	// Whatever fails, nothing stays behind.
+	// After any failure, nothing is left behind.
 	for _, kind := range []string{"allocate", "copy", "compute", "free"} {
 		for nth := 1; ; nth++ {
 			m.faults.kind, m.faults.left = kind, nth

@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// The listings of the page "Using GPUs", with the output that it prints. A request is what the page's tf.device gives after the
-// scopes are merged.
+// The listings of TensorFlow's guide "Use a GPU", with the output that it prints. A request is the result of the page's tf.device
+// after the scopes are merged.
 
 // ab are the page's a and b.
 func ab(t *testing.T, g *graph.Graph, nameA, nameB, on string) (a, b *graph.Node) {
@@ -28,7 +28,7 @@ func scope(t *testing.T, on string) string {
 	return request
 }
 
-// page is printed output as lines, the page's line wraps undone.
+// page splits printed output into lines, without the page's line wraps.
 func page(text string) []string {
 	text = strings.ReplaceAll(strings.TrimSpace(text), "pci bus\nid:", "pci bus id:")
 	return strings.Split(text, "\n")
@@ -54,7 +54,7 @@ MatMul: /job:localhost/replica:0/task:0/gpu:0
 `), s.DrainLog())
 	require.Equal(t, graph.RunStats{Nodes: 3, Copies: 1, CopiedBytes: 16}, stats, "only the result leaves the GPU")
 	fetch(t, s, c)
-	require.Empty(t, s.DrainLog(), "a node is told about once")
+	require.Empty(t, s.DrainLog(), "a node is logged once")
 }
 
 func TestManualDevicePlacement(t *testing.T) {

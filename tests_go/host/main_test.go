@@ -6,5 +6,5 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Products of large matrices run on goroutines of gonum's.
+// gonum computes products of large matrices on several goroutines.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

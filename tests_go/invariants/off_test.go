@@ -12,7 +12,7 @@ import (
 
 func TestWithoutTheTagChecksAreOff(t *testing.T) { require.False(t, invariants.Enabled) }
 
-// TestAGuardedCheckCostsNothing counts what a guarded check with costly arguments allocates, which is what it computes.
+// TestAGuardedCheckCostsNothing counts the allocations of a guarded check, whose arguments allocate when they are computed.
 func TestAGuardedCheckCostsNothing(t *testing.T) {
 	costly := func() []byte {
 		t.Error("the arguments of a check were computed")

@@ -22,7 +22,7 @@ const (
 	mig2UUID  = "MIG-bbbbbbbb-2222-3333-4444-555555555555"
 )
 
-// oneCard is a plain machine.
+// oneCard is a simple machine.
 const oneCard = `driver 550.54.15
 cuda 12040
 card ` + cardUUID + ` domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=2147483648 NVIDIA H100 80GB HBM3
@@ -47,7 +47,7 @@ card ` + otherUUID + ` domain=0 bus=2 device=0 cc=7.5 mig=none total=15843721216
 func TestAMachineIsToldAsItIs(t *testing.T) {
 	got := surveyFake(t, oneCard)
 	require.Equal(t, failed{}, got.Open)
-	got.System.HostPIDs = false // this machine's, which a test of its own looks at
+	got.System.HostPIDs = false // a property of this machine, which another test checks
 	require.Equal(t, gpu.System{DriverVersion: "550.54.15", CUDAMajor: 12, CUDAMinor: 4}, got.System)
 	require.Len(t, got.Cards, 1)
 	require.Empty(t, got.Cards[0].Failed)
@@ -97,8 +97,8 @@ func TestAMachineWithoutGPUsHasADriverAllTheSame(t *testing.T) {
 	require.Empty(t, got.Cards)
 }
 
-// TestAnOldDriverTellsWhatItHas is a driver with none of the functions that came later: each call to one that isn't there would end
-// the process without trampolines.
+// TestAnOldDriverTellsWhatItHas uses a driver without the functions added later. Without trampolines, each call of a missing
+// function would end the process.
 func TestAnOldDriverTellsWhatItHas(t *testing.T) {
 	old := fakenvml.Build(t, "FAKE_NVML_OLD")
 	for _, bind := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
@@ -120,7 +120,7 @@ func TestEveryBindingModeGivesTheSameAnswers(t *testing.T) {
 	require.Equal(t, surveyFake(t, divided), surveyFake(t, divided, "LD_BIND_NOW=1"))
 }
 
-// TestWithoutALibrary is the common laptop.
+// TestWithoutALibrary is the case of most laptops.
 func TestWithoutALibrary(t *testing.T) {
 	for _, bind := range []string{"LD_BIND_NOW=", "LD_BIND_NOW=1"} {
 		got := runJob[survey](t, "survey", bind)
@@ -206,8 +206,8 @@ func TestALostCardHidesNoOther(t *testing.T) {
 	require.Equal(t, "Tesla T4", got.Cards[1].Card.Name)
 }
 
-// TestEveryCallFails makes each call that a survey makes fail, each in turn: nothing crashes, and the failure is told with the call's
-// name. So is a function that the driver lacks, unless that has a meaning.
+// TestEveryCallFails makes each call of a survey fail in turn: nothing crashes, and the error contains the call's name. A function
+// that the driver lacks is reported in the same way, unless its absence has a meaning.
 func TestEveryCallFails(t *testing.T) {
 	library := fakenvml.Build(t)
 	calls := callsOf(t, library, divided)
@@ -231,11 +231,11 @@ func TestEveryCallFails(t *testing.T) {
 	}
 }
 
-// optional are the functions that a driver may lack without a word: their absence has a meaning.
+// optional are the functions that a driver may lack without an error: their absence has a meaning.
 var optional = map[string]bool{
-	"nvmlSystemGetCudaDriverVersion":          true, // not told
+	"nvmlSystemGetCudaDriverVersion":          true, // not reported
 	"nvmlDeviceGetMigMode":                    true, // no MIG
-	"nvmlDeviceGetComputeRunningProcesses":    true, // the other lists are told
+	"nvmlDeviceGetComputeRunningProcesses":    true, // the other lists are reported
 	"nvmlDeviceGetMPSComputeRunningProcesses": true,
 	"nvmlDeviceGetGraphicsRunningProcesses":   true,
 }
@@ -252,7 +252,7 @@ func callsOf(t *testing.T, library, machine string) []string {
 	return slices.Compact(calls)
 }
 
-// all is every text of failure in a survey.
+// all returns every error text in a survey.
 func all(s survey) string {
 	texts := []string{s.Open.Text, s.SystemFailed.Text, s.CardsFailed.Text, s.Close.Text}
 	for _, card := range s.Cards {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain lets this binary be the program under test: a process that loads NVML as any user's would, with an
-// environment that a test picks. The loader reads LD_LIBRARY_PATH and LD_BIND_NOW once, at the start.
+// TestMain lets this binary be the program under test: a process that loads NVML as a user's would, in an environment that a test
+// chooses. The loader reads LD_LIBRARY_PATH and LD_BIND_NOW only when a process starts.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("NVML_TEST_JOB"); job != "" {
 		if err := json.NewEncoder(os.Stdout).Encode(jobs[job]()); err != nil {
@@ -21,10 +21,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// jobs are what such a process can do. The answer is written as JSON.
+// jobs are what such a process can do. The result is written as JSON.
 var jobs = map[string]func() any{}
 
-// runJob runs a job in a process of its own, and reads its answer.
+// runJob runs a job in a new process, and reads its result.
 func runJob[T any](t *testing.T, job string, environment ...string) (answer T) {
 	t.Helper()
 	command := exec.Command(os.Args[0])
@@ -36,7 +36,7 @@ func runJob[T any](t *testing.T, job string, environment ...string) (answer T) {
 	return answer
 }
 
-// cleanEnvironment has nothing that reaches the loader or the fake.
+// cleanEnvironment returns the environment without variables that affect the loader or the fake.
 func cleanEnvironment() (environment []string) {
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCOVERDIR", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOPATH", "GOPROXY", "CC"} {
 		if value, set := os.LookupEnv(name); set {

@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// TestTheDriverOfThisMachine runs where there is one.
+// TestTheDriverOfThisMachine runs if there is one.
 func TestTheDriverOfThisMachine(t *testing.T) {
 	monitor, err := nvml.Open()
 	if status.CodeOf(err) == status.Unavailable {
@@ -29,7 +29,7 @@ func TestTheDriverOfThisMachine(t *testing.T) {
 	for _, card := range cards {
 		t.Logf("%+v", card)
 		if card.Err != nil {
-			continue // said above
+			continue // reported above
 		}
 		require.Regexp(t, `^GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`, card.UUID)
 		require.Regexp(t, `^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.0$`, card.PCIBusID)

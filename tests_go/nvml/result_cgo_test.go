@@ -12,7 +12,7 @@ import (
 	"gpuconf/gocore/nvml"
 )
 
-// TestResultsAreNVMLs holds names and numbers as NVML's header has them.
+// TestResultsAreNVMLs compares names and numbers with NVML's header.
 func TestResultsAreNVMLs(t *testing.T) {
 	for ours, theirs := range map[nvml.Result]upstream.Return{
 		nvml.ErrorUninitialized:         upstream.ERROR_UNINITIALIZED,
@@ -32,7 +32,7 @@ func TestResultsAreNVMLs(t *testing.T) {
 		nvml.ErrorInsufficientResources: upstream.ERROR_INSUFFICIENT_RESOURCES,
 		nvml.ErrorUnknown:               upstream.ERROR_UNKNOWN,
 	} {
-		// Where no library is loaded go-nvml gives the name itself.
+		// Without a loaded library, go-nvml supplies the name itself.
 		require.EqualError(t, ours, fmt.Sprintf("NVML_%s (%d)", upstream.ErrorString(theirs), int(theirs)))
 	}
 	require.Equal(t, upstream.ERROR_NOT_READY, upstream.Return(nvml.ErrorNotReady))

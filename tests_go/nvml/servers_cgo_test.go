@@ -22,10 +22,10 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// none is what a device answers whose processes nobody set.
+// none is the result of a device without a list of processes.
 func none() ([]upstream.ProcessInfo, upstream.Return) { return nil, upstream.SUCCESS }
 
-// card gives one card of a mock server, with lists of processes, which the server leaves out.
+// card returns one card of a mock server, with lists of processes, which the server lacks.
 func card(s *server.Server, index int) *server.Device {
 	device := s.Devices[index].(*server.Device)
 	device.GetComputeRunningProcessesFunc = none
@@ -194,7 +194,7 @@ func TestAfterClose(t *testing.T) {
 // TestCallsMeetAClose is for the race detector: no call reaches NVML after Close.
 func TestCallsMeetAClose(t *testing.T) {
 	machine := dgxh100.New()
-	var shut bool // written by Shutdown: any call beside it would be a race
+	var shut bool // written by Shutdown: any concurrent call would be a race
 	machine.ShutdownFunc = func() upstream.Return { shut = true; return upstream.SUCCESS }
 	machine.DeviceGetCountFunc = func() (int, upstream.Return) {
 		if shut {

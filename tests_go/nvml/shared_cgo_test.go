@@ -17,7 +17,7 @@ import (
 
 const exportsMap = "../../pybind/exports.map"
 
-// buildProbe builds a C library around gocore/nvml, as the extension is built.
+// buildProbe builds a C library around gocore/nvml, in the same way as the extension.
 func buildProbe(t *testing.T) (path string) {
 	t.Helper()
 	if testing.Short() {
@@ -35,7 +35,7 @@ func buildProbe(t *testing.T) (path string) {
 	return path
 }
 
-// loadInPython loads a library as Python loads its extensions, and calls it.
+// loadInPython loads a library as Python loads extensions, and calls it.
 func loadInPython(t *testing.T, path string, environment ...string) (answer string) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -54,7 +54,7 @@ print(call().decode())
 	return strings.TrimSpace(string(out))
 }
 
-// TestALibraryLoadsWithoutNVML is what importing the extension does on a machine that has nothing of NVIDIA's, and on one that has.
+// TestALibraryLoadsWithoutNVML: an import of the extension works on a machine without NVIDIA software, and on one with it.
 func TestALibraryLoadsWithoutNVML(t *testing.T) {
 	probe := buildProbe(t)
 	checkELF(t, probe)
@@ -65,13 +65,13 @@ func TestALibraryLoadsWithoutNVML(t *testing.T) {
 	}
 }
 
-// TestAnExecutableNeedsAndOffersNothingEither is this very test binary. One that offered nvml functions would give them to the driver's
-// library in place of its own.
+// TestAnExecutableNeedsAndOffersNothingEither checks this test binary. If it exported NVML's functions, the driver's library would
+// use them in place of its own.
 func TestAnExecutableNeedsAndOffersNothingEither(t *testing.T) {
 	checkELF(t, os.Args[0])
 }
 
-// checkELF looks at a library or an executable as the loader does.
+// checkELF inspects a library or an executable as the loader does.
 func checkELF(t *testing.T, path string) {
 	t.Helper()
 	file, err := elf.Open(path)

@@ -15,7 +15,7 @@ import (
 	"gpuconf/tests_go/fakenvml"
 )
 
-// survey is all that a Monitor tells about a machine.
+// survey is everything that a Monitor reports about a machine.
 type survey struct {
 	Open   failed
 	System gpu.System
@@ -40,7 +40,7 @@ type useSurvey struct {
 	ProcessesFailed failed
 }
 
-// failed is an error as a user meets it. The zero value is success.
+// failed is an error as a user sees it. The zero value is success.
 type failed struct{ Kind, Text string }
 
 func toFailed(err error) failed {
@@ -60,7 +60,7 @@ func init() {
 		}
 		return all
 	}
-	// What go-nvml answers a program that calls it before anything was loaded.
+	// The result of go-nvml in a program that calls it before the library is loaded.
 	jobs["before"] = func() any {
 		_, count := upstream.DeviceGetCount()
 		text := upstream.ErrorString(upstream.ERROR_UNKNOWN)
@@ -106,13 +106,13 @@ func surveyCard(monitor gpu.Monitor, card gpu.Card) (s cardSurvey) {
 	return s
 }
 
-// surveyFake surveys a described machine in a process of its own.
+// surveyFake surveys a described machine in a new process.
 func surveyFake(t *testing.T, machine string, environment ...string) survey {
 	t.Helper()
 	return surveyWith(t, fakenvml.Build(t), []string{machine}, environment...)[0]
 }
 
-// surveyWith surveys several machines, one after the other, in one process.
+// surveyWith surveys several machines, one after another, in one process.
 func surveyWith(t *testing.T, library string, machines []string, environment ...string) []survey {
 	t.Helper()
 	var described []string

@@ -14,7 +14,7 @@ import (
 
 const packageFolder = "../../gocore/nvml"
 
-// TestEveryFunctionThatGoNVMLCallsHasATrampoline reads the pinned go-nvml's source for itself.
+// TestEveryFunctionThatGoNVMLCallsHasATrampoline reads the source of the pinned go-nvml.
 func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 	version, source := goNVML(t)
 	symbols, err := os.ReadFile(filepath.Join(packageFolder, "symbols.h"))
@@ -35,7 +35,7 @@ func TestEveryFunctionThatGoNVMLCallsHasATrampoline(t *testing.T) {
 	var defined []string
 	for _, line := range regexp.MustCompile(`(?m)^(?:STATUS|TEXT)\((\w+)\)$`).FindAllSubmatch(symbols, -1) {
 		defined = append(defined, string(line[1]))
-		require.True(t, called[string(line[1])], "nobody calls %s", line[1])
+		require.True(t, called[string(line[1])], "no code calls %s", line[1])
 	}
 	require.Len(t, slices.Compact(defined), len(called), "a function is missing, or there twice")
 }
@@ -50,7 +50,7 @@ func TestTheGeneratorWouldChangeNothing(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// goNVML gives the version of go-nvml that go.mod asks for and where its source is.
+// goNVML returns the version of go-nvml in go.mod and the location of its source.
 func goNVML(t *testing.T) (version, folder string) {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}} {{.Dir}}", "github.com/NVIDIA/go-nvml").Output()

@@ -141,7 +141,7 @@ func TestPicklesThatAreNone(t *testing.T) {
 	}
 }
 
-// Every instruction whose argument is a number, with the largest one that there is.
+// Every instruction with a numeric argument, with the largest possible one.
 func TestNoNumberSizesAnAllocation(t *testing.T) {
 	huge := strings.Repeat("\xff", 8)
 	for name, data := range map[string]string{
@@ -157,7 +157,7 @@ func TestNoNumberSizesAnAllocation(t *testing.T) {
 	}
 }
 
-// allocated tells how much memory fn takes. A little of it may be the test's own.
+// allocated returns how much memory fn allocates, including a little of the test's own.
 func allocated(fn func()) (bytes, blocks uint64) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -166,7 +166,7 @@ func allocated(fn func()) (bytes, blocks uint64) {
 	return after.TotalAlloc - before.TotalAlloc, after.Mallocs - before.Mallocs
 }
 
-// A file of instructions that each take as much as they can ends with an error, when the budget does.
+// A file whose instructions each take as much memory as they can ends with an error when the budget is exhausted.
 func TestBudget(t *testing.T) {
 	const size = 4 << 20
 	var memo strings.Builder

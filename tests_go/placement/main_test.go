@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// machine is a simulated machine with all that operations need.
+// machine is a simulated machine with everything that operations need.
 type machine struct {
 	placement.Machine
 	memory *host.Memory
 	sim    *sim.Machine
 }
 
-// newMachine is initialized with what options ask for. At the end of the test nothing may be left on it.
+// newMachine is initialized with the given options. At the end of the test nothing may be left on it.
 func newMachine(t testing.TB, spec string, options config.Options) machine {
 	t.Helper()
 	parsed, err := sim.ParseSpec(spec)
@@ -60,8 +60,8 @@ func devices(t testing.TB, m machine, cpus, gpus int) *graph.Devices {
 	return d
 }
 
-// bookOf is what is in use everywhere: bytes of host memory, and of each pool.
-func bookOf(t require.TestingT, m machine) []uint64 {
+// bytesInUse returns the bytes in use of host memory, and of each pool.
+func bytesInUse(t require.TestingT, m machine) []uint64 {
 	_, bytes := m.memory.Stats()
 	book := []uint64{bytes}
 	for number := range m.Manager.LogicalGPUs() {

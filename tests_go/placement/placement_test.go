@@ -13,7 +13,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// float32s is a tensor's content.
+// float32s returns a tensor's contents.
 func float32s(shape graph.Shape, numbers ...float32) graph.Value {
 	v := graph.Value{DType: gpu.Float32, Shape: shape}
 	for _, n := range numbers {
@@ -33,9 +33,9 @@ func constant(t require.TestingT, d *graph.Devices, device string, v graph.Value
 func TestOperationsUseTheManagersPoolsAndLeaveThemAsTheyWere(t *testing.T) {
 	m := newMachine(t, "2xT4", config.Options{AllowGrowth: true})
 	d := devices(t, m, 1, 2)
-	before := bookOf(t, m)
+	before := bytesInUse(t, m)
 	x := constant(t, d, at("GPU:1"), float32s(graph.Shape{2, 2}, 1, 2, 3, 4))
-	require.Equal(t, []uint64{0, 0, 256}, bookOf(t, m))
+	require.Equal(t, []uint64{0, 0, 256}, bytesInUse(t, m))
 	product, err := d.Execute(graph.Call{Op: graph.MatMul, Inputs: []*graph.Tensor{x, x}, Device: at("CPU:0")})
 	require.NoError(t, err)
 	require.Equal(t, 2, product.Copies, "an eager operation copies each input for itself")
@@ -44,7 +44,7 @@ func TestOperationsUseTheManagersPoolsAndLeaveThemAsTheyWere(t *testing.T) {
 	require.Equal(t, float32s(graph.Shape{2, 2}, 7, 10, 15, 22), got)
 	require.NoError(t, x.Release())
 	require.NoError(t, product.Tensor.Release())
-	require.Equal(t, before, bookOf(t, m))
+	require.Equal(t, before, bytesInUse(t, m))
 }
 
 func TestALimitHoldsForOperations(t *testing.T) {
@@ -56,7 +56,7 @@ func TestALimitHoldsForOperations(t *testing.T) {
 	require.ErrorContains(t, err, "OOM when allocating tensor with shape[1048576] and type float on "+at("GPU:0"))
 	require.ErrorContains(t, err, " out of memory")
 	require.ErrorContains(t, err, "limit 1.00MiB")
-	require.Equal(t, []uint64{0, 0}, bookOf(t, m))
+	require.Equal(t, []uint64{0, 0}, bytesInUse(t, m))
 }
 
 func TestAViewHasFewerGPUsAndMoreCPUs(t *testing.T) {
@@ -87,7 +87,7 @@ func TestTheMappingTellsOfTheCards(t *testing.T) {
 	}, devices(t, m, 1, 2).MappingLines())
 }
 
-// Devices that were made before the pools were built anew go on with the new ones, as far as there are any.
+// Devices created before the pools were rebuilt use the new pools, as far as those exist.
 func TestDevicesOutliveTheirPools(t *testing.T) {
 	m := newMachine(t, "2xT4", config.Options{})
 	d := devices(t, m, 1, 2)

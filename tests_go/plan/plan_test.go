@@ -38,14 +38,14 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	}
 }
 
-// one gives the result of a job about one GPU under one policy.
+// one returns the result of a job about one GPU under one policy.
 func one(t require.TestingT, events []trace.Event, policy plan.Policy, limit uint64, card plan.Card) *plan.Result {
 	results := finish(t, events, plan.Request{LimitBytes: limit, Card: card, Policies: []plan.Policy{policy}}).Results()
 	require.Len(t, results, 1)
 	return results[0]
 }
 
-// script makes events: a positive number allocates so many bytes under the next address, -n frees the nth allocation.
+// script returns events: a positive number allocates so many bytes at the next address, -n frees the nth allocation.
 func script(steps ...int64) (events []trace.Event) {
 	var sizes []uint64
 	for i, step := range steps {
@@ -74,7 +74,7 @@ func eventsOf(t traces.Trace) (events []trace.Event) {
 	return events
 }
 
-// What makes the policies differ, on the smallest jobs that show it.
+// The differences between the policies, on the smallest jobs that show them.
 func TestPolicies(t *testing.T) {
 	const m = int64(mib)
 	for _, row := range []struct {
@@ -92,18 +92,18 @@ func TestPolicies(t *testing.T) {
 			map[plan.Policy]bool{"tensorflow": false, "regions": false, "virtual": false},
 			map[plan.Policy]string{"tensorflow": "too large", "regions": "too large", "virtual": "too large"},
 			map[plan.Policy]uint64{"tensorflow": 4, "regions": 4, "virtual": 4}},
-		// TensorFlow gives a freed 5 MiB to a request of 3, whole: a split needs twice the request. Of 6 it splits. An empty virtual pool begins
-		// with whole granules again: 4 MiB, and 1 beside them.
+		// TensorFlow uses a freed block of 5 MiB whole for a request of 3: a split needs twice the request. It splits one of 6. An
+		// empty virtual pool starts with whole granules again: 4 MiB, and 1 beside them.
 		{"a piece that TensorFlow does not split", script(5*m, -1, 3*m, 2*m), 5 * mib,
 			map[plan.Policy]bool{"tensorflow": false, "regions": true, "virtual": false},
 			map[plan.Policy]string{"tensorflow": "limit reached", "virtual": "fragmented"},
 			map[plan.Policy]uint64{"tensorflow": 6, "regions": 5, "virtual": 6}},
-		// Two holes of 2 MiB around a live block do not make one of 4. But what lies in them can be unmapped, and mapped elsewhere.
+		// Two holes of 2 MiB around a live block are not one of 4. But their memory can be unmapped, and mapped elsewhere.
 		{"a hole too small", script(2*m, 2*m, 2*m, -1, -3, 4*m), 6 * mib,
 			map[plan.Policy]bool{"tensorflow": false, "regions": false, "virtual": true},
 			map[plan.Policy]string{"tensorflow": "fragmented", "regions": "fragmented"},
 			map[plan.Policy]uint64{"regions": 8, "virtual": 6}},
-		// What lay in a region of its own cannot join what came later, unless it is idle and goes back.
+		// Memory in its own region cannot join later memory, unless it is idle and released.
 		{"idle regions go back", script(2*m, 6*m, -2, -1, 8*m), 8 * mib,
 			map[plan.Policy]bool{"tensorflow": true, "regions": true, "virtual": true}, nil,
 			map[plan.Policy]uint64{"tensorflow": 8, "regions": 8, "virtual": 8}},
@@ -146,7 +146,7 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		require.False(t, *r.Fits)
 		require.Equal(t, &plan.Failure{Event: 6, Micros: 5, Requested: 4 * mib, Cause: "fragmented", InUse: 2 * mib, Reserved: 7 * mib,
 			LargestFree: 3 * mib}, r.Failure)
-		require.Equal(t, r.LeastLimit, r.Measure.Limit, "what is told is of a run that came to its end")
+		require.Equal(t, r.LeastLimit, r.Measure.Limit, "the report is of a run that completed")
 		require.Equal(t, 6*mib, r.Measure.PeakInUse)
 	})
 	t.Run("without a limit", func(t *testing.T) {
@@ -157,7 +157,8 @@ func TestWhatIsToldOfAJob(t *testing.T) {
 		require.Equal(t, r.LeastLimit, r.Measure.Limit)
 	})
 	t.Run("with pieces at its peak", func(t *testing.T) {
-		// 2 MiB free between live blocks, and 2 of 8 behind them when 6 are in use: half of what is free is in the largest piece.
+		// 2 MiB free between live blocks, and 2 of 8 behind them when 6 are in use: half of the free memory is in the largest
+		// piece.
 		r := one(t, script(2*m, 2*m, 2*m, -2, 3*m, m, -4), plan.Regions, 12*mib, plan.Card{})
 		require.Equal(t, 8*mib, r.Measure.PeakInUse)
 		require.InDelta(t, 1-3.0/4, r.Measure.Fragmentation, 1e-9)
@@ -171,7 +172,7 @@ func TestTheCardIsFull(t *testing.T) {
 	require.Equal(t, "device full", r.Failure.Cause)
 	require.Equal(t, 3*mib, r.LeastLimit, "the least limit is the job's, not the card's")
 
-	// TensorFlow takes nine tenths again and again until the card agrees.
+	// TensorFlow requests nine tenths repeatedly until the card has enough.
 	r = one(t, events, plan.Regions, 8*mib, plan.Card{MemoryBytes: 4 * mib})
 	require.True(t, *r.Fits)
 	require.Equal(t, 8*mib, r.Measure.Limit)
@@ -188,11 +189,11 @@ func TestUsage(t *testing.T) {
 		{Action: trace.Free, Addr: 9, Bytes: 300},                        // was live before
 		{Action: trace.Allocate, Addr: 1, Bytes: 1},                      // 256
 		{Action: trace.Allocate, Addr: 2, Bytes: 257, Stream: 7},         // 512
-		{Action: trace.AllocateFailure, Bytes: 1 << 40},                  // tells nothing
-		{Action: trace.Allocate, Addr: 2, Bytes: 600, GPU: 3},            // another GPU's
-		{Action: trace.Allocate, Addr: 1, Bytes: 100},                    // its free is not there
-		{Action: trace.Allocate, Addr: 5}, {Action: trace.Free, Addr: 5}, // of nothing
-		{Action: trace.SegmentAlloc, Addr: 1, Bytes: 1 << 30, GPU: 2}, // no block
+		{Action: trace.AllocateFailure, Bytes: 1 << 40},                  // has no effect
+		{Action: trace.Allocate, Addr: 2, Bytes: 600, GPU: 3},            // on another GPU
+		{Action: trace.Allocate, Addr: 1, Bytes: 100},                    // its free is missing
+		{Action: trace.Allocate, Addr: 5}, {Action: trace.Free, Addr: 5}, // of size 0
+		{Action: trace.SegmentAlloc, Addr: 1, Bytes: 1 << 30, GPU: 2}, // not a block
 		{Action: trace.Free, Addr: 2, Bytes: 257},
 	}
 	job := finish(t, events, plan.Request{LimitBytes: mib})
@@ -220,7 +221,7 @@ func TestRequestsThatCannotBe(t *testing.T) {
 	}
 }
 
-// randomEvents is a job of a few blocks of up to some MiB.
+// randomEvents returns a job of a few blocks of up to some MiB.
 func randomEvents(t *rapid.T) []trace.Event {
 	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := rapid.IntRange(1, 120).Draw(t, "events")
@@ -241,7 +242,7 @@ func randomEvents(t *rapid.T) []trace.Event {
 	return events
 }
 
-// Under the least limit a job fits, under a MiB less it does not, and never below what is live at one time.
+// Under the least limit a job fits, under a MiB less it does not, and that limit is never below the peak of live bytes.
 func TestLeastLimitIsMinimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := randomEvents(t)
@@ -257,7 +258,7 @@ func TestLeastLimitIsMinimal(t *testing.T) {
 	})
 }
 
-// A pool on a simulated GPU does what the plan said.
+// A pool on a simulated GPU behaves as the plan predicted.
 func TestPlanIsWhatAPoolDoes(t *testing.T) {
 	spec, err := sim.ParseSpec("T4")
 	require.NoError(t, err)
@@ -300,7 +301,7 @@ type device struct{ *sim.Machine }
 func (d device) MemAlloc(bytes uint64) (uint64, error) { return d.Machine.MemAlloc(0, bytes) }
 func (d device) MemFree(addr uint64) error             { return d.Machine.MemFree(0, addr) }
 
-// On a training loop with batches of many sizes the policies come out in the order that they are made for.
+// On a training loop with batches of many sizes the policies rank as designed.
 func TestTransformer(t *testing.T) {
 	least := map[plan.Policy]uint64{}
 	for _, r := range finish(t, eventsOf(traces.Transformer()), plan.Request{}).Results() {

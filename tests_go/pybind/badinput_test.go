@@ -14,7 +14,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// functions are all that Python can call. A test holds this list against the package.
+// functions are all functions that Python can call. A test compares this list with the package.
 var functions = map[string]any{
 	"AddConstant":             pybind.AddConstant,
 	"AddNode":                 pybind.AddNode,
@@ -94,7 +94,7 @@ func TestEveryBoundFunctionIsTested(t *testing.T) {
 	require.Len(t, functions, len(there), "the table has functions that are gone")
 }
 
-// What nobody should send, of each kind.
+// Invalid values of each kind.
 var hostile = map[reflect.Kind][]any{
 	reflect.Int64: {int64(0), int64(1), int64(-1), int64(math.MinInt64), int64(math.MaxInt64), int64(1) << 32, int64(0x7f00_0000_0000)},
 	reflect.String: {
@@ -177,7 +177,7 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 	}
 }
 
-// What is nonsense, and what Python has to make of it.
+// Invalid arguments, and the errors that Python shows.
 func TestKindsOfErrors(t *testing.T) {
 	type row struct {
 		name string

@@ -2,5 +2,5 @@
 
 package pybind_test
 
-// enoughCalls is less under the race detector, which makes a call some ten times as slow and looks for something else.
+// enoughCalls is smaller under the race detector, which makes a call about ten times as slow and checks something else.
 const enoughCalls = 1_000

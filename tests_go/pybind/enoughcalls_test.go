@@ -2,5 +2,5 @@
 
 package pybind_test
 
-// enoughCalls is up to how many combinations of arguments all are tried; of more, so many at random.
+// enoughCalls: up to this many combinations of arguments, all are tried; beyond that, this many at random.
 const enoughCalls = 20_000

@@ -16,7 +16,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// gated is a bound function with a body of the test's.
+// gated is a bound function with a body from the test.
 func gated(body func() error) (err error) {
 	defer process.Gate(&err)
 	return body()
@@ -34,7 +34,7 @@ func TestGateMarksErrors(t *testing.T) {
 		{"a wrapped kind", fmt.Errorf("outside: %w", status.Errorf(status.InvalidType, "inside")), status.InvalidType, "outside: inside"},
 		{"the outermost of two", status.Errorf(status.Internal, "a: %w", status.Errorf(status.NotFound, "b")), status.Internal, "a: b"},
 		{"a join", errors.Join(status.Errorf(status.ResourceExhausted, "first"), errors.New("second")), status.ResourceExhausted, "first\nsecond"},
-		{"nobody's", errors.New("plain"), status.Unknown, "plain"},
+		{"unclassified", errors.New("plain"), status.Unknown, "plain"},
 		{"a NUL, which would end the text", errors.New("a\x00b"), status.Unknown, `a\0b`},
 		{"marks, which would split it", errors.New("\x1eNOT_FOUND\x1eb"), status.Unknown, " NOT_FOUND b"},
 		{"broken UTF-8", errors.New("a\xff\xfeb\xc3"), status.Unknown, "a\uFFFDb\uFFFD"},
@@ -51,7 +51,7 @@ func TestGateMarksErrors(t *testing.T) {
 	require.Equal(t, "unmarked", process.Unmark(errors.New("unmarked")))
 }
 
-// panics breaks this process in many ways, and gives what went wrong about that. It runs in a process of its own.
+// panics makes this process panic in many ways, and returns what went wrong. It runs in a separate process.
 func panics() string {
 	var wrong strings.Builder
 	complain := func(format string, args ...any) { fmt.Fprintf(&wrong, format+"\n", args...) }
@@ -96,11 +96,11 @@ func panics() string {
 		}
 		err = process.Alive()
 		if status.CodeOf(err) != status.Internal || !strings.Contains(err.Error(), "chunk 7 is broken. Restart the process") {
-			complain("%s: afterwards: %v", row.name, err) // the first panic is the one to know
+			complain("%s: afterwards: %v", row.name, err) // the first panic is the one to report
 		}
 	}
 
-	// What needs the devices is refused from here on. What doesn't goes on.
+	// Functions that need the devices are refused from here on. The others keep working.
 	harmless := map[string]bool{"DrainNotices": true, "MergeScope": true, "RequestDevice": true, "EnterScope": true, "Setting": true, "SetSetting": true}
 	for name, function := range functions {
 		if harmless[name] {

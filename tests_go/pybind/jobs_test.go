@@ -60,7 +60,7 @@ func TestFilesThatAreNone(t *testing.T) {
 	}
 }
 
-// heap is what is live in Go's heap.
+// heap returns the live bytes of Go's heap.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -68,8 +68,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// A job that is closed in the middle of its work leaves nothing behind: no goroutine, no memory, no descriptor. Closing it does not wait for
-// it: a file may have nothing to read for hours.
+// A job that is closed in the middle of its work leaves nothing behind: no goroutine, no memory, no descriptor. Closing it does not
+// wait for the work: a file may have nothing to read for hours.
 func TestAClosedJobLeavesNothing(t *testing.T) {
 	read, write, err := os.Pipe()
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// childEnv names a job to do in a process of its own instead of the tests.
+// childEnv names a job to run in a separate process instead of the tests.
 const childEnv = "GPUCONF_PYBIND_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 
 const mib = int64(1) << 20
 
-// onMachine makes spec the machine of a test, "" for none, and gives it up at the end. The test keeps its thread: scopes belong to threads.
+// onMachine makes spec the machine of a test ("" for none), and undoes it at the end. The test keeps its thread, because scopes
+// belong to threads.
 func onMachine(t *testing.T, spec string) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -78,17 +79,17 @@ func split(t *testing.T, number int, limits ...int) {
 	require.NoError(t, err)
 }
 
-// block is what Allocate tells.
+// block is Allocate's result.
 type block struct{ address, id, index, notices int64 }
 
 func allocate(t require.TestingT, number, nbytes int64) block {
-	told, err := pybind.Allocate(number, nbytes)
+	receipt, err := pybind.Allocate(number, nbytes)
 	require.NoError(t, err)
-	return parseBlock(t, told)
+	return parseBlock(t, receipt)
 }
 
-func parseBlock(t require.TestingT, told string) (b block) {
-	_, err := fmt.Sscanf(told, "%d %d %d %d", &b.address, &b.id, &b.index, &b.notices)
+func parseBlock(t require.TestingT, receipt string) (b block) {
+	_, err := fmt.Sscanf(receipt, "%d %d %d %d", &b.address, &b.id, &b.index, &b.notices)
 	require.NoError(t, err)
 	return b
 }
@@ -98,7 +99,7 @@ func (b block) free(t require.TestingT) {
 	require.NoError(t, err)
 }
 
-// unmark takes an error of the border apart, as _native.py does, and complains of whatever that would trip over.
+// unmark splits an encoded error, as _native.py does, and fails on anything that would confuse it.
 func unmark(err error) (kind, text string, complaint string) {
 	parts := strings.Split(err.Error(), "\x1e")
 	if len(parts) != 3 || parts[0] != "" {

@@ -14,7 +14,7 @@ import (
 	"gpuconf/pybind"
 )
 
-// host is the address and size of numbers, as Python passes an array's.
+// host returns the address and size of numbers, as Python passes an array's.
 func host(numbers []float32) (address, bytes int64) {
 	if len(numbers) == 0 {
 		return 0, 0
@@ -22,7 +22,7 @@ func host(numbers []float32) (address, bytes int64) {
 	return int64(uintptr(unsafe.Pointer(&numbers[0]))), int64(len(numbers)) * 4
 }
 
-// full is the full name of a device.
+// full returns the full name of a device.
 func full(device string) string { return "/job:localhost/replica:0/task:0/device:" + device }
 
 func tensor(t require.TestingT, device, shape string, numbers ...float32) int64 {
@@ -47,18 +47,18 @@ func release(t require.TestingT, ids ...int64) {
 	}
 }
 
-// live is what LiveTensors tells.
+// live is LiveTensors's result.
 type live struct {
 	Tensors    []string
 	HostBlocks int `json:"host_blocks"`
 	HostBytes  int `json:"host_bytes"`
 }
 
-func liveTensors(t require.TestingT) (told live) {
+func liveTensors(t require.TestingT) (tensors live) {
 	text, err := pybind.LiveTensors()
 	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal([]byte(text), &told))
-	return told
+	require.NoError(t, json.Unmarshal([]byte(text), &tensors))
+	return tensors
 }
 
 func TestEagerOperationsAcrossTheBorder(t *testing.T) {
@@ -68,7 +68,7 @@ func TestEagerOperationsAcrossTheBorder(t *testing.T) {
 	b := tensor(t, full("CPU:0"), "3,2", 1, 2, 3, 4, 5, 6)
 	receipt, err := pybind.Execute("MatMul", fmt.Sprintf("%d %d", a, b), 0, "", full("GPU:1"))
 	require.NoError(t, err)
-	require.Zero(t, receipt&1, "nothing to tell")
+	require.Zero(t, receipt&1, "nothing is queued")
 	require.Equal(t, []float32{22, 28, 49, 64}, read(t, receipt>>1, 4))
 	info, err := pybind.TensorInfo(receipt >> 1)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 	address, bytes := host(numbers)
 	receipt, err := pybind.MakeTensor(address, bytes, "float32", "", "", full("GPU:0"))
 	require.NoError(t, err)
-	require.EqualValues(t, 1, receipt&1, "something to tell")
+	require.EqualValues(t, 1, receipt&1, "log lines are queued")
 	sum, err := pybind.Execute("Add", fmt.Sprintf("%d %d", receipt>>1, receipt>>1), 0, "", full("CPU:0"))
 	require.NoError(t, err)
 	lines, err := pybind.DrainPlacementLog()
@@ -113,7 +113,7 @@ func TestTheLogOfEagerOperationsIsFetchedOnce(t *testing.T) {
 	release(t, receipt>>1, sum>>1)
 }
 
-// graphOf has a constant and its sum with itself.
+// graphOf returns a graph of a constant and its sum with itself.
 func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 	id, err := pybind.NewGraph()
 	require.NoError(t, err)
@@ -290,7 +290,7 @@ func TestRequestedDevices(t *testing.T) {
 	}
 }
 
-// Operations, sessions and resets from many threads: each works or says why not, and nothing is left.
+// Operations, sessions and resets from many threads: each works or returns the reason, and nothing is left.
 func TestOperationsBesideResets(t *testing.T) {
 	onMachine(t, "2xT4")
 	graph, _ := graphOf(t, 1, 2)

@@ -15,7 +15,7 @@ import (
 	"gpuconf/pybind"
 )
 
-// finish works on a job to its end, and gives its result and its events as CSV.
+// finish waits for a job, and returns its result and its events as CSV.
 func finish(t *testing.T, job int64) (result, csv string) {
 	t.Helper()
 	for done := false; !done; {
@@ -38,7 +38,7 @@ func finish(t *testing.T, job int64) (result, csv string) {
 	}
 }
 
-// wholeTrace is a file of so many events.
+// wholeTrace is a file with so many events.
 func wholeTrace(t *testing.T, events int) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.csv")
@@ -90,7 +90,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		return actions
 	}
 	for range 2 {
-		_, err = pybind.StopRecording(id) // it has ended; and it stays until it is dropped
+		_, err = pybind.StopRecording(id) // it has ended, but exists until it is dropped
 		require.NoError(t, err)
 		job, err = pybind.OpenRecorded(id)
 		require.NoError(t, err)
@@ -114,13 +114,13 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.NoError(t, err)
 	result, csv := finish(t, job)
 	require.Equal(t, []string{"segment_alloc", "allocate"}, actions(csv))
-	var told struct {
+	var summary struct {
 		Events, Lost int
 		Pools        map[string][][]any
 	}
-	require.NoError(t, json.Unmarshal([]byte(result), &told))
-	require.Equal(t, 2, told.Events)
-	require.Len(t, told.Pools["0"], 1)
+	require.NoError(t, json.Unmarshal([]byte(result), &summary))
+	require.Equal(t, 2, summary.Events)
+	require.Len(t, summary.Pools["0"], 1)
 
 	third, err := pybind.StartRecording(100)
 	require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bound parses package pybind and gives its exported functions by name, and what else is exported, which must be nothing.
+// bound parses package pybind and returns its exported functions by name, and any other exported names, of which there must be
+// none.
 func bound(t *testing.T, folder string) (functions map[string]*ast.FuncDecl, others []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
@@ -58,7 +59,7 @@ func exportedNames(d *ast.GenDecl) (names []string) {
 	return names
 }
 
-// breaks tells how a bound function breaks the rules of package pybind's comment.
+// breaks returns how a bound function violates the rules of package pybind's comment.
 func breaks(f *ast.FuncDecl) (broken []string) {
 	if f.Type.TypeParams != nil {
 		broken = append(broken, "type parameters")
@@ -115,7 +116,7 @@ func TestBoundFunctionsKeepTheRules(t *testing.T) {
 	}
 }
 
-// The rules' own test: each line breaks one.
+// The test of the rules: each line violates one.
 func TestRulesAreNoticed(t *testing.T) {
 	for _, source := range []string{
 		"func F(n int) (done bool, err error) { defer process.Gate(&err); return }",

@@ -30,7 +30,7 @@ func TestScopeNamesALogicalGPU(t *testing.T) {
 		task + "/device:XPU:0": cabi.ScopeMissing,
 		"/job:worker/replica:0/task:0/device:GPU:0": cabi.ScopeMissing,
 		task:                cabi.ScopeMissing,
-		"GPU:0":             cabi.ScopeMissing, // no full name
+		"GPU:0":             cabi.ScopeMissing, // not a full name
 		"/device:GPU:-1":    cabi.ScopeMissing,
 		"no \x00 name \xff": cabi.ScopeMissing,
 	} {
@@ -84,7 +84,7 @@ func TestMergeScope(t *testing.T) {
 	}
 }
 
-// A reset can't reach the scopes of other threads. So one that was entered before it counts as none.
+// A reset cannot change the scopes of other threads. So one that was entered before it counts as no scope.
 func TestScopeEndsWithItsGeneration(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")
 	initialize(t)
@@ -103,7 +103,7 @@ func TestScopeEndsWithItsGeneration(t *testing.T) {
 	require.EqualValues(t, 1, b.index)
 	b.free(t)
 
-	cabi.SetScope(generation, 1) // as a thread does that looked its GPU up before the reset
+	cabi.SetScope(generation, 1) // like a thread that looked its GPU up before the reset
 	require.EqualValues(t, cabi.NoScope, cabi.Scope())
 }
 

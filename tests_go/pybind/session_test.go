@@ -112,7 +112,7 @@ func TestSettingsAcrossTheBorder(t *testing.T) {
 	}
 }
 
-// hostAddress is where a slice lies; the pinner keeps it there.
+// hostAddress returns the address of a slice, which the pinner keeps from moving.
 func hostAddress(pinner *runtime.Pinner, bytes []byte) int64 {
 	pinner.Pin(&bytes[0])
 	return int64(uintptr(unsafe.Pointer(&bytes[0])))
@@ -184,7 +184,7 @@ func TestMemoryMapAcrossTheBorder(t *testing.T) {
 	b.free(t)
 }
 
-// Python looks for signals between two waits, so none may be long, whatever it asks for.
+// Python handles signals between two waits, so no wait may be long, whatever its timeout.
 func TestWaitForFreeIsShort(t *testing.T) {
 	onMachine(t, "T4:1GiB")
 	initialize(t)
@@ -197,7 +197,7 @@ func TestWaitForFreeIsShort(t *testing.T) {
 		{-1 << 63, 0},
 		{0, 0},
 		{20, 20 * time.Millisecond},
-		{1<<63 - 1, 100 * time.Millisecond}, // would outlast the test
+		{1<<63 - 1, 100 * time.Millisecond}, // would last longer than the test
 	} {
 		begin := time.Now()
 		count, err := pybind.WaitForFree(-1, seen, row.milliseconds)

@@ -63,7 +63,7 @@ func TestMachineIsChosenOnce(t *testing.T) {
 	}
 }
 
-// The machine's reason comes all the way to whoever asks for a GPU.
+// The error for a request for a GPU contains the machine's reason.
 func TestWhyNoGPUIsThere(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -135,7 +135,7 @@ func TestRuntimeLifeCycle(t *testing.T) {
 	require.EqualValues(t, 2, r.Generation())
 }
 
-// What can't be read leaves the runtime as it was, to be tried again.
+// A specification that cannot be parsed leaves the runtime unchanged; the call can be repeated.
 func TestEnumerateFailures(t *testing.T) {
 	var r process.State
 	_, _, err := r.Simulate("nonsense")
@@ -182,7 +182,8 @@ func TestEveryoneEnumeratesTheSameDevices(t *testing.T) {
 	require.EqualValues(t, 1, r.Generation())
 }
 
-// Threads that list, build, allocate, look and reset at once. A Manager that was given up says so; nothing else goes wrong.
+// Concurrent listing, initialization, allocation, queries and resets. A call to a replaced Manager returns an error that says so;
+// nothing else fails.
 func TestResetBesideEnumerate(t *testing.T) {
 	var r process.State
 	_, _, err := r.Simulate("2xT4:1GiB")
@@ -223,7 +224,7 @@ func TestResetBesideEnumerate(t *testing.T) {
 			_, _, err := r.Simulate("2xT4:1GiB")
 			fine(err)
 			for begin := time.Now(); served.Load() == before && time.Since(begin) < 20*time.Second; {
-				runtime.Gosched() // until somebody has got something of the new devices
+				runtime.Gosched() // until another thread has used the new devices
 			}
 		}
 	})

@@ -64,7 +64,7 @@ func TestConformanceThroughInjectorWithoutFaults(t *testing.T) {
 	})
 }
 
-// open avoids the typed nil that a *Machine would be inside a gpu.Driver.
+// open avoids a gpu.Driver that contains a nil *Machine.
 func open(text string, opts sim.Options) (gpu.Driver, error) {
 	spec, err := sim.ParseSpec(text)
 	if err != nil {

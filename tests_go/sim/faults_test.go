@@ -12,7 +12,7 @@ import (
 	"gpuconf/tests_go/faults"
 )
 
-// failing runs calls of one kind and tells which failed.
+// failing makes calls of one kind and returns which of them failed.
 func failing(t *testing.T, asked ...faults.Fault) (failed []int, injector *faults.Injector) {
 	t.Helper()
 	injector = faults.NewInjector(retained(t, "T4", sim.Options{}), asked...)
@@ -103,7 +103,7 @@ func TestCallsAreCounted(t *testing.T) {
 	require.Equal(t, 1, injector.CallsOf()["Devices"], "the caller's copy is the injector's own")
 }
 
-// useTwoDevices is a careful user: whatever fails, it gives back what it has taken, and reports the first error.
+// useTwoDevices is a careful user: whatever fails, it releases what it has, and returns the first error.
 func useTwoDevices(driver gpu.Driver) error {
 	devices, err := driver.Devices()
 	if err != nil {
@@ -148,7 +148,7 @@ func useMemory(driver gpu.Driver, ordinal int) (err error) {
 	return driver.MemcpyDtoH(ordinal, make([]byte, 4), addr)
 }
 
-// twice calls again after a failure, and reports the failure.
+// twice calls again after a failure, and returns the failure.
 func twice(call func() error) error {
 	err := call()
 	if err == nil {
@@ -193,8 +193,8 @@ func TestRandomFailuresLeakNothing(t *testing.T) {
 	}
 }
 
-// TestTheInjectorKnowsEveryMethod calls all of gpu.Driver by reflection, so that no call can be left out: HostVisible and Close,
-// which cannot fail, are the only ones that no fault reaches.
+// TestTheInjectorKnowsEveryMethod calls all of gpu.Driver by reflection, so that no call is left out: only HostVisible and Close,
+// which cannot fail, have no faults.
 func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 	driver := reflect.TypeFor[gpu.Driver]()
 	for i := range driver.NumMethod() {
@@ -223,7 +223,7 @@ func TestTheInjectorKnowsEveryMethod(t *testing.T) {
 	}
 }
 
-// TestEveryCallOfStreamsCanFailAndNothingLeaks fails call 0, 1, 2 ... of a session with all of the driver.
+// TestEveryCallOfStreamsCanFailAndNothingLeaks fails call 0, 1, 2 ... of a session that uses all of the driver.
 func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	called := map[string]int{}
 	for n := 0; ; n++ {
@@ -244,7 +244,7 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	known := useTwoDevicesCalls(t)
 	for i := range driver.NumMethod() {
 		name := driver.Method(i).Name
-		if name == "StreamGetCaptureLife" { // which no session can call that does not capture
+		if name == "StreamGetCaptureLife" { // only a session that captures can call it
 			continue
 		}
 		if name != "HostVisible" && name != "Close" && known[name] == 0 {
@@ -253,7 +253,7 @@ func TestEveryCallOfStreamsCanFailAndNothingLeaks(t *testing.T) {
 	}
 }
 
-// useTwoDevicesCalls is what the other session covers.
+// useTwoDevicesCalls are the calls that the other session covers.
 func useTwoDevicesCalls(t *testing.T) map[string]int {
 	t.Helper()
 	injector := faults.NewInjector(newMachine(t, "2xT4", sim.Options{}))

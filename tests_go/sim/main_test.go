@@ -15,7 +15,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// childEnv names a job to do in a process of its own instead of the tests.
+// childEnv names a job to run in a separate process instead of the tests.
 const childEnv = "GPUCONF_SIM_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// addressScript is a session on a mixed machine; what it returns is every address and number that a user could see.
+// addressScript is a session on a mixed machine; it returns every address and number that a user could see.
 func addressScript() string {
 	spec, err := sim.ParseSpec("2xH100-80GB,T4:1GiB")
 	must(err)
@@ -62,7 +62,7 @@ func addressScript() string {
 	return out.String()
 }
 
-// virtualScript leaves something behind on each call, and a hole in it.
+// virtualScript leaves something behind after each call, with gaps.
 func virtualScript(m *sim.Machine, ordinal, step int) string {
 	size := uint64(step+1) << 21
 	first, err := m.MemAddressReserve(size, 0)
@@ -84,7 +84,7 @@ func virtualScript(m *sim.Machine, ordinal, step int) string {
 	return fmt.Sprint(first, second, handle, host.Addr, stream, id, event)
 }
 
-// addressSpaceLimit is what a user under `ulimit -v` meets. It returns what went wrong, or nothing.
+// addressSpaceLimit runs under a limit on address space (ulimit -v). It returns what went wrong, or nothing.
 func addressSpaceLimit() string {
 	text, err := os.ReadFile("/proc/self/statm")
 	must(err)

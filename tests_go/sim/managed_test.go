@@ -18,7 +18,7 @@ func allocManaged(t testing.TB, m gpu.Driver, size uint64) uint64 {
 	return addr
 }
 
-// TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and as the host.
+// TestHostMemoryStandsBehindACard writes and reads every byte of one and a half cards, through the driver and from the host.
 func TestHostMemoryStandsBehindACard(t *testing.T) {
 	m := retained(t, "T4:64MiB", sim.Options{})
 	const size = 96 * mib
@@ -43,7 +43,7 @@ func TestHostMemoryStandsBehindACard(t *testing.T) {
 	require.Equal(t, make([]byte, mib), view(addr, mib), "a stale view reads nonsense, and never faults")
 }
 
-// TestManagedMemoryTakesWhatIsFree has the counts, to the byte.
+// TestManagedMemoryTakesWhatIsFree checks the counts, to the byte.
 func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 	const total = 64 * mib
 	m := retained(t, "T4:64MiB", sim.Options{UsedBytes: 4 * mib})
@@ -63,7 +63,7 @@ func TestManagedMemoryTakesWhatIsFree(t *testing.T) {
 	require.EqualValues(t, total-4*mib, freeBytes(t, m))
 }
 
-// TestManagedMemoryOfOldCardsHasToFit: a GPU before Pascal cannot fault on a page, so all of it must be there.
+// TestManagedMemoryOfOldCardsHasToFit: a GPU before Pascal cannot fault on a page, so all of the memory must be on the card.
 func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	m := retained(t, "K40:64MiB", sim.Options{})
 	devices, err := m.Devices()
@@ -77,7 +77,7 @@ func TestManagedMemoryOfOldCardsHasToFit(t *testing.T) {
 	}
 }
 
-// TestRangesOfManagedMemoryServeAgain: a pool that takes and gives back regions without end must not use up the addresses.
+// TestRangesOfManagedMemoryServeAgain: a pool that endlessly allocates and frees regions must not exhaust the addresses.
 func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	m := retained(t, "T4:64MiB", sim.Options{NoVMM: true})
 	first := allocManaged(t, m, 3*mib)
@@ -92,7 +92,7 @@ func TestRangesOfManagedMemoryServeAgain(t *testing.T) {
 	require.Equal(t, sim.Inventory{Retains: 1}, m.Inventory())
 }
 
-// A reservation near 2^64 bytes was rounded up to 0 and granted, in a spare range of any size.
+// A reservation near 2^64 bytes was once rounded up to 0 and granted, in a spare range of any size.
 func TestAReservationOfAlmostAllAddressesIsRefused(t *testing.T) {
 	m := retained(t, "T4:64MiB", sim.Options{})
 	addr := reserve(t, m, 1)

@@ -64,7 +64,7 @@ func TestLargestMachineOpens(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// retained is a machine whose GPU 0 is in use.
+// retained returns a machine whose GPU 0 has a context.
 func retained(t testing.TB, text string, opts sim.Options) *sim.Machine {
 	t.Helper()
 	m := newMachine(t, text, opts)
@@ -121,7 +121,7 @@ func TestFragmentsServeWhatIsFree(t *testing.T) {
 	for i := 0; i < len(all); i += 2 {
 		require.NoError(t, m.MemFree(0, all[i]))
 	}
-	alloc(t, m, 32*mib) // half is free, in pieces of 2 MiB; a GPU maps pieces anywhere, and so serves it
+	alloc(t, m, 32*mib) // half is free, fragmented into 2 MiB pieces; a GPU can map them anywhere, so the request succeeds
 	require.Zero(t, freeBytes(t, m))
 }
 
@@ -171,7 +171,7 @@ func TestVisibleRenumbersAndKeepsIdentity(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// residentBytes is how much memory this process really has, less Go's garbage.
+// residentBytes returns this process's resident memory, without Go's garbage.
 func residentBytes(t *testing.T) int64 {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -205,14 +205,14 @@ func TestSmallAllocationsGoBackToTheHostToo(t *testing.T) {
 		require.NoError(t, m.MemsetD8(0, addrs[i], 1, size))
 	}
 	require.Greater(t, residentBytes(t)-before, int64(40*mib))
-	for i := range addrs { // even ones first: neighbors free pages together
+	for i := range addrs { // even ones first: then adjacent ones free pages together
 		require.NoError(t, m.MemFree(0, addrs[(i*2)%count+i*2/count]))
 	}
 	require.Less(t, residentBytes(t)-before, int64(16*mib))
 }
 
-// view is what a user of a device address has on a machine whose memory is host visible. As in package
-// sim, inlining it would crash the compiler.
+// view returns the memory at a device address, as a user of a host-visible machine accesses it. As in package sim, inlining it
+// would crash the compiler.
 //
 //go:noinline
 func view(addr, size uint64) []byte {

@@ -8,7 +8,7 @@ import (
 	"gpuconf/tests_go/drivertest"
 )
 
-// What a machine refuses changes nothing, and takes no memory.
+// A refused call changes nothing, and takes no memory.
 func TestMistakes(t *testing.T) {
 	drivertest.TestMistakes(t, func() (gpu.Driver, error) { return open("3xT4:64MiB", sim.Options{}) },
 		func(driver gpu.Driver, _ bool) any {

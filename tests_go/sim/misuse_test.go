@@ -11,8 +11,8 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// TestStricterThanCUDA holds what only a simulated machine refuses: a mapping of half a handle, overlaps, and handles that a driver
-// need not know to be stale or another GPU's. What others refuse too is in drivertest's table.
+// TestStricterThanCUDA checks what only a simulated machine refuses: mapping half a handle, overlaps, and handles that a driver
+// need not recognize as stale or another GPU's. What other drivers refuse too is in drivertest's table.
 func TestStricterThanCUDA(t *testing.T) {
 	m := newMachine(t, "2xT4:64MiB,K40", sim.Options{})
 	for ordinal := range 3 {

@@ -13,14 +13,14 @@ import (
 	"gpuconf/gocore/sim"
 )
 
-// modelGPU is what a GPU is to a user, written as plainly as can be: bytes by address.
+// modelGPU is a GPU as a user sees it, written as simply as possible: bytes by address.
 type modelGPU struct {
 	retains int
 	live    map[uint64][]byte
-	managed map[uint64]bool // which of live is
+	managed map[uint64]bool // which of live are managed
 }
 
-// charged is what lies on the GPU for good, and what is managed.
+// charged returns the device memory, and the managed memory.
 func (g *modelGPU) charged() (plain, managed uint64) {
 	for addr, data := range g.live {
 		bytes := (uint64(len(data)) + 255) / 256 * 256
@@ -35,7 +35,7 @@ func (g *modelGPU) charged() (plain, managed uint64) {
 
 func newModelGPU() *modelGPU { return &modelGPU{live: map[uint64][]byte{}, managed: map[uint64]bool{}} }
 
-// TestMachineAgreesWithAPlainModel makes random calls, right and wrong ones, on a machine and on the model.
+// TestMachineAgreesWithAPlainModel makes random calls, valid and invalid, on a machine and on the model.
 func TestMachineAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const total = 1 << 20

@@ -75,7 +75,7 @@ func TestIdentitiesAreThoseOfTheDevices(t *testing.T) {
 	require.Len(t, uuids, 64)
 }
 
-// TestFasterCardsAreKnownAsFaster holds the few comparisons that everybody agrees on.
+// TestFasterCardsAreKnownAsFaster checks a few undisputed comparisons.
 func TestFasterCardsAreKnownAsFaster(t *testing.T) {
 	spec, err := sim.ParseSpec("GB200,B200,H100,A100-40GB,V100-16GB,P100,T4,K40,K20")
 	require.NoError(t, err)

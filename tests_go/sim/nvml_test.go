@@ -11,14 +11,14 @@ import (
 	"gpuconf/gocore/sim"
 )
 
-// TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100, dgxh200 and dgxb200
-// are made of these.
+// TestCatalogueAgreesWithNVML compares the catalogue with the cards of NVIDIA's own mock servers: dgxa100, dgxh100, dgxh200 and
+// dgxb200 contain these cards.
 func TestCatalogueAgreesWithNVML(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		mock  gpus.Config
 		model string
-		// product is what the driver calls the card, where the mock has made up a name of its own.
+		// product is the driver's name of the card, where the mock uses an invented one.
 		product, why string
 	}{
 		{"A100 40GB", gpus.A100_SXM4_40GB, "A100-40GB", "NVIDIA A100-SXM4-40GB", "the mock puts Mock before it"},

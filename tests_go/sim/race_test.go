@@ -30,14 +30,14 @@ func TestGoroutinesShareAMachine(t *testing.T) {
 	}
 	group.Wait()
 	for ordinal := range 4 {
-		for m.ContextRelease(ordinal) == nil { // what an injected failure left
+		for m.ContextRelease(ordinal) == nil { // left over by an injected failure
 		}
 	}
 	allocations, retains := m.Live()
 	require.Equal(t, []int{0, 0}, []int{allocations, retains})
 }
 
-// TestCloseWaitsForCopies closes a machine in the midst of copies. Each copy is whole or refused; none meets unmapped memory.
+// TestCloseWaitsForCopies closes a machine during copies. Each copy completes or is refused; none accesses unmapped memory.
 func TestCloseWaitsForCopies(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", sim.Options{})
@@ -80,7 +80,7 @@ func TestCloseFromManyGoroutines(t *testing.T) {
 	group.Wait()
 }
 
-// useManaged takes more managed memory than the card has, and writes at its end.
+// useManaged allocates more managed memory than the card has, and writes at its end.
 func useManaged(driver gpu.Driver, ordinal int) (err error) {
 	const size = 96 * mib
 	addr, err := driver.MemAllocManaged(ordinal, size)
@@ -101,7 +101,7 @@ func useManaged(driver gpu.Driver, ordinal int) (err error) {
 	return nil
 }
 
-// useStreams is a careful user of everything that is not memory with an address: like useDevice, it gives back what it takes.
+// useStreams is a careful user of everything except memory: like useDevice, it releases what it takes.
 func useStreams(driver gpu.Driver, ordinal int) (err error) {
 	if err := driver.ContextRetain(ordinal); err != nil {
 		return err
@@ -117,7 +117,7 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 		return err
 	}
 	defer func() {
-		// What is queued must be done before the memory below it is given back.
+		// Queued work must be done before its memory is freed.
 		err = errors.Join(err, twice(func() error { return driver.StreamSynchronize(ordinal, stream) }))
 		err = errors.Join(err, twice(func() error { return driver.StreamDestroy(ordinal, stream) }))
 	}()
@@ -138,7 +138,7 @@ func useStreams(driver gpu.Driver, ordinal int) (err error) {
 	return useMappings(driver, ordinal, func(addr uint64) error { return useQueue(driver, ordinal, stream, event, host, addr) })
 }
 
-// useMappings maps one handle at two places for the time of a use.
+// useMappings maps one handle at two places while it uses it.
 func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (err error) {
 	size, _, err := driver.MemGetAllocationGranularity(ordinal)
 	if err != nil {
@@ -166,7 +166,7 @@ func useMappings(driver gpu.Driver, ordinal int, use func(addr uint64) error) (e
 	return use(addr)
 }
 
-// useQueue queues one of everything and waits for it.
+// useQueue queues one entry of each kind and waits for it.
 func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event, host gpu.HostMemory, addr uint64) (err error) {
 	// Whatever fails, nothing may be left queued when the caller unmaps.
 	defer func() {
@@ -202,7 +202,7 @@ func useQueue(driver gpu.Driver, ordinal int, stream gpu.Stream, event gpu.Event
 	if err := driver.ContextSynchronize(ordinal); err != nil {
 		return err
 	}
-	// Read by a call: a view of the host's memory would fault where another goroutine closes the machine just here.
+	// Read with a call: a host view would fault if another goroutine closes the machine at this moment.
 	read := make([]byte, 64)
 	if err := driver.MemcpyDtoH(ordinal, read, addr+128); err != nil {
 		return err
@@ -221,7 +221,7 @@ func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 	m := newMachine(t, "4xT4:256MiB", sim.Options{})
 	injector := faults.NewInjector(m, faults.Seeded(0.01, 7, gpu.ErrorUnknown))
 	for ordinal := range 4 {
-		require.NoError(t, m.ContextRetain(ordinal)) // else what one leaves after a failure would hang on another's context
+		require.NoError(t, m.ContextRetain(ordinal)) // otherwise, what one leaves after a failure would depend on another's context
 	}
 	var group sync.WaitGroup
 	for worker := range 16 {
@@ -241,7 +241,7 @@ func TestGoroutinesShareStreamsAndMappings(t *testing.T) {
 	}
 }
 
-// TestCloseInTheMidstOfStreams closes a machine below users of everything. Each call works or is refused.
+// TestCloseInTheMidstOfStreams closes a machine during all kinds of use. Each call succeeds or is refused.
 func TestCloseInTheMidstOfStreams(t *testing.T) {
 	for range 20 {
 		m := retained(t, "T4", sim.Options{})
@@ -269,7 +269,7 @@ func TestCloseInTheMidstOfStreams(t *testing.T) {
 	}
 }
 
-// TestOneWordOrdersTwoStreams passes a token between two streams by words alone, many times.
+// TestOneWordOrdersTwoStreams passes a token between two streams through words alone, many times.
 func TestOneWordOrdersTwoStreams(t *testing.T) {
 	m := retained(t, "T4", sim.Options{})
 	addr, words := alloc(t, m, mib), hostAlloc(t, m, 16)
@@ -288,8 +288,8 @@ func TestOneWordOrdersTwoStreams(t *testing.T) {
 	}
 }
 
-// A stream that waited for a word which only the host writes once slept for good: the alarm that made it look again could go off
-// between its last look and its sleep.
+// A stream that waited for a word that only the host writes once slept forever: the alarm that made it check again could go off
+// between its last check and its sleep.
 func TestAWordOfTheHostsIsNotMissed(t *testing.T) {
 	m := retained(t, "T4", sim.Options{})
 	word := hostAlloc(t, m, 8)

@@ -103,7 +103,7 @@ func TestUnknownModelListsEveryModel(t *testing.T) {
 	}
 }
 
-// drawSpec makes any spec that ParseSpec can make.
+// drawSpec draws any spec that ParseSpec can return.
 func drawSpec(t *rapid.T) sim.Spec {
 	models := sim.Models()
 	spec := sim.Spec{}

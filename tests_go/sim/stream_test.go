@@ -35,7 +35,7 @@ func hostAlloc(t testing.TB, m *sim.Machine, size uint64) gpu.HostMemory {
 	return memory
 }
 
-// held is a stream that waits for a word for ever, with a fill behind.
+// held returns a stream that waits for a word forever, with a fill behind it.
 func held(t testing.TB, m *sim.Machine, addr uint64) (stream gpu.Stream, word *uint64) {
 	t.Helper()
 	stream = newStream(t, m, gpu.StreamDefault)
@@ -76,7 +76,7 @@ func TestANumberIsTakenWhileItsWorkLasts(t *testing.T) {
 	require.Equal(t, byte(1), view(addr, 16)[15])
 }
 
-// TestTheEndOfAContextDropsWork ends a context, or the machine, below work that never could run, and below those who wait for it.
+// TestTheEndOfAContextDropsWork ends a context, or the machine, during work that can never run, and during waits for it.
 func TestTheEndOfAContextDropsWork(t *testing.T) {
 	for name, row := range map[string]struct {
 		end  func(*sim.Machine) error
@@ -132,7 +132,7 @@ func TestAWaitForAnotherContextEndsWithIt(t *testing.T) {
 	require.NoError(t, m.StreamSynchronize(1, other))
 }
 
-// TestMemoryThatIsGoneBreaksTheContext takes memory away below queued work, as a careless allocator would.
+// TestMemoryThatIsGoneBreaksTheContext frees memory used by queued work, as a careless allocator would.
 func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 	type world struct {
 		m          *sim.Machine
@@ -187,7 +187,7 @@ func TestMemoryThatIsGoneBreaksTheContext(t *testing.T) {
 	}
 }
 
-// inSteps runs a test on a machine that does its work step by step.
+// inSteps runs a test on a machine that executes its work step by step.
 func inSteps(t *testing.T, test func(*testing.T, *sim.Machine, *stepping.Steps)) {
 	synctest.Test(t, func(t *testing.T) {
 		m, steps := openStepped(t)
@@ -227,7 +227,7 @@ func TestWorkIsDoneInSteps(t *testing.T) {
 	})
 }
 
-// A call that waits returns when what it waits for is done, whatever else is queued.
+// A waiting call returns when its own work is done, whatever else is queued.
 func TestAWaitEndsWithWhatItWaitsFor(t *testing.T) {
 	inSteps(t, func(t *testing.T, m *sim.Machine, steps *stepping.Steps) {
 		addr := alloc(t, m, 4)
@@ -277,7 +277,7 @@ func TestAWordLetsAStreamGoOn(t *testing.T) {
 		word := hostAlloc(t, m, 8)
 		reader, writer := newStream(t, m, gpu.StreamNonBlocking), newStream(t, m, gpu.StreamNonBlocking)
 		require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 5))
-		require.Empty(t, steps.Steppable(0), "nobody writes the word")
+		require.Empty(t, steps.Steppable(0), "the word is not written")
 		require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 4))
 		require.NoError(t, m.StreamWriteValue64(0, writer, word.Addr, 5))
 		for _, stream := range []gpu.Stream{writer, writer, reader} {
@@ -289,7 +289,7 @@ func TestAWordLetsAStreamGoOn(t *testing.T) {
 		require.NoError(t, m.StreamWaitValue64(0, reader, word.Addr, 6))
 		require.Empty(t, steps.Steppable(0))
 		atomic.StoreUint64(&word.Words[0], 7)
-		time.Sleep(time.Second) // by synctest's clock: the stream looks at the word again
+		time.Sleep(time.Second) // by synctest's clock: the stream checks the word again
 		require.Equal(t, []gpu.Stream{reader}, steps.Steppable(0), "the host may write it, too")
 		require.True(t, steps.Step(0, reader))
 	})
@@ -308,10 +308,10 @@ func TestADestroyedStreamGoesOn(t *testing.T) {
 	})
 }
 
-// outcomes runs a script in every order that steps can have, and collects what it came to.
+// outcomes runs a script with every order of steps, and collects the results.
 func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []string) {
 	t.Helper()
-	var explore func(prefix []int) // prefix: which of the steppable streams was taken at each step
+	var explore func(prefix []int) // prefix: the index of the chosen stream at each step
 	explore = func(prefix []int) {
 		m, steps := openStepped(t)
 		addr := alloc(t, m, 3)
@@ -340,7 +340,7 @@ func outcomes(t *testing.T, script func(m *sim.Machine, addr uint64)) (found []s
 func TestEveryInterleavingCanBeTried(t *testing.T) { synctest.Test(t, everyInterleavingCanBeTried) }
 
 func everyInterleavingCanBeTried(t *testing.T) {
-	// write queues a letter into one stream and then another letter into another.
+	// write queues a letter into one stream and then another letter into another stream.
 	write := func(m *sim.Machine, addr uint64, order func(first, second gpu.Stream), flags gpu.StreamFlags, second gpu.Stream) {
 		first := newStream(t, m, flags)
 		if second == 99 {

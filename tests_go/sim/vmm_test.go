@@ -30,7 +30,7 @@ func create(t testing.TB, m *sim.Machine, granules uint64) gpu.Handle {
 	return handle
 }
 
-// mapped maps a new handle where GPU 0 may touch it.
+// mapped maps a new handle, accessible to GPU 0.
 func mapped(t testing.TB, m *sim.Machine, addr, granules uint64) gpu.Handle {
 	t.Helper()
 	handle := create(t, m, granules)
@@ -58,7 +58,7 @@ func TestOneHandleIsTheSameMemoryForTheHost(t *testing.T) {
 	require.Equal(t, []byte{50, 60}, []byte{there[5], here[granule-1]})
 }
 
-// TestBytesStayThroughEveryPlace moves four handles around for a while.
+// TestBytesStayThroughEveryPlace moves four handles between places.
 func TestBytesStayThroughEveryPlace(t *testing.T) {
 	m := retained(t, "T4", sim.Options{})
 	const count = 4
@@ -89,7 +89,7 @@ func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 	stale := view(base, 2*granule)
 	stale[0], stale[2*granule-1] = 1, 2
 	require.NoError(t, m.MemUnmap(base, 2*granule))
-	stale[0], stale[granule] = 99, 99 // reaches nobody
+	stale[0], stale[granule] = 99, 99 // has no effect on other memory
 
 	require.NoError(t, m.MemMap(base+2*granule, 2*granule, handle))
 	moved := view(base+2*granule, 2*granule)
@@ -103,7 +103,7 @@ func TestAStaleViewOfAMappingIsHarmless(t *testing.T) {
 	stale[1], moved[1] = 3, 4
 }
 
-// fileBytes is how much memory the files have that hold physical memory.
+// fileBytes returns the size of the files that hold physical memory.
 func fileBytes(t *testing.T) (sum int64) {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -138,7 +138,7 @@ func TestPhysicalMemoryGoesBackToTheHost(t *testing.T) {
 	require.NoError(t, m.MemRelease(handle))
 	require.GreaterOrEqual(t, fileBytes(t), int64(granules*granule))
 	require.NoError(t, m.MemUnmap(base, granules*granule))
-	require.Zero(t, fileBytes(t), "nobody can reach it any more")
+	require.Zero(t, fileBytes(t), "it is unreachable")
 	fresh := mapped(t, m, base, granules)
 	require.Equal(t, make([]byte, granule), view(base, granule), "pages come back empty")
 	require.NoError(t, m.MemRelease(fresh))
@@ -206,7 +206,7 @@ func TestReservationsAreReused(t *testing.T) {
 	whole := reserve(t, m, 12)
 	require.Equal(t, first, whole, "spare ranges are joined, to the left and to the right")
 	require.NoError(t, m.MemAddressFree(whole, 12*granule))
-	for range 20000 { // as many ranges as no host could have mappings for
+	for range 20000 { // more ranges than a host could have mappings for
 		addr := reserve(t, m, 4)
 		require.Equal(t, first, addr)
 		require.NoError(t, m.MemAddressFree(addr, 4*granule))

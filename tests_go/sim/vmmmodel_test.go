@@ -10,7 +10,7 @@ import (
 	"gpuconf/gocore/sim"
 )
 
-// modelPart is physical memory: one value to a granule is enough to tell which is which.
+// modelPart is physical memory: one value per granule identifies it.
 type modelPart struct {
 	values []byte
 	held   bool
@@ -19,7 +19,7 @@ type modelPart struct {
 
 // modelSlot is one granule of the model's only reservation.
 type modelSlot struct {
-	part   *modelPart // nil: nothing is mapped
+	part   *modelPart // nil: not mapped
 	index  int        // which granule of it
 	access bool
 }
@@ -33,7 +33,7 @@ func modelCharge(parts map[gpu.Handle]*modelPart) (granules int) {
 	return granules
 }
 
-// TestVirtualMemoryAgreesWithAPlainModel makes random calls, right and wrong ones, on a machine and on an array of slots.
+// TestVirtualMemoryAgreesWithAPlainModel makes random calls, valid and invalid, on a machine and on an array of slots.
 func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const slots, total = 12, 10
@@ -53,7 +53,7 @@ func TestVirtualMemoryAgreesWithAPlainModel(t *testing.T) {
 		drawRange := func(t *rapid.T) (slot, count int) {
 			return rapid.IntRange(0, slots-1).Draw(t, "slot"), rapid.IntRange(0, 4).Draw(t, "count")
 		}
-		// whole tells whether a range is made of whole mappings.
+		// whole reports whether a range consists of whole mappings.
 		whole := func(slot, count int) bool {
 			for i := slot; i < slot+count; i++ {
 				if space[i].part == nil || i == slot && space[i].index != 0 ||

@@ -59,7 +59,7 @@ func TestCodeOf(t *testing.T) {
 		want status.Code
 	}{
 		{"nothing", nil, status.Unknown},
-		{"an error that nobody classified", errors.New("odd"), status.Unknown},
+		{"an unclassified error", errors.New("odd"), status.Unknown},
 		{"a plain one", exhausted, status.ResourceExhausted},
 		{"wrapped by fmt", fmt.Errorf("GPU:0: %w", exhausted), status.ResourceExhausted},
 		{"joined", errors.Join(errors.New("odd"), exhausted), status.ResourceExhausted},

@@ -21,13 +21,14 @@ var _ bfc.SubAllocator = (*suballoc.Regions)(nil)
 
 const mib = 1 << 20
 
-// Each row asks for one region after the other; got is the size, or 0 for a refusal, and next the size of the next region then.
+// Each row requests regions one after another; got is the size, or 0 for a refusal, and next the size of the next region after
+// that.
 func TestExtend(t *testing.T) {
 	type ask struct{ bytes, got, next uint64 }
 	tests := map[string]struct {
 		limit, capacity uint64
 		growth          bool
-		first           uint64 // size of the next region before anything
+		first           uint64 // initial size of the next region
 		asks            []ask
 	}{
 		"all at once": {limit: 64 * mib, capacity: 1 << 40, first: 64 * mib,
@@ -111,8 +112,8 @@ func TestBackOffSequence(t *testing.T) {
 	}
 }
 
-// The size of the next region doubles with each region, also when they go back. TensorFlow's becomes 0 at 2^64, and then it
-// doubles that for ever.
+// The size of the next region doubles with each region, even if regions are released. TensorFlow's becomes 0 at 2^64, and then it
+// doubles that forever.
 func TestRegionsThatComeAndGo(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 64 * mib, Growth: true})
@@ -151,7 +152,7 @@ func TestRelease(t *testing.T) {
 	require.Equal(t, uint64(4*mib), r.NextRegionBytes())
 }
 
-// Memory that the device does not take back is still the device's: counting it as free would pass the limit.
+// Memory that the device does not free is still the device's: counting it as free would exceed the limit.
 func TestWhatTheDeviceKeepsCounts(t *testing.T) {
 	device := fakedevice.New(1 << 40)
 	r := suballoc.NewRegions(device, suballoc.Options{LimitBytes: 7 * mib, Growth: true})
@@ -165,7 +166,7 @@ func TestWhatTheDeviceKeepsCounts(t *testing.T) {
 	require.Equal(t, uint64(5*mib), r.AvailableBytes())
 }
 
-// oddDevice gives one address, whatever it is.
+// oddDevice returns one address, valid or not.
 type oddDevice struct {
 	addr  uint64
 	freed []uint64
@@ -207,7 +208,7 @@ func TestDeviceThatGivesNonsense(t *testing.T) {
 	})
 }
 
-// Whatever is asked, and whatever the device refuses: the limit holds at the device, and the books are the device's.
+// For all requests and all device failures: the limit holds at the device, and the accounting agrees with the device's.
 func TestLimitHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Uint64Range(0, 1<<rapid.IntRange(0, 40).Draw(t, "magnitude")).Draw(t, "limit")

@@ -10,7 +10,7 @@ import (
 	"gpuconf/tests_go/fakedevice"
 )
 
-// spareRuns are the stretches that are spare, in granules of 2 MiB from the range's beginning on.
+// spareRuns returns the spare stretches, in granules of 2 MiB from the start of the range.
 func spareRuns(v *suballoc.Virtual) (runs [][2]uint64) {
 	base, _, granule := v.Range()
 	v.EachSpare(func(addr, bytes uint64) { runs = append(runs, [2]uint64{(addr - base) / granule, bytes / granule}) })
@@ -73,7 +73,7 @@ func TestSpareMemory(t *testing.T) {
 	require.NoError(t, device.Clean())
 }
 
-// A region that was spare comes back for a request that would get the same, and stands in the way of any other.
+// A spare region is reused for a request that would get the same region, and prevents any other.
 func TestASpareRestComesBack(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 5*mib)

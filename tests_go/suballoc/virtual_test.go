@@ -26,7 +26,7 @@ func newVirtual(t require.TestingT, device *fakedevice.VirtualDevice, limitBytes
 	return v
 }
 
-// failing fails the calls of the kinds in ops from now on.
+// failing makes the calls of the kinds in ops fail from now on.
 func failing(device *fakedevice.VirtualDevice, ops string) {
 	device.FailOp = func(op string) error {
 		if slices.Contains(strings.Fields(ops), op) {
@@ -36,7 +36,7 @@ func failing(device *fakedevice.VirtualDevice, ops string) {
 	}
 }
 
-// Every byte of a limit can be had, whatever the limit is.
+// Every byte of a limit can be allocated, whatever the limit is.
 func TestEveryByteOfTheLimit(t *testing.T) {
 	for _, limit := range []uint64{256, mib, 2 * mib, 7 * mib, 257 * mib, 64 * mib, 34*mib + 512} {
 		for _, piece := range []uint64{mib / 4, mib / 2, mib, 3 * mib, limit} {
@@ -47,7 +47,7 @@ func TestEveryByteOfTheLimit(t *testing.T) {
 			var got uint64
 			for piece := piece; got < limit; {
 				b, err := a.Allocate(min(piece, limit-got))
-				if err != nil { // the rest lies elsewhere: it does not serve half of a large piece
+				if err != nil { // the rest is elsewhere: it does not serve half of a large piece
 					require.Greater(t, piece, uint64(256), "limit %d, after %d: %v", limit, got, err)
 					piece = 256
 					continue
@@ -170,7 +170,7 @@ func TestVirtualRefuses(t *testing.T) {
 	}
 }
 
-// A range that the device does not grant is tried at half the size.
+// If the device refuses a range, one of half the size is tried.
 func TestReservation(t *testing.T) {
 	tests := map[string]struct {
 		limit, asked uint64
@@ -228,16 +228,16 @@ func TestDeviceWithoutGranularity(t *testing.T) {
 	require.ErrorIs(t, err, fakedevice.ErrInjected)
 }
 
-// A failed Map leaves everything as it was, whichever of its calls fails; and if the undoing fails too, what is left counts, and is used
-// by the next Map or ended by Close.
+// A failed Map changes nothing, whichever of its calls fails. If the undo fails too, what is left is counted, and the next Map uses
+// it or Close frees it.
 func TestMapIsUndone(t *testing.T) {
 	const mib = 32 << 10 // as in walkVirtual
 	tests := map[string]struct {
 		fail   string
-		after  int // calls of that kind that go well
+		after  int // calls of that kind that succeed
 		undo   string
-		parked uint64 // bytes that stay, mapped
-		strays uint64 // bytes that stay, not mapped
+		parked uint64 // bytes that remain mapped
+		strays uint64 // bytes that remain, not mapped
 	}{
 		"the first create":               {fail: "create"},
 		"the last create":                {fail: "create", after: 17},
@@ -315,7 +315,7 @@ func requireReverse(t *testing.T, ops []string) {
 	}
 }
 
-// What the device refuses to take back stays on the books until a Close gets rid of it.
+// What the device refuses to free stays in the accounting until Close frees it.
 func TestRefusedReleases(t *testing.T) {
 	device := fakedevice.NewVirtual(1 << 40)
 	v := newVirtual(t, device, 9*mib)
@@ -410,7 +410,7 @@ func walkVirtual(t *testing.T, at int, always bool) (failed bool) {
 		}
 	}
 	for _, bytes := range []uint64{mib, 3 * mib, 40 * mib, 0, 1000, 34 * mib, mib, 0, 9 * mib, 8 * mib, 49 * mib} {
-		if bytes == 0 { // every other block goes, and then what it leaves behind
+		if bytes == 0 { // every other block is freed, and then the rest
 			for i := 0; i < len(live); i++ {
 				require.NoError(t, a.FreeID(live[i].Addr, live[i].ID))
 				live = slices.Delete(live, i, i+1)
@@ -436,7 +436,7 @@ func walkVirtual(t *testing.T, at int, always bool) (failed bool) {
 	return failed
 }
 
-// Random programs: contents of live blocks stay, nothing is mapped twice (the device sees to that), the books are exact.
+// Random programs: live blocks keep their contents, nothing is mapped twice (the device checks that), the accounting is exact.
 func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		device := fakedevice.NewVirtual(1 << 40)
@@ -504,7 +504,7 @@ func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 	})
 }
 
-// Two pools on one device, and a device that fails one call in fifty: neither ever holds more than its limit, not for a moment.
+// Two pools on one device that fails one call in fifty: neither ever holds more than its limit, not even for a moment.
 func TestLimitIsNeverExceeded(t *testing.T) {
 	t.Run("every call may fail", func(t *testing.T) { fillAndDrain(t, "create map access alloc unmap release free") })
 	t.Run("only taking may fail", func(t *testing.T) { fillAndDrain(t, "create map access alloc") })
@@ -571,12 +571,12 @@ func fillAndDrain(t *testing.T, mayFail string) {
 		_, err := a.Trim()
 		require.NoError(t, err)
 	}
-	for i, a := range allocators { // one after the other, to the brim
+	for i, a := range allocators { // one after the other, until full
 		var err error
 		for err == nil {
 			_, err = a.Allocate(256)
 		}
-		if !strings.Contains(mayFail, "release") { // then the device keeps what it refused to take back
+		if !strings.Contains(mayFail, "release") { // otherwise the device keeps what it refused to free
 			require.Equal(t, limits[i]/256*256, meters[i].held)
 		}
 		require.NoError(t, a.Close())
@@ -595,7 +595,7 @@ func fillAndDrain(t *testing.T, mayFail string) {
 	require.NoError(t, device.Clean())
 }
 
-// meter counts what one pool takes of a device. Only that pool calls it, under its lock.
+// meter counts what one pool has allocated from a device. Only that pool calls it, under its lock.
 type meter struct {
 	*fakedevice.VirtualDevice
 	sizes      map[uint64]uint64 // of handles and addresses

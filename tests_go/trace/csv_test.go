@@ -40,7 +40,7 @@ func TestCSVThatOthersWrite(t *testing.T) {
 				{Micros: day - 500000, Thread: 1, Action: trace.Allocate, Addr: 0x100, Bytes: 1},
 				{Micros: day + 500000, Thread: 1, Action: trace.Free, Addr: 0x100, Bytes: 1},
 			}},
-		{"three columns in another order, and one that nobody knows", "Size,Note,Pointer,Action\n5,x,ff00,allocate\n",
+		{"three columns in another order, and an unknown one", "Size,Note,Pointer,Action\n5,x,ff00,allocate\n",
 			[]trace.Event{{Action: trace.Allocate, Addr: 0xff00, Bytes: 5}}},
 		{"carriage returns, blanks, empty lines, a byte order mark", "\uFEFF\r\nAction, Pointer ,Size\r\n\r\n allocate ,0x1, 5\r\n\r\n",
 			[]trace.Event{{Action: trace.Allocate, Addr: 1, Bytes: 5}}},

@@ -27,7 +27,7 @@ func ringOf(t require.TestingT, r *trace.Recorder, gpu int) *trace.Ring {
 	return ring
 }
 
-// recorded stops a recording and gives what it has. Asked twice it gives the same.
+// recorded stops a recording and returns its events. A second call returns the same.
 func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block) trace.Recording {
 	r.Stop(live)
 	recording, err := r.Recording(context.Background())
@@ -76,7 +76,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
 	_, err = r.Ring(0, &sync.Mutex{})
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
-	record(ring, trace.Free, 1, 1) // nobody hears it
+	record(ring, trace.Free, 1, 1) // not recorded
 }
 
 func TestFullRingKeepsTheNewest(t *testing.T) {
@@ -128,7 +128,7 @@ func TestEachThreadHasItsNumber(t *testing.T) {
 	record(ring, trace.AllocateFailure, 0, 1)
 	done := make(chan struct{})
 	go func() {
-		runtime.LockOSThread() // another thread: this one is taken. It ends with the goroutine
+		runtime.LockOSThread() // another thread: this one is locked. It ends with the goroutine
 		record(ring, trace.AllocateFailure, 0, 2)
 		close(done)
 	}()
@@ -141,22 +141,22 @@ func TestEachThreadHasItsNumber(t *testing.T) {
 	require.NotEqual(t, first, other)
 }
 
-// Sixteen threads change the books of two GPUs. Whatever the order, a GPU's events tell the order of its changes.
+// Sixteen threads change the accounting of two GPUs. In any order, a GPU's events have the order of its changes.
 func TestThreadsRecord(t *testing.T) {
 	const threads, each = 16, 2000
 	r := newRecorder(t, threads*each)
-	var books [2]sync.Mutex
-	var next [2]uint64 // guarded by books
+	var accounting [2]sync.Mutex
+	var next [2]uint64 // guarded by accounting
 	var group sync.WaitGroup
 	for i := range threads {
-		ring, err := r.Ring(i%2, &books[i%2])
+		ring, err := r.Ring(i%2, &accounting[i%2])
 		require.NoError(t, err)
 		group.Go(func() {
 			for range each {
-				books[i%2].Lock()
+				accounting[i%2].Lock()
 				next[i%2]++
 				ring.Append(trace.AllocateFailure, 0, next[i%2], uint64(i))
-				books[i%2].Unlock()
+				accounting[i%2].Unlock()
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestThreadsRecord(t *testing.T) {
 	}
 }
 
-// A recording makes sense by itself, whatever was live when it began and however much the ring has lost.
+// A recording is consistent in itself, whatever was live when it started and however much the ring has lost.
 func TestBlocksThatWereLiveBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.IntRange(1, 20).Draw(t, "capacity")
@@ -184,7 +184,7 @@ func TestBlocksThatWereLiveBefore(t *testing.T) {
 		r := newRecorder(t, capacity)
 		ring := ringOf(t, r, 0)
 		live := map[uint64]uint64{}
-		after := []map[uint64]uint64{{}} // what is live after each recorded step
+		after := []map[uint64]uint64{{}} // the live blocks after each recorded step
 		for i := range unseen + seen {
 			addr := 1 + random.Uint64N(6)
 			action, bytes := trace.Free, live[addr]
@@ -243,7 +243,7 @@ func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
 		{Micros: 6, Action: trace.Allocate, Addr: 2, Bytes: 30, GPU: 1},
 		{Micros: 7, Action: trace.Free, Addr: 1, Bytes: 10, GPU: 1},
 		{Micros: 8, Action: trace.Free, Addr: 1, Bytes: 11},
-		{Micros: 9, Action: trace.Free, Addr: 3}, // of nothing
+		{Micros: 9, Action: trace.Free, Addr: 3}, // of an unknown block
 	}
 	complete, added := trace.Complete(events)
 	require.Equal(t, 3, added)

@@ -15,7 +15,8 @@ import (
 	"gpuconf/gocore/trace"
 )
 
-// snapshots are excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several protocols, with and without stack frames.
+// snapshots returns excerpts of a run of PyTorch on a GPU, pickled by Python: 60 events and 6 segments, in several protocols, with
+// and without stack frames.
 func snapshots(t testing.TB) map[string][]byte {
 	paths, err := filepath.Glob("testdata/*.pickle")
 	require.NoError(t, err)
@@ -45,7 +46,7 @@ func TestSnapshotsOfPyTorch(t *testing.T) {
 	}
 }
 
-// pickled writes a pickle by hand.
+// pickled writes a pickle.
 func pickled(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -132,7 +133,7 @@ func TestSnapshotsThatAreNone(t *testing.T) {
 	}
 }
 
-// A list of references to one list of references to one event: a few thousand bytes stand for billions of events.
+// A list of references to one list of references to one event: a few thousand bytes represent billions of events.
 func TestSharedEntriesAreBounded(t *testing.T) {
 	const many = 4000
 	references := func(index string) string { return "](" + strings.Repeat("h"+index, many) + "e" }
@@ -173,7 +174,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// Lines without an event take no memory: room was made for one in each.
+// Lines without an event take no memory. (Memory for one event was once allocated for each line.)
 func TestEmptyLinesTakeNoMemory(t *testing.T) {
 	text := "Action,Pointer,Size\n" + strings.Repeat("\n", 1<<20)
 	var before, after runtime.MemStats

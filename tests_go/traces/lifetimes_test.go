@@ -8,7 +8,7 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// A packing's optimum is known because nothing is left of the rectangle that it was cut from.
+// A packing's optimum is known because it fills the rectangle that it was cut from.
 func TestAPackingFillsItsRectangleAtEveryMoment(t *testing.T) {
 	for _, guillotine := range []bool{true, false} {
 		for seed := range uint64(20) {

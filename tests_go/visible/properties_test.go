@@ -17,7 +17,7 @@ func drawDevices(t *rapid.T) []visible.Device {
 	devices := make([]visible.Device, n)
 	for i := range devices {
 		devices[i] = visible.Device{
-			// One digit of the first two varies, so that beginnings are often, not always, ambiguous.
+			// One digit of the first two varies, so that prefixes are often, but not always, ambiguous.
 			UUID:     fmt.Sprintf("GPU-%x%x000000-0000-0000-0000-%012x", rapid.IntRange(0, 1).Draw(t, "digit"), i, i),
 			PCIBusID: fmt.Sprintf("0000:%02x:00.0", 16*i+rapid.IntRange(0, 15).Draw(t, "bus")),
 			Speed:    rapid.Uint64Range(0, 3).Draw(t, "speed"),
@@ -26,7 +26,7 @@ func drawDevices(t *rapid.T) []visible.Device {
 	return devices
 }
 
-// drawEntry is anything that one may find between two commas, sense and nonsense.
+// drawEntry draws any text that may be between two commas, valid or not.
 func drawEntry(t *rapid.T, devices []visible.Device) string {
 	entry := rapid.OneOf(
 		rapid.Map(rapid.IntRange(-2, 8), func(i int) string { return fmt.Sprint(i) }),
@@ -72,8 +72,8 @@ func TestSelectionIsASubsetWithoutRepeats(t *testing.T) {
 	})
 }
 
-// TestTheListGrowsUntilItsFirstBadEntry adds entries one by one. As long as all are good the selection grows at its end; from the
-// first that names no GPU on, nothing that follows matters; a repeat before that empties it for good.
+// TestTheListGrowsUntilItsFirstBadEntry adds entries one by one. As long as all are valid the selection grows at its end; from the
+// first that names no GPU on, later entries have no effect; a repetition before that empties it for good.
 func TestTheListGrowsUntilItsFirstBadEntry(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices, order := drawDevices(t), drawOrder(t)
@@ -105,7 +105,7 @@ func TestTheListGrowsUntilItsFirstBadEntry(t *testing.T) {
 	})
 }
 
-// TestWritingTheSelectionOutSelectsItAgain holds for UUIDs, and for indices into the order.
+// TestWritingTheSelectionOutSelectsItAgain for UUIDs, and for indices into the order.
 func TestWritingTheSelectionOutSelectsItAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		devices, order := drawDevices(t), drawOrder(t)

@@ -16,7 +16,7 @@ var four = []visible.Device{
 	{UUID: "GPU-eee1dfbc-0a0f-6ad8-5ff6-dc942a8b9d98", PCIBusID: "0000:81:00.0", Speed: 30},
 }
 
-// alike is n GPUs of one speed, in the order of their buses.
+// alike returns n GPUs of one speed, in the order of their buses.
 func alike(n int) []visible.Device {
 	const hex = "0123456789abcdef"
 	devices := make([]visible.Device, n)
@@ -37,7 +37,7 @@ func TestIndices(t *testing.T) {
 		name  string
 		value *string
 		want  []int
-		says  string // the notice, or nothing
+		says  string // the notice, or ""
 	}{
 		{"not set is all", nil, []int{0, 1, 2, 3}, ""},
 		{"empty is none", text(""), []int{}, ""},
