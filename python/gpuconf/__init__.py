@@ -35,7 +35,6 @@ __all__ = [
     "config",
     "configure",
     "constant",
-    "cuda_visible_devices",
     "current_scope",
     "debugging",
     "device",
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from .allocators._configure import Configuration, configure
     from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
-    from .machine.visible import cuda_visible_devices, visible_devices
+    from .machine.visible import visible_devices
     from .planning.plan import Plan, plan
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
@@ -83,7 +82,6 @@ _HOMES = {
     "add_n": "tensors.operations",
     "configure": "allocators._configure",
     "constant": "tensors.operations",
-    "cuda_visible_devices": "machine.visible",
     "current_scope": "_core.scope",
     "device": "_core.scope",
     "float32": "tensors.arrays",

@@ -62,7 +62,7 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         ordinal = self._ordinal
         ptr = abi.malloc("numba", size, ordinal, None)
         if not ptr and size:
-            self._free_pending()  # the queued blocks may be enough
+            self.free_pending()  # the queued blocks may be enough
             ptr = abi.malloc("numba", size, ordinal, None)
             if not ptr:
                 raise abi.failure()
@@ -82,11 +82,11 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
             self._pending.append(ptr)
             self._pending_bytes += size
             if len(self._pending) > _MOST_PENDING or self._pending_bytes > _MOST_PENDING_BYTES:
-                self._free_pending()
+                self.free_pending()
 
         return finalize
 
-    def _free_pending(self) -> None:
+    def free_pending(self) -> None:
         """Synchronize the context and free the queued blocks. Does nothing inside ``cuda.defer_cleanup()``."""
         if not self._pending or self.deallocations.is_disabled:
             return

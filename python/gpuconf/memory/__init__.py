@@ -12,17 +12,23 @@ from .._core.devices import LogicalDevice  # noqa: F401 - typing.get_type_hints(
 from .._core.public import name_after
 from . import _dask
 from ._buffer import Buffer, allocate, live_buffers
+from ._fit_batch import BatchFit, BatchTry, fit_batch
+from ._holders import Holder
 from ._map import Chunk, MemoryMap, Region, memory_map
 from ._measure import Measurement, MeasureRow, measure
 from ._record import Recording, record
+from ._release import Released, ReleaseStep, release
 from ._stats import MemoryStats, stats
 from ._tag import Tag, tag
 from ._trace import Trace, TraceEvent, load_trace
 from ._usage import MemoryUsage, UsageRow, usage
 
 __all__ = [
+    "BatchFit",
+    "BatchTry",
     "Buffer",
     "Chunk",
+    "Holder",
     "MeasureRow",
     "Measurement",
     "MemoryMap",
@@ -30,16 +36,20 @@ __all__ = [
     "MemoryUsage",
     "Recording",
     "Region",
+    "ReleaseStep",
+    "Released",
     "Tag",
     "Trace",
     "TraceEvent",
     "UsageRow",
     "allocate",
+    "fit_batch",
     "live_buffers",
     "load_trace",
     "measure",
     "memory_map",
     "record",
+    "release",
     "stats",
     "tag",
     "usage",

@@ -1,0 +1,355 @@
+"""Run a function with the largest batch size that fits."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+from collections import namedtuple
+from collections.abc import Callable
+
+from .. import errors
+from .._core import runtime, sizes, texts
+from .._core.columns import columns
+from .._core.device_argument import Device
+from .._core.humanbytes import human_bytes
+from .._core.made import Made, make
+from .._core.native import core, loaded
+from .._core.scope import gpu_number
+from .._core.table import Table
+from .._typing import Any
+from . import _release, _tracebacks
+from ._measure import Measurement, measure
+from ._memory_curve import WORTHWHILE, Run, Use, next_size, predict
+from ._stats import stats
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import overload
+
+_DEFAULT = 128
+
+
+class BatchTry(Table, namedtuple("BatchTry", ["batch_size", "fits", "peak_increase", "bytes_available", "refused", "reason"])):
+    """One run of the function. Sizes are in bytes, on the logical GPU that had the least memory left."""
+
+    __slots__ = ()
+
+    batch_size: int
+    fits: bool  # False: it ran out of memory
+    peak_increase: int | None  # the most that it used beyond what was in use before; None if nothing was measured
+    bytes_available: int | None  # what it could use: the limit less what was in use before
+    refused: int | None  # the size of the allocation that failed; None if it is unknown, or none failed
+    reason: str  # why this size was tried
+
+
+class BatchFit(metaclass=Made):
+    """The batch size that :func:`fit_batch` chose, and why. ``print`` shows the tries as a table.
+
+    Attributes: ``batch_size``; ``result``, what the function returned with it; ``tries``, a BatchTry for each run, in order;
+    ``predicted``, the largest size that the measured peaks predict to fit, or None. It was not necessarily tried.
+    """
+
+    _made_by = "use gpuconf.memory.fit_batch()"
+
+    def __init__(self, batch_size: int, result: Any, tries: tuple[BatchTry, ...], predicted: int | None) -> None:
+        self.batch_size = batch_size
+        self.result = result
+        self.tries = tries
+        self.predicted = predicted
+
+    @property
+    def reason(self) -> str:
+        """Why this size, in one sentence."""
+        first = self.tries[0]
+        if first.fits:
+            return f"{self.batch_size} fits" + ("" if first.peak_increase is None else f": it peaks at {_of(first)}")
+        failed = ", ".join(str(each.batch_size) for each in self.tries if not each.fits)
+        last = self.tries[-1]
+        text = f"out of memory with {failed}; {self.batch_size} fits" + (
+            "" if last.peak_increase is None else f" and peaks at {_of(last)}"
+        )
+        if self.predicted is not None and self.predicted >= self.batch_size * WORTHWHILE:
+            text += f". The measured peaks predict that {self.predicted} fits too"
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all but the result, ready for ``json.dumps``. Sizes are in bytes."""
+        return {
+            "batch_size": self.batch_size,
+            "predicted": self.predicted,
+            "reason": self.reason,
+            "tries": [each.to_dict() for each in self.tries],
+        }
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [("batch size", "fits", "peak", "available", "failed to allocate", "why")]
+        rows += [
+            (
+                str(each.batch_size),
+                "yes" if each.fits else "no",
+                *("-" if n is None else human_bytes(n) for n in (each.peak_increase, each.bytes_available, each.refused)),
+                each.reason,
+            )
+            for each in self.tries
+        ]
+        table = columns([row[:5] for row in rows], left=0)
+        return "\n".join([*(f"{line}  {row[5]}" for line, row in zip(table, rows, strict=True)), self.reason])
+
+    def __repr__(self) -> str:
+        tries = len(self.tries)
+        return f"<gpuconf.BatchFit: batch size {self.batch_size} after {tries} {'try' if tries == 1 else 'tries'}>"
+
+
+def _of(each: BatchTry) -> str:
+    return f"{human_bytes(each.peak_increase or 0)} of {human_bytes(each.bytes_available or 0)}"
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def fit_batch(function: Callable[..., Any], start: int, *, device: Device | None = None) -> BatchFit: ...
+    @overload
+    def fit_batch(function: Callable[..., Any], start: None = None, *, device: Device | None = None) -> Callable[..., Any]: ...
+    @overload
+    def fit_batch(
+        function: int | None = None, start: int | None = None, *, device: Device | None = None
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
+
+
+def fit_batch(function: Any = None, start: Any = None, *, device: Device | None = None) -> Any:
+    """Find the largest batch size, up to ``start``, with which a function does not run out of memory.
+
+    As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start`` runs out of
+    memory, it releases memory (:func:`release`) and tries a smaller size. The peaks of two sizes predict which one fits in the
+    limit. After a small size has fit, it runs the predicted one. It takes at most as many tries as multiplying by 0.9 would.
+
+    As a decorator, ``@fit_batch``, ``@fit_batch(start=512)``, for a whole training function: ``train(x)`` calls
+    ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result. ``train.fit`` is then
+    the BatchFit. The next call starts with the size that the measured peaks predict, or else the one that fit. ``start`` is 128 by
+    default.
+
+    Out of memory are: MemoryError, the out-of-memory errors of PyTorch, CuPy, Numba, JAX and TensorFlow, RuntimeErrors by which
+    PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of these. All other errors end the
+    search and propagate. The function must be able to run again after such an error.
+
+    Peaks are measured on ``device``, a logical GPU, by default on all of them. Memory outside gpuconf's pools is not measured;
+    the size is then halved.
+
+    Raises ResourceExhaustedError (a MemoryError, and PyTorch's OutOfMemoryError) if even 1 does not fit, TypeError if ``start`` is
+    not an int, and ValueError if it is less than 1 or the device is unknown.
+
+    >>> def step(batch_size):
+    ...     with gpuconf.memory.allocate(batch_size << 30, "GPU:0"):
+    ...         return f"ran with {batch_size}"
+    >>> fit = fit_batch(step, 100)
+    >>> fit.batch_size, fit.result, len(fit.tries)
+    (74, 'ran with 74', 2)
+    >>> fit.reason
+    'out of memory with 100; 74 fits and peaks at 74.00GiB of 78.24GiB'
+    """
+    if function is not None and not callable(function):
+        function, start = None, function
+    if start is None:
+        if function is None:
+            return functools.partial(_decorate, start=_DEFAULT, device=device)
+        return _decorate(function, _DEFAULT, device)
+    size = _checked(start)
+    if function is None:
+        return functools.partial(_decorate, start=size, device=device)
+    return _search(function, size, device, again=True)
+
+
+def _checked(start: Any) -> int:
+    try:
+        size = operator.index(start)
+    except TypeError:
+        text = f"start must be an int, but got {type(start).__name__}: {texts.shown(start)}"
+        raise errors.InvalidTypeError(text) from None
+    if size < 1:
+        raise errors.InvalidArgumentError(f"start must be at least 1, but got {sizes.shown(size)}")
+    return size
+
+
+def _decorate(function: Callable[..., Any], start: int, device: Device | None) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def fitted(*args: Any, **kwargs: Any) -> Any:
+        last = fitted.fit  # type: ignore[attr-defined]
+        size = start if last is None else max(last.batch_size, min(last.predicted or 0, start))
+        fit = _search(lambda batch_size: function(batch_size, *args, **kwargs), size, device, again=False)
+        result, fit.result = fit.result, None  # the caller's, who may want it to be freed
+        fitted.fit = fit  # type: ignore[attr-defined]
+        return result
+
+    fitted.fit = None  # type: ignore[attr-defined]
+    return fitted
+
+
+def _search(function: Callable[[int], Any], start: int, device: Device | None, again: bool) -> BatchFit:
+    chosen = None if device is None else gpu_number(device, "memory.fit_batch")
+    runs: list[Run] = []
+    tries: list[BatchTry] = []
+    best: tuple[int, Any] | None = None
+    size, why = start, "start"
+    while size:
+        before = _in_use()
+        result, error, uses = _attempt(function, size, chosen)
+        runs.append(Run(size, error is None, uses))
+        tries.append(_told(runs[-1], why))
+        if error is None:
+            best = size, result
+        else:
+            text = str(error)
+            _tracebacks.clear(error)
+        result = error = None  # the error's frames refer to the batch
+        tried, (size, why) = size, next_size(runs, again)
+        if size or not tries[-1].fits:
+            _release.free()
+        if size and best is not None and _in_use() > before:
+            best = None  # the result holds memory that the next run needs
+    if best is None:
+        if any(each.fits for each in tries):
+            return _search(function, min(each.batch_size for each in tries if each.fits), device, again=False)
+        raise errors.from_code(
+            "RESOURCE_EXHAUSTED", f"out of memory with every batch size from {start} to {tried}. With {tried}: {text}"
+        )
+    return make(BatchFit, *best, tuple(tries), predict(runs))
+
+
+def _in_use() -> int:
+    if not loaded() or not runtime.initialized():
+        return 0
+    return sum(stats(runtime.logical_gpu(number)).bytes_in_use for number in range(len(runtime.ordinals())))
+
+
+def _attempt(function: Callable[[int], Any], size: int, chosen: int | None) -> tuple[Any, BaseException | None, tuple[Use, ...]]:
+    """Run the function. Return its result, its out-of-memory error, and how it used each logical GPU."""
+    meters = [_Meter(number) for number in _gpus(chosen)]
+    result, failure = None, None
+    try:
+        result = function(size)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        failure = error
+    finally:
+        read = [meter.stop() for meter in meters] or [_since_start(number) for number in _gpus(chosen)]
+    uses = () if None in read else tuple(use for use in read if use is not None)
+    return result, failure, _with_refused(uses, str(failure), _gpus(chosen)) if failure is not None and uses else uses
+
+
+def _gpus(chosen: int | None) -> list[int]:
+    """Return the numbers of the logical GPUs to measure. None before the runtime is initialized: the function may configure it."""
+    if not loaded() or not runtime.initialized():
+        return []
+    return list(range(len(runtime.ordinals()))) if chosen is None else [chosen]
+
+
+def _since_start(number: int) -> Use:
+    """Return the use of a logical GPU since the runtime was initialized."""
+    now = stats(runtime.logical_gpu(number))
+    return Use(now.bytes_limit, now.peak_bytes_in_use, 0, *_totals(number))
+
+
+class _Meter:
+    """Measures one logical GPU during a run."""
+
+    def __init__(self, number: int) -> None:
+        self.name = runtime.logical_gpu(number).name
+        self._number = number
+        self._room, self._totals = _left(self.name), _totals(number)
+        self._measured: Measurement = measure(self.name)
+        self._measured.__enter__()
+
+    def stop(self) -> Use | None:
+        """Return the use, or None if the runtime was reset meanwhile."""
+        try:
+            self._measured.__exit__(None)
+            count, total = _totals(self._number)
+        except errors.GpuconfError:
+            return None
+        return Use(self._room, self._measured.peak_increase, 0, count - self._totals[0], total - self._totals[1])
+
+
+def _left(name: str) -> int:
+    now = stats(name)
+    return now.bytes_limit - now.bytes_in_use
+
+
+def _totals(number: int) -> tuple[int, int]:
+    import json
+
+    told = json.loads(core.pybind_MemoryTotals(number))
+    return told["allocs"], told["allocated_bytes"]
+
+
+_REFUSED = r"OOM when allocating \S+ \((\d+) bytes\) on (\S+)"
+_IN_USE = r"in use \S+ \((\d+) bytes\)"
+_TORCHS = r"Tried to allocate (\d+(?:\.\d+)?) (bytes|KiB|MiB|GiB)"
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _with_refused(uses: tuple[Use, ...], text: str, numbers: list[int]) -> tuple[Use, ...]:
+    """Add the size of the allocation that failed, which only the error's text has, to the GPU that it failed on."""
+    import re
+
+    ours, theirs = re.search(_REFUSED, text), re.search(_TORCHS, text)
+    if ours is None and theirs is None:
+        return uses
+    if ours is not None:
+        at = next((i for i, number in enumerate(numbers) if ours[2].endswith(runtime.logical_gpu(number).name)), None)
+        refused = int(ours[1])
+        in_use = re.search(_IN_USE, text)
+    else:
+        assert theirs is not None
+        at = max(range(len(uses)), key=lambda i: uses[i].peak / max(uses[i].room, 1))
+        refused, in_use = int(float(theirs[1]) * _UNITS[theirs[2]]), None
+    if at is None:
+        return uses
+    use = uses[at]._replace(refused=refused)
+    if in_use is not None:
+        before = stats(runtime.logical_gpu(numbers[at])).bytes_limit - use.room
+        use = use._replace(peak=max(0, int(in_use[1]) - before))
+    return (*uses[:at], use, *uses[at + 1 :])
+
+
+def _told(run: Run, why: str) -> BatchTry:
+    use = max(run.uses, key=lambda use: (use.peak + use.refused) / max(use.room, 1), default=None)
+    if use is None:
+        return BatchTry(run.batch_size, run.fits, None, None, None, why)
+    return BatchTry(run.batch_size, run.fits, use.peak, use.room, use.refused or None, why)
+
+
+# What RuntimeErrors of PyTorch, CuPy, Numba, JAX and TensorFlow say when the device or a library on it failed to allocate. cuBLAS
+# reports that its handle could not be initialized.
+_TEXTS = (
+    r"(?i)out of memory|OUT_OF_MEMORY|ALLOC(ATION)?_FAILED|cudaErrorMemoryAllocation|RESOURCE_EXHAUSTED|OOM when allocating"
+    r"|CUBLAS_STATUS_NOT_INITIALIZED|CUDNN_STATUS_NOT_INITIALIZED|CUSOLVER_STATUS_NOT_INITIALIZED"
+    r"|can't allocate memory|not enough memory: you tried to allocate"
+)
+_OTHERS = ("cupy", "numba", "jax", "jaxlib", "tensorflow")
+_CLASSES = (("torch", "OutOfMemoryError"), ("torch.cuda", "OutOfMemoryError"), ("cupy.cuda.memory", "OutOfMemoryError"))
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or what it was raised from, says that memory ran out."""
+    import re
+
+    for _ in range(100):  # a chain may be a circle
+        if error is None:
+            return False
+        if isinstance(error, MemoryError) or _is_librarys(error):
+            return True
+        home = type(error).__module__.partition(".")[0]
+        if (isinstance(error, RuntimeError) or home in _OTHERS) and re.search(_TEXTS, str(error)):
+            return True
+        error = error.__cause__
+    return False
+
+
+def _is_librarys(error: BaseException) -> bool:
+    for module, name in _CLASSES:
+        cls = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+        if isinstance(cls, type) and isinstance(error, cls):
+            return True
+    return False

@@ -1,0 +1,268 @@
+"""Python objects that hold device memory, and the variables that refer to them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import types
+from collections import namedtuple
+from collections.abc import Iterable, Iterator
+from types import FrameType
+
+from .._core.table import Table
+from .._typing import Any
+from ._buffer import Buffer
+
+
+class Holder(Table, namedtuple("Holder", ["nbytes", "what", "referrers"])):
+    """An object that holds device memory."""
+
+    __slots__ = ()
+
+    nbytes: int
+    what: str  # such as "torch.Tensor (32, 1000) float32"
+    referrers: tuple[str, ...]  # the variables that keep it alive, as far as the garbage collector knows them
+
+
+_Block = tuple[Any, int]  # what identifies the memory, and its size in bytes
+
+
+def _class_of(module: str, name: str) -> type | None:
+    """Return a class of a module that is loaded. Reads only its namespace: imports and runs none of its code."""
+    found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+    return found if isinstance(found, type) else None
+
+
+def _buffer_block(thing: Any) -> _Block | None:
+    return None if thing.freed or not thing.nbytes else (thing.ptr, thing.nbytes)
+
+
+def _tensor_block(thing: Any) -> _Block | None:
+    if "GPU" not in thing.backing_device:
+        return None
+    nbytes = thing.dtype.itemsize
+    for size in thing.shape:
+        nbytes *= size
+    return (id(thing), nbytes) if nbytes else None
+
+
+def _torch_block(thing: Any) -> _Block | None:
+    if not thing.is_cuda:
+        return None
+    storage = thing.untyped_storage()
+    return (storage.data_ptr(), storage.nbytes()) if storage.nbytes() else None
+
+
+def _cupy_block(thing: Any) -> _Block | None:
+    memory = thing.data.mem
+    return (memory.ptr, memory.size) if memory.size else None
+
+
+def _numba_block(thing: Any) -> _Block | None:
+    pointer = thing.device_ctypes_pointer.value
+    return (pointer, thing.alloc_size) if pointer else None
+
+
+_KINDS = (
+    ("gpuconf.memory._buffer", "Buffer", _buffer_block),
+    ("gpuconf.tensors.tensor", "Tensor", _tensor_block),
+    ("torch", "Tensor", _torch_block),
+    ("cupy", "ndarray", _cupy_block),
+    ("numba.cuda.cudadrv.devicearray", "DeviceNDArrayBase", _numba_block),
+)
+
+
+def _kinds() -> list[tuple[type, Any]]:
+    found = ((_class_of(module, name), block) for module, name, block in _KINDS)
+    return [(cls, block) for cls, block in found if cls is not None]
+
+
+def _block_of(thing: object, kinds: Iterable[tuple[type, Any]]) -> _Block | None:
+    for cls, block in kinds:
+        if issubclass(type(thing), cls):  # not isinstance: that reads __class__, which runs code of proxies
+            try:
+                found: _Block | None = block(thing)
+            except Exception:
+                return None  # half built, freed by another thread, or of another version of the library
+            return found
+    return None
+
+
+# What a search does not enter: from these, everything else in the process can be reached.
+_WALLS = (types.ModuleType, type, types.FrameType, types.TracebackType, types.CodeType, str, bytes, int, float, threading.Thread)
+_DEPTH, _MOST = 8, 100_000
+
+
+def _inside(thing: object) -> list[object]:
+    if isinstance(thing, types.FunctionType):  # without its module's globals
+        return [cell.cell_contents for cell in thing.__closure__ or () if cell != types.CellType()]
+    return gc.get_referents(thing)
+
+
+def holds_device_memory(thing: object) -> bool:
+    """Whether an object, or what it contains, is a live block of device memory."""
+    if thing is None:
+        return False
+    kinds = _kinds()
+    seen: set[int] = set()
+    level = [thing]
+    for _ in range(_DEPTH):
+        below: list[object] = []
+        for each in level:
+            if id(each) in seen or isinstance(each, _WALLS):
+                continue
+            seen.add(id(each))
+            if _block_of(each, kinds) is not None:
+                return True
+            if len(seen) > _MOST:
+                return False
+            below += _inside(each)
+        level = below
+    return False
+
+
+def holders(most: int = 10) -> list[Holder]:
+    """List the objects that hold the most device memory, largest first, at most ``most``. Views of the same memory count once."""
+    kinds = _kinds()
+    blocks: dict[Any, tuple[int, list[object]]] = {}
+    for thing in gc.get_objects():
+        found = _block_of(thing, kinds)
+        if found is not None:
+            blocks.setdefault(found[0], (found[1], []))[1].append(thing)
+    largest = sorted(blocks.values(), key=lambda block: -block[0])[:most]
+    blocks.clear()
+    ours = {id(largest), id(blocks), *(id(block[1]) for block in largest), *(id(block) for block in largest)}
+    names = _Names(ours)
+    return [
+        Holder(nbytes, _describe(things[0]), tuple(dict.fromkeys(name for each in things for name in names.of(each))))
+        for nbytes, things in largest
+    ]
+
+
+def _describe(thing: Any) -> str:
+    cls = type(thing)
+    name = f"{cls.__module__.partition('.')[0]}.{cls.__qualname__}"
+    if isinstance(thing, Buffer):
+        return f"{name} on {thing.device.name.removeprefix('/device:')}"
+    return f"{name} {tuple(thing.shape)} {str(thing.dtype).removeprefix('torch.')}"
+
+
+class _Names:
+    """Finds the variables that refer to an object, directly or through containers and attributes."""
+
+    def __init__(self, ours: set[int]) -> None:
+        self._ours = ours  # containers of this search
+        self._modules: dict[int, str] = {}
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, types.ModuleType):
+                self._modules.setdefault(id(vars(module)), name)
+        self._locals: dict[int, list[tuple[str, str]]] = {}  # by the id of the value
+        for frame in _running():
+            where = f"in {frame.f_code.co_name}() at {frame.f_code.co_filename}:{frame.f_lineno}"
+            for name, value in _locals_of(frame).items():
+                self._locals.setdefault(value, []).append((name, where))
+
+    def of(self, thing: object) -> Iterator[str]:
+        seen = {id(thing)}
+        level: list[tuple[object, str]] = [(thing, "")]
+        for _ in range(_DEPTH):
+            above: list[tuple[object, str]] = []
+            for each, path in level:
+                yield from (f"{name}{path} {where}" for name, where in self._locals.get(id(each), ()))
+                for referrer in gc.get_referrers(each):
+                    if id(referrer) in seen or id(referrer) in self._ours or referrer is level or referrer is above:
+                        continue
+                    if isinstance(referrer, (types.FrameType, types.GeneratorType, type(iter([])), types.TracebackType)):
+                        continue
+                    module = self._modules.get(id(referrer))
+                    if module is not None and isinstance(referrer, dict):
+                        yield from (f"{module}.{key}{path}" for key, value in list(referrer.items()) if value is each)
+                        continue
+                    step = _step(referrer, each, path)
+                    if step is not None:
+                        seen.add(id(referrer))
+                        above.append((referrer, step))
+            if not above or len(above) > 1000:
+                return
+            level = above
+
+
+def _step(referrer: Any, thing: Any, path: str) -> str | None:
+    """Return the path from a container to the end, as it is written in Python; None for referrers of other kinds."""
+    if isinstance(referrer, dict):
+        key = next((key for key, value in list(referrer.items()) if value is thing), _step)
+        return None if key is _step else f"[{_short(key)}]{path}"
+    if isinstance(referrer, (list, tuple)):
+        return next((f"[{position}]{path}" for position, value in enumerate(referrer) if value is thing), None)
+    if isinstance(referrer, (set, frozenset)):
+        return f"{{...}}{path}"
+    if isinstance(referrer, types.CellType):
+        return f".cell_contents{path}"
+    if isinstance(referrer, types.FunctionType):
+        return f".__closure__{path}" if referrer.__closure__ is thing else None
+    if isinstance(referrer, _WALLS):
+        return None
+    attributes = _attributes(referrer)
+    if attributes is thing:
+        name, rest = path.removeprefix("['").split("']", 1) if path.startswith("['") else ("__dict__", path)
+        return f".{name}{rest}"
+    return next((f".{name}{path}" for name, value in attributes.items() if value is thing), None)
+
+
+def _short(key: object) -> str:
+    return repr(key) if isinstance(key, int) or (isinstance(key, str) and len(key) < 40) else "..."
+
+
+def _attributes(thing: object) -> dict[str, object]:
+    """Return the attributes of an object, those in slots too, without running code of its class."""
+    try:
+        found = object.__getattribute__(thing, "__dict__")
+        if found:
+            return found  # type: ignore[no-any-return]
+    except AttributeError:
+        found = {}
+    slots = {}
+    for cls in type(thing).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, types.MemberDescriptorType) and issubclass(type(thing), member.__objclass__):
+                try:
+                    slots[name] = member.__get__(thing)
+                except AttributeError:
+                    continue
+    return slots or found
+
+
+_FUNCTION = 1  # CO_OPTIMIZED: the locals are not a dictionary of a module or a class
+
+
+def _running() -> Iterator[FrameType]:
+    """Yield the frames of all threads, except those of gpuconf."""
+    package = __file__.rpartition("memory")[0]
+    for top in list(sys._current_frames().values()):
+        frame: FrameType | None = top
+        while frame is not None:
+            if not frame.f_code.co_filename.startswith(package) and frame.f_code.co_flags & _FUNCTION:
+                yield frame
+            frame = frame.f_back
+
+
+def _locals_of(frame: FrameType) -> dict[str, int]:
+    """Return the ids of a frame's variables.
+
+    Up to Python 3.12, reading f_locals leaves a copy of the variables in the frame, which would keep them alive.
+    """
+    found = frame.f_locals
+    ids = {name: id(value) for name, value in found.items()}
+    if sys.version_info < (3, 13) and sys.getrefcount(found) == _OURS:
+        found.clear()  # otherwise somebody else uses the copy, a debugger or the caller of locals()
+    return ids
+
+
+def _count() -> int:
+    """Return the references to a frame's copy that this module sees when nobody else uses it."""
+    found = sys._getframe().f_locals
+    return sys.getrefcount(found)
+
+
+_OURS = _count()

@@ -1,0 +1,172 @@
+"""Free the memory that errors, outputs and caches keep."""
+
+from __future__ import annotations
+
+import gc
+from collections import namedtuple
+from collections.abc import Callable
+
+from .._core import runtime
+from .._core.columns import columns
+from .._core.device_argument import Device
+from .._core.humanbytes import human_bytes
+from .._core.made import Made, make
+from .._core.native import loaded, refuse_in_child
+from .._core.scope import gpu_number
+from .._core.table import Table
+from .._typing import Any
+from . import _caches, _holders, _outputs, _tracebacks
+from ._holders import Holder
+from ._stats import stats
+from ._usage import UNTAGGED, MemoryUsage, usage
+
+
+class ReleaseStep(Table, namedtuple("ReleaseStep", ["step", "count", "bytes_freed", "bytes_unreserved"])):
+    """One step of :func:`release`. Sizes are in bytes."""
+
+    __slots__ = ()
+
+    step: str  # "garbage", "tracebacks", "outputs", "caches", "pools"
+    count: int  # objects collected, frames cleared, outputs dropped, libraries whose caches were emptied, pools trimmed
+    bytes_freed: int  # by how much the pools' memory in use fell
+    bytes_unreserved: int  # how much memory the pools returned to the GPU
+
+
+class Released(metaclass=Made):
+    """What :func:`release` freed, and what is still in use. ``print`` shows it as a table.
+
+    Attributes: ``steps``, a ReleaseStep for each step; ``bytes_freed``, by how much the memory in use fell; ``bytes_unreserved``,
+    how much memory the pools returned to the GPU; ``bytes_in_use``, what is still in use; ``usage``, a MemoryUsage for each logical
+    GPU that has memory in use, by library and tag; ``holders``, the largest objects that hold device memory, with the variables
+    that refer to them. All sizes are in bytes.
+    """
+
+    _made_by = "use gpuconf.memory.release()"
+
+    def __init__(
+        self, steps: tuple[ReleaseStep, ...], bytes_in_use: int, usage: tuple[MemoryUsage, ...], holders: tuple[Holder, ...]
+    ) -> None:
+        self.steps = steps
+        self.bytes_in_use = bytes_in_use
+        self.usage = usage
+        self.holders = holders
+
+    @property
+    def bytes_freed(self) -> int:
+        """By how much the memory in use fell, in bytes; 0 if another thread allocated more meanwhile."""
+        return max(0, sum(step.bytes_freed for step in self.steps))
+
+    @property
+    def bytes_unreserved(self) -> int:
+        """How much memory the pools returned to the GPU, in bytes."""
+        return max(0, sum(step.bytes_unreserved for step in self.steps))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it, ready for ``json.dumps``. Sizes are in bytes."""
+        return {
+            "bytes_freed": self.bytes_freed,
+            "bytes_unreserved": self.bytes_unreserved,
+            "bytes_in_use": self.bytes_in_use,
+            "steps": [step.to_dict() for step in self.steps],
+            "usage": [each.to_dict() for each in self.usage],
+            "holders": [holder.to_dict() for holder in self.holders],
+        }
+
+    def __str__(self) -> str:
+        rows = [("step", "count", "freed", "returned to the GPU")]
+        rows += [(s.step, str(s.count), human_bytes(s.bytes_freed), human_bytes(s.bytes_unreserved)) for s in self.steps]
+        rows.append(("total", "", human_bytes(self.bytes_freed), human_bytes(self.bytes_unreserved)))
+        lines = [*columns(rows, left=1), "", f"still in use: {human_bytes(self.bytes_in_use)}"]
+        for each in self.usage:
+            table = [("library", "tag", "in use", "blocks")]
+            table += [
+                (r.library, r.tag or UNTAGGED, human_bytes(r.bytes_in_use), str(r.live_blocks)) for r in each if r.live_blocks
+            ]
+            lines += [f"{each.device}:", *(f"  {line}" for line in columns(table, left=2))]
+        for holder in self.holders:
+            by = ", ".join(holder.referrers[:3]) or "referrer unknown"
+            lines.append(f"{human_bytes(holder.nbytes)} {holder.what}: {by}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.Released: {self.bytes_freed} bytes freed, {self.bytes_in_use} bytes still in use>"
+
+
+def release(device: Device | None = None) -> Released:
+    """Free the device memory that only stored errors, outputs and caches keep, and report what still holds the rest.
+
+    After an error in a notebook, memory often stays in use although no variable refers to it. This function
+
+    1. collects garbage,
+    2. clears the local variables in the tracebacks that Python and IPython keep (``sys.last_exc``, the last cell's error, the
+       error that is being handled), and in the errors that caused them,
+    3. drops the entries of IPython's ``Out``, ``_``, ``__``, ``___`` and ``_1`` ... that hold device memory, and only these,
+    4. empties the caches of PyTorch, CuPy and Numba, where they are loaded and in use,
+    5. returns unused memory of gpuconf's pools to the GPU.
+
+    It never frees memory that a variable of the program holds. Afterwards a debugger shows no locals for the cleared frames.
+
+    The steps apply to the whole process. ``device`` selects the logical GPU that the result counts; the default is all of them.
+    Raises ValueError for an unknown device, and TypeError for an object that is not a device.
+
+    >>> gpuconf.memory.release().bytes_in_use
+    0
+    """
+    refuse_in_child()
+    chosen = None if device is None else gpu_number(device, "memory.release")
+    steps, in_use = free(chosen)
+    if not in_use:
+        return make(Released, steps, 0, (), ())
+    numbers = range(len(runtime.ordinals())) if chosen is None else (chosen,)
+    usages = (usage(runtime.logical_gpu(number)) for number in numbers)
+    return make(Released, steps, in_use, tuple(u for u in usages if u.bytes_in_use), tuple(_holders.holders()))
+
+
+def free(chosen: int | None = None) -> tuple[tuple[ReleaseStep, ...], int]:
+    """Run the steps of :func:`release`. Return them, and the memory that is still in use on one logical GPU or all, in bytes."""
+    steps: list[ReleaseStep] = []
+    before = _counted(chosen)
+    for name, run in _STEPS:
+        count = run()
+        after = _counted(chosen)
+        steps.append(ReleaseStep(name, count, before[0] - after[0], before[1] - after[1]))
+        before = after
+    return tuple(steps), before[0]
+
+
+def _counted(chosen: int | None) -> tuple[int, int]:
+    """Return the memory in use and the memory reserved, in bytes."""
+    if not loaded() or not runtime.initialized():
+        return 0, 0
+    with runtime.unchanged():
+        numbers = range(len(runtime.ordinals())) if chosen is None else (chosen,)
+        each = [stats(runtime.logical_gpu(number)) for number in numbers]
+    return sum(s.bytes_in_use for s in each), sum(s.bytes_reserved for s in each)
+
+
+def _and_collect(clear: Callable[[], int]) -> Callable[[], int]:
+    def both() -> int:
+        count = clear()
+        if count:
+            gc.collect()
+        return count
+
+    return both
+
+
+def _trim() -> int:
+    if not loaded() or not runtime.initialized():
+        return 0
+    from .._core import abi
+
+    abi.trim()
+    return len(runtime.ordinals())
+
+
+_STEPS: tuple[tuple[str, Callable[[], int]], ...] = (
+    ("garbage", gc.collect),
+    ("tracebacks", _and_collect(_tracebacks.clear_stored)),
+    ("outputs", _and_collect(_outputs.drop_outputs)),
+    ("caches", lambda: len(_caches.empty_caches())),
+    ("pools", _trim),
+)

@@ -1,0 +1,98 @@
+"""The tracebacks that the interpreter and IPython keep after an error, and the locals of their frames."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+from .._typing import Any
+from ._ipython import shell
+
+
+def stored_exceptions() -> Iterator[BaseException]:
+    """Yield the exceptions that the interpreter and IPython keep: the last uncaught one, and the one that is being handled."""
+    for found in (getattr(sys, "last_exc", None), getattr(sys, "last_value", None), sys.exc_info()[1]):
+        if isinstance(found, BaseException):
+            yield found
+    outcome = getattr(shell(), "last_execution_result", None)
+    for name in ("error_before_exec", "error_in_exec"):
+        found = getattr(outcome, name, None)
+        if isinstance(found, BaseException):
+            yield found
+
+
+def stored_tracebacks() -> Iterator[TracebackType]:
+    """Yield the tracebacks that are kept without their exception."""
+    kept = [getattr(sys, "last_traceback", None)]
+    kept += [getattr(getattr(shell(), printer, None), "tb", None) for printer in ("InteractiveTB", "SyntaxTB")]
+    for found in kept:
+        if isinstance(found, TracebackType):
+            yield found
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, the causes and contexts of it, and the exceptions of a group."""
+    seen: set[int] = set()
+    todo: list[Any] = [error]
+    while todo:
+        each = todo.pop()
+        if not isinstance(each, BaseException) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        todo += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def clear_stored() -> int:
+    """Clear the locals of the finished frames of all stored tracebacks, and return the number of frames."""
+    found = [each.__traceback__ for error in stored_exceptions() for each in chain(error)]
+    return _clear([*found, *stored_tracebacks()])
+
+
+def clear(error: BaseException) -> int:
+    """Clear the locals of the finished frames of one exception and its chain, and return the number of frames."""
+    return _clear([each.__traceback__ for each in chain(error)])
+
+
+def _clear(tracebacks: list[TracebackType | None]) -> int:
+    frames: dict[int, FrameType] = {}
+    for traceback in tracebacks:
+        while traceback is not None:
+            frames[id(traceback.tb_frame)] = traceback.tb_frame
+            traceback = traceback.tb_next
+    suspended = _suspended(frames)
+    cleared = 0
+    for number, frame in frames.items():
+        if number in suspended:
+            continue  # clearing it would close the generator, which the program may still use
+        try:
+            frame.clear()
+        except RuntimeError:
+            continue  # still running
+        # Up to Python 3.12, a snapshot of the locals remains in the frame if somebody has read f_locals. Reading it again updates
+        # the snapshot. (Module frames have the module's own dictionary there, which clear() leaves alone.)
+        _ = frame.f_locals
+        cleared += 1
+    return cleared
+
+
+_GENERATORS = 0x20 | 0x80 | 0x200  # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR; importing inspect takes long
+
+
+def _suspended(frames: dict[int, FrameType]) -> set[int]:
+    """Return which frames belong to a generator or a coroutine that has not finished."""
+    if not any(frame.f_code.co_flags & _GENERATORS for frame in frames.values()):
+        return set()
+    import gc
+
+    found: set[int] = set()
+    for thing in gc.get_objects():
+        for attribute in _FRAME_OF.get(type(thing).__name__, ()):
+            frame = getattr(thing, attribute, None) if type(thing).__module__ == "builtins" else None
+            if id(frame) in frames:
+                found.add(id(frame))
+    return found
+
+
+_FRAME_OF = {"generator": ("gi_frame",), "coroutine": ("cr_frame",), "async_generator": ("ag_frame",)}
