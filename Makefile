@@ -89,16 +89,18 @@ fmt: $(VENV)/dev ## format the sources
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
 
 .PHONY: generate
-generate: $(VENV)/dev ## regenerate the binding, the trampolines and docs/differences.md
+generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md and the types of ConfigProto
 	$(BIN)/python pybind/generate.py
 	$(BIN)/python gocore/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/differences.py
+	$(BIN)/python tests_py/oracle/message_stubs.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
 	$(BIN)/python pybind/generate.py --check
 	$(BIN)/python gocore/nvml/generate_trampolines.py --check
 	$(BIN)/python tests_py/oracle/differences.py --check
+	$(BIN)/python tests_py/oracle/message_stubs.py --check
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel

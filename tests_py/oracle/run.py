@@ -23,12 +23,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oracle import allocator, configuration, differences, placement, planted, record, sessions, strings
+from oracle import allocator, configuration, differences, messages, placement, planted, record, sessions, strings
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
 from oracle.tensorflow_side import TensorFlow, tf
 
-PARTS = {"sessions": 0, "configuration": 700_000, "strings": 300_000, "placement": 40_000, "allocator": 15_000_000}
+PARTS = {
+    "messages": 500_000,
+    "sessions": 0,
+    "configuration": 700_000,
+    "strings": 300_000,
+    "placement": 40_000,
+    "allocator": 15_000_000,
+}
 # Exact splitting has to serve so many times as often where TensorFlow's cannot as the other way round.
 AT_LEAST = 15
 
@@ -76,6 +83,10 @@ def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], all
         tallies.append(Tally(part, unit, PARTS.get(part, 0) // divisor))
         return tallies[-1]
 
+    if "messages" in parts:
+        tally = begin("messages", "calls")
+        messages.run(seed, tally.wanted, tally)
+        print(tally, flush=True)
     if set(parts) & {"sessions", "configuration", "strings", "placement"}:
         theirs, ours = TensorFlow(), Gpuconf()
         if "sessions" in parts:
@@ -134,6 +145,11 @@ What each part compares:
   before and after initialization; every exception; the logical devices, their limits and growth.
   Checks that only exist natively in TensorFlow's GPU build (priorities, ordinals, too few GPUs,
   sizes) are reimplemented in that factory, so for them the comparison is with the reimplementation.
+- **messages**: `ConfigProto` and every message that it contains. The table of their fields and enum
+  constants is compared with the descriptors in the wheel. Random calls run on gpuconf's messages and
+  on TensorFlow's: fields, lists, maps, oneofs, presence, copies, merges, errors. After each call
+  the printed messages are compared. Where Protocol Buffers iterate over a map in random order,
+  gpuconf prints its entries ordered by their keys.
 - **sessions**: the scripts in `tests_py/oracle/sessions.txt`: sessions, default graphs, feeds,
   callables, control dependencies and `tf.errors`, line by line. Where gpuconf's message is its own,
   only the class of the error is compared; such lines begin with `~`.

@@ -15,8 +15,9 @@ from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
 from ...tensors import arrays
 from ...tensors.tensor import Tensor as EagerTensor
+from .._proto.message import Message, define
+from .._proto.table import NODE_DEF
 from ._control import ControlDependencies, Controller
-from ._proto import Message, Repeated, Scalar
 from ._scopes import Scopes
 
 _REMEDY = "Run it in a Session and use the array that run() returns, or use `gpuconf`'s eager tensors."
@@ -26,16 +27,10 @@ _FORM = 'Tensor names must be of the form "<op_name>:<output_index>".'
 class NodeDef(Message):
     """An operation as a message: its name, type, inputs, control inputs (``"^name"``) and requested device."""
 
-    _TEXT = Scalar("string")
-    FIELDS = {"name": _TEXT, "op": _TEXT, "input": Repeated(_TEXT), "device": _TEXT}  # noqa: RUF012
-
-    def __reduce__(self) -> Any:
-        """Support pickling, as part of an error."""
-        return _node_def, (self.name, self.op, list(self.input), self.device)
+    __slots__ = ()
 
 
-def _node_def(name: str, op: str, inputs: list[str], device: str) -> NodeDef:
-    return NodeDef(name=name, op=op, input=inputs, device=device)
+define(NODE_DEF, {}, {"NodeDef": NodeDef})
 
 
 class Operation(metaclass=Made):
@@ -62,7 +57,7 @@ class Operation(metaclass=Made):
     def node_def(self) -> NodeDef:
         """The operation as a message, without its attributes."""
         inputs = [tensor.op.name for tensor in self.inputs] + [f"^{each.name}" for each in self._control_inputs]
-        return _node_def(self.name, self.type, inputs, self.device)
+        return NodeDef(name=self.name, op=self.type, input=inputs, device=self.device)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run the operation in ``session``, by default the default session.

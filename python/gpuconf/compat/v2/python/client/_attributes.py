@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from ....v1._proto import Message, Repeated, Scalar, Sub
+from ...._proto.message import Message, define
+from ...._proto.table import DEVICE_ATTRIBUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
 
-_INT32, _INT64, _STRING = Scalar("int32"), Scalar("int64"), Scalar("string")
-
 
 class InterconnectLink(Message):
     """A link to another device."""
 
-    FIELDS = {"device_id": _INT32, "type": _STRING, "strength": _INT32}  # noqa: RUF012
+    __slots__ = ()
 
     if TYPE_CHECKING:
         device_id: int
@@ -25,7 +24,7 @@ class InterconnectLink(Message):
 class LocalLinks(Message):
     """The links of a device. gpuconf reports none."""
 
-    FIELDS = {"link": Repeated(Sub(InterconnectLink))}  # noqa: RUF012
+    __slots__ = ()
 
     if TYPE_CHECKING:
         link: MutableSequence[InterconnectLink]
@@ -34,7 +33,7 @@ class LocalLinks(Message):
 class DeviceLocality(Message):
     """Where a device is: its NUMA node, and the number of its bus, which is one more."""
 
-    FIELDS = {"bus_id": _INT32, "numa_node": _INT32, "links": Sub(LocalLinks)}  # noqa: RUF012
+    __slots__ = ()
 
     if TYPE_CHECKING:
         bus_id: int
@@ -50,15 +49,7 @@ class DeviceAttributes(Message):
     in each list.
     """
 
-    FIELDS = {  # noqa: RUF012
-        "name": _STRING,
-        "device_type": _STRING,
-        "memory_limit": _INT64,
-        "locality": Sub(DeviceLocality),
-        "incarnation": _INT64,
-        "physical_device_desc": _STRING,
-        "xla_global_id": _INT64,
-    }
+    __slots__ = ()
 
     if TYPE_CHECKING:
         name: str
@@ -68,3 +59,6 @@ class DeviceAttributes(Message):
         incarnation: int
         physical_device_desc: str
         xla_global_id: int
+
+
+define(DEVICE_ATTRIBUTES, {}, {each.__name__: each for each in (InterconnectLink, LocalLinks, DeviceLocality, DeviceAttributes)})
