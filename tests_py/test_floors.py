@@ -21,13 +21,13 @@ FLOORS = (
     ("tensors",),
     ("allocators", "machine", "planning"),
     ("gpuconf",),
-    ("cli", "compat"),
+    ("cli", "compat", "notebook"),
     ("__main__", "_startup"),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
-LAZY = {("gpuconf", "compat")}
+LAZY = {("gpuconf", "compat"), ("gpuconf", "notebook")}
 
 
 def name_of(path: Path) -> str:

@@ -112,7 +112,16 @@ def test_measurement() -> None:
         gpuconf.memory.allocate(5 * MIB).free()
     text, page = shown(measured)
     assert text == f"<gpuconf.Measurement: before 0, peak {5 * MIB}, after 0 bytes>"
-    assert "peak 5.00MiB" in page.text
+    assert "all 0B 5.00MiB 0B gpuconf (untagged) 0B 5.00MiB 0B" in page.text
+
+
+@pytest.mark.usefixtures("one_gpu")
+def test_usage() -> None:
+    assert shown(gpuconf.memory.usage())[1].text == "GPU:0: 0B in use in 0 blocks, peak 0B"
+    with gpuconf.memory.tag("<b>weights"), gpuconf.memory.allocate(5 * MIB):
+        text, page = shown(gpuconf.memory.usage())
+    assert text.startswith("GPU:0: 5.00MiB in use in 1 block, peak 5.00MiB\n")
+    assert "gpuconf <b>weights 5.00MiB 5.00MiB 1" in page.text
 
 
 @pytest.mark.usefixtures("one_gpu")

@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
     from .machine.visible import visible_devices
+    from .notebook import load_ipython_extension as load_ipython_extension
+    from .notebook import unload_ipython_extension as unload_ipython_extension
     from .planning.plan import Plan, plan
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
 
 _SUBMODULES = frozenset(("allocators", "compat", "config", "debugging", "errors", "memory"))
 
-# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`.
+# Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the extension.
 _HOMES = {
     "Configuration": "allocators._configure",
     "Plan": "planning.plan",
@@ -90,11 +92,13 @@ _HOMES = {
     "install_as_tensorflow": "compat._as_tensorflow",
     "int32": "tensors.arrays",
     "library_path": "_core.native",
+    "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",
     "plan": "planning.plan",
     "reset": "machine.simulate",
     "simulate": "machine.simulate",
     "simulated": "machine.simulate",
+    "unload_ipython_extension": "notebook",
     "visible_devices": "machine.visible",
 }
 

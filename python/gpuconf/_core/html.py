@@ -62,6 +62,12 @@ def memory_bar(in_use: int, peak: int, reserved: int, limit: int) -> Html:
     return bar(parts, max(limit, in_use, peak, reserved))
 
 
+def change_bar(before: int, peak: int, after: int, total: int) -> Html:
+    """Return the bar of a measurement: what was there before, what was added and stayed, and the peak."""
+    kept = min(before, after)
+    return bar(((kept, RESERVED), (after - kept, USED), (peak - after, PEAK)), total)
+
+
 def table(head: Sequence[object], rows: Iterable[Sequence[object]], left: int = 1) -> Html:
     """Return a table. The first ``left`` columns are left-aligned, the others right-aligned."""
 

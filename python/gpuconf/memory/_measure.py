@@ -12,6 +12,7 @@ from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
 from .._core.table import Table
 from .._typing import Any
+from ._usage import UNTAGGED
 
 
 class MeasureRow(Table, namedtuple("MeasureRow", ["library", "tag", "before", "after", "peak"])):
@@ -120,11 +121,12 @@ class Measurement:
     def _repr_html_(self) -> str:
         if not hasattr(self, "peak"):
             return html.line(html.bold("Measurement"), "not finished")
+        split = [(f"{row.library} {row.tag or UNTAGGED}", row.before, row.peak, row.after) for row in self.rows]
         rows = [
-            (name, html.bar([(value, html.USED)], self.peak), html.size(value))
-            for name, value in (("before", self.before), ("peak", self.peak), ("after", self.after))
+            (name, html.change_bar(before, peak, after, self.peak), *map(html.size, (before, peak, after)))
+            for name, before, peak, after in (("all", self.before, self.peak, self.after), *split)
         ]
-        return html.titled("Measurement", html.table((), rows, left=2))
+        return html.titled("Measurement", html.table(("memory of", "", "before", "peak", "after"), rows, left=2))
 
 
 def measure(device: Device | None = None) -> Measurement:

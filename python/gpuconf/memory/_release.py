@@ -6,7 +6,7 @@ import gc
 from collections import namedtuple
 from collections.abc import Callable
 
-from .._core import runtime
+from .._core import html, runtime
 from .._core.columns import columns
 from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
@@ -87,6 +87,21 @@ class Released(metaclass=Made):
             by = ", ".join(holder.referrers[:3]) or "referrer unknown"
             lines.append(f"{human_bytes(holder.nbytes)} {holder.what}: {by}")
         return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the table as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        rows = [(s.step, s.count, html.size(s.bytes_freed), html.size(s.bytes_unreserved)) for s in self.steps]
+        rows.append((html.bold("total"), "", html.size(self.bytes_freed), html.size(self.bytes_unreserved)))
+        usages = [html.Html(one._repr_html_()) for one in self.usage]
+        holders = [
+            html.line(html.size(one.nbytes), one.what, "held by", html.code(", ".join(one.referrers[:3]) or "unknown"))
+            for one in self.holders
+        ]
+        title = f"{human_bytes(self.bytes_freed)} freed, {human_bytes(self.bytes_in_use)} still in use"
+        return html.titled(title, html.table(("step", "count", "freed", "returned to the GPU"), rows), *usages, *holders)
 
     def __repr__(self) -> str:
         return f"<gpuconf.Released: {self.bytes_freed} bytes freed, {self.bytes_in_use} bytes still in use>"

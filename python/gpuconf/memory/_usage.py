@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator
 
+from .._core import html
 from .._core.columns import columns
 from .._core.device_argument import Device
 from .._core.humanbytes import human_bytes
@@ -62,11 +63,14 @@ class MemoryUsage(Table):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __str__(self) -> str:
+    def _summary(self) -> str:
         blocks = f"{self.live_blocks} block{'' if self.live_blocks == 1 else 's'}"
-        lines = [f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak {human_bytes(self.peak_bytes_in_use)}"]
+        return f"{self.device}: {human_bytes(self.bytes_in_use)} in use in {blocks}, peak {human_bytes(self.peak_bytes_in_use)}"
+
+    def __str__(self) -> str:
+        lines = [self._summary()]
         if self.rows:
-            cells = [("library", "tag", "in use", "peak", "blocks"), *map(_cells, self.rows)]
+            cells = [_HEAD, *map(_cells, self.rows)]
             lines += ("  " + line for line in columns(cells, 2))
         return "\n".join(lines)
 
@@ -78,6 +82,23 @@ class MemoryUsage(Table):
     def _repr_pretty_(self, printer: Any, _: bool) -> None:
         """Show the table as a cell's result in IPython and notebooks."""
         printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        peak = max((row.peak_bytes_in_use for row in self.rows), default=0)
+        rows = [
+            (
+                row.library,
+                row.tag or UNTAGGED,
+                html.memory_bar(row.bytes_in_use, row.peak_bytes_in_use, 0, peak),
+                *map(html.size, (row.bytes_in_use, row.peak_bytes_in_use)),
+                f"{row.live_blocks:,}",
+            )
+            for row in self.rows
+        ]
+        return html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
+
+
+_HEAD = ("library", "tag", "in use", "peak", "blocks")
 
 
 def _cells(row: UsageRow) -> tuple[str, ...]:

@@ -1,0 +1,120 @@
+"""The commands of ``%gpu``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import NoReturn
+
+from IPython.core.error import UsageError
+from IPython.display import display
+
+from .. import errors
+from .._core import runtime
+from ..allocators._configure import configure
+from ..machine.simulate import reset
+from ..memory import memory_map, release
+from ._cells import Cells
+from ._devices import Devices
+
+
+class Commands:
+    """``%gpu`` and its commands in one shell."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._commands: dict[str, Callable[[str], None]] = {
+            "": self._devices,
+            "limit": self._limit,
+            "map": self._map,
+            "release": self._release,
+            "reset": self._reset,
+            "watch": self._watch,
+            "help": self._help,
+        }
+
+    def gpu(self, line: str) -> None:
+        """Show the GPUs and their memory, or change how it is used.
+
+        ``%gpu``
+            The GPUs, with the memory in use, the peak, and the limit of each. Before their first use: their settings.
+        ``%gpu limit 6GiB``
+            Limit each GPU; ``50%`` is half of its memory, ``6GiB, none`` has an entry for each GPU. ``--growth`` reserves memory
+            as it is needed, ``--no-growth`` the whole limit at once. The same limit again changes nothing.
+        ``%gpu map [DEVICE]``
+            Where the blocks lie in the memory of each logical GPU, or of one, such as GPU:1.
+        ``%gpu release [DEVICE]``
+            Free the device memory that only stored errors, outputs and caches keep, and show what still holds the rest.
+        ``%gpu reset``
+            Discard the configuration, so that the limits can be set again. Refused while device memory is in use.
+        ``%gpu watch on``, ``%gpu watch off``
+            Show a line with the memory in use after each cell.
+        ``%gpu help``
+            This text.
+
+        ``%%gpumem`` in the first line of a cell shows what that cell used.
+        """
+        name, _, rest = line.strip().partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            _refuse(f"unknown command {name!r}: use {', '.join(filter(None, self._commands))}")
+        try:
+            command(rest.strip())
+        except errors.GpuconfError as error:
+            _refuse(str(error))
+
+    def _devices(self, _: str) -> None:
+        display(Devices())
+
+    def _limit(self, rest: str) -> None:
+        words = rest.split()
+        growth = {"--growth": True, "--no-growth": False}
+        options = [word for word in words if word.startswith("-")]
+        for option in options:
+            if option not in growth:
+                _refuse(f"limit: unknown option {option!r}: use --growth or --no-growth")
+        sizes = [size.strip() for size in " ".join(word for word in words if word not in options).split(",")]
+        if "" in sizes:
+            _refuse("limit needs a size, such as 6GiB or 50%, or one for each GPU: 6GiB, none")
+        limits = [None if size == "none" else size for size in sizes]
+        try:
+            done = configure(limits[0] if len(limits) == 1 else limits, growth[options[-1]] if options else None)
+        except errors.FailedPreconditionError as error:
+            _refuse(f"{error}{' (%gpu reset discards the configuration)' if runtime.initialized() else ''}")
+        display(Devices())
+        for library, status in done.libraries.items():
+            if status != "not installed" and not status.startswith("not routed: the GPUs are simulated"):
+                print(f"{library}: {status}")
+
+    def _map(self, rest: str) -> None:
+        runtime.logical_devices("%gpu map")
+        for gpu in [rest] if rest else [f"GPU:{number}" for number in range(len(runtime.ordinals()))] or ["GPU:0"]:
+            display(memory_map(gpu))
+
+    def _release(self, rest: str) -> None:
+        display(release(rest or None))
+
+    def _reset(self, rest: str) -> None:
+        _refuse_arguments("reset", rest)
+        reset()
+        display(Devices())
+
+    def _watch(self, rest: str) -> None:
+        if rest not in ("", "on", "off"):
+            _refuse(f"watch: use on or off, not {rest!r}")
+        if rest:
+            self._cells.watching = rest == "on"
+        print(f"memory after each cell: {'on' if self._cells.watching else 'off'}")
+
+    def _help(self, _: str) -> None:
+        print(inspect.getdoc(Commands.gpu))
+
+
+def _refuse_arguments(command: str, rest: str) -> None:
+    if rest:
+        _refuse(f"{command} takes no arguments, but got {rest!r}")
+
+
+def _refuse(text: str) -> NoReturn:
+    """Raise what IPython shows as one line, without a traceback."""
+    raise UsageError(f"%gpu: {' '.join(text.split())}") from None

@@ -1,0 +1,96 @@
+"""The table that ``%gpu`` shows: the GPUs and their memory."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import config
+from .._core import html, runtime
+from .._core.columns import columns
+from .._core.glyphs import glyphs_of
+from .._core.humanbytes import human_bytes
+from ..machine.visible import visible_devices
+from ..memory import MemoryStats, MemoryUsage, stats, usage
+
+_BAR = 20  # characters
+
+
+def ready() -> bool:
+    """Whether the logical devices exist and reading their statistics changes nothing.
+
+    A TensorFlow session builds devices that later sessions may rebuild, until something else uses them.
+    """
+    return runtime.initialized() and not runtime.current.joined
+
+
+class Devices:
+    """A snapshot of the GPUs: with their pools if they are in use, else with their settings. Initializes nothing."""
+
+    def __init__(self) -> None:
+        machine = runtime.simulated()
+        self._title = f"simulated: {machine}" if machine else "GPUs of this process"
+        self._notes: list[str] = []
+        self._stats: list[MemoryStats] = []  # one for each row, or none
+        self._usages: list[MemoryUsage] = []
+        self._rows: list[tuple[str, ...]] = []  # the first is the heading
+        if not visible_devices():
+            self._title, self._notes = "no GPUs", ['gpuconf.simulate("2xT4-16GB") simulates some']
+        elif ready():
+            self._show_pools()
+        else:
+            self._show_settings()
+
+    def _show_pools(self) -> None:
+        names = {one.physical_device: one.name for one in visible_devices()}
+        self._rows.append(("device", "GPU", "in use", "peak", "reserved", "limit"))
+        for number, ordinal in enumerate(runtime.ordinals()):
+            gpu = f"GPU:{number}"
+            pool, split = stats(gpu), usage(gpu)
+            sizes = (pool.bytes_in_use, pool.peak_bytes_in_use, pool.bytes_reserved, pool.bytes_limit)
+            self._rows.append((gpu, names.get(f"/physical_device:GPU:{ordinal}", ""), *map(human_bytes, sizes)))
+            self._stats.append(pool)
+            if len(split) > 1 or any(row.tag for row in split):
+                self._usages.append(split)
+
+    def _show_settings(self) -> None:
+        visible = {gpu.name: gpu for gpu in config.get_visible_devices("GPU")}
+        self._rows.append(("device", "GPU", "memory", "limit", "growth"))
+        for one in visible_devices():
+            gpu = visible.get(one.physical_device or "")
+            limit, growth = "-", "-"
+            if gpu is None:
+                limit = "not visible"
+            else:
+                limits = config.get_logical_device_configuration(gpu)
+                if limits is not None:
+                    limit = ", ".join(human_bytes(int(one.memory_limit) << 20) for one in limits)
+                growth = {True: "yes", False: "no"}.get(config.experimental.get_memory_growth(gpu), "-")
+            name = (one.physical_device or "-").removeprefix("/physical_device:")
+            self._rows.append((name, one.name, human_bytes(one.total_memory), limit, growth))
+        self._notes = ["not in use yet: limits and growth can still be set"]
+
+    def __str__(self) -> str:
+        bars = ["", *map(_text_bar, self._stats)]
+        rows = [(*row[:2], bar, *row[2:]) for row, bar in zip(self._rows, bars, strict=True)] if self._stats else self._rows
+        return "\n".join([self._title, *(columns(rows, left=2) if rows else ()), *self._notes, *map(str, self._usages)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        table: html.Html | str = ""
+        if self._rows:
+            head, *rows = self._rows
+            bars = [html.memory_bar(s.bytes_in_use, s.peak_bytes_in_use, s.bytes_reserved, s.bytes_limit) for s in self._stats]
+            if bars:
+                cells = [(html.code(row[0]), row[1], bar, *row[2:]) for row, bar in zip(rows, bars, strict=True)]
+                table = html.table((*head[:2], "", *head[2:]), cells, left=3)
+            else:
+                table = html.table(head, [(html.code(row[0]), *row[1:]) for row in rows], left=2)
+        usages = [html.Html(one._repr_html_()) for one in self._usages]
+        return html.titled(self._title, table, *map(html.line, self._notes), *usages)
+
+
+def _text_bar(pool: MemoryStats) -> str:
+    glyphs = glyphs_of(sys.stdout)
+    full = min(_BAR, -(-pool.bytes_in_use * _BAR // max(pool.bytes_limit, 1)))
+    return f"{glyphs.left}{glyphs.full * full}{glyphs.free * (_BAR - full)}{glyphs.right}"

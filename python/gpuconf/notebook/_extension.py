@@ -1,0 +1,69 @@
+"""Everything that the extension changes in a shell, and how to undo it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from .._typing import Any
+from ._cells import Cells, without_first_line
+from ._commands import Commands
+from ._lists import ListFormatter
+
+
+class Extension:
+    """The extension in one shell."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._undo: list[Callable[[], object]] = []
+        cells = Cells(shell)
+        commands = Commands(cells)
+        self._add_magic(shell, "line", "gpu", commands.gpu)
+        self._add_magic(shell, "line", "gpumem", cells.gpumem)
+        self._add_magic(shell, "cell", "gpumem", cells.gpumem_cell)
+        shell.input_transformers_cleanup.append(without_first_line)
+        self._undo.append(partial(_remove, shell.input_transformers_cleanup, without_first_line))
+        for event, function in (("pre_run_cell", cells.before), ("post_run_cell", cells.after)):
+            shell.events.register(event, function)
+            self._undo.append(partial(shell.events.unregister, event, function))
+        self._add_formatter(shell)
+
+    def undo(self) -> None:
+        """Restore the shell. What the user has replaced meanwhile stays."""
+        while self._undo:
+            self._undo.pop()()
+
+    def _add_magic(self, shell: InteractiveShell, kind: str, name: str, function: Callable[..., Any]) -> None:
+        magics = shell.magics_manager.magics[kind]
+        before = magics.get(name)
+        shell.register_magic_function(function, kind, name)  # type: ignore[arg-type]  # declared for a shell's own methods
+
+        def restore() -> None:
+            if magics.get(name) == function:
+                del magics[name]
+                if before is not None:
+                    magics[name] = before
+
+        self._undo.append(restore)
+
+    def _add_formatter(self, shell: InteractiveShell) -> None:
+        assert shell.display_formatter is not None
+        formatter = shell.display_formatter.formatters["text/html"]
+        before = formatter.type_printers.get(list)
+        ours = ListFormatter(before)
+        formatter.for_type(list, ours)
+
+        def restore() -> None:
+            if formatter.type_printers.get(list) is ours:
+                formatter.pop(list)
+                if before is not None:
+                    formatter.for_type(list, before)
+
+        self._undo.append(restore)
+
+
+def _remove(things: list[Any], thing: object) -> None:
+    if thing in things:
+        things.remove(thing)
