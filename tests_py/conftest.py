@@ -1,4 +1,4 @@
-"""Every test begins and ends with an empty runtime, and fails if it leaves device memory in use."""
+"""Every test starts and ends with an empty runtime, and fails if it leaves device memory in use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ settings.register_profile("default", deadline=None, derandomize=True, print_blob
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# What TensorFlow and CUDA read; a test sets what it needs.
+# The variables that TensorFlow and CUDA read; a test sets those it needs.
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 
 
 @pytest.fixture(autouse=True)
 def clean_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start without devices and without a simulation, whatever the machine has; end with nothing in use."""
+    """Start without devices and without a simulation, on any machine; end with nothing in use."""
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
     _start_over()
     yield
     try:
-        _start_over()  # refuses, and so fails the test, while a buffer is live
+        _start_over()  # raises, and so fails the test, if a buffer is live
     except RuntimeError:
         for buffer in gpuconf.memory.live_buffers():
             buffer.free()  # so that only the test that left it fails

@@ -2,11 +2,11 @@
 
     python tests_py/fork_first_use.py --forks 200          # `make soak`
 
-Python locks a module while a thread imports it, and doesn't replace that lock in a forked child: an import of the same module there
-never returns. So gpuconf refuses in a child before it imports anything. Each attempt is a process of its own, in which nothing has
-been imported yet: it loads the core, a thread begins to use something, and the main thread forks a child that does the same.
+Python locks a module while a thread imports it, and does not replace that lock in a forked child: an import of the same module
+there never returns. So gpuconf refuses in a child before it imports anything. Each attempt is a new process in which nothing has
+been imported yet: it loads the core, a thread starts to use something, and the main thread forks a child that does the same.
 
-This file imports next to nothing itself. A new operation that imports is a line in ``FIRST_USES``.
+This file itself imports as little as possible. A new operation that imports is a line in ``FIRST_USES``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class FirstUse(namedtuple("FirstUse", ["act", "lasts_ms", "may_return"])):
-    """Something that a thread begins and a child does."""
+    """An operation that a thread starts and a child repeats."""
 
     act: Callable[[Any], object]  # on a live buffer
     lasts_ms: float  # about how long the first one takes on an idle machine: the fork comes within that time
-    may_return: bool  # whether a child needn't be refused
+    may_return: bool  # whether a child may succeed
 
 
 def _use(act: Callable[[Any], object], lasts_ms: float = 5, may_return: bool = False) -> FirstUse:
@@ -61,7 +61,7 @@ FIRST_USES = {
 
 
 def attempt(use: FirstUse, delay_s: float) -> Child:
-    """Load the core, begin a first use in a thread, and fork. In a process that has imported nothing."""
+    """Load the core, start a first use in a thread, and fork. Runs in a process that has imported nothing."""
     gpuconf.simulate("2xH100-80GB")
     buffer = gpuconf.memory.allocate(1000)
     begun = _thread.allocate_lock()
@@ -84,7 +84,7 @@ def attempt(use: FirstUse, delay_s: float) -> Child:
 
 
 def try_use(name: str, number: int, attempts: int) -> Child:
-    """One attempt in a process of its own; its fork comes the later, the higher its number."""
+    """One attempt in a new process; the higher its number, the later the fork."""
     use = FIRST_USES[name]
 
     def act(notes: Notes) -> None:
@@ -99,7 +99,7 @@ def try_use(name: str, number: int, attempts: int) -> Child:
 
 
 def main() -> int:
-    """Try all first uses, and print what came of them."""
+    """Try all first uses, and print the results."""
     import argparse
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])

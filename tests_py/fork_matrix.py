@@ -8,8 +8,8 @@ when it takes it. So every lock of gpuconf is either replaced in the child or ne
 is not: for each *background*, two threads repeat an operation while the main thread forks again and again, and each child does
 everything in ``IN_CHILD``, in random order. One fork tries one background with all child operations.
 
-What a child must see: ``REFUSED`` operations raise ForkedProcessError, ``QUIET`` ones return. Nothing hangs: a child that doesn't
-end is asked for its Python stack, then killed, and counts as a hang of the operation that it was in.
+Expected results: ``REFUSED`` operations raise ForkedProcessError, ``QUIET`` ones return. Nothing hangs: a child that doesn't
+end must print its Python stack, is then killed, and counts as a hang of the operation that it was in.
 
 A new operation is a line: in ``BACKGROUND`` if it takes a lock, in ``IN_CHILD`` if a child can call it. ``FIRST_USES`` is for
 operations that import a module when they are first used: the import's own lock is one that a child can hang on.
@@ -44,7 +44,7 @@ REFUSED, QUIET, EITHER = "refused", "quiet", "either"
 
 
 class World:
-    """What exists in the parent at the forks; each child has its own copy."""
+    """The objects in the parent at the forks; each child has its own copy."""
 
     def __init__(self, background: str) -> None:
         import gpuconf.compat.v1 as v1
@@ -64,7 +64,7 @@ class World:
         self.dropped = gpuconf.memory.allocate(4096, "GPU:0")
         self.lent_and_freed = gpuconf.memory.allocate(4096, "GPU:0")
         self.last_capsule = self.lent_and_freed.__dlpack__()
-        self.lent_and_freed.free()  # its memory goes back with the capsule
+        self.lent_and_freed.free()  # its memory is freed with the capsule
         self.view = self.buffer.view()
         self.lent = gpuconf.memory.allocate(4096, "GPU:0")
         self.capsules = [self.lent.__dlpack__() for _ in range(3)]
@@ -91,12 +91,12 @@ class World:
 
 
 class Operation(NamedTuple):
-    """What a child does, and what must come of it."""
+    """What a child does, and the expected result."""
 
     act: Callable[[World], Any]
     expected: str = REFUSED
-    empty: bool = False  # whether it works in a world without live objects
-    one_in: int = 1  # for what takes long: only every so many children do it
+    empty: bool = False  # whether it needs a parent without live objects
+    one_in: int = 1  # for slow operations: only one in this many children runs it
 
 
 def _c_library() -> Any:
@@ -111,7 +111,7 @@ def _c_library() -> Any:
 
 
 def _by_c(call: Callable[[World], Any]) -> Callable[[World], None]:
-    """A call of a C symbol, which has no exceptions: its last error, as the exception that it stands for."""
+    """A call of a C symbol, which has no exceptions: its last error, as the corresponding exception."""
 
     def act(world: World) -> None:
         call(world)
@@ -182,7 +182,7 @@ def _graph(world: World) -> None:
 
 
 def _shared_graph(world: World) -> None:
-    """Two threads that build one graph, which the children build on."""
+    """Two threads that build one graph, which the children extend."""
     with world.graph.as_default():
         if len(world.graph.get_operations()) < 20000:
             world.v1.constant([1.0])
@@ -338,7 +338,7 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "out of memory": _fail,
 }
 
-# Those that succeed only while nothing is in use: their children have no objects of the parent's.
+# Operations that succeed only while nothing is in use: their children have none of the parent's objects.
 EMPTY = {"resets", "simulations", "first allocations"}
 
 
@@ -372,7 +372,7 @@ def _constant_in(world: World) -> None:
 
 def _import_in_child(world: World) -> None:
     _import_of_a_library(world)
-    __import__("colorsys")  # one that Python has to find
+    __import__("colorsys")  # a module that Python has to find
 
 
 def _log_in_child(world: World) -> None:
@@ -466,7 +466,7 @@ IN_CHILD: dict[str, Operation] = {
 
 
 def check(name: str, operation: Operation, world: World) -> str:
-    """Do one operation in a child. Returns what is wrong with it, or ""."""
+    """Run one operation in a child. Returns what is wrong with it, or ""."""
     came = refused_or_not(lambda: operation.act(world), gpuconf.errors.ForkedProcessError)
     if came == operation.expected or (operation.expected == EITHER and came in (REFUSED, QUIET)):
         return ""
@@ -474,7 +474,7 @@ def check(name: str, operation: Operation, world: World) -> str:
 
 
 def everything(world: World, seed: int) -> Callable[[Notes], None]:
-    """All operations of a child, in an order of its own."""
+    """All operations of a child, in a random order."""
 
     def act(notes: Notes) -> None:
         order = random.Random(seed)
@@ -495,18 +495,18 @@ def _operations(world: World) -> list[str]:
 
 
 class Result(NamedTuple):
-    """What came of one background."""
+    """The result of one background."""
 
     forks: int
     pairs: int
     hangs: dict[str, int]
     wrong: dict[str, int]
-    stack: str  # of the first that hung
+    stack: str  # of the first child that hung
 
 
 @contextlib.contextmanager
 def repeated(act: Callable[[], None], threads: int = 2) -> Iterator[threading.Event]:
-    """Repeat something in threads, as long as the event that this gives is set."""
+    """Repeat something in threads while the event that this yields is set."""
     going, stop, failures = threading.Event(), threading.Event(), []
 
     def repeat() -> None:
@@ -532,7 +532,7 @@ def repeated(act: Callable[[], None], threads: int = 2) -> Iterator[threading.Ev
 
 
 def try_background(name: str, forks: int, seed: int) -> Result:
-    """Fork while two threads repeat an operation. In a process that has loaded nothing yet."""
+    """Fork while two threads repeat an operation. Runs in a process that has loaded nothing yet."""
     world = World(name)
     chance = random.Random(seed)
     hangs: Counter[str] = Counter()
@@ -543,7 +543,7 @@ def try_background(name: str, forks: int, seed: int) -> Result:
             going.set()
             time.sleep(chance.random() * 5e-4)
             child = fork(everything(world, chance.randrange(1 << 30)), whole_exit=number % 8 == 0)
-            going.clear()  # the child's time is its own
+            going.clear()  # so that the child's time is not shared
             if child.hung_in:
                 hangs[child.hung_in] += 1
                 stack = stack or child.stack
@@ -576,7 +576,7 @@ def in_a_process_of_its_own(name: str, forks: int, seed: int) -> Result:
 
 
 class _Unbuffered(logging.Handler):
-    """Where notices go: not into a stream of Python's, whose own lock no child gets back."""
+    """A destination for notices other than Python's streams, whose own locks a child cannot recover."""
 
     def emit(self, record: logging.LogRecord) -> None:
         with open(os.devnull, "wb", buffering=0) as nowhere:
@@ -584,7 +584,7 @@ class _Unbuffered(logging.Handler):
 
 
 def main() -> int:
-    """Try all backgrounds, and print what came of them."""
+    """Try all backgrounds, and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--forks", type=int, default=200, help="how often each background is forked from")
     parser.add_argument("--only", default="", help="names of backgrounds, with commas")
@@ -609,7 +609,7 @@ def main() -> int:
 
 
 def _import_before_the_forks() -> None:
-    """So that each background needn't do it again. Loads no core."""
+    """Import once what each background needs. Does not load the core."""
     import gpuconf._core.abi
     import gpuconf._core.hostmemory
     import gpuconf._core.interchange

@@ -1,4 +1,7 @@
-"""Fork a child, watch it, and end it if it hangs. Imports little: what is imported here is no longer a first import elsewhere."""
+"""Fork a child, watch it, and end it if it hangs.
+
+Imports little, because what is imported here is no longer a first import elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,39 +18,39 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # as of Python 3.12, of every fork
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # from Python 3.12 on, at every fork
 
-# A child needs milliseconds. On a machine on which that takes so long, nothing else would end in time either.
+# A child needs milliseconds. On a machine so slow that this is not enough, nothing else would end in time either.
 DEADLINE_S = 60.0
 
 _BEGIN, _WRONG = b"\0", b"\1"
 
 
 class Notes:
-    """What a child tells its parent."""
+    """The child's end of its report to the parent."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
 
     def begin(self, operation: str) -> None:
-        """Note that an operation begins. The last one noted is that in which a child hangs."""
+        """Record that an operation starts. A child hangs in the last one recorded."""
         os.write(self._pipe, _BEGIN + operation.encode())
 
     def wrong(self, text: str) -> None:
-        """Note what is wrong."""
+        """Record what is wrong."""
         os.write(self._pipe, _WRONG + text.encode())
 
 
 class Child(namedtuple("Child", ["hung_in", "wrong", "stack"])):
     """How a child ended."""
 
-    hung_in: str  # the operation, "" for none
+    hung_in: str  # the operation, or ""
     wrong: list[str]
-    stack: str  # the Python stack of one that hung
+    stack: str  # the Python stack of a child that hung
 
 
 def fork(act: Callable[[Notes], None], whole_exit: bool = False, deadline_s: float = DEADLINE_S) -> Child:
-    """Fork, run ``act`` in the child, and wait for its end. With ``whole_exit`` the child's interpreter shuts down in order."""
+    """Fork, run ``act`` in the child, and wait for its end. With ``whole_exit`` the child's interpreter shuts down normally."""
     sys.stdout.flush()
     read, write = os.pipe()
     stack = os.memfd_create("stack")
@@ -89,7 +92,7 @@ def _be_child(act: Callable[[Notes], None], notes: Notes, stack: int, whole_exit
 
 
 def _read_all(read: int, deadline_s: float) -> tuple[bytes, bool]:
-    """Read a pipe to its end, which comes with the child's; False where it doesn't come."""
+    """Read a pipe until the child ends; False if it does not."""
     text, end = b"", time.monotonic() + deadline_s
     while (left := end - time.monotonic()) > 0:
         if select.select([read], [], [], left)[0]:
@@ -101,7 +104,7 @@ def _read_all(read: int, deadline_s: float) -> tuple[bytes, bool]:
 
 
 def _understand(text: bytes) -> tuple[str, list[str]]:
-    """The last operation that began, and all that was wrong."""
+    """The last operation that started, and everything that was wrong."""
     operation, wrong = "the fork itself", []
     for note in text.split(_BEGIN):
         name, *more = note.decode().split("\1")
@@ -111,7 +114,7 @@ def _understand(text: bytes) -> tuple[str, list[str]]:
 
 
 def refused_or_not(act: Callable[[], object], refused: type[BaseException]) -> str:
-    """Do something: "refused" where it raises that error, "quiet" where it raises none, else the error's text."""
+    """Run something: "refused" if it raises that error, "quiet" if it raises nothing, else the error's text."""
     try:
         act()
     except refused:

@@ -1,4 +1,4 @@
-"""Run a program in a process of its own, for what can't be tried in the process of the tests."""
+"""Run a program in a new process, for what cannot be tested in the process of the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Done(NamedTuple):
-    """How a program ended."""
+    """The result of a program."""
 
     code: int
     stdout: str
@@ -24,7 +24,7 @@ class Done(NamedTuple):
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the tests without what gpuconf, TensorFlow and CUDA read, plus changes."""
+    """The environment of the tests without the variables of gpuconf, TensorFlow and CUDA, plus changes."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "PYTEST_"))}
     return {**kept, "PYTHONFAULTHANDLER": "", **(changes or {})}
 
@@ -38,7 +38,7 @@ def run(
     stdin: str | None = None,
     timeout: float = 30,
 ) -> Done:
-    """Run Python code with this interpreter. A program that hangs is a failed test, by subprocess.TimeoutExpired."""
+    """Run Python code with this interpreter. A program that hangs fails the test, with subprocess.TimeoutExpired."""
     begin = time.monotonic()
     done = subprocess.run(
         [sys.executable, *flags, "-c", textwrap.dedent(code)],
@@ -54,7 +54,7 @@ def run(
 
 
 def run_well(code: str, **how: object) -> str:
-    """Run code that must end with code 0 and nothing on stderr; gives its stdout."""
+    """Run code that must exit with code 0 and print nothing to stderr; returns its stdout."""
     done = run(code, **how)  # type: ignore[arg-type]
     assert (done.code, done.stderr) == (0, ""), done
     return done.stdout

@@ -1,6 +1,6 @@
-"""What a memory snapshot means, by Python's own unpickler: the model that gpuconf's reader is compared with.
+"""The meaning of a memory snapshot, by Python's own unpickler: the model for gpuconf's reader.
 
-It refuses all that names code. It takes as much memory as the file asks for, so it runs under a limit.
+It rejects everything that names code. It takes as much memory as the file claims, so it runs under a limit.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def expect(value: object, kind: type) -> Any:
 
 
 def events_of(data: bytes) -> list[Event]:
-    """The events, those of blocks that are live in the end and were never mentioned first. Raises RefusedError."""
+    """The events, preceded by those of blocks that are live at the end and have no event. Raises RefusedError."""
     try:
         snapshot = PlainUnpickler(io.BytesIO(data)).load()
-    except Exception as error:  # a pickle that is broken fails in many ways
+    except Exception as error:  # a damaged pickle fails in many ways
         raise RefusedError(str(error)) from None
     traces = expect(expect(snapshot, dict).get("device_traces"), list)
     found: list[Event] = []

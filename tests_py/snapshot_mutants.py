@@ -1,10 +1,10 @@
 """Feed mutants of PyTorch's memory snapshots, and bombs, to ``load_trace``: ``snapshot_mutants.py 100000 [SEED]``.
 
-Each must be read or refused with ValueError, print nothing, and take little memory: the process's peak is checked at the end. One
-in ten is read by Python's unpickler too (snapshot_model.py), in a process of its own with a limit, and must mean the same.
+Each must be read, or rejected with ValueError, print nothing, and take little memory: the process's peak is checked at the end.
+Python's unpickler (snapshot_model.py) also reads one in ten, in a separate process with a limit, and must agree.
 
-Python's unpickler was gpuconf's reader once. A file of 9 bytes made it take 16 GiB, and some mutants made it print "SystemError:
-deallocated bytearray object has exported buffers".
+gpuconf once read snapshots with Python's unpickler. A file of 9 bytes made it take 16 GiB, and some mutants made it print
+"SystemError: deallocated bytearray object has exported buffers".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SEEDS = sorted((Path(__file__).resolve().parent.parent / "tests_go" / "trace" / "testdata").glob("*.pickle"))
-PEAK_MIB = 64  # above that of a process which has read each seed once; a mutant has some 5 KiB, its budget is 4 MiB
+PEAK_MIB = 64  # above that of a process which has read each seed once; a mutant has about 5 KiB, its budget is 4 MiB
 
 
 def little(number: int, size: int) -> bytes:
@@ -31,7 +31,7 @@ def little(number: int, size: int) -> bytes:
 
 
 def bombs(draw: random.Random) -> bytes:
-    """An instruction, or a few, that would take much memory if numbers were believed, or that nobody expects."""
+    """One or a few instructions that claim much memory, or that are unusual."""
     most = draw.choice([2**30, 2**31 - 1, 2**32 - 1, 2**16, 255])
     long = draw.choice([2**40, 2**63 - 1, 2**64 - 1, 2**33, 5, 0])
     return draw.choice(
@@ -96,7 +96,7 @@ def mutant(draw: random.Random, seeds: list[bytes]) -> bytes:
 def mutants(count: int, seed: int) -> Iterator[bytes]:
     draw = random.Random(seed)
     seeds = [path.read_bytes() for path in SEEDS]
-    yield from seeds  # they are read first, so that their memory is in the process's base
+    yield from seeds  # read first, so that their memory is part of the process's base
     for _ in range(count):
         yield mutant(draw, seeds)
 
@@ -126,7 +126,7 @@ def read_all(count: int, seed: int) -> None:
 
 
 def compare_all(count: int, seed: int) -> None:
-    """Read mutants here and by the model. What the model reads means the same to both."""
+    """Read mutants here and with the model. Both must agree on what the model reads."""
     import gpuconf
     import snapshot_model
 
@@ -145,7 +145,7 @@ def compare_all(count: int, seed: int) -> None:
             ]
         except ValueError as error:
             found, refusal = None, str(error)
-        if not limited:  # the core is loaded, which takes address space
+        if not limited:  # the core is loaded first, because it takes address space
             used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
             resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), resource.RLIM_INFINITY))
             limited = True
@@ -164,13 +164,13 @@ def compare_all(count: int, seed: int) -> None:
 
 
 def refused_on_purpose(data: bytes, refusal: str) -> bool:
-    """Whether gpuconf refuses by design what Python reads."""
+    """Whether gpuconf rejects by design what Python reads."""
     return data[:1] != b"\x80" or any(
         reason in refusal
         for reason in (
             "its contents take more than",
-            "to add items to, but got",  # Python adds to all that has append, or takes items by index
-            "is not a number",  # Python takes blanks and underscores
+            "to add items to, but got",  # Python appends to anything with append, or sets items by index
+            "is not a number",  # Python accepts blanks and underscores
             "is not a float",
             "is not a memo index",
             "a float of",
@@ -179,12 +179,12 @@ def refused_on_purpose(data: bytes, refusal: str) -> bool:
 
 
 def main(count: int, seed: int) -> int:
-    """Run both parts in processes of their own. The exit status says how it went."""
+    """Run both parts in separate processes. The exit status is the result."""
     for part, number in (("read", count), ("compare", count // 10)):
         command = [sys.executable, __file__, part, str(number), str(seed)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         print(done.stdout, end="", flush=True)
-        silent = part == "compare" or not done.stderr  # Python's unpickler prints what it can't raise
+        silent = part == "compare" or not done.stderr  # Python's unpickler prints what it cannot raise
         if done.returncode != 0 or not silent:
             print(f"FAIL: {part}, seed {seed}: exit status {done.returncode}\n{done.stderr}", file=sys.stderr)
             return 1

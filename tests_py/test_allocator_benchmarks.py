@@ -1,4 +1,4 @@
-"""The comparison of allocators: no broken contender can win, and the page has what it says it has. Speed is not tested."""
+"""The comparison of allocators: a broken contender cannot win, and the page agrees with its data. Speed is not tested."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PEERS = ROOT / "benchmarks" / "peers"
 PAGE = ROOT / "docs" / "allocator-benchmarks.md"
 
-# A contender of a few lines: it never uses memory twice. FAULT is how it cheats.
+# A contender of a few lines: it never reuses memory. FAULT selects its defect.
 BUMP = """
 #include <stdlib.h>
 #include "peer.h"
@@ -69,7 +69,7 @@ void peer_close(void *of) {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that runs contenders, built."""
+    """The compiled program that runs contenders."""
     go = shutil.which("go", path=os.pathsep.join([os.environ["PATH"], str(Path(sys.executable).parent)]))
     assert go, "make test has a Go"
     target = tmp_path_factory.mktemp("peers") / "peers"

@@ -1,4 +1,4 @@
-"""Whatever is passed to operations, graphs and sessions, they succeed or raise what they say, and nothing is held afterwards."""
+"""For any arguments, operations, graphs and sessions succeed or raise a documented error, and nothing is held afterwards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def small_gpu() -> None:
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """The result of a call, or None where it raises what it may."""
+    """The result of a call, or None if it raises an allowed error."""
     try:
         return call()
     except ALLOWED as error:

@@ -1,4 +1,4 @@
-"""Sizes, waits and devices that can't be: one clear error of the documented class, and nothing changes."""
+"""Invalid sizes, timeouts and devices: one clear error of the documented class, and nothing changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 
 class Index:
-    """An object whose __index__ gives, or raises, what it is told."""
+    """An object whose __index__ returns, or raises, the given value."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -303,7 +303,7 @@ def test_in_a_scope_of_what_is_not_there_the_error_names_it_and_what_is(scope: s
 @pytest.mark.parametrize("field", ["nbytes", "device", "wait"])
 @given(data=st.data())
 def test_no_argument_does_anything_but_work_or_raise_its_error(field: str, data: st.DataObject) -> None:
-    """Whatever is passed: memory and a free, or an error of gpuconf; the books balance."""
+    """For any argument: memory and a free, or an error of gpuconf; the accounting is correct."""
     anything = st.one_of(
         st.none(),
         st.integers(),

@@ -1,4 +1,4 @@
-"""The committed binding is what gopy makes of package pybind today."""
+"""The committed binding is what gopy generates from package pybind now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffers: their life, copies, views, leaks, foreign frees; statistics, maps and measurements of what they take."""
+"""Buffers: lifetime, copies, views, leaks, frees by others; statistics, maps and measurements of their memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def limit_of_1_mib() -> None:
     gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=1)])
 
 
-# Life
+# Lifetime
 
 
 @pytest.mark.usefixtures("one_gpu")
@@ -60,7 +60,7 @@ def test_says_what_it_is() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_a_second_free_does_nothing() -> None:
-    """Also when the same memory belongs to somebody else by then."""
+    """Even if the same memory belongs to another buffer by then."""
     first = memory.allocate(1000)
     first.free()
     second = memory.allocate(1000)
@@ -172,7 +172,7 @@ def test_a_buffer_of_devices_that_were_reset_is_harmless(c_library: ctypes.CDLL)
     old = memory.allocate(1000)
     c_library.gpuconf_free(old.ptr, 1000, 0, None)
     with pytest.raises(RuntimeError, match="cannot reset"):
-        gpuconf.reset()  # the buffer still claims it
+        gpuconf.reset()  # while the buffer is registered
     with pytest.raises(ValueError, match="nothing was freed"):
         old.free()
     gpuconf.reset()
@@ -227,7 +227,7 @@ WAYS_TO_COPY = {
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("way", WAYS_TO_COPY)
 def test_a_buffer_can_not_be_copied(way: str) -> None:
-    """A second object of the same memory would free it when it goes, and leave the first with somebody else's."""
+    """A second object of the same memory would free it when it is dropped, and leave the first with another buffer's memory."""
     with memory.allocate(1000) as buffer:
         buffer.copy_from_host(b"mine")
         with pytest.raises(TypeError, match=r"owns device memory .* send its bytes \(buffer.copy_to_host\(\)\) instead$") as caught:
@@ -248,7 +248,7 @@ def test_a_buffer_is_not_made_by_hand() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_what_nobody_holds_by_name_can_be_found_and_freed() -> None:
-    """A kept traceback or a notebook's Out holds buffers that keep a reset away."""
+    """A kept traceback or a notebook's Out holds buffers that prevent a reset."""
     assert memory.live_buffers() == []
     forgotten = [[memory.allocate(1000), memory.allocate(2000, "GPU:1")], memory.allocate(0), memory.allocate(3000)]
     assert [b.nbytes for b in memory.live_buffers()] == [1000, 2000, 3000]
@@ -287,7 +287,7 @@ def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
 
 
 class InterruptError(Exception):
-    """What the handler of a signal raises, which Python runs between any two steps."""
+    """An exception from a signal handler, which Python may run between any two steps."""
 
 
 @pytest.mark.usefixtures("limit_of_1_mib")
@@ -333,7 +333,7 @@ def test_an_interrupted_free_can_be_made_again(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("limit_of_1_mib")
 def test_an_allocation_that_is_interrupted_twice_does_not_lose_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the core's answer and the buffer, and again while that is put right."""
+    """Between the core's result and the buffer, and again during the cleanup."""
 
     def interrupt(*_: Any) -> bool:
         raise InterruptError
@@ -354,7 +354,7 @@ def test_an_allocation_that_is_interrupted_twice_does_not_lose_its_memory(monkey
 @pytest.mark.usefixtures("one_gpu")
 @pytest.mark.parametrize("direction", ["CopyFromHost", "CopyToHost"])
 def test_a_free_beside_a_copy_comes_after_it(monkeypatch: pytest.MonkeyPatch, direction: str) -> None:
-    """The memory must not get another owner while it is copied."""
+    """The memory must not be reused while it is copied."""
     function = getattr(core, f"pybind_{direction}")
     buffer = memory.allocate(1000)
     during: list[Any] = []
@@ -480,7 +480,7 @@ def test_copies_all_that_is_left_into_a_new_bytearray() -> None:
 
 
 class Odd:
-    """An index like numpy's integers."""
+    """An index type like NumPy's integers."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -518,7 +518,7 @@ def test_a_bad_copy_is_refused_and_changes_nothing(case: str) -> None:
         buffer.copy_from_host(b"0123456789")
         with pytest.raises(kind, match=text.replace("(", r"\(")):
             buffer.copy_from_host(data, offset)
-        if data is not None:  # which means "make me one"
+        if data is not None:  # None means to create one
             out = bytearray(data) if isinstance(data, bytes) else data
             with pytest.raises(kind, match=text.replace("(", r"\(").replace("bytes to copy", "bytes")):
                 buffer.copy_to_host(out, offset)
@@ -563,7 +563,7 @@ def test_a_freed_buffer_can_not_be_used(call: Any) -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_copies_leave_the_prototypes_of_others_alone() -> None:
-    """ctypes.pythonapi is one object for a whole process."""
+    """ctypes.pythonapi is shared by the whole process."""
     with memory.allocate(10) as buffer:
         buffer.copy_from_host(b"x")
         shared = ctypes.pythonapi.PyObject_GetBuffer
@@ -606,7 +606,7 @@ def test_a_view_keeps_the_devices_until_it_is_gone() -> None:
     buffer = memory.allocate(10)
     view = buffer.view()[2:5]
     buffer.free()
-    assert len(view.tobytes()) == 3  # stale, and harmless
+    assert len(view.tobytes()) == 3  # stale, but harmless
     refusal = r"^cannot (reset|change the simulation) while device memory is in use; free it first:\n  1 view of device memory$"
     for call in (gpuconf.reset, lambda: gpuconf.simulate("T4"), lambda: gpuconf.simulate(None)):
         with pytest.raises(RuntimeError, match=refusal):
@@ -701,7 +701,7 @@ def test_bad_devices_are_refused(call: Any, device: Any, kind: Any) -> None:
 
 
 class RepresentationPrinter:
-    """IPython's, as far as an object can see that prints itself."""
+    """IPython's printer, as far as objects use it."""
 
     text_so_far = ""
 
@@ -851,7 +851,7 @@ def test_a_reset_during_a_measurement_is_told() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError), memory.measure():
-        fail()  # the block's own error is the one to see
+        fail()  # the block's own error takes precedence
 
 
 @pytest.mark.usefixtures("one_gpu")

@@ -1,4 +1,4 @@
-"""The C face of the allocator: gpuconf.h, from C threads that know nothing of Python."""
+"""The allocator's C interface, gpuconf.h, called from C threads without Python."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_sixteen_c_threads_keep_books_and_memory(client: ctypes.CDLL) -> None:
 
 @pytest.mark.usefixtures("three_logical_gpus")
 def test_c_threads_and_python_threads_share_one_pool(client: ctypes.CDLL) -> None:
-    """A call through ctypes lets go of the GIL, so both run at once."""
+    """A call through ctypes releases the GIL, so both run at once."""
     failures: list[int] = []
     threads = [threading.Thread(target=lambda: failures.append(client.client_hammer(4, 1000, 2))) for _ in range(2)]
     for thread in threads:
@@ -154,7 +154,7 @@ def test_a_block_is_on_the_books_of_python(abi: Any) -> None:
 
 @pytest.mark.usefixtures("three_logical_gpus")
 def test_the_address_alone_decides_a_free(abi: Any, client: ctypes.CDLL) -> None:
-    """Size and device may be anything, and the thread any."""
+    """Size and device may be any values, and the thread any thread."""
     first, second = abi.malloc(1000, 0), abi.malloc(1000, 1)
     assert live() == [1, 0, 1]
     abi.free(second, 77, -5)
@@ -324,7 +324,7 @@ def test_a_scope_ends_with_its_devices(abi: Any) -> None:
         abi.free(block)
 
 
-# Life
+# Lifetime
 
 
 def test_before_it_is_initialized_the_error_says_what_to_call() -> None:

@@ -1,4 +1,4 @@
-"""The command ``gpuconf``, run as a person would."""
+"""The command ``gpuconf``, run in a shell."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Classes whose objects only functions create: to call the class is an error that names the functions.
+"""Classes whose objects only functions create: calling the class raises an error that names the functions.
 
-``memory.Trace(5)`` and ``Plan(x, y)`` took anything, and failed in a method later; ``v1.Tensor()`` was a tensor of no graph, and
-``Simulation("H100", "")`` in a ``with`` statement simulated nothing.
+``memory.Trace(5)`` and ``Plan(x, y)`` accepted anything, and failed later in a method; ``v1.Tensor()`` was a tensor of no graph,
+and ``Simulation("H100", "")`` in a ``with`` statement simulated nothing.
 """
 
 from __future__ import annotations
@@ -52,6 +52,6 @@ def test_copies_of_values_are_still_made() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_results_are_plain_tuples_with_names() -> None:
-    """What is a named tuple can be put together by hand, as in tests of programs that use it."""
+    """Named tuples can be constructed directly, as in tests of programs that use them."""
     stats = memory.stats()
     assert memory.MemoryStats(*stats) == memory.MemoryStats(**stats.to_dict()) == stats

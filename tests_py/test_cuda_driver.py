@@ -1,7 +1,7 @@
 """gpuconf on the CUDA driver, from `import gpuconf` down to libcuda.so.1, over a driver that needs no GPU.
 
-The library is that of tests_go/fakecuda: built here, found by the loader as the real one is, and strict about CUDA's rules.
-Each test runs its program in a process of its own, because a loaded driver stays.
+The library is that of tests_go/fakecuda: built here, found by the loader like the real one, and strict about CUDA's rules. Each
+test runs its program in a new process, because a loaded driver stays loaded.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def captured():
 
 
 def test_a_captured_graph_keeps_its_memory(folder: Path) -> None:
-    """As CuPy's capture, or PyTorch's, calls the C symbols; the capture is in CUDA's strictest mode."""
+    """CuPy's or PyTorch's capture calls the C symbols like this; the capture is in CUDA's strictest mode."""
     out = run(
         folder,
         CAPTURE

@@ -1,7 +1,7 @@
 """A Buffer as the result or argument of a Dask task.
 
-One that a task returned failed with 80 lines of log, and its memory stayed in use until a garbage collection. It travels as its
-bytes now. A first version allocated when the bytes arrived: an out-of-memory error there left the task waiting forever.
+A buffer returned by a task failed with 80 lines of log, and its memory stayed in use until a garbage collection. Now it is sent as
+its bytes. A first version allocated when the bytes arrived: an out-of-memory error there left the task waiting forever.
 """
 
 from __future__ import annotations
@@ -111,13 +111,13 @@ print(json.dumps(facts))
 
 
 def arrived(nbytes: int, data: bytearray) -> ArrivedBuffer:
-    """What Dask makes of received bytes."""
+    """Dask's deserialization of received bytes."""
     return make(ArrivedBuffer, nbytes, data)
 
 
 @pytest.fixture(scope="module")
 def facts() -> Any:
-    """What the program saw. Dask must log no error; on a busy machine it may warn of a worker that is slow to end."""
+    """The program's observations. Dask must log no error; on a busy machine it may warn of a worker that is slow to end."""
     done = run(PROGRAM, timeout=180)
     assert done.code == 0, done
     assert not {"ERROR", "CRITICAL", "Traceback"} & set(done.stderr.split()), done.stderr
@@ -227,7 +227,7 @@ def test_freed_before_it_is_used() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_dropped_it_frees_itself_without_a_warning() -> None:
-    """The program did not allocate it: Dask did, and it drops what it holds."""
+    """The program did not allocate it: Dask did, and frees what it holds."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         buffer = arrived(4, bytearray(b"mine"))

@@ -1,8 +1,8 @@
 """Device arguments: one rule for every function of gpuconf's own that takes one.
 
-``stats()`` and ``memory_map()`` once meant GPU:0 whatever the scope, while ``allocate`` and ``measure`` followed it, so that
-``with device("GPU:1"): allocate(...); stats()`` showed the numbers of another GPU. And ``allocate(1, gpus[0])`` was a TypeError
-although the card was one logical GPU.
+``stats()`` and ``memory_map()`` once used GPU:0 in any scope, while ``allocate`` and ``measure`` followed the scope, so ``with
+device("GPU:1"): allocate(...); stats()`` showed the numbers of another GPU. And ``allocate(1, gpus[0])`` was a TypeError although
+the card was one logical GPU.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _counted_on(*device: Any) -> str:
     return ""
 
 
-# Each function, as something that says which GPU it looked at.
+# Each function, as one that returns the GPU it used.
 FUNCTIONS = {
     "allocate": _allocated_on,
     "measure": _measured_on,

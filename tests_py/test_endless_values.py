@@ -1,7 +1,7 @@
-"""Values that never end: lists that contain themselves, or each other so often that no memory holds what they describe.
+"""Endless values: lists that contain themselves, or each other so often that what they describe exceeds any memory.
 
-``constant(l)`` of a list that contains itself never returned, and neither did NumPy for a list that contains itself twice. The text
-of an error could take as long: the repr of a list within lists has as many letters as they have elements.
+``constant(l)`` of a list that contains itself never returned, and neither did NumPy for a list that contains itself twice.
+Formatting an error could take as long: the repr of nested lists has as many letters as they have elements.
 """
 
 from __future__ import annotations

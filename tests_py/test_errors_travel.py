@@ -1,9 +1,9 @@
-"""An error keeps its class, text and attributes on its way to another process.
+"""An error keeps its class, text and attributes when it is sent to another process.
 
 A worker's out-of-memory error reached a Dask client as ``Exception("ResourceExhaustedError(...)")``, so ``except MemoryError`` did
-not catch it: tblib rebuilt it by ``cls.__new__(cls)``, and CPython refuses ``MemoryError.__new__`` for a class with another base
+not catch it: tblib rebuilt it with ``cls.__new__(cls)``, and CPython rejects ``MemoryError.__new__`` for a class with another base
 first. The classes that are also PyTorch's or CuPy's lost their attributes, and a user's subclass with another ``__init__`` could
-not be read at all.
+not be unpickled at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HERE = str(Path(__file__).parent)
 
 @pytest.fixture
 def standins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """PyTorch and CuPy, for the classes that need them; afterwards as if they had never been there."""
+    """Stand-ins for PyTorch and CuPy, for the classes that need them; removed afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = dict(sys.modules)
     travelling.install_standins()
@@ -43,7 +43,7 @@ def standins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def tblib_installed() -> Iterator[None]:
-    """What Dask does to the class of an error before it pickles one."""
+    """Dask's treatment of an error's class before it pickles the error."""
     before = copyreg.dispatch_table.copy()
     yield
     copyreg.dispatch_table.clear()
@@ -80,7 +80,7 @@ def test_an_error_survives(name: str, way: str) -> None:
 def test_without_the_library_it_is_a_plain_error(name: str) -> None:
     error = travelling.made(name)
     sent = pickle.dumps(error)
-    del sys.modules[name]  # put back by the fixture
+    del sys.modules[name]  # restored by the fixture
     received = pickle.loads(sent)
     assert type(received) is errors.ResourceExhaustedError
     assert travelling.seen(received)[1:] == travelling.seen(error)[1:]
@@ -99,13 +99,13 @@ def test_tblib_brings_cause_context_and_traceback() -> None:
 
 
 def test_the_list_is_complete() -> None:
-    """The classes above are all there are: what is in ``gpuconf.errors``, and two private ones."""
+    """The list above is complete: the classes of ``gpuconf.errors``, and two private ones."""
     own = {name for name, cls in travelling.CLASSES.items() if cls.__module__.startswith("gpuconf")}
     assert {found.__name__ for name in errors.__all__ if isinstance(found := getattr(errors, name), type)} <= own
     assert {"_NoConfigurationError", "_NoGrowthError"} <= own
 
 
-# The same errors, raised in real worker processes. Each program prints nothing but what went wrong.
+# The same errors, raised in real worker processes. Each program prints only what went wrong.
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {HERE!r})
@@ -129,7 +129,7 @@ def compare(futures):
 
 
 def workers(program: str) -> None:
-    """Run a program with worker processes, which find the test modules too."""
+    """Run a program with worker processes that can import the test modules."""
     done = run(PROGRAM + program, env={"PYTHONPATH": HERE, "RAY_USAGE_STATS_ENABLED": "0"}, timeout=300)
     assert (done.code, done.stdout) == (0, ""), done
 

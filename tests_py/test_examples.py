@@ -1,4 +1,4 @@
-"""The examples run, quietly, and print what they are there to show."""
+"""The examples run, without warnings, and print what they demonstrate."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def demo(**environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_the_demo_shows_can_be_pasted() -> None:
-    """Line by line, with the errors that it shows."""
+    """Line by line, including the errors that it shows."""
     lines = [line.removeprefix(">>> ") for line in demo(PYTHONIOENCODING="utf-8").stdout.splitlines() if line.startswith(">>> ")]
     namespace: dict[str, Any] = {}
     raised = []

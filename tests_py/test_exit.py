@@ -19,7 +19,7 @@ def wait_forever():
     gpuconf.memory.allocate(gpuconf.memory.stats().bytes_limit, wait=1000)
 """
 
-# What a program does at its end, the code it ends with, and what it prints.
+# Code that a program runs at its end, its exit code, and its output.
 ENDS = {
     "with live buffers": ("", 0, ""),
     "with live buffers in a cycle": ("cycle = [buffer]; cycle.append(cycle); del buffer, cycle", 0, ""),
@@ -77,7 +77,7 @@ ENDS = {
         "class Holder:\n"
         "    def __init__(self): self.memory = gpuconf.memory.allocate(100)\n"
         "    def __del__(self): self.memory.free()\n"
-        "gpuconf.holder = Holder()",  # goes as late as can be
+        "gpuconf.holder = Holder()",  # is dropped as late as possible
         0,
         "",
     ),
@@ -86,7 +86,7 @@ ENDS = {
 
 def check_end(done: Done, code: int, stderr: str = "") -> None:
     assert (done.code, done.stderr) == (code, stderr), done
-    assert done.seconds < 15  # of which the machine may need the most; a hang is 30
+    assert done.seconds < 15  # a busy machine may need most of this; a hang takes 30
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -99,7 +99,7 @@ def test_a_program_that_ends(end: str) -> None:
 
 @pytest.mark.parametrize("end", ["with daemon threads that allocate", "with daemon threads that wait for memory"])
 def test_threads_in_the_core_never_disturb_the_end(end: str) -> None:
-    """They are cut off where they are, so a crash would show in some runs only."""
+    """Threads are stopped anywhere, so a crash would show in only some runs."""
     program, code, _ = ENDS[end]
     for _ in range(12):
         check_end(run(BEGIN + program), code)
@@ -129,7 +129,7 @@ def test_a_program_that_imports_and_does_not_use_it_ends() -> None:
 
 
 def test_nothing_is_written_in_a_whole_life() -> None:
-    """No notice, no warning: what the core has to say goes to a logger, and is not shown unless somebody asks."""
+    """No notice, no warning: the core's messages go to a logger, and are shown only if the program configures logging."""
     done = run(
         """
         import gpuconf

@@ -1,8 +1,8 @@
-"""What still lives when Python ends is dropped in silence, in whatever order Python takes its modules apart.
+"""Objects that are live when Python exits are dropped silently, in any order of Python's module teardown.
 
-``Session().as_default().__enter__()`` at the end of a program printed a traceback: a thread's default sessions go after the globals
-of all modules, which are None by then, and ``Graph.__del__`` asked ``sys.is_finalizing()``. The same held for every ``__del__`` and
-for every ``__exit__``, which Python calls where a generator is suspended inside a ``with`` block.
+``Session().as_default().__enter__()`` at the end of a program printed a traceback: a thread's default sessions are dropped after
+the globals of all modules, which are None by then, and ``Graph.__del__`` called ``sys.is_finalizing()``. The same applied to every
+``__del__`` and every ``__exit__``, which Python calls where a generator is suspended inside a ``with`` block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import gpuconf
 import pytest
 from script import run
 
-# One of each kind of object, and each kind of `with` block: entered and not left, and left open in a suspended generator.
+# One of each kind of object, and each kind of `with` block: entered but not left, and left open in a suspended generator.
 EVERYTHING = """
 import builtins, contextvars, gc, sys, threading, types
 import numpy as np
@@ -129,7 +129,7 @@ def _finalizers() -> list[tuple[str, ast.FunctionDef]]:
 
 
 def _asks_first(function: ast.FunctionDef) -> bool:
-    """Whether a function, before it uses any global, asks if Python is ending, and does nothing then."""
+    """Whether a function, before it uses any global, checks whether Python is exiting, and does nothing then."""
     first, *rest = (s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)))
     if not isinstance(first, ast.If) or first.orelse:
         return False

@@ -43,7 +43,7 @@ def room_of(module: str) -> str:
 
 
 def run_time_nodes(tree: ast.AST) -> list[ast.AST]:
-    """All nodes but those that only a type checker sees."""
+    """All nodes except those that only type checkers see."""
     found: list[ast.AST] = []
     todo = [tree]
     while todo:
@@ -57,7 +57,7 @@ def run_time_nodes(tree: ast.AST) -> list[ast.AST]:
 
 
 def imports(module: str, source: str, is_package: bool = False) -> dict[str, set[str]]:
-    """The modules of gpuconf that a module imports at run time, inside functions too, and the names that it takes from each."""
+    """The modules of gpuconf that a module imports at run time, also inside functions, and the names that it uses from each."""
     found: dict[str, set[str]] = {}
     for node in run_time_nodes(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -79,7 +79,7 @@ def all_imports() -> dict[str, dict[str, set[str]]]:
 
 
 def upward(module: str, imported: str) -> str:
-    """What is wrong with an import, "" if nothing is."""
+    """What is wrong with an import, or ""."""
     here, there = room_of(module), room_of(imported)
     if here not in LEVEL:
         return f"{module}: {here} has no floor: give it one in tests_py/test_floors.py"
@@ -92,7 +92,7 @@ def upward(module: str, imported: str) -> str:
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
-    """A cycle of imports, [] if there is none."""
+    """A cycle of imports, or []."""
     state: dict[str, int] = {}
     path: list[str] = []
 

@@ -1,7 +1,7 @@
-"""Host memory at an address that the program made up.
+"""Host memory at an address that the program supplies.
 
-An object whose ``__array_interface__`` gave the address 16 led to InternalError, after which the core refused all work; a higher
-one ended the process. In a process of its own, since a fault that is not caught ends it.
+An object with the address 16 in ``__array_interface__`` led to InternalError, after which the core refused all calls; a higher
+address crashed the process. Runs in separate processes, because a fault that is not caught ends the process.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ constant = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ)
 address = np.frombuffer(constant, "u1").ctypes.data
 read_only = (ctypes.c_ubyte * 16).from_address(address)
 buffer.copy_from_host(read_only)
-refused(buffer.copy_to_host, read_only)                               # ctypes says that it can be written
+refused(buffer.copy_to_host, read_only)                               # ctypes claims that it is writable
 """ + END)  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_good_addresses_are_taken() -> None:
 
 
 def test_memory_across_several_mappings_is_taken() -> None:
-    """Neighbors in the memory map that differ in their rights: together they are one piece that can be read."""
+    """Adjacent mappings with different permissions: together they are one readable range."""
     run_well(BEGIN + """
 pages = mmap.mmap(-1, 3 * mmap.PAGESIZE)
 address = ctypes.addressof(ctypes.c_ubyte.from_buffer(pages))

@@ -1,15 +1,18 @@
-"""fork(): the core does not survive it. Children get a clear error at once and never hang; those forked before the load use it."""
+"""fork(): the core does not survive it.
+
+Children get a clear error at once and never hang. Children forked before the load can use the core.
+"""
 
 from __future__ import annotations
 
 import pytest
 from script import run, run_well
 
-# Forks, runs child() in the child and collects how it ended: its exit code, what it wrote, how long it took.
+# Forks, runs child() in the child and collects its result: exit code, output, time.
 HARNESS = """
 import contextlib, ctypes, gc, os, signal, subprocess, sys, threading, time, warnings
 import gpuconf
-warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # as of Python 3.12, of every fork
+warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # from Python 3.12 on, at every fork
 
 def reap(pid, seconds=10):
     end = time.monotonic() + seconds
@@ -76,7 +79,7 @@ CALLS = [
 
 
 def test_a_hundred_children_of_a_working_process_end_with_a_clear_error() -> None:
-    """Live buffers, a thread that allocates at the very moment, a collection and a subprocess in the child."""
+    """Live buffers, a thread that allocates at that moment, a garbage collection and a subprocess in the child."""
     out = run_well(
         HARNESS
         + CALLS
@@ -119,7 +122,7 @@ def child():
         assert subprocess.run(["true"]).returncode == 0
 
 for number in range(100):
-    code, text = fork(child)  # ends one that hangs
+    code, text = fork(child)  # kills a child that hangs
     assert (code, text) == (0, ""), (number, code, text)
 stop.set()
 for worker in workers:
@@ -139,7 +142,7 @@ print("all ended")
 
 
 def test_children_exit_with_their_own_code_and_silently() -> None:
-    """Through sys.exit, with the interpreter's whole shutdown, live buffers and atexit handlers."""
+    """Through sys.exit, with the interpreter's full shutdown, live buffers and atexit handlers."""
     done = run(
         """
         import atexit, os, sys, warnings
@@ -195,7 +198,7 @@ with scope, gpuconf.memory.allocate(1000):
     def child():
         scope.__exit__(None, None, None)
     assert fork(child) == (0, "")
-    pid = os.fork()  # a child that goes on where its parent was
+    pid = os.fork()  # a child that continues where its parent was
 if pid == 0:
     os._exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
@@ -239,13 +242,13 @@ def child():
     gpuconf.reset()
 for _ in range(5):
     assert fork(child) == (0, "")
-child()   # and so may the parent, afterwards
+child()   # the parent may call it afterwards
 """
     )
 
 
 def test_a_child_of_a_process_that_only_opened_the_library_gets_the_error() -> None:
-    """A C caller has started the core; no Python function was called, so Python's guard has to find out."""
+    """A C caller has started the core, and no Python function was called, so Python's guard has to detect it."""
     run_well(
         HARNESS
         + """
@@ -259,7 +262,7 @@ assert len(gpuconf.config.list_physical_devices()) >= 1
 
 
 def test_the_binary_refuses_by_itself() -> None:
-    """A C library's fork runs none of Python's hooks, and a signal handler can fork between a function's lookup and its call."""
+    """A C library's fork bypasses Python's hooks, and a signal handler can fork between a function's lookup and its call."""
     run_well(
         HARNESS
         + """
@@ -321,7 +324,7 @@ for i in range(40):
 
 
 def test_no_lock_that_another_thread_holds_at_the_fork_is_held_in_the_child() -> None:
-    """The lock around loans was not replaced: a child that freed a buffer, or only dropped a capsule, hung."""
+    """The lock that guards loans was not replaced: a child that freed a buffer, or only dropped a capsule, hung."""
     out = run_well(
         HARNESS
         + """
@@ -371,7 +374,7 @@ print(*(".".join(name) for name in names))
 
 
 def test_a_child_that_leaves_its_parents_blocks_keeps_its_own_exit_code() -> None:
-    """Leaving a simulation, a measurement or a recording raised ForkedProcessError, in the place of SystemExit."""
+    """Leaving a simulation, a measurement or a recording raised ForkedProcessError instead of SystemExit."""
     done = run(
         """
         import os, sys, warnings
@@ -424,7 +427,7 @@ def load():
 
 
 def write(folder: object, main: str) -> str:
-    """Code that runs a script: spawn and forkserver import the main module again, so it has to be a file."""
+    """Code that runs a script from a file, because spawn and forkserver import the main module again."""
     script = POOL + "\nif __name__ == '__main__':\n" + "".join(f"    {line}\n" for line in main.strip().splitlines())
     return f"""
 import pathlib, runpy, subprocess, sys
@@ -493,7 +496,7 @@ load().free()
 
 
 def test_a_broken_pipe_in_the_child_is_pythons_error() -> None:
-    """Go has put a handler of its own on SIGPIPE; in the child there is no Go any more to run it."""
+    """Go has installed a handler for SIGPIPE; in the child there is no Go runtime to run it."""
     run_well(
         HARNESS
         + """

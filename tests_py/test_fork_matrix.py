@@ -1,4 +1,4 @@
-"""Nothing hangs in a forked child, whatever other threads were doing: a sample of what `make soak` does 200 times."""
+"""Nothing hangs in a forked child, whatever other threads were doing: a sample of what `make soak` runs 200 times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from script import environment, run_well
 HERE = Path(__file__).parent
 PACKAGE = Path(gpuconf.__file__).parent
 
-# What blocks, and how it is made.
+# What may block, and how it is created.
 _LOCK = re.compile(r"\b(R?Lock|Condition|Semaphore|BoundedSemaphore|Event|Barrier|Queue|SimpleQueue|allocate_lock|\w+Executor)\(")
 _MODULE_LOCK = re.compile(r"^(\w+) = module_lock\(globals\(\), \"\1\"\)", re.M)
 
@@ -38,7 +38,7 @@ def test_children_of_a_process_that_uses_something_for_the_first_time_end() -> N
 
 
 def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
-    """A new lock is a module_lock(), which a child replaces, or its owner refuses in a child before it takes it, as graphs do."""
+    """A new lock must be a module_lock(), which a child replaces, or a child must be refused before it takes it, as graphs do."""
     elsewhere, replaced = set(), 0
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
@@ -50,7 +50,7 @@ def test_every_lock_is_made_where_a_fork_is_thought_of() -> None:
 
 
 def test_a_child_is_refused_before_it_imports_anything() -> None:
-    """A module that another thread was importing at the fork is locked in the child for good, and a second import hangs."""
+    """A module that another thread was importing at the fork stays locked in the child, and a second import hangs."""
     always = run_well("import gpuconf.compat.v1, sys; gpuconf.config.list_physical_devices(); print(*sys.modules)").split()
     run_well(
         f"""

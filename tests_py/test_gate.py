@@ -1,4 +1,4 @@
-"""Errors on their way from Go to Python: kinds, classes, texts; and torch's class for out of memory."""
+"""Errors passed from Go to Python: kinds, classes, texts; and torch's class for out of memory."""
 
 from __future__ import annotations
 

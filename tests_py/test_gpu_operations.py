@@ -1,8 +1,8 @@
 """Operations on the GPU of a CUDA driver, through cuBLAS, over a driver and a cuBLAS that need no GPU.
 
-The libraries are those of tests_go/fakecuda and tests_go/fakecublas: built here, found by the loader and among the wheels as the
-real ones are, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a process of its own, because a loaded
-library stays.
+The libraries are those of tests_go/fakecuda and tests_go/fakecublas: built here, found by the loader and among the wheels like the
+real ones, and strict about CUDA's and cuBLAS's rules. Each test runs its program in a new process, because a loaded library stays
+loaded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ driver = ctypes.CDLL("libcuda.so.1")
 driver.fakecuda_live.argtypes = driver.fakecuda_count.argtypes = [ctypes.c_char_p]
 driver.fakecuda_count.restype = driver.fakecuda_fired.restype = ctypes.c_ulong
 driver.fakecuda_fail.argtypes = [ctypes.c_char_p, ctypes.c_ulong, ctypes.c_int]
-driver.fakecuda_delay(50)  # whoever doesn't wait reads nonsense
+driver.fakecuda_delay(50)  # a consumer that does not wait reads garbage
 LIVE = (b"allocations", b"host", b"handles", b"mappings", b"reservations", b"streams", b"events", b"retains")
 def live():
     return {what.decode(): driver.fakecuda_live(what) for what in LIVE if driver.fakecuda_live(what)}
 def blas():
-    library = ctypes.CDLL("libcublas.so.12", mode=4)  # the one that is loaded
+    library = ctypes.CDLL("libcublas.so.12", mode=4)  # the loaded one
     library.fakecublas_complaint.restype = ctypes.c_char_p
     return library
 def books():
@@ -50,7 +50,7 @@ def end():
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A driver where the loader looks, and cuBLAS among the wheels of a folder of packages."""
+    """A driver on the loader's path, and cuBLAS among the wheels of a package folder."""
     place = tmp_path_factory.mktemp("gpu")
     wheel = place / "site" / "nvidia" / "cublas" / "lib"
     wheel.mkdir(parents=True)
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, program: str, *, cublas: bool = True, **environment: str) -> tuple[str, str]:
-    """Run a program, which must end well. Gives what it printed, and its standard error."""
+    """Run a program, which must succeed. Returns its output and its standard error."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECU", "LD_", "PYTHONPATH"))}
     kept["LD_LIBRARY_PATH"] = str(folder)
     if cublas:
@@ -129,7 +129,7 @@ end()
 
 
 def test_logical_gpus_keep_their_limits(folder: Path) -> None:
-    """What cuBLAS needs meanwhile is within the limit of the logical GPU, and so is counted."""
+    """The temporary memory of cuBLAS is within the limit of the logical GPU, and so is counted."""
     out, _ = run(
         folder,
         """
@@ -212,7 +212,7 @@ end()
 
 
 def test_a_session_that_wants_no_gpu_makes_no_context(folder: Path) -> None:
-    """The old way of keeping a program off the GPUs, whose contexts take hundreds of MiB each. Later ones get them."""
+    """The old way to keep a program off the GPUs, whose contexts take hundreds of MiB each. Later programs get them."""
     out, _ = run(
         folder,
         """
@@ -224,7 +224,7 @@ with tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0})) as session:
 tf.reset()
 with tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0})) as session:
     for gpu in tf.config.list_physical_devices("GPU"):
-        tf.config.experimental.set_memory_growth(gpu, True)  # it is not too late
+        tf.config.experimental.set_memory_growth(gpu, True)  # still possible
     x = tf.constant([[2.0]])
     print(x.device[-5:], live()["retains"], session.run(tf1.constant(7.0)))
     del x
@@ -318,7 +318,7 @@ def test_every_call_may_fail_and_nothing_leaks(folder: Path) -> None:
 
 
 def test_other_libraries_take_a_tensor_of_a_gpu(folder: Path) -> None:
-    """By DLPack, with the consumer's stream, and by the CUDA array interface. The memory is theirs until they let go."""
+    """With DLPack and the consumer's stream, and with the CUDA array interface. The consumer owns the memory until it frees it."""
     out, _ = run(
         folder,
         f"""
@@ -355,7 +355,7 @@ driver.cuCtxPushCurrent_v2(context)
 driver.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0)
 driver.cuMemHostAlloc(ctypes.byref(word), ctypes.c_size_t(8), 3)
 managed = take(x.__dlpack__(stream=stream.value, max_version=(1, 0)))
-driver.cuStreamWaitValue64_v2(stream, word, ctypes.c_uint64(1), 0)  # the consumer works for long
+driver.cuStreamWaitValue64_v2(stream, word, ctypes.c_uint64(1), 0)  # the consumer's work takes long
 del x
 print(books()[1], end=" ")
 drop(managed)
@@ -367,7 +367,7 @@ with tf.device("GPU:1"):
 address, managed = y.__cuda_array_interface__["data"][0], take(y.__dlpack__(stream=-1))
 del y
 drop(managed)
-print(address_of_another() == address)  # nobody said that there is work
+print(address_of_another() == address)  # no pending work was reported
 driver.cuMemFreeHost(word)
 driver.cuStreamDestroy_v2(stream)
 driver.cuCtxPopCurrent_v2(ctypes.byref(context))
@@ -395,7 +395,7 @@ end()
 
 
 def test_a_library_that_was_loaded_before_is_used(folder: Path) -> None:
-    """As PyTorch's is, whoever imported it first."""
+    """Like PyTorch's class, whichever was imported first."""
     wheel = folder / "site" / "nvidia" / "cublas" / "lib"
     out, _ = run(
         folder,

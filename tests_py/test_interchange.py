@@ -1,4 +1,4 @@
-"""A buffer's memory in other libraries' hands: DLPack on simulated GPUs, whose memory is host memory."""
+"""A buffer's memory in other libraries: DLPack on simulated GPUs, whose memory is host memory."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class Versioned(ctypes.Structure):
 
 
 def take(capsule: Any) -> Any:
-    """What a consumer does: reads the tensor, renames the capsule, and owns it from then on."""
+    """A consumer's part: it reads the tensor, renames the capsule, and owns it from then on."""
     name = NAME(capsule)
     kind = Versioned if name == b"dltensor_versioned" else Managed
     managed = kind.from_address(POINTER(capsule, name))
     used = b"used_" + name
     RENAME(capsule, used)
-    managed.kept_name = used  # a capsule doesn't copy its name
+    managed.kept_name = used  # a capsule does not copy its name
     return managed
 
 
 def drop(managed: Any) -> None:
-    """Call the deleter, without the GIL, as a library's destructor does."""
+    """Call the deleter, without the GIL, like a library's destructor."""
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(managed.deleter)(ctypes.addressof(managed))
 
 

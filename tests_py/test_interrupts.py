@@ -1,8 +1,8 @@
 """Ctrl-C while a trace of two million events is read or planned.
 
-The main thread sat in one call of the core, or of the unpickler, for seconds: 3.3 s in load_trace, 2.3 s in plan. What a signal
-handler raised in the unpickler was even taken for a broken file. Now the work is done on a thread of the core, and Python waits in
-short steps.
+The main thread was inside one call of the core, or of the unpickler, for seconds: 3.3 s in load_trace, 2.3 s in plan. An exception
+from a signal handler in the unpickler was even reported as a damaged file. Now a thread of the core does the work, and Python waits
+in short steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from script import run_well
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAIRS = 1_000_000  # of an allocation and its free
+PAIRS = 1_000_000  # an allocation and its free
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream,GPU\n"
 
 
@@ -29,7 +29,7 @@ def csv_file(folder: Path, pairs: int = PAIRS) -> Path:
 
 
 def pickle_file(folder: Path, pairs: int = PAIRS) -> Path:
-    """As pickle.dump writes it, but for the memo entry of each event."""
+    """As pickle.dump writes it, except for the memo entry of each event."""
     keys = [b"action", b"alloc", b"free_completed", b"addr", b"size", b"time_us", b"frames"]
     known = b"(" + b"".join(b"\x8c" + bytes([len(k)]) + k + b"\x94" for k in keys) + b"1"
     event = b"}(h\x00h%ch\x03\x8a\x06\x00\x00\x00\x00\x00\x7fh\x04J\x00\x00\x10\x00h\x05M\xff\x00h\x06]u"
@@ -40,7 +40,7 @@ def pickle_file(folder: Path, pairs: int = PAIRS) -> Path:
 
 
 # Interrupts come from the kernel's timer, at known times: a thread that sent them would wait for the GIL as long as the main thread
-# holds it, and see nothing of that.
+# holds it, and could not measure that.
 PROGRAM = """
     import random, signal, statistics, time
     import gpuconf
@@ -69,7 +69,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("what", ["load_trace of CSV", "load_trace of a pickle", "plan"])
 def test_two_million_events_can_be_interrupted_within_100_ms(what: str, tmp_path: Path) -> None:
-    """The median of several interrupts, in the best of three rounds: a busy machine may stop any process for longer than that."""
+    """The median of several interrupts, in the best of three rounds, because a busy machine may stop any process for longer."""
     (tmp_path / "small").mkdir()
     small = str(csv_file(tmp_path / "small", 1))
     path = pickle_file(tmp_path) if "pickle" in what else csv_file(tmp_path)
@@ -77,7 +77,7 @@ def test_two_million_events_can_be_interrupted_within_100_ms(what: str, tmp_path
     out = run_well(
         PROGRAM
         + f"""
-    gpuconf.plan({small!r})  # loads the core, and what is imported late
+    gpuconf.plan({small!r})  # loads the core, and modules that are imported late
     trace = {load if what == "plan" else None}
     for _ in range(3):
         found = median(lambda: {"gpuconf.plan(trace, limit='1GiB')" if what == "plan" else load})
@@ -127,7 +127,7 @@ def test_the_command_can_be_interrupted(during: str, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_job_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its number means nothing any more, whichever call the exception comes into."""
+    """Its number is no longer valid, in whichever call the exception arrives."""
     from gpuconf._core.native import core
 
     path = csv_file(tmp_path, 20_000)
@@ -170,7 +170,7 @@ def test_a_pipe_with_nothing_to_read_can_be_interrupted(tmp_path: Path) -> None:
 
 
 def test_what_a_handler_raises_is_what_the_caller_gets(tmp_path: Path) -> None:
-    """Not a ValueError that takes the file for a broken one."""
+    """Not a ValueError that reports a damaged file."""
     run_well(
         PROGRAM
         + f"""

@@ -1,4 +1,4 @@
-"""Public classes name a public module, and pickles from before the package had rooms load."""
+"""Public classes name a public module, and pickles made before the package was split into subpackages can be loaded."""
 
 from __future__ import annotations
 

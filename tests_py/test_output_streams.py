@@ -1,7 +1,7 @@
-"""Standard output and standard error that are closed, full, or of an encoding with few characters.
+"""Standard output and standard error that are closed, full, or with an encoding of few characters.
 
-``gpuconf plan --plot`` and ``print(memory_map())`` ended in UnicodeEncodeError where the encoding was not UTF-8, a closed standard
-output in AttributeError, and a full disk in "Exception ignored" and the exit code 120.
+``gpuconf plan --plot`` and ``print(memory_map())`` ended in UnicodeEncodeError if the encoding was not UTF-8, a closed standard
+output in AttributeError, and a full disk in "Exception ignored" and exit code 120.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shell(folder: Path, command: str, redirections: str = "", **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """Run the command in a shell. What went wrong in Python shows on standard error, if that is open."""
+    """Run the command in a shell. Python's own failures show on standard error, if that is open."""
     variables = {"GPUCONF_SIMULATE": "2xT4", "NO_COLOR": "1", "PYTHONUNBUFFERED": "", **variables}
     done = subprocess.run(
         ["bash", "-c", f"{COMMAND} {COMMANDS[command]} {redirections}"],
@@ -202,7 +202,7 @@ def test_a_width_that_is_no_width(width: int) -> None:
 
 
 def test_the_placement_log_loses_no_tensor() -> None:
-    """A standard error that fails made an error of an operation that had run."""
+    """A failing standard error made an operation fail that had run."""
     pytest.importorskip("numpy")
     run_well("""
         import io, sys

@@ -29,14 +29,14 @@ def trace_of(*steps: int, gpu: int = 0) -> str:
 
 @pytest.fixture
 def holes(tmp_path: Path) -> Path:
-    """Two holes of 2 MiB that do not make one of 4."""
+    """Two holes of 2 MiB that are not one of 4."""
     path = tmp_path / "holes.csv"
     path.write_text(trace_of(2, 2, 2, -1, -3, 4))
     return path
 
 
 def test_a_plan_needs_no_devices(holes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is listed: a configuration can still be made."""
+    """Nothing is listed: a configuration is still possible."""
     found = gpuconf.plan(holes, limit="7MiB")
     assert found.fits is True
     from gpuconf._core import runtime as _runtime
@@ -162,7 +162,7 @@ def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
     assert "note: on GPU:3 1 free is missing: its block ends when its address is allocated again" in text
     assert "note: GPU:3 uses 3 streams, replayed as one" in text
     gpuconf.simulate("T4")
-    gpuconf.memory.allocate(1).free()  # so that the pool's memory is there
+    gpuconf.memory.allocate(1).free()  # so that the pool has reserved its memory
     with gpuconf.memory.record(events=1) as recording:
         gpuconf.memory.allocate(5).free()
     assert recording.lost == 1
@@ -171,7 +171,7 @@ def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("growth", [False, True], ids=["regions", "virtual"])
 def test_a_plan_is_what_the_session_was(growth: bool) -> None:
-    """Peaks of a plan are those of the pool that was recorded, and its least limit is one that the same job really needs."""
+    """The peaks of a plan are those of the recorded pool, and the job really needs its least limit."""
 
     def job(limit: int) -> gpuconf.memory.Recording:
         draw = random.Random(7)
@@ -211,7 +211,7 @@ def test_each_logical_gpu_has_a_pool_of_its_own(two_gpus: None) -> None:
     for buffer in buffers:
         buffer.free()
     found = gpuconf.plan(recording, limit="8MiB", policy="virtual")
-    # 9 MiB are four granules of 2, and one MiB elsewhere: 5 and 4 MiB in one piece each do not go into that.
+    # 9 MiB are four granules of 2, and 1 MiB elsewhere: contiguous blocks of 5 and 4 MiB do not fit.
     assert [(r.gpu, r.fits, r.least_limit // MIB) for r in found.results] == [(0, True, 3), (1, False, 10)]
     assert found.fits is False, "all of them have to"
 

@@ -1,4 +1,4 @@
-"""Where the system refuses a thread, Go ends the process. gpuconf keeps some in reserve, and raises an error in time."""
+"""If the system refuses a thread, Go ends the process. gpuconf keeps some in reserve, and raises an error in time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import pytest
 from script import run, run_well
 
-# RLIMIT_NPROC counts the threads of a user, and root is exempt. So this process becomes the only one of an unused user, and keeps
-# no privilege of root's except to read files.
+# RLIMIT_NPROC counts a user's threads, and does not apply to root. So this process becomes the only one of an unused user, and
+# keeps none of root's privileges except reading files.
 BEGIN = """
 import ctypes, os, resource
 import gpuconf
@@ -45,7 +45,7 @@ most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
 
 @pytest.fixture(scope="module", autouse=True)
 def limits_hold() -> None:
-    """Skip where the limit can't be tried: without root, or in a container that forbids to change users or doesn't count."""
+    """Skip if the limit cannot be tested: without root, or in a container that forbids changing users or does not count."""
     if os.geteuid() != 0:
         pytest.skip("only root can become a user that has no other threads")
     done = run(
@@ -88,7 +88,7 @@ print(use())
 @pytest.mark.parametrize("processors", [2, 64])
 @pytest.mark.parametrize("allowed", [5, 9, 10, 12, 16, 24])
 def test_a_limit_of_threads_is_an_error_or_enough(processors: int, allowed: int) -> None:
-    """Go starts up to a thread for each processor in a single product of matrices: more at once than the reserve has."""
+    """Go starts up to one thread for each processor for a single matrix product: more at once than the reserve has."""
     out = run_well(
         BEGIN
         + f"""

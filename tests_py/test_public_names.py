@@ -1,4 +1,4 @@
-"""Every public name, as its users' tools see it.
+"""Every public name, as users' tools see it.
 
 ``typing.get_type_hints`` raised NameError for most functions, because names of annotations were imported for type checkers only.
 ``dir(gpuconf)`` listed ``annotations``, ``TYPE_CHECKING`` and thirty private modules among the public names.
@@ -49,7 +49,7 @@ def test_dir_shows_the_public_names(module: ModuleType) -> None:
 
 
 def test_the_walk_of_the_adaptors() -> None:
-    """Over stand-ins for their libraries, in a process of their own."""
+    """With stand-ins for their libraries, in a separate process."""
     program = f"""
     import sys
     sys.path[:0] = [{str(HERE)!r}, {str(HERE / "frameworks" / "standins")!r}]

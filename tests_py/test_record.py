@@ -24,7 +24,7 @@ def no_recording_stays() -> Iterator[None]:
 
 
 def blocks(events: tuple[gpuconf.memory.TraceEvent, ...]) -> list[tuple[str, int, int]]:
-    """What was done to blocks, without segments."""
+    """The events of blocks, without segments."""
     return [(e.action, e.gpu, e.nbytes) for e in events if not e.action.startswith("segment")]
 
 
@@ -44,7 +44,7 @@ def test_a_recording_tells_what_was_done(two_gpus: None) -> None:
     assert not recording.running
     gpuconf.memory.allocate(7777).free()  # after its end
     assert blocks(recording.events) == [
-        ("allocate", 1, 500),  # what was live when it began
+        ("allocate", 1, 500),  # live when it started
         ("allocate", 0, 1000),
         ("allocate failure", 1, 1 << 50),
         ("free", 0, 1000),
@@ -128,7 +128,7 @@ def test_numbers_of_events_that_cannot_be(events: int) -> None:
 
 @pytest.mark.parametrize("end", ["reset", "simulate", "the end of a simulation"])
 def test_what_gives_the_devices_up_ends_a_recording(end: str) -> None:
-    """It went on, and could not be stopped where its handle was lost."""
+    """It continued, and could not be stopped if its handle was lost."""
     simulation = gpuconf.simulate("T4")
     with gpuconf.memory.record() as recording:
         gpuconf.memory.allocate(1).free()
@@ -168,7 +168,7 @@ def test_a_reset_that_is_refused_ends_no_recording(one_gpu: None) -> None:
 
 
 def test_a_recording_that_is_dropped_ends(one_gpu: None) -> None:
-    """Nothing public could stop it, and no other recording could start any more."""
+    """No public function could stop it, and no other recording could start."""
     gpuconf.memory.record().start()
     recording = gpuconf.memory.record().start()
     assert recording.running
@@ -211,7 +211,7 @@ def test_with_by_hand_and_in_an_exit_stack(one_gpu: None) -> None:
 
 
 def test_three_threads_that_stop_a_recording_get_the_same_trace(one_gpu: None) -> None:
-    """Two of them got an error nearly each time: 739 in 500 rounds."""
+    """Two of them got an error in almost every run: 739 in 500 rounds."""
     traces: list[list[gpuconf.memory.Trace]] = []
     failures: list[BaseException] = []
     together = threading.Barrier(4)
@@ -245,7 +245,7 @@ def test_three_threads_that_stop_a_recording_get_the_same_trace(one_gpu: None) -
 
 
 def test_sixteen_threads_record(two_gpus: None) -> None:
-    """Whatever order they come in, a GPU's events make sense one after the other."""
+    """In any order of the threads, a GPU's events are consistent one after the other."""
     together = threading.Barrier(16)  # so that no thread gets the number of one that has ended
 
     def work(seed: int) -> None:

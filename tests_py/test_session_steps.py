@@ -1,4 +1,4 @@
-"""What a session's run is made of: feeds, targets, callables and the order of operations; and what its errors say."""
+"""The parts of a session's run: feeds, targets, callables and the order of operations; and the errors."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def fresh_graph() -> Iterator[None]:
-    """Begin with an empty default graph."""
+    """Start with an empty default graph."""
     tf.reset_default_graph()
     yield
     tf.reset_default_graph()
 
 
 def filled(mib: int, name: str) -> tf.Tensor:
-    """A constant of so many MiB on GPU:0."""
+    """A constant of this many MiB on GPU:0."""
     with tf.device("/gpu:0"):
         return tf.constant(1.0, shape=[mib * MIB // 4], name=name)
 
 
 def taken(run: Any) -> list[int]:
-    """The tensors that a step takes memory for, in MiB, in their order."""
+    """The tensors for which a step allocates memory, in MiB, in order."""
     with gpuconf.memory.record() as recording:
         run()
     return [e.nbytes // MIB for e in recording.events if e.action == "allocate"]
 
 
 def test_operations_wait_for_their_control_inputs(one_gpu: None) -> None:
-    """They run although nothing reads them, and first."""
+    """They run although nothing reads them, and they run first."""
     first, unrelated = filled(1, "first"), filled(2, "unrelated")
     with tf.control_dependencies([first]):
         second = filled(3, "second")
@@ -96,7 +96,7 @@ def test_a_block_that_is_left_out_of_order_can_still_be_left(one_gpu: None) -> N
 
 
 def test_a_target_stays_on_its_device(one_gpu: None) -> None:
-    """Running an operation copied its result to the host, only to drop it."""
+    """Running an operation used to copy its result to the host, only to drop it."""
     x = filled(1, "x")
     with tf.Session() as session:
         from gpuconf._core.native import core
@@ -124,7 +124,7 @@ def test_feeds_go_through_devices(two_gpus: None) -> None:
 
 
 def test_all_that_is_fed_runs_nothing(one_gpu: None) -> None:
-    """As in TensorFlow, not even the graph is placed."""
+    """As in TensorFlow, the graph is not even placed."""
     with tf.device("/gpu:9"):
         x = tf.constant(1.0)
     with tf.Session() as session:

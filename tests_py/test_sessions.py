@@ -1,4 +1,4 @@
-"""Graphs and sessions, and the one runtime that they share with all else."""
+"""Graphs and sessions, and the runtime that they share with everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ H100 = 80 * GIB
 
 @pytest.fixture(autouse=True)
 def fresh_graph() -> Iterator[None]:
-    """Begin with an empty default graph."""
+    """Start with an empty default graph."""
     tf.reset_default_graph()
     yield
     tf.reset_default_graph()
@@ -133,7 +133,7 @@ def test_an_empty_graph_has_nothing_to_run(one_gpu: None) -> None:
         session.run([])
 
 
-# Lives.
+# Lifetime.
 
 
 def test_a_closed_session(one_gpu: None) -> None:
@@ -513,7 +513,7 @@ def test_threads_build_and_run_one_graph(two_gpus: None) -> None:
 
 
 def test_sessions_beside_resets(two_gpus: None) -> None:
-    """Whatever meets a reset works or says what has happened; nothing is left."""
+    """Every call that meets a reset works or raises a clear error; nothing is left."""
     ended = threading.Event()
     failures: list[BaseException] = []
     graph = tf.get_default_graph()
@@ -566,7 +566,7 @@ assert session.run(x) == 1
 
 @pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_graphs_and_sessions_can_not_be_copied(way: Any) -> None:
-    """A shallow copy dropped the graph, or closed the session, of which it was a second handle."""
+    """A shallow copy dropped the graph, or closed the session, because it was a second handle of it."""
     gpuconf.simulate("T4")
     with tf.Graph().as_default() as graph, tf.Session() as session:
         a = tf.constant(1.0)

@@ -46,7 +46,7 @@ def test_an_alarm_that_rings_all_the_time_disturbs_nothing() -> None:
             global rings
             rings += 1
         signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)  # also while the core is loaded
+        signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)  # even while the core is being loaded
         gpuconf.simulate("H100-80GB")
         calls = 0
         while calls < 100 or rings < 100:
@@ -76,7 +76,7 @@ def test_an_alarms_handler_may_use_gpuconf() -> None:
             gpuconf.config.list_logical_devices()
             inside += 1
         gpuconf.simulate("H100-80GB")
-        gpuconf.memory.allocate(1000).free()  # an import can't be interrupted by one of the same module
+        gpuconf.memory.allocate(1000).free()  # an import cannot be interrupted by an import of the same module
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         while inside < 20:
@@ -131,7 +131,7 @@ def test_a_signals_default_still_ends_the_program(name: str) -> None:
 
 
 def test_a_signal_that_is_blocked_waits_for_sigwait() -> None:
-    """The core's own threads leave it alone; else it would end the process."""
+    """The core's own threads do not receive it; otherwise it would end the process."""
     out = run_well(
         """
         import os, signal
@@ -184,7 +184,7 @@ def test_a_program_whose_reader_goes_away_ends_as_python_does() -> None:
 
 @pytest.mark.parametrize("order", ["before", "after", "before and after"])
 def test_faulthandler_works_when_enabled(order: str) -> None:
-    """A crash of somebody else's shows Python's traceback, and the process dies of it."""
+    """A crash in another library shows Python's traceback, and the process dies of it."""
     enable = "import faulthandler; faulthandler.enable()"
     done = run(
         (enable if "before" in order else "")
@@ -241,9 +241,9 @@ def test_faulthandler_can_dump_all_threads_while_the_core_works() -> None:
 
 
 def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_running() -> None:
-    """Each step of the interpreter inside gpuconf in turn, each as if a signal came right there; with the recording held, and not.
+    """Each step of the interpreter inside gpuconf in turn, as if a signal arrived there; with the recording held, and not.
 
-    A recording was lost in some places: it ran, nobody had a handle of it, and no other one could start.
+    A recording was lost in some places: it ran, no handle referred to it, and no other one could start.
     """
     out = run_well(
         """
@@ -284,7 +284,7 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
             finally:
                 recording.stop() if recording.running else None
 
-        sys.unraisablehook = lambda unraisable: None  # it hit a __del__
+        sys.unraisablehook = lambda unraisable: None  # it was raised in a __del__
         gpuconf.simulate("T4")
         steps = 0
         for use in (held, dropped, by_hand):
@@ -297,7 +297,7 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
                 try:
                     use()
                 except Interrupt as error:
-                    caught = error  # with its traceback, and so with all frames and what they hold
+                    caught = error  # with its traceback, and so with all frames and their objects
                 finally:
                     sys.settrace(None)
                 if trip.at is None:

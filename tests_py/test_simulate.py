@@ -1,4 +1,4 @@
-"""Simulated machines through Python: specs, the environment, contexts, refusals, and what they cost."""
+"""Simulated machines through Python: specs, the environment, contexts, refusals, and their cost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_memory_is_what_the_spec_says() -> None:
     assert gpus() == [(H100, 84011909120)] * 2
     gpuconf.simulate("T4:8GiB")
     [(_, limit)] = gpus()
-    assert limit == 8 * GIB - (1050 << 20)  # what a GPU of this kind keeps for itself
+    assert limit == 8 * GIB - (1050 << 20)  # the reserve of a GPU of this kind
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_bare_name_takes_the_most_common_memory_and_says_which(spec: str, mach
     assert gpuconf.simulate(spec).spec == machine
     assert gpuconf.simulated() == machine
     assert {(d.name, d.total_memory) for d in gpuconf.visible_devices()} == {(name, gib * GIB)}
-    gpuconf.simulate(name)  # what a driver reports names the model too
+    gpuconf.simulate(name)  # a driver's name of the model is accepted too
     assert gpuconf.simulated() == machine.removeprefix("2x")
 
 
@@ -198,7 +198,7 @@ VISIBLE = {
     "0,0": [],
     "9": [],
     "0,9,1": [H100],
-    "GPU-": [],  # the beginning of three UUIDs
+    "GPU-": [],  # a prefix of three UUIDs
     "MIG-1": [],
     "all": [],
 }
@@ -267,7 +267,7 @@ def test_a_context_ends_also_on_error() -> None:
 
 
 def test_an_error_with_live_memory_is_the_one_to_see() -> None:
-    """The simulation goes on then, since the memory is in use."""
+    """The simulation continues, because the memory is in use."""
     held: list[gpuconf.memory.Buffer] = []
 
     def fail() -> None:

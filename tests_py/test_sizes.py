@@ -1,6 +1,6 @@
 """Sizes as numbers and as text: the same rule for ``allocate``, for limits, and on the command line.
 
-``--limit`` took the digits of every script, and one of 5,000 digits was answered with the name of a private function;
+``--limit`` accepted the digits of every script, and the error for one of 5,000 digits named a private function;
 ``configure(limit=10**5000)`` was an OverflowError; ``allocate("1GiB")`` a TypeError.
 """
 

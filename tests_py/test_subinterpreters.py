@@ -1,4 +1,4 @@
-"""The core has one state for the process. A second interpreter, which knows nothing of what the first one holds, is refused."""
+"""The core has one state for the process. A second interpreter, which does not know what the first one holds, is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import pytest
 from script import run_well
 
-# Runs a program in an interpreter of each kind that this Python can make. They share the main one's lock, or have one of their own.
+# Runs a program in an interpreter of each kind that this Python supports: sharing the main one's GIL, or with its own.
 BEGIN = """
 import sys
 
@@ -60,7 +60,7 @@ def can_make(kind: str) -> bool:
 @pytest.mark.parametrize("kind", ["shared", "own"])
 @pytest.mark.parametrize("first", ["main", "other"])
 def test_a_subinterpreter_is_refused_and_the_main_one_works(kind: str, first: str) -> None:
-    """One that shares the lock got the core as the main one had it, and could reset it below the main one's views."""
+    """An interpreter that shares the GIL got the same core as the main one, and could reset it despite the main one's views."""
     if not can_make(kind):
         pytest.skip("this Python was built without the modules that make subinterpreters")
     run_well(

@@ -1,6 +1,6 @@
-"""Results that are tables of numbers: every one becomes a dictionary by ``to_dict``, which JSON takes.
+"""Results that are tables of numbers: each becomes a dictionary with ``to_dict``, which JSON accepts.
 
-Some had ``_asdict`` only, some ``to_dict``, and ``plan`` called the same numbers by other names than ``memory.stats``.
+Some had only ``_asdict``, some ``to_dict``, and ``plan`` used other names than ``memory.stats`` for the same numbers.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_tables_within_tables_are_dictionaries_too() -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_a_number_has_one_name() -> None:
-    """What ``memory.stats`` has a word for is called so by every other table."""
+    """Numbers that ``memory.stats`` has a name for have the same name in every other table."""
     tables = every_table()
     words = set(memory.MemoryStats._fields)
     assert {"peak_bytes_in_use", "peak_bytes_reserved", "bytes_limit"} == words & set(tables["result"]._fields)

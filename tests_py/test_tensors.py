@@ -1,4 +1,4 @@
-"""Tensors and operations that run at once."""
+"""Eager tensors and operations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CPU0, GPU0, GPU1 = (f"/job:localhost/replica:0/task:0/device:{name}" for name in
 
 
 def books() -> tuple[Any, ...]:
-    """What operations hold: tensors, blocks and bytes of host memory, and the blocks and bytes of each pool."""
+    """The resources of operations: tensors, blocks and bytes of host memory, and the blocks and bytes of each pool."""
     tf.config.list_logical_devices()
     live = json.loads(core.pybind_LiveTensors())
     pools = [tf.memory.stats(device) for device in tf.config.list_logical_devices("GPU")]
@@ -30,7 +30,7 @@ def books() -> tuple[Any, ...]:
 EMPTY = (0, 0, 0, [(0, 0), (0, 0)])
 
 
-# What a value becomes.
+# Conversion of values.
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ def test_tensors_at_the_end_of_the_process() -> None:
 
 
 def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
-    """Also where it comes into a ``__del__``, which Python then cuts short."""
+    """Even if it arrives in a ``__del__``, which Python then cuts short."""
     out = run_well(
         """
         import json, random, signal, sys
@@ -527,7 +527,7 @@ def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
         x = y = None
         cut.clear()
         with tf.device("CPU:0"):
-            tf.constant(1)  # what was cut short is done before the next operation
+            tf.constant(1)  # what was cut short is completed before the next operation
         live = json.loads(core.pybind_LiveTensors())
         print(stopped > 50, live["tensors"], live["host_blocks"], tf.memory.stats().live_blocks)
         tf.reset()
@@ -537,7 +537,7 @@ def test_ctrl_c_at_any_moment_loses_no_tensor() -> None:
 
 
 def test_a_tensor_is_its_own_copy_and_pickles_its_elements(two_gpus: None) -> None:
-    """A second owner of the same memory would release it under the first; a tensor never changes, so it needs no copy."""
+    """A second owner of the same memory would release it under the first. A tensor is immutable, so it needs no copy."""
     tensor = tf.constant([[1.0, 2.0]])
     assert copy.copy(tensor) is tensor
     assert copy.deepcopy({"weights": [tensor]})["weights"][0] is tensor

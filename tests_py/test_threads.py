@@ -1,4 +1,4 @@
-"""Many threads at once: exact books, kept limits, untouched memory, honest waits, and no crash beside resets."""
+"""Many threads at once: exact accounting, limits that hold, untouched memory, correct waits, and no crash during resets."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_a_wait_is_served_by_another_threads_free(limit_of_64_mib: int) -> None:
 
     def free() -> None:
         assert waiting.wait(20)
-        threading.Event().wait(0.15)  # let it really wait
+        threading.Event().wait(0.15)  # wait long enough that it really blocks
         freed.append(True)
         holder.free()
 
@@ -207,7 +207,7 @@ def test_a_wait_is_served_by_another_threads_free(limit_of_64_mib: int) -> None:
 
 
 def test_many_waiters_are_all_served_in_the_end(limit_of_64_mib: int) -> None:
-    """Each needs most of the limit, so that they have to take turns."""
+    """Each needs most of the limit, so they have to take turns."""
     served: list[int] = []
 
     def use() -> None:
@@ -293,7 +293,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_the_books_right(wait: str) -> None:
 
 
 def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> None:
-    """Thousands of interrupts in the middle of allocate and free: afterwards everything can be given back."""
+    """Thousands of interrupts during allocate and free: afterwards everything can be freed."""
     run_well(
         """
         import gc, signal, sys, time, warnings
@@ -304,10 +304,10 @@ def test_an_exception_of_a_signal_handler_at_any_moment_loses_no_memory() -> Non
         def handler(*_):
             global armed
             if armed:
-                armed = False  # one at a time: a second one may hit what mends the first
+                armed = False  # one at a time: a second one may hit the code that repairs the first
                 raise Interrupt
         signal.signal(signal.SIGALRM, handler)
-        def swallowed(unraisable):  # it hit the __del__ of a buffer that was freed
+        def swallowed(unraisable):  # it arrived in the __del__ of a buffer that was freed
             global armed
             armed = True
         sys.unraisablehook = swallowed
@@ -375,7 +375,7 @@ def test_first_calls_of_sixteen_threads_initialize_once() -> None:
 
 @pytest.mark.usefixtures("eager_switching")
 def test_resets_beside_allocating_threads_never_lose_memory() -> None:
-    """What a thread allocates is refused or works; what works keeps the reset away, and can be freed."""
+    """A thread's allocation is refused or succeeds; if it succeeds, it prevents the reset, and can be freed."""
     gpuconf.simulate("2xH100-80GB")
     stop = threading.Event()
     served: list[int] = []
@@ -386,7 +386,7 @@ def test_resets_beside_allocating_threads_never_lose_memory() -> None:
             while len(served) < 400:
                 try:
                     first = gpuconf.memory.allocate(1000)
-                except (RuntimeError, ValueError):  # reset in the middle
+                except (RuntimeError, ValueError):  # reset in between
                     continue
                 assert first.device.name == "/device:GPU:0"
                 first.copy_from_host(b"mine")
@@ -433,13 +433,13 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
     def view() -> None:
         seen = 0
         try:
-            while seen < 200 or not refusals:  # until a reset has met a view
+            while seen < 200 or not refusals:  # until a reset has encountered a view
                 try:
                     with gpuconf.memory.allocate(1000) as buffer:
                         kept = buffer.view()
                 except (RuntimeError, ValueError):
                     continue
-                assert len(kept.tobytes()) == 1000  # stale, but there
+                assert len(kept.tobytes()) == 1000  # stale, but readable
                 del kept
                 seen += 1
         finally:

@@ -1,4 +1,4 @@
-"""Files of events: RMM's CSV and PyTorch's snapshots, written, read, and refused."""
+"""Files of events: RMM's CSV and PyTorch's snapshots, written, read, and rejected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def short(events: tuple[gpuconf.memory.TraceEvent, ...]) -> list[Short]:
 
 
 def session(growth: bool = False, trim: bool = False) -> gpuconf.memory.Recording:
-    """A small job on two logical GPUs, with something live before it and after it."""
+    """A small job on two logical GPUs, with blocks that are live before and after it."""
     for gpu in gpuconf.config.list_physical_devices("GPU"):
         gpuconf.config.experimental.set_memory_growth(gpu, growth)
     held = gpuconf.memory.allocate(3 * MIB + 5)
@@ -89,7 +89,7 @@ def rmm_parser(text: str) -> list[Short]:
         assert field["Action"] in ("allocate", "allocate failure", "free")
         assert field["Size"].isdecimal()
         pointer = 0 if field["Pointer"] == "(nil)" else int(field["Pointer"], 16)
-        stream = re.match(r"\d+", field["Stream"])  # as stoul: what follows the digits is left alone
+        stream = re.match(r"\d+", field["Stream"])  # like stoul: text after the digits is ignored
         assert stream is not None
         events.append((field["Action"], 0, pointer, int(field["Size"]), int(stream[0])))
     return events
@@ -178,7 +178,7 @@ def test_a_snapshot_is_read_again(two_gpus: None, tmp_path: Path) -> None:
         assert times[0] == times[1]
 
 
-# What the unpickler of the viewer knows (torch/utils/viz/MemoryViz.js): more would stop it.
+# The opcodes that the viewer's unpickler knows (torch/utils/viz/MemoryViz.js): any other would stop it.
 VIEWER = {
     "APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPUT",
     "BINUNICODE", "DICT", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "FRAME", "LIST", "LONG1",
@@ -188,7 +188,7 @@ VIEWER = {
 
 
 def draw_as_the_viewer_does(snapshot: Any) -> int:
-    """Go back from the last picture event by event, as the viewer's state history does; it needs each block in a segment."""
+    """Go back from the last state event by event, like the viewer's state history; it needs each block in a segment."""
     drawn = 0
     for gpu, trace in enumerate(snapshot["device_traces"]):
         segments = {s["address"]: s["total_size"] for s in snapshot["segments"] if s["device"] == gpu}
@@ -245,7 +245,7 @@ def test_the_viewer_can_draw_a_snapshot(growth: bool, trim: bool, two_gpus: None
 
 
 def test_the_viewer_can_draw_a_file_of_rmms(two_gpus: None, tmp_path: Path) -> None:
-    """It has no segments: they are made up around the blocks."""
+    """It has no segments: they are synthesized around the blocks."""
     session().save(tmp_path / "trace.csv")
     gpuconf.memory.load_trace(tmp_path / "trace.csv").save(tmp_path / "trace.pickle")
     snapshot = load(tmp_path / "trace.pickle")
@@ -274,7 +274,7 @@ def test_torchs_own_code_takes_a_snapshot(two_gpus: None, tmp_path: Path) -> Non
 
 
 def torch_snapshot(**changes: Any) -> dict[str, Any]:
-    """A snapshot in torch's words, made by hand."""
+    """A snapshot with PyTorch's field names, built by hand."""
     event = {"action": "alloc", "addr": 0x7F0000000000, "size": 1000, "stream": 0, "time_us": 1_700_000_000_123_456, "frames": []}
     live = {"size": 512, "requested_size": 300, "state": "active_allocated", "address": 0x7F0000100000}
     free = {"size": 1536, "requested_size": 1536, "state": "inactive"}
@@ -308,7 +308,7 @@ def write(tmp_path: Path, content: object, protocol: int = 4) -> Path:
 def test_what_torch_writes_is_read(protocol: int, tmp_path: Path) -> None:
     trace = gpuconf.memory.load_trace(write(tmp_path, torch_snapshot(), protocol))
     assert short(trace.events) == [
-        ("allocate", 1, 0x7F0000100000, 300, 0),  # live in the end, and no event tells of it
+        ("allocate", 1, 0x7F0000100000, 300, 0),  # live at the end, and in no event
         ("allocate", 1, 0x7F0000000000, 1000, 0),
         ("free", 1, 0x7F0000000000, 1000, 5),
         ("allocate failure", 1, 0, 1000, 0),
@@ -318,7 +318,7 @@ def test_what_torch_writes_is_read(protocol: int, tmp_path: Path) -> None:
 
 
 class Bomb:
-    """A pickle of it would call what it is made with."""
+    """A pickle of it would call its constructor."""
 
     def __init__(self, *call: Any) -> None:
         self.call = call
@@ -327,11 +327,11 @@ class Bomb:
         return self.call[0], self.call[1:]
 
 
-EXTENSION = 240  # of the codes that programs may use for themselves
+EXTENSION = 240  # of the codes reserved for programs' own use
 
 
 def hostile(mark: Path) -> dict[str, bytes]:
-    """Pickles that try to touch a file, or to break what reads them."""
+    """Pickles that try to access a file, or to break their reader."""
     touch = f"touch {mark}".encode()
     return {
         "os.system": pickle.dumps(Bomb(os.system, f"touch {mark}"), protocol=4),
@@ -382,7 +382,7 @@ def test_a_pickle_runs_nothing(name: str, tmp_path: Path) -> None:
 
 
 def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
-    """It says a memo index of 2**30. Python's unpickler, which was the reader, made a table of 16 GiB for that."""
+    """It contains a memo index of 2**30. Python's unpickler, formerly the reader, created a table of 16 GiB for that."""
     write(tmp_path, b"\x80\x04K\x01r\xff\xff\xff\x3f.")
     out = run_well(
         f"""
@@ -402,7 +402,7 @@ def test_a_pickle_of_9_bytes_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_plan_of_a_huge_allocation_takes_no_memory(tmp_path: Path) -> None:
-    """The size is only a number in the file, but each 2 MiB of it took memory, and time, when a plan mapped them."""
+    """The size is only a number in the file, but a plan needed memory and time for each 2 MiB of it."""
     path = tmp_path / "trace.csv"
     path.write_text(f"Action,Pointer,Size\nallocate,0x1,{1 << 50}\n")
     with pytest.raises(ValueError, match="event 1: more than 4398046511104 bytes are live at one time"):
@@ -410,7 +410,7 @@ def test_a_plan_of_a_huge_allocation_takes_no_memory(tmp_path: Path) -> None:
 
 
 def test_mutants_of_snapshots() -> None:
-    """A sample of the 100,000 of ``make fuzz``: none prints anything, takes much memory, or is read otherwise than by Python."""
+    """A sample of the 100,000 of ``make fuzz``: none prints anything, takes much memory, or is read differently than by Python."""
     script = Path(__file__).with_name("snapshot_mutants.py")
     done = subprocess.run([sys.executable, script, "3000"], capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (0, ""), done
@@ -500,7 +500,7 @@ def test_csv_round_trip(tmp_path: Path, events: list[Short]) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 7), st.integers(1, 300), st.integers(0, 2**60)), max_size=40))
 def test_snapshot_round_trip(tmp_path: Path, steps: list[tuple[int, int, int, int]]) -> None:
-    """Of jobs that make sense: each step allocates an address that is free, or frees one that is not."""
+    """Of consistent jobs: each step allocates an address that is free, or frees one that is not."""
     live: dict[tuple[int, int], int] = {}
     lines = []
     for gpu, slot, size, stream in steps:

@@ -1,7 +1,7 @@
-"""What mypy says of programs that use the installed package.
+"""The results of mypy for programs that use the installed package.
 
-``LogicalDeviceConfiguration(memory_limit="x")`` and ``GPUOptions(alow_growth=True)`` passed: constructors took anything. And every
-name was an attribute of ``gpuconf``.
+``LogicalDeviceConfiguration(memory_limit="x")`` and ``GPUOptions(alow_growth=True)`` passed: constructors accepted anything. And
+every name was an attribute of ``gpuconf``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuconf.compat.v1 import ConfigProto, GPUOptions
 
-# Each line that ends with a comment is refused, with an error of that code. The others pass under --strict.
+# mypy rejects each line that ends with a comment, with that error code. The others pass with --strict.
 PROGRAM = """\
 import gpuconf as tf
 import gpuconf.compat.v1 as tf1

@@ -1,6 +1,6 @@
 """Pools of unified memory, which may exceed the GPU: ``per_process_gpu_memory_fraction`` above 1, and ``use_unified_memory``.
 
-The fraction used to raise the limit only: the pool still asked for device memory, and an allocation beyond the card failed.
+The fraction used to raise only the limit: the pool still requested device memory, and an allocation beyond the card failed.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def test_another_session_without_it_is_refused_while_memory_is_in_use() -> None:
 
 
 def test_limits_of_their_own_on_an_old_card() -> None:
-    """TensorFlow checks what it sizes: a limit that was given is not, and then unified memory has to fit on the GPU."""
+    """TensorFlow checks the sizes that it computes: an explicit limit is not checked, so unified memory has to fit on the GPU."""
     gpuconf.simulate("K40:64MiB")
     virtual = tf1.GPUOptions.Experimental.VirtualDevices(memory_limit_mb=[96])
     tf1.Session(config=unified(experimental={"virtual_devices": [virtual]}))
@@ -161,7 +161,7 @@ def test_limits_of_their_own_on_an_old_card() -> None:
         memory.allocate(40 * MIB)
 
 
-# Over CUDA's driver interface, by the stand-in for libcuda.so.1.
+# Over CUDA's driver interface, with the stand-in for libcuda.so.1.
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ with tf.memory.allocate(MIB) as buffer:
 
 
 def test_a_gpu_without_managed_memory(folder: Path) -> None:
-    """A vGPU has none. TensorFlow makes the device, on which no allocation ever succeeds."""
+    """A vGPU has none. TensorFlow creates the device, but every allocation on it fails."""
     out = run(
         folder,
         """
@@ -246,7 +246,7 @@ tf.memory.allocate(MIB).free()
 
 
 def test_the_driver_refuses_the_whole_limit(folder: Path) -> None:
-    """Without concurrent access, as under WSL, managed memory has to fit: the pool backs off to what there is, with a warning."""
+    """Without concurrent access, as under WSL, managed memory must fit: the pool shrinks to what is available, with a warning."""
     out = run(
         folder,
         """

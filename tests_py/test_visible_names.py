@@ -1,4 +1,4 @@
-"""Every name of a GPU, brought together by identity and never by number."""
+"""All names of a GPU, matched by identity and never by number."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def describe(folder: Path, cards: list[dict[str, object]]) -> str:
 
 
 def test_nvml_counts_in_its_own_order(folder: Path) -> None:
-    cards = ask(folder)  # without a description there is no NVML
+    cards = ask(folder)  # without a description NVML is missing
     assert [card["nvml_index"] for card in cards] == [None, None, None]
     told = ask(folder, FAKE_NVML=describe(folder, cards[::-1]))
     assert [(d["cuda_ordinal"], d["nvml_index"]) for d in told] == [(0, 2), (1, 1), (2, 0)]

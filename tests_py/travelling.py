@@ -1,4 +1,4 @@
-"""Errors to send from one process to another, and what is seen of them there. Worker processes import this module."""
+"""Errors to send between processes, and their visible properties there. Worker processes import this module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from gpuconf import config, errors  # noqa: F401 - config has error classes of its own
 
 STANDINS = str(Path(__file__).parent / "frameworks" / "standins")
-OF_LIBRARIES = ("torch", "cupy")  # an out-of-memory error that is the library's class too
+OF_LIBRARIES = ("torch", "cupy")  # an out-of-memory error that also has the library's class
 TEXT = "OOM when allocating 286.10MiB\n  limit 512.00MiB · in use 286.10MiB"
 
 
 class UsersError(errors.InvalidArgumentError):
-    """A user's own class, whose constructor takes something else than the text."""
+    """A user's class whose constructor takes something other than the text."""
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__(f"{name} of {size} bytes")
@@ -22,14 +22,14 @@ class UsersError(errors.InvalidArgumentError):
 
 
 class UsersFileError(errors.GpuconfError, FileNotFoundError):
-    """A user's own class with the memory layout of OSError."""
+    """A user's class with the memory layout of OSError."""
 
 
 def _below(cls: type) -> list[type]:
     return [cls, *(deeper for each in cls.__subclasses__() for deeper in _below(each))]
 
 
-# By name: those of gpuconf.errors, the private ones that are a built-in more, and the user's.
+# By name: those of gpuconf.errors, private ones with another built-in base, and the user's.
 CLASSES: dict[str, type] = {cls.__name__: cls for cls in _below(errors.GpuconfError) if "_library" not in vars(cls)}
 CLASSES["GpuconfError"] = errors.GpuconfError
 ALL = [*CLASSES, *OF_LIBRARIES]
@@ -43,7 +43,7 @@ def install_standins() -> None:
 
 
 def made(name: str) -> errors.GpuconfError:
-    """An error with a text, an attribute and, where Python has them, a note."""
+    """An error with a text, an attribute and, if Python supports them, a note."""
     error: Any
     if name == "torch":
         error = errors.from_code("RESOURCE_EXHAUSTED", TEXT)
@@ -63,7 +63,7 @@ def made(name: str) -> errors.GpuconfError:
 
 
 def fail(name: str) -> None:
-    """Raise it, in a worker, with a cause."""
+    """Raise it with a cause, in a worker."""
     if name in OF_LIBRARIES:
         install_standins()
     try:
@@ -73,7 +73,7 @@ def fail(name: str) -> None:
 
 
 def seen(error: BaseException) -> tuple[Any, ...]:
-    """All that must survive: the classes that ``except`` can name, text, arguments, attributes and notes."""
+    """Everything that must survive: the classes that ``except`` can name, text, arguments, attributes and notes."""
     built_in = {name: getattr(error, name) for name in ("errno", "filename") if isinstance(error, OSError)}
     own = {k: v for k, v in vars(error).items() if not k.startswith("_") or k == "__notes__"}
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__]

@@ -1,4 +1,4 @@
-"""Machines beside those of the folder above."""
+"""Machines in addition to those of the parent folder."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def cpu_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def unlike_gpus() -> None:
-    """A machine with a CPU and two GPUs that can be told apart by their limits: an H100 and a T4."""
+    """A machine with a CPU and two GPUs with different limits: an H100 and a T4."""
     gpuconf.simulate("H100-80GB,T4")

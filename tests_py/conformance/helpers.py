@@ -1,4 +1,4 @@
-"""What the conformance tests have in common: TensorFlow's names, refusals, and how to see what a pool took."""
+"""Helpers of the conformance tests: TensorFlow's names, expected errors, and a pool's reservation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIB = 1 << 30
 # A pool's first region with memory growth; without growth it is the whole limit.
 FIRST_REGION = 2 * MIB
 
-# The limit of a GPU that has no explicit one: its memory less TensorFlow's reserve.
+# The limit of a GPU without an explicit one: its memory minus TensorFlow's reserve.
 H100_LIMIT = 84_011_909_120
 T4_LIMIT = 16 * GIB - 1050 * MIB
 
@@ -72,6 +72,6 @@ def limits() -> list[int]:
 
 
 def reserved_by_first_allocation(device: str = "GPU:0") -> int:
-    """What the pool takes from the GPU for its first byte: FIRST_REGION if it grows, its whole limit if not."""
+    """What the pool reserves on the GPU for its first byte: FIRST_REGION if it grows, else its whole limit."""
     tf.memory.allocate(1, device).free()
     return tf.memory.stats(device).bytes_reserved

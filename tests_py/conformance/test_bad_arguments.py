@@ -1,4 +1,4 @@
-"""Whatever is passed to a public function, it succeeds or raises one of a few exceptions, and an error changes nothing."""
+"""For any arguments, a public function succeeds or raises one of a few exceptions, and an error changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .helpers import PD, L, gpus, initialize, limits, refused, reserved_by_first
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What a public function may raise. MemoryError only where memory was asked for.
+# What a public function may raise. MemoryError only for requests of memory.
 ALLOWED = (
     tf.errors.GpuconfError,
     ValueError,
@@ -31,7 +31,7 @@ ALLOWED = (
 
 
 class Nasty:
-    """An object of which one special method raises, as ``RuntimeError``."""
+    """An object with one special method that raises ``RuntimeError``."""
 
     def __init__(self, method: str) -> None:
         self.method = method
@@ -78,7 +78,7 @@ class Nasty:
 
 
 class NastyText(str):
-    """A string that does not behave as one."""
+    """A string with unusual behavior."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("this text's __eq__ was called")
@@ -91,7 +91,7 @@ class NastyText(str):
 
 
 class NastyInt(int):
-    """An int that does not behave as one."""
+    """An int with unusual behavior."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("this int's __eq__ was called")
@@ -110,7 +110,7 @@ class NastyInt(int):
 
 
 class UnequalInt(int):
-    """An int that can't be compared."""
+    """An int that cannot be compared."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("this int's __eq__ was called")
@@ -123,7 +123,7 @@ class UnequalInt(int):
 
 
 class NastyList(list):  # type: ignore[type-arg]
-    """A list that does not behave as one."""
+    """A list with unusual behavior."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("this list's __eq__ was called")
@@ -138,7 +138,7 @@ class NastyList(list):  # type: ignore[type-arg]
 
 
 class Maker:
-    """How to make an object, for Hypothesis, which prints and compares what it passes."""
+    """How to create an object, for Hypothesis, which prints and compares what it passes."""
 
     def __init__(self, name: str, make: Callable[[], Any]) -> None:
         self.name = name
@@ -149,7 +149,7 @@ class Maker:
 
 
 def made(value: Any) -> Any:
-    """A value with everything made that is to be made."""
+    """A value in which all recipes are replaced by the objects they create."""
     if isinstance(value, Maker):
         return value.make()
     if type(value) is list:
@@ -174,7 +174,7 @@ def endless() -> list[Any]:
 
 texts = st.one_of(
     st.text(max_size=20),
-    st.text(st.characters(exclude_categories=[]), max_size=5),  # lone surrogates too
+    st.text(st.characters(exclude_categories=[]), max_size=5),  # including lone surrogates
     st.sampled_from(
         ["", "\0", "GPU:0\0", "\ud800", "GPU:\udfff", "\U0001f4a5", "gpu:0", "GPU:0", "GPU:1", "'", '"\\', "CPU", "GPU"]
     ),
@@ -234,7 +234,7 @@ good = st.sampled_from([10, 20]).map(L)
 
 
 def lists_of(items: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Lists, tuples, and what is like them."""
+    """Lists, tuples and similar objects."""
     some = st.lists(items, max_size=3)
     return st.one_of(
         some,
@@ -281,7 +281,7 @@ def copy_to_host(out: Any, offset: Any) -> None:
 
 
 def simulate(spec: Any) -> None:
-    """A specification that can be simulated is another test's."""
+    """Valid specifications are tested elsewhere."""
     if spec is None or (isinstance(spec, str) and "x" in spec.lower()):
         return
     tf.simulate(spec)
@@ -328,7 +328,7 @@ ASK_FOR_MEMORY = {allocate, allocate_with_wait, enter}
 
 
 def attempt(call: Callable[[], Any]) -> Any:
-    """A value, or the error in its place."""
+    """A value, or the error if there is one."""
     try:
         return call()
     except tf.errors.GpuconfError as error:
@@ -336,7 +336,7 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 
 def state() -> list[Any]:
-    """Everything that a user can see of the configuration. Objects that were handed in are told by their identity."""
+    """All visible state of the configuration. Objects that were passed in are identified by identity."""
     physical = tf.config.list_physical_devices()
     return [
         physical,
@@ -358,7 +358,7 @@ def state() -> list[Any]:
 
 
 def in_force() -> tuple[list[int], list[int]]:
-    """The limits, and what the pools take first. Initializes."""
+    """The limits, and the pools' first reservations. Initializes."""
     return limits(), [reserved_by_first_allocation(d.name) for d in tf.config.list_logical_devices("GPU")]
 
 
@@ -369,12 +369,12 @@ def in_use() -> list[tuple[int, int]]:
 
 
 def either(*strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """One of the strategies, each as often as the others; ``one_of`` gives the branches of a nested one a share each."""
+    """One of the strategies, with equal probability; ``one_of`` would count each branch of a nested one."""
     return st.sampled_from(strategies).flatmap(lambda strategy: strategy)
 
 
 def arguments(function: Callable[..., Any]) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Arguments for every parameter; before a bad one often good ones."""
+    """Arguments for every parameter; often, valid ones precede an invalid one."""
     if function in (tf.config.set_logical_device_configuration, experimental.set_virtual_device_configuration):
         return st.tuples(either(listed, listed, anything), either(lists_of(good), lists_of(configurations), anything))
     if function is experimental.set_memory_growth:
@@ -406,7 +406,7 @@ def test_bad_arguments_raise_a_documented_error_and_change_nothing(function: Cal
     def start() -> None:
         tf.simulate("2xT4")
         for gpu in gpus():
-            if function is experimental.set_memory_growth:  # which a logical configuration would keep from everything
+            if function is experimental.set_memory_growth:  # a logical configuration would hide it from everything
                 experimental.set_memory_growth(gpu, True)
             else:
                 tf.config.set_logical_device_configuration(gpu, [L(10)])
@@ -455,7 +455,7 @@ def test_an_error_of_the_callers_own_object_is_the_callers(two_gpus: None) -> No
 
 
 class Unprintable:
-    """An object whose repr is no text that can be encoded."""
+    """An object whose repr cannot be encoded."""
 
     def __repr__(self) -> str:
         return "a\0b\ud800c"

@@ -1,4 +1,4 @@
-"""Every one of TensorFlow's 188 conformance cases is tested here, or in Go, or has a reason why not."""
+"""Each of TensorFlow's 188 conformance cases is tested here or in Go, or has a reason why not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
 CASES = range(1, 189)
 
-# Cases that Python cannot see, or not whole: the Go test that has them.
+# Cases that Python cannot observe, or not completely, with the Go test that covers them.
 IN_GO: dict[int, str] = {
-    65: "config TestSessions",  # a device of another type than CPU and GPU
+    65: "config TestSessions",  # a device of a type other than CPU and GPU
     124: "devname TestSpecs",
     125: "devname TestSpecs",
     126: "devname TestSpecs",
@@ -23,7 +23,7 @@ IN_GO: dict[int, str] = {
     129: "devname TestSpecs",
     131: "devname TestSpecs",
     145: "devname TestMerging",
-    147: "graph TestEagerPlacementErrors",  # no name of Python's leads to an operation that is not there
+    147: "graph TestEagerPlacementErrors",  # no Python name leads to an operation that does not exist
     160: "config TestFractionIsOfTheTotalAndLeavesNoReserve",
     163: "config TestUsableGPUs",
     164: "config TestUsableGPUs",
@@ -58,7 +58,7 @@ NOT_HERE: dict[int, str] = {
 
 
 def cases_of(source: str) -> dict[int, list[str]]:
-    """The cases that a test file names, each with the functions that do.
+    """The cases that a test file names, with their functions.
 
     A function names them as ``test_case_024_029_words``, a row as ``pytest.param(..., id="case 24: words")``.
     """
@@ -79,7 +79,7 @@ def cases_of(source: str) -> dict[int, list[str]]:
 
 
 def covered() -> dict[int, list[str]]:
-    """All cases that this folder tests, each with its tests."""
+    """All cases that this folder tests, with their tests."""
     found: dict[int, list[str]] = {}
     for path in sorted(FOLDER.glob("test_*.py")):
         for number, names in cases_of(path.read_text()).items():

@@ -1,4 +1,4 @@
-"""What a physical device is."""
+"""Details of physical devices."""
 
 from __future__ import annotations
 

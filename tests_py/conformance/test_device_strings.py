@@ -1,4 +1,4 @@
-"""Device strings: what a scope makes of each, and what ``get_memory_info`` makes of it."""
+"""Device strings: the results of a scope and of ``get_memory_info``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .helpers import refused
 
 HERE = "/job:localhost/replica:0/task:0"
 
-# Outcomes in the column of get_memory_info beside the name of a GPU.
+# Results of get_memory_info other than the name of a GPU.
 E1, E2, E3, E4 = "unparsable", "several", "none", "no statistics"
 
-# Outcomes in the column of tf.device beside the name of a scope.
+# Results of tf.device other than the name of a scope.
 UNKNOWN, SEVERAL_TYPES, NO_NUMBER = "unknown attribute ", "several types", "no number "
 
 
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     text: str
     scope: str
     info: str
-    info_one_gpu: str = ""  # where the second GPU makes a difference
+    info_one_gpu: str = ""  # if a second GPU changes the result
 
 
 def rows(texts: list[str], scope: str, info: str, info_one_gpu: str = "") -> list[Row]:
@@ -112,7 +112,7 @@ IDS = [f"{row.text!r}" for row in TABLE]
 
 @pytest.mark.parametrize("row", TABLE, ids=IDS)
 def test_case_123_a_scope_reads_a_string_as_python_does(two_gpus: None, row: Row) -> None:
-    scope = tf.device(row.text)  # a bad string is no error yet
+    scope = tf.device(row.text)  # an invalid string is not an error yet
     if row.scope.startswith("/"):
         with scope:
             assert tf.current_scope() == row.scope
@@ -130,7 +130,7 @@ def test_case_123_a_scope_reads_a_string_as_python_does(two_gpus: None, row: Row
 
 
 def look_up(row: Row, outcome: str) -> None:
-    """Hold ``get_memory_info`` to an outcome."""
+    """Compare ``get_memory_info`` with an expected result."""
     if outcome.startswith("GPU:"):
         with tf.memory.allocate(1, outcome):
             assert tf.config.experimental.get_memory_info(row.text)["current"] == 256

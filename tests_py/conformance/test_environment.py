@@ -1,4 +1,4 @@
-"""The environment variables of TensorFlow and CUDA, as ``os.environ`` has them when a machine is listed or a pool made."""
+"""The environment variables of TensorFlow and CUDA, as in ``os.environ`` when a machine is listed or a pool is built."""
 
 from __future__ import annotations
 

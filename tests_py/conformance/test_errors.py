@@ -1,4 +1,4 @@
-"""What gpuconf raises can be caught as TensorFlow's programs catch it, and says who came first."""
+"""Programs written for TensorFlow can catch gpuconf's errors, and late calls name the call that came first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BUILT_IN = {
     "OutOfRangeError": RuntimeError,
     "DataLossError": RuntimeError,
 }
-# Classes that share their code with the class that they derive from.
+# Classes with the same code as their base class.
 FINER = {"ForkedProcessError", "NestingError", "MissingKeyError", "OperatorNotAllowedInGraphError"}
 
 
@@ -83,7 +83,7 @@ def test_an_error_is_made_as_in_tensorflow_too() -> None:
         with pytest.raises(TypeError):
             tf.errors.AbortedError(*wrong)
     with pytest.raises(TypeError):
-        tf.errors.OpError(None, None, "m")  # the base class is given its code
+        tf.errors.OpError(None, None, "m")  # the base class takes its code as an argument
     with pytest.raises(KeyError):
         tf.errors.exception_type_from_error_code(0)
     with pytest.warns(UserWarning, match="Unknown class exception"):
@@ -154,7 +154,7 @@ def test_an_out_of_memory_error_says_what_other_libraries_look_for(one_gpu: None
         tf.memory.allocate(11 << 20, "GPU:0")
     text = str(caught.value)
     assert " out of memory" in text
-    assert "11534336" in text  # what was asked
+    assert "11534336" in text  # the request
     assert "10485760" in text  # the limit
     assert "in use 0 bytes" in text
 

@@ -1,7 +1,7 @@
 """Excuses explain the listed differences and hide no defect.
 
-Once "list-changed-later" and "look-alike" excused whatever differed later in a sequence: a wrong value, an InternalError. What
-TensorFlow answers is recorded; gpuconf's answers are those of now, or planted defects.
+Earlier versions of "list-changed-later" and "look-alike" excused any later difference in a sequence: a wrong value, an
+InternalError. TensorFlow's results are recorded; gpuconf's are computed now, or are planted defects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def name(recorded: planted.Recorded) -> str:
 
 @pytest.fixture
 def ours(monkeypatch: pytest.MonkeyPatch) -> Gpuconf:
-    """The side of gpuconf. The environment chooses its machines; it is put back afterwards."""
+    """The side of gpuconf. The environment selects its machines; it is restored afterwards."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     return Gpuconf()

@@ -1,4 +1,4 @@
-"""Listing devices: physical ones without a side effect, logical ones by initializing the runtime."""
+"""Listing devices: physical ones without side effects; logical ones initialize the runtime."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_the_getter_gives_the_very_object_that_was_set(one_gpu: None) -> None:
     configurations = [L(10)]
     set_logical(g0, configurations)
     assert get_logical(g0) is configurations
-    set_logical(g0, [L(10.0)])  # equal, so what is stored stays
+    set_logical(g0, [L(10.0)])  # equal, so the stored object remains
     assert get_logical(g0) is configurations
     set_logical(g0, (L(10),))  # a tuple is not equal to a list
     assert get_logical(g0) == (L(10),)
@@ -183,7 +183,7 @@ def test_case_068_before_initialization_the_last_configuration_wins(one_gpu: Non
 
 
 def test_case_069_a_list_that_changes_after_the_call_changes_nothing(one_gpu: None) -> None:
-    """TensorFlow stores the caller's list, so that there the change counts."""
+    """TensorFlow stores the caller's list, so there the change has an effect."""
     (g0,) = gpus()
     configurations = [L(10)]
     set_logical(g0, configurations)
@@ -353,7 +353,7 @@ def test_case_087_limits_may_exceed_the_gpu_until_memory_is_taken() -> None:
 
 @pytest.mark.parametrize("limit", [-1, -0.5, float("nan"), float("inf"), float("-inf"), 2**43, 10**400, 1e300])
 def test_a_limit_that_cannot_be_is_refused_at_once(one_gpu: None, limit: Any) -> None:
-    """TensorFlow takes it, and makes another limit of it."""
+    """TensorFlow accepts it, and changes it to another limit."""
     with refused(ValueError, "memory_limit is "):
         set_logical(gpus()[0], [L(10), L(limit)])
     assert get_logical(gpus()[0]) is None

@@ -242,7 +242,7 @@ def test_case_047_growth_set_before_a_logical_configuration_stays_in_the_getter_
 
 @pytest.mark.parametrize("value", ["x", None, 0.0, 1.5, [], b"", object()], ids=lambda v: type(v).__name__)
 def test_case_048_a_value_that_is_no_bool_is_refused_at_once(two_gpus: None, value: Any) -> None:
-    """TensorFlow takes it, and fails when it is initialized."""
+    """TensorFlow accepts it, and fails when it is initialized."""
     g0, g1 = gpus()
     set_growth(g1, True)
     for gpu in (g0, g1):

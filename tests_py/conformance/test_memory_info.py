@@ -1,4 +1,4 @@
-"""How much memory a logical device uses: names, errors, and what is counted."""
+"""The memory use of a logical device: names, errors, and what is counted."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_case_187_two_logical_gpus_on_one_gpu_have_pools_of_their_own(one_gpu: N
         assert get_memory_info("GPU:0") == {"current": 60 * MIB, "peak": 60 * MIB}
         assert get_memory_info("GPU:1") == {"current": 150 * MIB, "peak": 150 * MIB}
         with pytest.raises(MemoryError):
-            tf.memory.allocate(60 * MIB, "GPU:0")  # though GPU:1 and the card have room
+            tf.memory.allocate(60 * MIB, "GPU:0")  # although GPU:1 and the card have room
         tf.memory.allocate(40 * MIB, "GPU:1").free()
     reset_memory_stats("GPU:0")
     assert get_memory_info("GPU:0") == {"current": 0, "peak": 0}
@@ -185,7 +185,7 @@ def test_what_the_pool_has_taken_is_not_what_is_in_use(one_gpu: None) -> None:
 
 
 def test_nothing_is_in_use_when_everything_is_freed(one_gpu: None) -> None:
-    """TensorFlow keeps 1280 bytes of scratch memory for itself on a GPU that has run an operation."""
+    """TensorFlow keeps 1280 bytes of scratch memory on a GPU that has run an operation."""
     tf.memory.allocate(1000).free()
     x = tf.matmul([[1.0, 2.0]], [[3.0], [4.0]])
     assert get_memory_info("GPU:0")["current"] > 0

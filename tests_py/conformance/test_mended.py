@@ -1,4 +1,4 @@
-"""Cases that the comparison with TensorFlow itself has brought up: each was different once. Named after what they show."""
+"""Cases found by the comparison with TensorFlow: each was different once. Named after what they test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from .helpers import L, cpu, gpus, initialize, refused
 
-TUPLE = ("/physical_device:GPU:0", "GPU")  # equals a device, and is none
+TUPLE = ("/physical_device:GPU:0", "GPU")  # equals a device, but is not one
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ TUPLE = ("/physical_device:GPU:0", "GPU")  # equals a device, and is none
 def test_a_value_that_protobuf_would_not_take_is_refused_at_once(two_gpus: None, setter: Any, value: Any) -> None:
     with refused(TypeError, ""):
         setter(value)
-    initialize()  # nothing bad was stored
+    initialize()  # no invalid value was stored
 
 
 def test_numbers_of_other_libraries_are_numbers(two_gpus: None) -> None:
@@ -54,7 +54,7 @@ def test_options_that_nobody_knows_are_taken_whatever_their_names(two_gpus: None
 
 
 def test_settings_list_no_devices(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment may still choose the devices after a setting was made."""
+    """The environment may still select the devices after a setting was made."""
     tf.config.set_soft_device_placement(False)
     tf.config.threading.set_intra_op_parallelism_threads(2)
     tf.config.experimental.set_device_policy("warn")
@@ -156,7 +156,7 @@ def test_a_set_is_another_configuration_than_a_list_of_the_same(two_gpus: None) 
 
 
 def test_what_equals_a_device_is_it(two_gpus: None) -> None:
-    """A listed difference: TensorFlow gives back what equals a device, and stumbles over its type."""
+    """A listed difference: TensorFlow returns what equals a device, and fails later because of its type."""
     tf.config.set_visible_devices([TUPLE, cpu()])
     assert tf.config.get_visible_devices("GPU") == [gpus()[0]]
     assert all(isinstance(device, tf.config.PhysicalDevice) for device in tf.config.get_visible_devices())
@@ -165,14 +165,14 @@ def test_what_equals_a_device_is_it(two_gpus: None) -> None:
 @pytest.mark.parametrize("device", [None, b"GPU:0"], ids=repr)
 @pytest.mark.parametrize("function", [tf.config.experimental.get_memory_info, tf.config.experimental.reset_memory_stats])
 def test_memory_info_asks_for_a_string(two_gpus: None, function: Any, device: Any) -> None:
-    """A listed difference: TensorFlow's binding takes these."""
+    """A listed difference: TensorFlow's binding accepts these."""
     with refused(TypeError, "device must be a string"):
         function(device)
 
 
 @pytest.mark.parametrize("name", ["GPU:0\0GPU:1", "GPU:0\ud800"], ids=ascii)
 def test_what_is_no_text_names_no_device(two_gpus: None, name: str) -> None:
-    """A listed difference: TensorFlow cuts the string off at the NUL."""
+    """A listed difference: TensorFlow truncates the string at the NUL."""
     with refused(ValueError, "device "):
         tf.config.experimental.get_memory_info(name)
     with refused(ValueError, "device name "), tf.device(name):
@@ -180,7 +180,7 @@ def test_what_is_no_text_names_no_device(two_gpus: None, name: str) -> None:
 
 
 def test_an_int32_constant_is_in_its_cpus_memory(two_gpus: None) -> None:
-    """A listed difference: TensorFlow keeps it in the first CPU's."""
+    """A listed difference: TensorFlow stores it in the memory of the first CPU."""
     tf.config.set_logical_device_configuration(cpu(), [L(), L()])
     with tf.device("CPU:1"):
         made = tf.constant(1)

@@ -1,4 +1,4 @@
-"""Where eager operations run, and scopes in graphs."""
+"""Where eager operations run, and device scopes in graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CPU0, GPU0, GPU1 = (f"{HERE}/device:{name}" for name in ("CPU:0", "GPU:0", "GPU:
 
 @pytest.fixture(autouse=True)
 def fresh_graph() -> None:
-    """Begin with an empty default graph."""
+    """Start with an empty default graph."""
     tf1.reset_default_graph()
 
 
@@ -144,7 +144,7 @@ def test_a_name_that_no_device_can_have_fails_when_an_operation_runs(one_gpu: No
 
 
 def test_a_constant_on_a_cpu_that_no_process_can_have_is_on_an_unknown_device(one_gpu: None) -> None:
-    """Once the name was called malformed. TensorFlow first makes the tensor, in the memory of CPU:0, and looks its device up."""
+    """Once reported as a malformed name. TensorFlow first creates the tensor, in the memory of CPU:0, then looks up its device."""
     for name, full in (("/job:123", "/job:123/replica:0/task:0"), ("/replica:-1", "/job:localhost/replica:-1/task:0")):
         with tf.device(name), refused(ValueError, f"{full}/device:CPU:0 unknown device."):
             tf.constant(1.0)
@@ -171,12 +171,12 @@ def test_a_product_of_int32_is_the_cpus(one_gpu: None) -> None:
 
 
 def always(answer: Any) -> Any:
-    """A device function that has one answer."""
+    """A device function that always returns the same device."""
     return lambda _: answer
 
 
 def device_in(*scopes: Any) -> str:
-    """The device that an operation asks for inside graph scopes."""
+    """The device that an operation requests inside graph scopes."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a pool does that its user can see. Its traces, address by address, are Go tests."""
+"""Visible behavior of a pool. Its traces, address by address, are Go tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_case_168_no_bytes_are_no_memory(one_gpu: None) -> None:
 
 
 def test_case_182_a_request_that_does_not_fit_waits_for_nothing(one_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow waits 10 seconds for another thread, unless it is told not to."""
+    """TensorFlow waits 10 seconds for another thread, unless that is disabled."""
     waits: list[tuple[int, ...]] = []
     monkeypatch.setattr(core, "pybind_WaitForFree", lambda *asked: waits.append(asked))
     tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
@@ -80,7 +80,7 @@ def test_case_183_a_reset_of_the_statistics(one_gpu: None) -> None:
 
 
 def test_case_188_a_reset_forgets_pools_and_their_limits(one_gpu: None) -> None:
-    """TensorFlow keeps them for the life of the process, and ignores every later configuration."""
+    """TensorFlow keeps them until the process ends, and ignores every later configuration."""
     tf.config.set_logical_device_configuration(gpus()[0], [L(10)])
     initialize()
     tf.memory.allocate(1000, "GPU:0").free()

@@ -27,7 +27,7 @@ get_inter_op_parallelism_threads get_intra_op_parallelism_threads set_inter_op_p
 set_intra_op_parallelism_threads
 """
 OPTIMIZER = "get_experimental_options get_jit set_experimental_options set_jit"
-DEBUGGING = "get_log_device_placement set_log_device_placement"  # as far as it is about devices
+DEBUGGING = "get_log_device_placement set_log_device_placement"  # those that concern devices
 
 MODULES = [
     pytest.param(tf.config, CONFIG, id="config"),
@@ -131,7 +131,7 @@ def test_a_signature_is_tensorflows(path: str, parameters: str) -> None:
 
 
 def test_the_signature_that_has_two_names() -> None:
-    """The second parameter was called virtual_devices first, and is called logical_devices now."""
+    """The second parameter was first called virtual_devices, and is now logical_devices."""
     parameters = inspect.signature(tf.config.experimental.set_virtual_device_configuration).parameters
     assert list(parameters) == ["device", "virtual_devices", "logical_devices"]
     assert parameters["logical_devices"].kind is inspect.Parameter.KEYWORD_ONLY

@@ -1,4 +1,4 @@
-"""Calls whose answers TensorFlow gave: recorded.json, which the comparison with TensorFlow writes (make oracle)."""
+"""Calls with recorded results of TensorFlow: recorded.json, which the comparison with TensorFlow writes (make oracle)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = json.loads(record.FILE.read_text())
 
 @pytest.fixture
 def ours(monkeypatch: pytest.MonkeyPatch) -> Gpuconf:
-    """The side of gpuconf. The environment too chooses its machines; it is put back afterwards."""
+    """The side of gpuconf. The environment also selects its machines; it is restored afterwards."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     return Gpuconf()

@@ -1,4 +1,4 @@
-"""Scopes: which device a thread's allocations go to."""
+"""Scopes: the device for a thread's allocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions, graphs and errors behave as TensorFlow's did when ``make oracle`` asked it.
+"""Sessions, graphs and errors behave as TensorFlow's did when ``make oracle`` recorded it.
 
 Entering a session twice was accepted, ``Session(37)`` too, leaving ``as_default()`` out of order was a RuntimeError, and
 ``list_devices``, ``make_callable``, feeds, ``control_dependencies``, names as bytes and most of ``tf.errors`` were missing.
@@ -18,7 +18,7 @@ RECORDED = json.loads(sessions.FILE.read_text())["stories"]
 
 @pytest.mark.parametrize("name", sessions.STORIES)
 def test_a_story_goes_as_with_tensorflow(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the environment too chooses the machine; it is put back afterwards
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the environment also selects the machine; it is restored afterwards
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     gpus, lines = sessions.STORIES[name]
     assert [line for line, *_ in RECORDED[name]] == list(lines), (
@@ -34,7 +34,7 @@ def test_a_story_goes_as_with_tensorflow(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_planted_difference_is_seen() -> None:
-    """The comparison tells values, classes and words apart."""
+    """The comparison distinguishes values, classes and texts."""
     value, error = Outcome("1"), Outcome(None, ("RuntimeError",), "too late")
     assert not sessions.alike("f()", value, Outcome("2"))
     assert not sessions.alike("f()", value, error)

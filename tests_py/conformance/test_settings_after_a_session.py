@@ -1,7 +1,7 @@
-"""Settings after a session of TensorFlow 1. Once all setters were refused, as after a call that initializes the runtime.
+"""Settings after a session of TensorFlow 1. Once, all setters were refused, as after a call that initializes the runtime.
 
-In TensorFlow a session does not initialize the eager runtime: it accepts each setting, though the GPUs' memory stays as the first
-session set it up. In gpuconf a setter may ask for what is in force; others are refused, since they would have no effect.
+In TensorFlow a session does not initialize the eager runtime: it accepts each setting, although the GPUs' memory remains as the
+first session set it up. In gpuconf a setter may set the current value; others are refused, because they would have no effect.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_growth_that_is_off_can_be_switched_off(one_gpu: None) -> None:
 
 
 def test_growth_set_on_one_of_two_gpus_differs(two_gpus: None) -> None:
-    """As in TensorFlow, until the other GPU has the same."""
+    """As in TensorFlow, until the other GPU has the same value."""
     session(allow_growth=True)
     growth(gpus()[0], True)
     with refused(ValueError, GROWTH_DIFFERS):
@@ -118,7 +118,7 @@ def test_once_the_runtime_is_initialized_only_what_was_set_can_be_set(one_gpu: N
 
 def test_the_last_session_counts(one_gpu: None) -> None:
     session(allow_growth=True)
-    session(per_process_gpu_memory_fraction=0.5)  # sets the empty pools up anew
+    session(per_process_gpu_memory_fraction=0.5)  # rebuilds the empty pools
     with refused(RuntimeError, TOO_LATE_GROWTH):
         growth(gpus()[0], True)
     growth(gpus()[0], False)

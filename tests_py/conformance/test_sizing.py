@@ -1,4 +1,4 @@
-"""How large a GPU's pool may become."""
+"""The limit of a GPU's pool."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 
 from .helpers import GIB, MIB, L, gpus, initialize, limits
 
-# A model of each generation, by the first number of its compute capability.
+# One model of each generation, by the major version of its compute capability.
 MODELS = {6: "P100", 7: "T4", 8: "A100-40GB", 9: "H100", 10: "B200"}
 
 ANY = tuple(MODELS)
 
 
-# Rows whose memory is no multiple of 256 bytes, which no simulated card has, stand in the Go test TestDefaultLimits.
+# Rows whose memory is not a multiple of 256 bytes, which no simulated card has, are in the Go test TestDefaultLimits.
 @pytest.mark.parametrize(
     ("available", "generations", "limit", "shown"),
     [
@@ -101,7 +101,7 @@ def test_case_162_an_explicit_limit_ignores_reserve_and_available_memory(monkeyp
 def test_case_163_a_gpu_with_too_few_multiprocessors_is_not_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Without the variable the least is 8, and every simulated model has more; TestUsableGPUs in Go has the rest."""
+    """Without the variable the minimum is 8, and every simulated model has more; TestUsableGPUs in Go covers the rest."""
     caplog.set_level("INFO", "gpuconf")
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.setenv("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "41")

@@ -1,4 +1,4 @@
-"""Any sequence of configuration calls does what a small model says, written from TensorFlow's rules; errors change nothing."""
+"""Any sequence of configuration calls agrees with a small model of TensorFlow's rules; errors change nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .helpers import (
     L,
 )
 
-# Cards that their limits tell apart.
+# Cards with different limits.
 CARDS = ["H100:1GiB", "H100:2GiB", "H100:4GiB"]
 FULL = [(1024 - 225) * MIB, (2048 - 1800) * MIB, (4096 - 1800) * MIB]
 
@@ -30,7 +30,7 @@ STRANGERS: list[Any] = [PD("/physical_device:GPU:9", "GPU"), PD("/physical_devic
 
 
 class WrongError(Exception):
-    """What the model expects: a class and the beginnings that the text may have."""
+    """The expected error: a class, and the possible beginnings of its text."""
 
     def __init__(self, kind: type[Exception], *texts: str) -> None:
         super().__init__(kind, texts)
@@ -39,7 +39,7 @@ class WrongError(Exception):
 
 
 class Model:
-    """TensorFlow's configuration of a process, in as few words as possible."""
+    """TensorFlow's configuration of a process, as short as possible."""
 
     def __init__(self, gpus: int) -> None:
         self.gpus = GPUS[:gpus]
@@ -117,7 +117,7 @@ class Model:
         return [g for g in self.gpus if g in self.visible]
 
     def evaluate(self) -> None:
-        """What every getter that reads the configuration does."""
+        """What every getter that reads the configuration checks."""
         if not self.logical:
             if len({self.growth[g] for g in self.seen()}) > 1:
                 raise WrongError(ValueError, GROWTH_DIFFERS)
@@ -132,7 +132,7 @@ class Model:
                 raise WrongError(ValueError, "device_ordinals must be specified for all virtual devices")
 
     def initialize(self) -> None:
-        """What every call that needs a logical device does."""
+        """What every call that needs a logical device checks."""
         if self.initialized:
             return
         self.evaluate()
@@ -146,7 +146,7 @@ class Model:
         self.initialized = True
 
     def check_native(self) -> None:
-        """What the creation of the devices looks at. Where several things are wrong, any may be told."""
+        """What the creation of the devices checks. If several things are wrong, any of them may be reported."""
         total = sum(len(self.logical.get(g, [None])) for g in self.seen())
         if total < len(self.seen()):
             raise WrongError(
@@ -183,7 +183,7 @@ class Model:
 
 
 def error_of(models: Any, *args: Any) -> WrongError | None:
-    """What the model says to a call."""
+    """The model's result of a call."""
     try:
         models(*args)
     except WrongError as wrong:
@@ -192,7 +192,7 @@ def error_of(models: Any, *args: Any) -> WrongError | None:
 
 
 def both(ours: Any, models: Any, *args: Any) -> None:
-    """Make a call on gpuconf and on the model, and compare what becomes of it."""
+    """Make a call on gpuconf and on the model, and compare the results."""
     wrong = error_of(models, *args)
     if wrong is None:
         ours(*args)
@@ -204,14 +204,14 @@ def both(ours: Any, models: Any, *args: Any) -> None:
 
 
 def fresh(gpus: int, environment: pytest.MonkeyPatch) -> Model:
-    """Simulate a machine with so many GPUs."""
+    """Simulate a machine with this number of GPUs."""
     environment.setenv("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     tf.simulate(",".join(CARDS))
     return Model(gpus)
 
 
 def compare_getters(model: Model) -> None:
-    """Hold every getter to the model."""
+    """Compare every getter with the model."""
     assert tf.config.list_physical_devices() == model.physical
     assert tf.config.get_visible_devices() == model.visible
     for device in model.physical:
@@ -227,7 +227,7 @@ def compare_getters(model: Model) -> None:
 
 
 def compare_logical_devices(model: Model) -> None:
-    """Hold the logical devices and their limits to the model."""
+    """Compare the logical devices and their limits with the model."""
     listed = tf.config.list_logical_devices()
     cpus = [f"/device:CPU:{i}" for i in range(model.cpus)]
     assert [d.name for d in listed] == cpus + [f"/device:GPU:{i}" for i in range(len(model.limits))]
@@ -235,14 +235,14 @@ def compare_logical_devices(model: Model) -> None:
 
 
 def devices(known: bool = False) -> st.SearchStrategy[Any]:
-    """A device: most often one that some machine has."""
+    """A device, usually one that some machine has."""
     usual = st.sampled_from([CPU, *GPUS])
     return usual if known else st.one_of(usual, usual, st.sampled_from(STRANGERS))
 
 
 def configurations() -> st.SearchStrategy[Any]:
-    """A list or tuple of configurations: most often one that a GPU takes."""
-    limited = st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]).map(L)  # builds() would make up the other fields from their types
+    """A list or tuple of configurations, usually one that a GPU accepts."""
+    limited = st.sampled_from([1, 7, 10, 10.0, 10.9, 0.5, 0]).map(L)  # builds() would draw the other fields from their types
     anything = st.builds(
         L,
         st.sampled_from([None, 1, 10, -1]),
@@ -256,7 +256,7 @@ def configurations() -> st.SearchStrategy[Any]:
 
 
 class Configuration(RuleBasedStateMachine):
-    """Each rule makes one call on gpuconf and on the model, and compares what becomes of it."""
+    """Each rule makes one call on gpuconf and on the model, and compares the results."""
 
     environment: ClassVar[pytest.MonkeyPatch]
 
@@ -273,7 +273,7 @@ class Configuration(RuleBasedStateMachine):
 
     @rule(chosen=st.lists(st.sampled_from(GPUS), unique=True))
     def show_some_gpus(self, chosen: list[Any]) -> None:
-        """The sensible call, so that many runs come to be initialized."""
+        """The usual call, so that many runs are initialized."""
         shown = [g for g in chosen if g in self.model.gpus]
         both(tf.config.set_visible_devices, self.model.set_visible, [CPU, *shown], None)
 
@@ -337,7 +337,7 @@ def test_any_sequence_of_calls_does_what_the_model_says(monkeypatch: pytest.Monk
 
 @st.composite
 def whole_configurations(draw: st.DrawFn) -> tuple[int, Any, list[Any], list[Any]]:
-    """A number of GPUs, the devices shown, a growth for each GPU, and a logical configuration for each device, or none."""
+    """A number of GPUs, the visible devices, a growth for each GPU, and optionally a logical configuration for each device."""
     gpus = draw(st.sampled_from([0, 1, 2, 3, 3]))
     some = st.lists(st.sampled_from([CPU, *GPUS[:gpus]]), max_size=4)
     shown = draw(st.one_of(st.none(), some, some.map(lambda devices: [CPU, *devices])))
@@ -378,7 +378,7 @@ def test_initialization_makes_of_a_configuration_what_the_model_says(
 
 
 def compare_first_regions(model: Model) -> None:
-    """Hold the growth that is in force to the model: it shows in what a pool takes first."""
+    """Compare the growth in force with the model: it determines a pool's first reservation."""
     grows = not model.logical and bool(model.seen()) and bool(model.growth[model.seen()[0]])
     for number, limit in enumerate(model.limits):
         tf.memory.allocate(1, f"GPU:{number}").free()

@@ -1,4 +1,4 @@
-"""Switches that belong to no device: kept and given back as TensorFlow does."""
+"""Switches that belong to no device: stored and returned as in TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The GPU that isn't there, built once."""
+"""The fake GPU, built once."""
 
 from __future__ import annotations
 

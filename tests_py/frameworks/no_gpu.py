@@ -1,7 +1,7 @@
 """The real libraries on a machine without a GPU.
 
 gpuconf and Numba run on the CUDA driver of tests_go/fakecuda, PyTorch on that and the CUDA runtime of cuda_runtime.c. Memory,
-streams and events are there; kernels compute nothing. So whose memory is whose, what is counted and what is thrown are real.
+streams and events work; kernels compute nothing. So ownership of memory, accounting and errors are real.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def split(*limits):
 
 
 def torch_folder() -> Path | None:
-    """Where a PyTorch that is built for CUDA keeps its libraries, if there is one. It is not imported."""
+    """The library folder of a PyTorch that is built for CUDA, if there is one. PyTorch is not imported."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return None
@@ -48,9 +48,9 @@ def torch_folder() -> Path | None:
 
 
 def build(folder: Path) -> None:
-    """Put the driver into ``folder``, and the runtime where there is a PyTorch for it.
+    """Build the driver into ``folder``, and the runtime if there is a PyTorch for it.
 
-    What PyTorch wants beyond what they have becomes functions that say success.
+    Functions that PyTorch needs beyond these are stubs that return success.
     """
     libraries = torch_folder()
     more = folder / "driver.c"
@@ -65,7 +65,7 @@ def build(folder: Path) -> None:
 
 
 def _imported(libraries: Path, prefix: str) -> set[str]:
-    """The functions that PyTorch's libraries import by this prefix."""
+    """The functions with this prefix that PyTorch's libraries import."""
     names: set[str] = set()
     for name in ("libc10_cuda.so", "libtorch_cuda.so", "libtorch_python.so", "libcaffe2_nvrtc.so"):
         command = ["nm", "-D", "--undefined-only", libraries / name]
@@ -90,14 +90,14 @@ def _visible(source: str) -> str:
 
 
 def run(folder: Path, program: str, **environment: str) -> str:
-    """Run a program on the GPU that isn't there; it must end well. Gives what it printed."""
+    """Run a program on the fake GPU; it must succeed. Returns its output."""
     done = completed(folder, program, **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def completed(folder: Path, program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a program on the GPU that isn't there, however it ends."""
+    """Run a program on the fake GPU; it may fail."""
     if (folder / "runtime.so").exists():
         environment = {"LD_PRELOAD": str(folder / "runtime.so"), **environment}
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}

@@ -1,4 +1,4 @@
-"""gpuconf.configure: limits, growth, and the libraries, as far as no library is needed for it."""
+"""gpuconf.configure: limits, growth and libraries, as far as this works without the libraries."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_one_limit_for_each_gpu() -> None:
 @pytest.mark.parametrize("limit", [None, "1GiB"])
 @pytest.mark.parametrize("growth", [True, False])
 def test_growth_holds_with_and_without_a_limit(limit: Any, growth: bool) -> None:
-    """TensorFlow has no call for both at once."""
+    """TensorFlow cannot set both with one call."""
     gpuconf.configure(limit=limit, growth=growth, libraries=[])
     assert config.experimental.get_memory_growth(config.list_physical_devices("GPU")[0]) is growth
     with gpuconf.memory.allocate(1000):
@@ -234,7 +234,7 @@ def test_a_failed_import_waits_for_the_next_one(someone: str, tmp_path: Path) ->
     with pytest.raises(KeyError, match="broken"):
         __import__(someone)
     assert seen == []
-    source.write_text("value = 2  # another size, so that no compiled file is taken for it\n")
+    source.write_text("value = 2  # another size, so that the old compiled file is not used\n")
     __import__(someone)
     assert seen == [1]
 

@@ -1,7 +1,7 @@
-"""NVIDIA's own cuBLAS, where a wheel of it is installed, on a machine without a GPU.
+"""NVIDIA's own cuBLAS, if a wheel of it is installed, on a machine without a GPU.
 
-Over the driver of tests_go/fakecuda CUDA's runtime, which is a part of cuBLAS, doesn't start; until then all is real: how the
-library is found and loaded, its functions, and what it says.
+CUDA's runtime, which is part of cuBLAS, does not start over the driver of tests_go/fakecuda. Everything before that is real:
+finding and loading the library, its functions, and its error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """CuPy on gpuconf's pools.
 
-The real CuPy brings its own CUDA runtime, which wants a real driver, so without a GPU it can't say what its current device is. Its
-memory classes work, and are used here with that question, and the one for its current stream, answered for it. The whole of the
-documented interface is tried on a stand-in.
+The real CuPy contains its own CUDA runtime, which needs a real driver, so without a GPU it cannot return its current device. Its
+memory classes work, and are tested here with replacements for the functions that return the current device and stream. The complete
+documented interface is tested on a stand-in.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ library = ctypes.PyDLL(gpuconf.library_path())
 library.gpuconf_cupy_malloc.restype = ctypes.c_void_p
 library.gpuconf_cupy_malloc.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 try:
-    taken = library.gpuconf_cupy_malloc(own, 1000, 0)   # asks CuPy for its stream
-except cupy.cuda.runtime.CUDARuntimeError:              # CuPy 14 asks the driver first, which does not know its device here
+    taken = library.gpuconf_cupy_malloc(own, 1000, 0)   # calls CuPy for its stream
+except cupy.cuda.runtime.CUDARuntimeError:              # CuPy 14 queries the driver first, which does not know its device here
     taken = None
 print(live() == [int(taken is not None)])
 """,
@@ -116,7 +116,7 @@ print(live() == [int(taken is not None)])
 
 
 def test_the_stream_and_the_device_are_cupys_current_ones(driver: Path) -> None:
-    """Two logical GPUs on the first card: the stream that stands for the second one leads there. A second card: its own."""
+    """Two logical GPUs on the first card: the stream that represents the second one selects it. A second card: its own."""
     out = no_gpu.run(
         driver,
         STANDIN

@@ -1,4 +1,4 @@
-"""The real numba-cuda on gpuconf's pools, without a GPU: it works through the driver of tests_go/fakecuda. See no_gpu.py."""
+"""The real numba-cuda on gpuconf's pools, without a GPU: it uses the driver of tests_go/fakecuda. See no_gpu.py."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_out_of_memory_says_why(driver: Path) -> None:
 
 
 def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
-    """Numba tells no streams, so memory could be used again while a kernel of another stream still reads it."""
+    """Numba does not pass streams, so memory could be reused while a kernel of another stream still reads it."""
     out = no_gpu.run(
         driver,
         """
@@ -94,7 +94,7 @@ def test_with_streams_what_is_freed_waits_for_the_context(driver: Path) -> None:
         cuda.device_array(1000)
         print(live(), driver.fakecuda_synchronized() - before)
         for _ in range(3):
-            cuda.device_array(7 << 20)  # 56 MiB each: the second needs what the first has freed
+            cuda.device_array(7 << 20)  # 56 MiB each: the second needs the memory that the first has freed
         print(live(), driver.fakecuda_synchronized() - before)
         """,
         **QUIET,
@@ -110,7 +110,7 @@ def test_a_reset_gives_all_back_and_late_finalizers_harm_nobody(driver: Path) ->
         from numba import cuda
         from gpuconf.allocators.numba import GpuconfMemoryManager
         context = cuda.current_context()
-        context.memory_manager.reset()                     # before anything
+        context.memory_manager.reset()                     # before anything else
         first = cuda.device_array(1000)
         context.memory_manager.reset()
         print(live())

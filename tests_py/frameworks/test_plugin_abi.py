@@ -153,7 +153,7 @@ def test_cupys_functions_ask_for_the_stream(client: ctypes.CDLL) -> None:
 
 
 def test_without_a_cpp_runtime_in_the_process_nothing_is_thrown_and_nothing_crashes() -> None:
-    """Nobody there could catch: the caller is C, and gets a null pointer."""
+    """The caller is C, which cannot catch exceptions, and gets a null pointer."""
     out = run_well(
         """
         import ctypes, gpuconf

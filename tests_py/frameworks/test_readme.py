@@ -1,6 +1,7 @@
 """README's program for PyTorch and CuPy does what it says.
 
-PyTorch is real. CuPy's arrays need a GPU. So its ``zeros`` here takes memory from the allocator that gpuconf installs.
+PyTorch is real. CuPy's arrays need a GPU, so ``zeros`` is replaced by a function that allocates with the allocator that gpuconf
+installs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Mode segments' way into PyTorch's allocator, on a small library that calls the CUDA runtime as PyTorch's does.
+"""How mode segments redirects PyTorch's allocator, tested on a small library that calls the CUDA runtime in the same way.
 
-The real PyTorch is tried by test_torch.py where it is installed.
+test_torch.py tests the real PyTorch if it is installed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gpuconf._core import abi as _abi
 
 @pytest.fixture(params=["lazy", "now"])
 def client(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The library's folder. With -z now the loader makes the slots read-only; without, an unused one still leads to the loader."""
+    """The library's folder. With -z now, the slots become read-only; without it, an unused slot still points to the loader."""
     compiler = os.environ.get("CC", "cc")
     shared = [compiler, "-shared", "-fPIC", "-O1", f"-Wl,-z,{request.param}", "-Wl,-z,relro", "-Wl,--no-as-needed"]
     runtime, library = tmp_path / "libruntime.so", tmp_path / "libc10_cuda.so"
@@ -55,13 +55,13 @@ print(take(50 * MIB))
 print(client.client_free(pointer), live(), client.client_free(foreign), ctypes.c_int.in_dll(runtime, "runtime_frees").value)
 """,
         CLIENT=str(client),
-        LD_PRELOAD="",  # not the runtime for PyTorch: the client has its own
+        LD_PRELOAD="",  # without the runtime for PyTorch: the client has its own
     )
     assert out.splitlines() == [f"0 [1] {int(used_before)} 0", "(2, None)", "0 [0] 0 1"], "2 is CUDA's own code for out of memory"
 
 
 def test_a_thread_without_a_scope_is_led_by_its_stream(driver: Path, client: Path) -> None:
-    """As autograd's threads are, which are in the stream of the forward pass."""
+    """Like autograd's threads, which run in the stream of the forward pass."""
     out = no_gpu.run(
         driver,
         CLIENT
@@ -83,13 +83,13 @@ with gpuconf.device("GPU:1"):
 print(live())
 """,
         CLIENT=str(client),
-        LD_PRELOAD="",  # not the runtime for PyTorch: the client has its own
+        LD_PRELOAD="",  # without the runtime for PyTorch: the client has its own
     )
     assert out.splitlines() == ["[0, 1]", "[0, 2]"]
 
 
 def test_a_pytorch_that_can_not_be_routed_is_refused(driver: Path, tmp_path: Path) -> None:
-    """It is not loaded; and one that has the CUDA runtime linked into it, so that it imports nothing."""
+    """A library that is not loaded; and one linked statically with the CUDA runtime, which imports nothing."""
     source = tmp_path / "static.c"
     source.write_text("int nothing;\n")
     library = tmp_path / "libc10_cuda.so"

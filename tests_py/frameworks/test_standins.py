@@ -1,6 +1,6 @@
-"""The adaptors for PyTorch and Numba where these are not installed: on stand-ins for their documented interface.
+"""The adaptors for PyTorch and Numba without these libraries: on stand-ins for their documented interface.
 
-The real libraries are tried by test_torch.py and test_numba.py where they are. gpuconf itself runs on its real driver code here.
+test_torch.py and test_numba.py test the real libraries if they are installed. gpuconf itself runs on its real driver code here.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ print([(s["device"], s["total_size"] // MIB, len(s["blocks"])) for s in torch._C
 
 
 def test_torchs_generic_functions_and_totals_are_right_or_refused(driver: Path) -> None:
-    """`torch.accelerator` told 0 bytes and no statistics, because it took a foreign allocator for one that is not in use."""
+    """`torch.accelerator` returned 0 bytes and no statistics, because it regarded a foreign allocator as not in use."""
     out = no_gpu.run(
         driver,
         TORCH
@@ -145,7 +145,7 @@ with gpuconf.device("GPU:1"):
         print(where())
     stream = torch_standin.Stream.current
 print(where(), live(), torch_standin.STREAMS)
-torch_standin.Stream.current = stream            # as a thread of autograd's: the stream of the scope, and no scope
+torch_standin.Stream.current = stream            # like a thread of autograd's: the stream of the scope, and no scope
 import threading
 thread = threading.Thread(target=torch_standin.plugged.raw_alloc, args=(1000,))
 thread.start()
@@ -236,7 +236,7 @@ print(live())
 
 
 def test_a_scope_that_is_open_at_exit_switches_nothing_back(driver: Path) -> None:
-    """PyTorch's stream and device were switched back by a generator, which Python finished when PyTorch was in pieces already."""
+    """PyTorch's stream and device were restored by a generator, which Python finished after PyTorch was torn down."""
     done = no_gpu.completed(
         driver,
         TORCH

@@ -117,7 +117,7 @@ def test_all_memory_functions_answer_with_our_books(driver: Path) -> None:
 
 
 def test_statistics_are_right_or_missing(driver: Path) -> None:
-    """Of 66 MiB live `torch.accelerator` told 0, and totals, out-of-memory errors and segments were 0 in `torch.cuda` too."""
+    """With 66 MiB live, `torch.accelerator` returned 0; totals, out-of-memory errors and segments were 0 in `torch.cuda` too."""
     out = no_gpu.run(
         driver,
         """
@@ -181,7 +181,7 @@ def test_empty_cache_gives_memory_back_to_the_gpu(driver: Path) -> None:
 
 
 def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -> None:
-    """A fraction below the limit; a pool that several CUDA graphs are to share."""
+    """A fraction below the limit; a pool shared by several CUDA graphs."""
     out = no_gpu.run(
         driver,
         """
@@ -208,7 +208,7 @@ def test_what_whole_mode_can_not_keep_is_refused_and_not_ignored(driver: Path) -
 
 
 def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
-    """Captured by PyTorch in its default, CUDA's strictest mode; what it frees goes to nobody else until it is gone."""
+    """Captured in CUDA's strictest mode, PyTorch's default; what the graph frees is not reused until the graph is destroyed."""
     out = no_gpu.run(
         driver,
         """
@@ -239,7 +239,7 @@ def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
 
 
 def test_record_stream_reaches_gpuconf(driver: Path) -> None:
-    """Left out, memory would be used again while the other stream reads it."""
+    """Without it, memory would be reused while the other stream reads it."""
     out = no_gpu.run(
         driver,
         """
@@ -257,7 +257,7 @@ def test_record_stream_reaches_gpuconf(driver: Path) -> None:
 
 
 def test_a_backward_pass_stays_in_the_budget_of_its_forward_pass(driver: Path) -> None:
-    """Autograd runs it in threads of its own, which have no scope: the stream tells."""
+    """Autograd runs it in its own threads, which have no scope: the stream identifies the logical GPU."""
     out = no_gpu.run(
         driver,
         MODEL
@@ -338,8 +338,8 @@ def test_scopes_choose_the_card_too(driver: Path) -> None:
     assert out.splitlines() == ["cuda:1 1 [0, 1]", "cuda:0 [1, 1]", "0"]
 
 
-# Mode segments: PyTorch's own allocator, which takes its segments from gpuconf. It once did so by a MemPool that stayed entered,
-# which PyTorch takes for a CUDA graph capture without an end. Each of these tests is a failure of that time.
+# Mode segments: PyTorch's own allocator, which gets its segments from gpuconf. It once got them through a MemPool that stayed
+# entered, which PyTorch treats as a CUDA graph capture without an end. Each of these tests failed then.
 
 
 def test_segments_keep_torchs_own_accounting_under_our_limit(driver: Path) -> None:
@@ -365,7 +365,7 @@ print(live(), torch.cuda.memory_reserved())
 
 
 def test_segments_serve_every_thread_and_backward_passes(driver: Path) -> None:
-    """Autograd's threads took memory beside the limit, and a second thread in a scope raised `already recording`."""
+    """Autograd's threads allocated outside the limit, and a second thread in a scope raised `already recording`."""
     out = no_gpu.run(
         driver,
         MODEL
@@ -485,7 +485,7 @@ def test_record_stream_under_pressure_in_mode_segments(driver: Path) -> None:
 
 
 def test_the_sizes_of_segments_decide_what_fits(driver: Path) -> None:
-    """As documented: 1 to 10 MiB come out of segments of 20 MiB, so 32 MiB serve 20 MiB of them."""
+    """As documented: blocks of 1 to 10 MiB are cut from segments of 20 MiB, so 32 MiB can hold only 20 MiB of them."""
     out = no_gpu.run(
         driver,
         """
@@ -526,7 +526,7 @@ def test_graphs_and_pools_are_torchs_own_in_mode_segments(driver: Path) -> None:
 
 
 def test_expandable_segments_are_refused_before_torch_sees_them(driver: Path) -> None:
-    """They are mapped by the driver: no limit would hold for them."""
+    """The driver maps them: no limit would apply to them."""
     out = no_gpu.run(
         driver,
         """

@@ -1,4 +1,4 @@
-"""The sets of versions that gpuconf is tested with are those of the requirement files, and any other version is warned of once."""
+"""The tested sets of versions are those of the requirement files, and any other version causes one warning."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What is tried on a real GPU, one process each: ``python cases.py NAME``.
+"""Cases for a real GPU, one process each: ``python cases.py NAME``.
 
-Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*``; its docstring is the promise. It ends
-well, or raises; Missing says what the machine lacks.
-Nothing here needs pytest, so that a machine with only Python and the driver can run it (run.py).
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*``; its docstring is the promise. It
+succeeds or raises; Missing names what the machine lacks. Nothing here needs pytest, so that a machine with only Python and the
+driver can run it (run.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MIB = 1 << 20
-MISSING = 77  # the exit code of a case that can't run here
+MISSING = 77  # the exit code of a case that cannot run here
 
 
 class Missing(Exception):  # noqa: N818
@@ -29,7 +29,7 @@ class Missing(Exception):  # noqa: N818
 
 
 def need(name: str) -> Any:
-    """Import a library, or say that it is missing."""
+    """Import a library, or raise Missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -37,12 +37,12 @@ def need(name: str) -> Any:
 
 
 def live(device: str = "GPU:0") -> int:
-    """The blocks that are in use."""
+    """The live blocks."""
     return int(gpuconf.memory.stats(device).live_blocks)
 
 
 def expect(condition: bool, text: str) -> None:
-    """An assertion that stays under ``python -O``."""
+    """An assertion that also works under ``python -O``."""
     if not condition:
         raise AssertionError(text)
 
@@ -58,7 +58,7 @@ def split(*limits: int) -> None:
 
 
 def case_a_buffer_keeps_what_was_written() -> None:
-    """Bytes copied to the GPU come back, at every size around a granule's edge."""
+    """Bytes copied to the GPU are unchanged when copied back, at every size around a granule's edge."""
     gpuconf.configure(limit="256MiB", growth=True, libraries=[])
     for size in (1, 255, 256, 257, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 64 * MIB):
         data = bytes(range(256)) * (size // 256 + 1)
@@ -69,7 +69,7 @@ def case_a_buffer_keeps_what_was_written() -> None:
 
 
 def case_the_limit_serves_every_byte() -> None:
-    """Limits below, at and around a granule serve all their bytes, and not one more."""
+    """With limits below, at and around a granule, exactly that many bytes can be allocated."""
     for limit in (1, 7, 257):
         for growth in (True, False):
             gpuconf.configure(limit=f"{limit}MiB", growth=growth, libraries=[])
@@ -89,7 +89,7 @@ def case_the_limit_serves_every_byte() -> None:
 
 
 def cublas(gpuconf_work: Callable[[], None]) -> None:
-    """Run what needs cuBLAS, or say that it is missing."""
+    """Run something that needs cuBLAS, or raise Missing."""
     try:
         gpuconf_work()
     except gpuconf.errors.UnavailableError as error:
@@ -133,7 +133,7 @@ def case_operations_are_numpys() -> None:
 
 
 def case_the_page_using_gpus_runs() -> None:
-    """A session: the product of the page, placed on the GPU, within the limit of its options; afterwards nothing is left."""
+    """A session: the guide's product, placed on the GPU, within the limit of its options; afterwards nothing is left."""
     need("numpy")
     import gpuconf.compat.v1 as tf1
 
@@ -153,7 +153,7 @@ def case_the_page_using_gpus_runs() -> None:
 
 
 def case_unified_memory_exceeds_the_gpu() -> None:
-    """A fraction above 1: one buffer that is larger than the GPU, written and read at places that cannot all be on it."""
+    """A fraction above 1: one buffer larger than the GPU, written and read at places that cannot all be on it."""
     import gpuconf.compat.v1 as tf1
 
     if "microsoft" in platform.release().lower():
@@ -179,7 +179,7 @@ def case_unified_memory_exceeds_the_gpu() -> None:
 
 
 def case_two_threads_compute_at_once() -> None:
-    """Threads share a GPU's handle, and each gets its own results; two logical GPUs of a card share it, too."""
+    """Threads share a GPU's handle, and each gets its own results; two logical GPUs of a card share it too."""
     np = need("numpy")
     split(256, 256)
     cublas(lambda: gpuconf.matmul([[1.0]], [[1.0]]).numpy())
@@ -202,7 +202,7 @@ def case_two_threads_compute_at_once() -> None:
 
 
 def case_operations_share_the_gpu_with_torch() -> None:
-    """PyTorch's products before, between and after: one cuBLAS in the process, PyTorch's current device and stream as they were."""
+    """PyTorch's products before, in between and after: one cuBLAS in the process, PyTorch's current device and stream unchanged."""
     torch = need("torch")
     np = need("numpy")
     gpuconf.configure(limit="512MiB", libraries=["torch"])
@@ -220,7 +220,7 @@ def case_operations_share_the_gpu_with_torch() -> None:
 
 
 def own_streams(count: int) -> tuple[Any, list[ctypes.c_void_p]]:
-    """The driver, with the primary context of the first GPU current, and streams that nothing waits for."""
+    """The driver, with the primary context of the first GPU current, and streams that do not wait for each other."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context = ctypes.c_void_p()
     expect(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == cuda.cuCtxSetCurrent(context), "no context")
@@ -243,7 +243,7 @@ def own_allocator() -> Any:
 
 
 def case_a_million_hand_overs_lose_no_canary(rounds: int = 1_000_000) -> None:
-    """One block goes from stream to stream while they work: what each writes, it reads, and nobody writes in between."""
+    """One block passes from stream to stream while they work: each reads what it wrote, and no other stream writes in between."""
     gpuconf.configure(limit="64MiB", libraries=[])
     gpuconf.config.list_logical_devices()
     library, (cuda, streams) = own_allocator(), own_streams(3)
@@ -259,7 +259,7 @@ def case_a_million_hand_overs_lose_no_canary(rounds: int = 1_000_000) -> None:
         for i in range(todo):
             stream = streams[i % 3]
             if i % 64 == 0:
-                cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host goes on
+                cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host continues
             block = library.gpuconf_malloc(size, 0, stream)
             if not block:
                 raise AssertionError(library.gpuconf_last_error().decode())
@@ -276,7 +276,7 @@ def case_a_million_hand_overs_lose_no_canary(rounds: int = 1_000_000) -> None:
 
 
 def case_a_captured_graph_keeps_its_memory() -> None:
-    """What is taken for a captured stream is the graph's until it is gone: its launches hurt nobody."""
+    """Memory allocated for a captured stream belongs to the graph until the graph is destroyed: its launches harm no other data."""
     gpuconf.configure(limit="64MiB", libraries=[])
     gpuconf.config.list_logical_devices()
     library, (cuda, (side, other)) = own_allocator(), own_streams(2)
@@ -300,7 +300,7 @@ def case_a_captured_graph_keeps_its_memory() -> None:
     library.gpuconf_free(outside, 0, 0, other)
     expect(gpuconf.memory.stats().captured_bytes == MIB, "the graph has lost its memory")
     expect(cuda.cuGraphExecDestroy(execute) == 0, "the executable stays")
-    for _ in range(1000):  # the driver tells from a thread of its own
+    for _ in range(1000):  # the driver reports it on its own thread
         if gpuconf.memory.stats().captured_bytes == 0:
             break
         time.sleep(0.01)
@@ -317,7 +317,7 @@ def model(torch: Any) -> tuple[Any, Any]:
 
 
 def case_torch_trains_within_the_limit() -> None:
-    """A training loop: same losses as without gpuconf, all memory on the books, all of it back at the end."""
+    """A training loop: same losses as without gpuconf, all memory in the accounting, all of it released at the end."""
     torch = need("torch")
     gpuconf.configure(limit="1GiB", growth=True, libraries=["torch"])
     torch.manual_seed(0)
@@ -338,7 +338,7 @@ def case_torch_trains_within_the_limit() -> None:
 
 
 def case_torch_out_of_memory_is_its_own_error() -> None:
-    """torch.OutOfMemoryError with gpuconf's text, also in a backward pass, and the program goes on."""
+    """torch.OutOfMemoryError with gpuconf's text, also in a backward pass, and the program continues."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     kept = torch.empty(128 * MIB, dtype=torch.uint8, device="cuda")
@@ -348,7 +348,7 @@ def case_torch_out_of_memory_is_its_own_error() -> None:
         expect("CUDA out of memory. " in str(error) and "limit 256.00MiB" in str(error), str(error))
     else:
         raise AssertionError("200 MiB beside 128 fitted into 256")
-    big = torch.empty(24 * MIB, device="cuda", requires_grad=True)  # 96 MiB, and its gradient is as large
+    big = torch.empty(24 * MIB, device="cuda", requires_grad=True)  # 96 MiB, and its gradient has the same size
     del kept
     hog = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
     try:
@@ -362,7 +362,7 @@ def case_torch_out_of_memory_is_its_own_error() -> None:
 
 
 def case_torch_backward_stays_in_its_budget() -> None:
-    """Two logical GPUs on one card: a backward pass takes from the budget of its forward pass, in any thread."""
+    """Two logical GPUs on one card: a backward pass allocates within the limit of its forward pass, in any thread."""
     torch = need("torch")
     split(512, 256)
     gpuconf.configure(libraries=["torch"])
@@ -379,7 +379,7 @@ def case_torch_backward_stays_in_its_budget() -> None:
 
 
 def case_torch_streams_hand_memory_over_safely() -> None:
-    """A million hand-overs between streams with record_stream: nobody reads what was written too early."""
+    """A million hand-overs between streams with record_stream: no stream reads memory that was overwritten too early."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     side, wrong = torch.cuda.Stream(), torch.zeros(1, dtype=torch.long, device="cuda")
@@ -393,12 +393,12 @@ def case_torch_streams_hand_memory_over_safely() -> None:
             wrong += (block != value).sum()
         block.record_stream(side)
         del block
-        torch.full((4096,), 255, dtype=torch.uint8, device="cuda")  # gets the block, if anybody may have it
+        torch.full((4096,), 255, dtype=torch.uint8, device="cuda")  # gets the block, if it may be reused
     expect(int(wrong) == 0, f"{int(wrong)} bytes were overwritten")
 
 
 def case_torch_memory_functions_all_answer() -> None:
-    """Every public function of torch.cuda.memory answers in mode whole."""
+    """Every public function of torch.cuda.memory works in mode whole."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     torch.empty(1000, device="cuda")
@@ -438,7 +438,7 @@ def case_torch_segments_capture_graphs() -> None:
 
 
 def case_torch_captures_graphs_in_whole_mode() -> None:
-    """A CUDA graph with gpuconf as the allocator: replays are right, and hurt nobody, and its memory comes back."""
+    """A CUDA graph with gpuconf as the allocator: replays are correct and harm no other data, and its memory is released."""
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     x = torch.ones(1 << 20, device="cuda")
@@ -461,7 +461,7 @@ def case_torch_captures_graphs_in_whole_mode() -> None:
 
 
 def case_cupy_computes_on_the_books() -> None:
-    """Sums are right, memory is on the books and goes back, and out of memory is CuPy's own error."""
+    """Sums are correct, memory is in the accounting and is released, and out of memory is CuPy's own error."""
     cupy = need("cupy")
     gpuconf.configure(limit="256MiB", libraries=["cupy"])
     array = cupy.arange(1_000_000, dtype=cupy.float64)
@@ -482,7 +482,7 @@ def case_cupy_computes_on_the_books() -> None:
 
 
 def case_numba_computes_on_the_books() -> None:
-    """A kernel of Numba's on memory of ours, with streams and without."""
+    """A Numba kernel on gpuconf's memory, with streams and without."""
     need("numba_cuda")
     numpy = need("numpy")
     gpuconf.configure(limit="256MiB", libraries=["numba"])
@@ -504,7 +504,7 @@ def case_numba_computes_on_the_books() -> None:
 
 
 def case_three_libraries_share_one_limit() -> None:
-    """PyTorch, CuPy and Numba in one process on one pool: together they can't go past the limit."""
+    """PyTorch, CuPy and Numba in one process on one pool: together they cannot exceed the limit."""
     torch, cupy = need("torch"), need("cupy")
     need("numba_cuda")
     gpuconf.configure(limit="256MiB")

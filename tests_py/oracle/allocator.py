@@ -1,6 +1,6 @@
 """TensorFlow's BFCAllocator and gpuconf's on the same random traces, step by step.
 
-With TensorFlow's split rule both have to do the same: addresses, statistics, and what they ask of the device. With exact splitting
+With TensorFlow's split rule both must agree in everything: addresses, statistics, and calls to the device. With exact splitting
 gpuconf may serve what TensorFlow cannot; up to the first such step the same requests are served, with no more memory in use.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .tally import Tally
 
 CLEAR_STATS = 0xFFFFFFFF
-NEVER_ENDS = 2304  # TensorFlow asks a device that is full for ever for requests of up to so many bytes
+NEVER_ENDS = 2304  # on a full device, TensorFlow retries requests of up to this many bytes forever
 SECONDS = 60  # a trace that takes longer hangs
 
 _RECORD = np.dtype([(name, "<u8") for name in ("addr", "current", "peak", "pool", "allocs", "largest", "calls")])
@@ -32,7 +32,7 @@ _HEADER = np.dtype(
 
 
 class Trace(NamedTuple):
-    """Steps: an allocation into a slot, or (size 0) the free of what is in it."""
+    """Steps: an allocation into a slot, or (size 0) the free of its contents."""
 
     slots: np.ndarray
     sizes: np.ndarray
@@ -51,7 +51,7 @@ class Trace(NamedTuple):
 
 
 class Program:
-    """A program that runs traces; it is watched, and killed when a trace takes too long."""
+    """A program that runs traces; it is watched, and killed if a trace takes too long."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ _LAWS = ("uniform", "logarithmic", "powers", "few", "small", "tail", "layers")
 
 
 def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndarray:
-    """Sizes of requests by one of several laws, from 1 byte up."""
+    """Request sizes from one of several distributions, from 1 byte up."""
     largest = max(largest, 512)
     if law == "uniform":
         return draw.integers(1, largest, n)
@@ -110,7 +110,7 @@ def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndar
         return draw.choice(draw.integers(1, largest, draw.integers(1, 9)), n)
     if law == "small":
         return draw.integers(1, 4096, n)
-    if law == "even":  # so that what is left over is just 128 MiB now and then
+    if law == "even":  # so that the remainder is sometimes exactly 128 MiB
         return draw.integers(1, 20, n) * (64 << 20) + draw.choice([-1, 1, 256] + [0] * 60, n)
     if law == "tail":
         return np.minimum(256 * (1 + draw.pareto(0.8, n)), largest).astype(np.int64)
@@ -119,8 +119,8 @@ def _sizes(draw: np.random.Generator, law: str, n: int, largest: int) -> np.ndar
 
 
 def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
-    """A random trace: slots are filled and emptied at random, in order, or in the same way again and again; the limit is near."""
-    huge = draw.random() < 0.12  # blocks beyond 128 MiB, from where on TensorFlow splits in another way
+    """A random trace: slots are filled and emptied at random, in order, or in the same way repeatedly; the limit is near."""
+    huge = draw.random() < 0.12  # blocks beyond 128 MiB, which TensorFlow splits differently
     if huge:
         steps = min(max(steps, 500), 3000)
     count = int(draw.integers(4, 13)) if huge else int(np.exp(draw.uniform(0, np.log(2000))))
@@ -135,7 +135,7 @@ def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
     else:
         once = draw.permutation(np.repeat(np.arange(count), 2))
         slots = np.resize(once, steps)
-    # A slot is filled and emptied in turns: its odd occurrences allocate.
+    # A slot is filled and emptied alternately: its odd occurrences allocate.
     order = np.argsort(slots, kind="stable")
     in_order = slots[order]
     first = np.flatnonzero(np.r_[True, in_order[1:] != in_order[:-1]])
@@ -161,7 +161,7 @@ def draw_trace(draw: np.random.Generator, steps: int) -> Trace:
     sizes = np.where(allocates, np.maximum(sizes, 1), 0).astype("<u8")
     slots = slots.astype("<u4")
     clears = draw.random(steps) < 0.0005
-    clears &= allocates  # a slot whose filling is left out is emptied in vain
+    clears &= allocates  # a slot that was not filled may be emptied, with no effect
     slots[clears] = CLEAR_STATS
     fraction = float(draw.choice([0] * (16 if huge else 4) + [0.01, 0.05, 0.5, 1.0]))
     layout = int(draw.choice([0, 1, draw.integers(2, 1 << 30)]))
@@ -182,7 +182,7 @@ class Programs:
 
 
 class Exact(NamedTuple):
-    """Exact splitting against TensorFlow's, over all traces."""
+    """Exact splitting compared with TensorFlow's, over all traces."""
 
     traces: int = 0
     same_to_the_end: int = 0
@@ -191,7 +191,7 @@ class Exact(NamedTuple):
 
 
 def _compare_rule(programs: Programs, trace: Trace, seed: str, tally: Tally) -> np.ndarray:
-    """TensorFlow's split rule: everything is the same. Gives TensorFlow's records."""
+    """TensorFlow's split rule: everything is the same. Returns TensorFlow's records."""
     theirs = programs.theirs.run(trace)
     ours = programs.ours.run(trace)[: len(theirs)]
     unlike = np.flatnonzero(theirs != ours)
@@ -227,7 +227,7 @@ def _compare_exact(programs: Programs, trace: Trace, theirs: np.ndarray, seed: s
 
 
 def run(programs: Programs, seed: int, wanted: int, tally: Tally) -> Exact:
-    """Compare at least so many steps."""
+    """Compare at least this many steps."""
     counts, number = Exact(), 0
     while tally.compared < wanted:
         draw = np.random.default_rng([seed, number])
@@ -246,7 +246,7 @@ _STEP = re.compile(r"(?:(?P<as>\w+) = )?(?:alloc (?P<bytes>\d+)|free (?P<free>\w
 
 
 def run_goldens(programs: Programs, tally: Tally) -> None:
-    """The traces that gpuconf's own tests hold dear, on TensorFlow: so we know that it is the right one that is asked."""
+    """The golden traces of gpuconf's own tests, on TensorFlow: this shows that the compiled allocator is the right one."""
     source = (build.ROOT / "tests_go" / "bfc" / "golden_test.go").read_text()
     found = list(_GOLDEN.finditer(source))
     assert len(found) >= 10, "the golden traces of tests_go/bfc/golden_test.go are not found"

@@ -14,7 +14,7 @@ ROOT = HERE.parent.parent
 
 @lru_cache(maxsize=1)
 def tensorflow_folder() -> Path:
-    """Where the wheel is, found without importing it."""
+    """The location of the wheel, found without importing it."""
     import importlib.util
 
     found = importlib.util.find_spec("tensorflow")
@@ -24,7 +24,7 @@ def tensorflow_folder() -> Path:
 
 
 def _output(name: str) -> Path:
-    """What is built goes into the environment, not into the tree."""
+    """The folder for build results: in the environment, not in the tree."""
     folder = Path(sys.prefix) / "oracle"
     folder.mkdir(exist_ok=True)
     return folder / name

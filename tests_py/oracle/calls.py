@@ -1,4 +1,4 @@
-"""Random sequences of configuration calls, good and bad, as text."""
+"""Random sequences of configuration calls, valid and invalid, as text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _GETTERS = (
 
 
 class Calls:
-    """Draws calls for a machine with so many GPUs."""
+    """Draws calls for a machine with this number of GPUs."""
 
     def __init__(self, random: random.Random, gpus: int) -> None:
         self.random = random
@@ -113,7 +113,7 @@ class Calls:
         self.weights = [weight for _, weight in self.kinds]
 
     def sequence(self) -> list[str]:
-        """A sequence that ends with the runtime initialized, if possible, and with the result."""
+        """A sequence that ends with the runtime initialized, if possible, and with the resulting devices."""
         if self.gpus and self.random.random() < 0.06:
             return self.after_session()
         calls: list[str] = [self.start()] if self.random.random() < 0.12 else []
@@ -122,14 +122,14 @@ class Calls:
         return [*calls, "facts()", "config.list_logical_devices()", "config.get_visible_devices()"]
 
     def after_session(self) -> list[str]:
-        """What may be set after a session. Nothing initializes the runtime."""
+        """Settings after a session. None of these calls initializes the runtime."""
         calls = [self.session(), "config.list_physical_devices()"]
         for kind, _ in self.random.choices(self.settings, [weight for _, weight in self.settings], k=self.random.randint(3, 12)):
             calls.extend(kind().split("; "))
         return [*calls, "config.get_soft_device_placement()", "config.get_visible_devices()"]
 
     def session(self) -> str:
-        """A session, with GPU options or without."""
+        """A session, with or without GPU options."""
         few = {
             "allow_growth": ("True", "True", "False"),
             "visible_device_list": ("'0'", "'1'", "'1,0'", "'0,1'"),
@@ -169,7 +169,7 @@ class Calls:
         return self.pick(*_STRANGERS) if self.random.random() < stranger else self.pick(*self.known, "c", "g0", *self.known)
 
     def devices(self) -> str:
-        """What set_visible_devices may be given."""
+        """An argument for set_visible_devices."""
         if self.random.random() < 0.15:
             return self.device(0.4)
         few = [self.device(0.04) for _ in range(self.random.randint(0, 4))]
@@ -179,7 +179,7 @@ class Calls:
         return f"{self.api()}.set_visible_devices({self.devices()}, {self.pick(*_TYPES)})"
 
     def show(self) -> str:
-        """The sensible call, so that many sequences come to be initialized."""
+        """The usual call, so that many sequences are initialized."""
         shown = [g for g in self.known[1:] if self.random.random() < 0.7]
         if self.random.random() < 0.3:
             self.random.shuffle(shown)
@@ -196,7 +196,7 @@ class Calls:
         )
 
     def configuration(self, cpu: bool) -> str:
-        """A list of configurations: most often one that the device takes."""
+        """A list of configurations, usually one that the device accepts."""
         if self.random.random() < 0.05:
             return self.pick(
                 "None", "L(10)", "'x'", "5", "{}", "[None]", "[5]", "(L(10) for _ in range(2))", "L", "[L]", "''", "{L(10)}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Difference(NamedTuple):
-    """Where a sequence comes out differently."""
+    """A sequence with different results."""
 
     gpus: int
     calls: list[str]  # the last one differs
@@ -25,14 +25,14 @@ class Difference(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a sequence showed: how many calls were equal, and the difference that ended it, if one did."""
+    """The results of a sequence: the number of equal calls, and the difference that ended it, if any."""
 
     equal: int
     difference: Difference | None
 
 
 def play(theirs: Side, ours: Side, gpus: int, calls: list[str]) -> Checked:
-    """Make the calls on fresh machines, up to the first that differs: after it the two are in different states."""
+    """Make the calls on fresh machines, up to the first that differs: after it the two sides are in different states."""
     theirs.fresh(gpus)
     ours.fresh(gpus)
     for i, call in enumerate(calls):
@@ -44,7 +44,7 @@ def play(theirs: Side, ours: Side, gpus: int, calls: list[str]) -> Checked:
 
 
 def shrink(theirs: Side, ours: Side, found: Difference) -> Difference:
-    """Leave out calls, and GPUs, while what remains still shows an unexplained difference in the last call."""
+    """Leave out calls and GPUs while the rest still shows an unexplained difference in the last call."""
     smaller = True
     while smaller:
         smaller = False
@@ -59,7 +59,7 @@ def shrink(theirs: Side, ours: Side, found: Difference) -> Difference:
 
 
 def run(theirs: Side, ours: Side, seed: int, wanted: int, tally: Tally) -> None:
-    """Compare at least so many calls."""
+    """Compare at least this many calls."""
     number = 0
     while tally.compared < wanted:
         draw = random.Random(f"{seed}:{number}")

@@ -1,6 +1,6 @@
-"""The list of deliberate differences, differences.json, and docs/differences.md, which is written from it.
+"""The list of intentional differences, differences.json, and docs/differences.md, which is generated from it.
 
-The comparison excuses only what is on the list, and reports how often it met each entry. Run this file to write the page. With
+The comparison excuses only what is on the list, and reports how often each entry occurred. Run this file to write the page. With
 ``--check`` it fails if the page is out of date.
 """
 

@@ -1,7 +1,7 @@
-"""Which listed difference explains one that was found. The list itself is differences.json.
+"""Which listed difference explains an observed one. The list itself is differences.json.
 
-An excuse must not hide a defect, so each one checks the call and what both sides made of it, as its row describes them. Where the
-row's effect shows in later calls, the excuse asks TensorFlow again with the cause taken away: then it must answer as gpuconf does.
+An excuse must not hide a defect, so each one checks the call and both results, as its row describes them. If the row's effect shows
+in later calls, the excuse repeats the calls on TensorFlow without the cause: then TensorFlow's result must equal gpuconf's.
 tests_py/conformance/test_excuses.py plants defects that the excuses must not explain.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Ask(Protocol):
-    """Asks TensorFlow more, after the sequence."""
+    """Makes more calls on TensorFlow, after the sequence."""
 
     def __call__(self, calls: list[str], gpus: int | None = None) -> list[Outcome]:
-        """What becomes of calls on a fresh machine with so many GPUs, or (None) on the machine as it is."""
+        """The results of calls on a fresh machine with this number of GPUs, or (None) on the machine as it is."""
 
 
 def asking(side: Side) -> Ask:
-    """Ask a side itself."""
+    """Makes them on a side directly."""
 
     def ask(calls: list[str], gpus: int | None = None) -> list[Outcome]:
         if gpus is not None:
@@ -39,7 +39,7 @@ def asking(side: Side) -> Ask:
 
 
 class Found(NamedTuple):
-    """A difference: the calls, of which the last one differs, and what became of it."""
+    """A difference: the calls, of which the last one differs, and its results."""
 
     calls: list[str]
     theirs: Outcome
@@ -52,7 +52,7 @@ _EXCUSES: dict[str, list[Callable[[Found], bool]]] = {}
 
 
 def excuse(name: str) -> Callable[[Callable[[Found], bool]], Callable[[Found], bool]]:
-    """Register the test whether a listed difference explains one that was found."""
+    """Register the test whether a listed difference explains an observed one."""
 
     def register(test: Callable[[Found], bool]) -> Callable[[Found], bool]:
         _EXCUSES.setdefault(name, []).append(test)
@@ -71,12 +71,12 @@ def names() -> list[str]:
     return list(_EXCUSES)
 
 
-# What takes the cause of a difference out of the calls. Such a difference may show in any later call.
+# Functions that remove the cause of a difference from the calls. Such a difference may show in any later call.
 _CAUSES: dict[str, Callable[[Found, list[str]], list[str]]] = {}
 
 
 def cause(name: str) -> Callable[[Callable[[Found, list[str]], list[str]]], Callable[[Found, list[str]], list[str]]]:
-    """Register an excuse: without the cause, TensorFlow answers as gpuconf does."""
+    """Register an excuse: without the cause, TensorFlow's result equals gpuconf's."""
 
     def register(without: Callable[[Found, list[str]], list[str]]) -> Callable[[Found, list[str]], list[str]]:
         _CAUSES[name] = without
@@ -102,7 +102,7 @@ def _together(found: Found) -> str | None:
 
 @cause("list-changed-later")
 def _(_found: Found, calls: list[str]) -> list[str]:
-    """TensorFlow stores the caller's list; here it gets a copy, which nothing changes."""
+    """TensorFlow stores the caller's list; here it gets a copy that does not change."""
     if not any(call.startswith("kept(") for call in calls):
         return calls
     return [re.sub(r", (keep\(.*\))\)$", r", list(\1))", call) for call in calls]
@@ -114,7 +114,7 @@ _LOOK_ALIKE = re.compile(r"(?<!PD)(?:LD)?\(('/physical_device:\w+:\d+', '\w+')\)
 
 @cause("look-alike")
 def _(_found: Found, calls: list[str]) -> list[str]:
-    """TensorFlow keeps the look-alike; here it gets the device that it equals."""
+    """TensorFlow keeps the look-alike; here it gets the device that the look-alike equals."""
     return [_LOOK_ALIKE.sub(r"PD(\1)", call) if "set_visible_devices(" in call else call for call in calls]
 
 
@@ -132,7 +132,7 @@ def _(found: Found, calls: list[str]) -> list[str]:
 
 
 def _raised(found: Found, calls: list[str]) -> int | None:
-    """Which call raises on TensorFlow what is wrong with the list of GPUs that the program starts with."""
+    """The call that raises on TensorFlow because of the program's list of GPUs."""
     if not calls[0].startswith("start("):
         return None
     answers = enumerate(found.ask(calls, found.gpus))
@@ -148,17 +148,17 @@ def _(found: Found) -> bool:
 
 
 def _taken(theirs: Outcome) -> bool:
-    """Whether TensorFlow's setter has nothing to say against a value, except perhaps that it comes too late."""
+    """Whether TensorFlow's setter accepts a value, except perhaps that it comes too late."""
     return theirs.value == "None" or ("RuntimeError" in theirs.error and "cannot be modified after" in theirs.message)
 
 
 def _started(found: Found, setting: str) -> Outcome:
-    """What TensorFlow makes of a setting when it starts with it alone, on a machine with one GPU."""
+    """TensorFlow's result when it starts with this setting alone, on a machine with one GPU."""
     return found.ask([re.sub(r"\bg\d\b", "g0", setting), "facts()"], 1)[-1]
 
 
 def _cannot_start(found: Found, setting: str) -> bool:
-    """Whether protobuf refuses the setting's value."""
+    """Whether protobuf rejects the setting's value."""
     started = _started(found, setting)
     return started.message.startswith("Value out of range") or bool({"TypeError", "OverflowError"} & set(started.error))
 
@@ -169,7 +169,7 @@ _SET_LOGICAL = re.compile(r"\.set_(logical|virtual)_device_configuration\(")
 
 @excuse("limit-range")
 def _(found: Found) -> bool:
-    """A limit that is out of range, which TensorFlow makes another one of."""
+    """A limit that is out of range, which TensorFlow changes to another one."""
     call = found.calls[-1]
     refused = "ValueError" in found.ours.error and found.ours.message.startswith("memory_limit is")
     if not (refused and _taken(found.theirs) and _SET_LOGICAL.search(call)):
@@ -197,7 +197,7 @@ def _(found: Found) -> bool:
 
 @excuse("memory-info-argument")
 def _(found: Found) -> bool:
-    """TensorFlow answers as for the text that the binding makes of the argument."""
+    """TensorFlow's result is that for the text that the binding converts the argument to."""
     *before, call = found.calls
     query = re.fullmatch(r"(experimental\.(?:get_memory_info|get_memory_usage|reset_memory_stats))\((?:None|b('.*'))\)", call)
     if query is None or "TypeError" not in found.ours.error or not found.ours.message.startswith("device must be a string"):
@@ -213,14 +213,14 @@ _WRONG_TYPE = re.compile(r" must (be (True or False|an integer|a number of MiB|a
 
 @excuse("wrong-type")
 def _(found: Found) -> bool:
-    """Gpuconf refuses at once what TensorFlow stores and then can't start with. That it can't is tried."""
+    """Gpuconf rejects at once what TensorFlow stores and then cannot start with. TensorFlow is started to confirm that."""
     call, ours = found.calls[-1], found.ours
     refused = _WRONG_TYPE.search(ours.message) is not None and bool({"TypeError", "ValueError"} & set(ours.error))
     if not (refused and _taken(found.theirs) and _SETTERS.search(call)):
         return False
     if _cannot_start(found, call):
         return True
-    # Of a list whose entries don't fit together TensorFlow says so before it looks at their values.
+    # If the entries of a list do not fit together, TensorFlow reports that before it checks their values.
     entries = _ENTRY.findall(call) if _SET_LOGICAL.search(call) else []
     return any(_cannot_start(found, f"config.set_logical_device_configuration(g0, [{entry}])") for entry in entries)
 
@@ -231,7 +231,7 @@ _TOO_LATE = re.compile(r" cannot be modified after being initialized: the runtim
 
 @excuse("settings-after-session")
 def _(found: Found) -> bool:
-    """TensorFlow accepts a setting that asks for other devices than the session's."""
+    """TensorFlow accepts a setting with devices other than the session's."""
     session, *calls = found.calls
     refused = "FailedPreconditionError" in found.ours.error and _TOO_LATE.search(found.ours.message)
     if not session.startswith("session(") or not refused or found.theirs.value != "None" or not _SETTINGS.search(found.calls[-1]):
@@ -244,7 +244,7 @@ def _(found: Found) -> bool:
     return started.value is None or started.value.count("/device:CPU:") != 1 or wanted != built
 
 
-# A NUL or a lone surrogate, as repr shows them.
+# A NUL or a lone surrogate, as shown by repr.
 _NO_TEXT = re.compile(r"\\x00|\\ud[89a-f]")
 
 
@@ -260,7 +260,7 @@ _NODE_NAMES = {"constant": "Const", "matmul": "MatMul", "add": "Add", "add_n": "
 
 
 def _without_other_scopes(call: str, node: str) -> str:
-    """The call that makes a graph, with the device scopes of one node only."""
+    """The call that creates a graph, with the device scopes of one node only."""
     tree = ast.parse(call, mode="eval")
     assert isinstance(tree.body, ast.Call)
     assert isinstance(tree.body.args[0], ast.List)
@@ -281,7 +281,7 @@ def _without_other_scopes(call: str, node: str) -> str:
 
 @excuse("graph-messages")
 def _(found: Found) -> bool:
-    """Both say that a node can't be placed, TensorFlow in today's words, and each of the node that it comes to first."""
+    """Both report that a node cannot be placed: TensorFlow in its current words, each side for the first node that it reaches."""
     call, today = found.calls[-1], "Cannot assign a device for operation "
     theirs = re.match(rf"{today}(\w+): ", found.theirs.message)
     ours = re.match(rf"(?:Invalid argument: Cannot assign a device to node '|{today})(\w+)'?: ", found.ours.message)
@@ -299,14 +299,14 @@ def _both_invalid(found: Found) -> bool:
 
 @excuse("dumps-in-messages")
 def _(found: Found) -> bool:
-    """TensorFlow shows its own data structures behind these words."""
+    """TensorFlow appends a dump of its own data structures."""
     words = re.match(r"(?s)Malformed device specification '.*?' in (eager op: Name: \w+|node: )", found.theirs.message)
     return words is not None and _both_invalid(found) and found.ours.message.startswith(words[0])
 
 
 @excuse("int32-constants")
 def _(found: Found) -> bool:
-    """Only the memory that an int32 constant is kept in differs: the first CPU's, or that of the CPU it is on."""
+    """Only the memory of an int32 constant differs: the first CPU's, or that of the CPU it is on."""
     on = re.fullmatch(r"\('([\w/:]+/device:CPU:)([1-9])', '\1\2',\)", found.ours.value or "")
     if on is None or "constant([[1, 2]" not in found.calls[-1]:
         return False

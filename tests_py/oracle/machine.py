@@ -1,7 +1,7 @@
-"""What a comparison is made of: the imaginary machine, calls as text, and gpuconf as one of the two sides.
+"""The parts of a comparison: the imaginary machine, calls as text, and gpuconf as one of the two sides.
 
-A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each side evaluates with its own names: so a call can
-be shown, shrunk, recorded and pasted into a test.
+A call is text, such as ``config.set_visible_devices([g0], 'GPU')``, which each side evaluates with its own names. So a call can be
+displayed, shrunk, recorded and pasted into a test.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Card:
-    """A GPU that both sides are told of."""
+    """A GPU that both sides have."""
 
-    spec: str  # as gpuconf.simulate reads it
+    spec: str  # as gpuconf.simulate accepts it
     product: str
     major: int
     minor: int
@@ -45,29 +45,29 @@ CARDS = (
 
 OPERATIONS = ("constant", "matmul", "add", "add_n", "identity")
 
-FIRST_REGION = 2 << 20  # what a pool that grows takes first
+FIRST_REGION = 2 << 20  # the first reservation of a growing pool
 
 
 class Side(Protocol):
-    """What evaluates calls."""
+    """Evaluates calls."""
 
     name: str
 
     def fresh(self, gpus: int) -> None:
-        """Begin anew, with the first so many cards."""
+        """Start over, with the first cards."""
 
     def evaluate(self, call: str) -> Any:
-        """Make a call and give back what it gives."""
+        """Make a call and return its result."""
 
 
 @lru_cache(maxsize=20_000)
 def compiled(call: str) -> CodeType:
-    """The code of a call."""
+    """The compiled code of a call."""
     return compile(call, "<call>", "eval")
 
 
 class Names(dict[str, Any]):
-    """What a call can name, the same on both sides: the API, the value types, and a few helpers."""
+    """The names that a call can use, the same on both sides: the API, the value types, and a few helpers."""
 
     def __init__(self, api: Any, scope: Any) -> None:
         super().__init__(
@@ -123,12 +123,12 @@ class Names(dict[str, Any]):
             self._api.compat.v1.Session(config=config).close()
 
     def _begin(self) -> None:
-        """Forget the tensors that were made."""
+        """Drop the tensors that were created."""
         self["n"] = []
         self.update({name: getattr(self._api, name) for name in OPERATIONS})
 
     def _eager(self, scopes: list[Any], make: Any) -> Any:
-        """Where an operation puts its tensor."""
+        """The device of an operation's result."""
         with contextlib.ExitStack() as stack:
             for name in scopes:
                 stack.enter_context(self._api.device(name))
@@ -137,7 +137,7 @@ class Names(dict[str, Any]):
         return tensor.device, tensor.backing_device
 
     def build(self, lines: list[tuple[Any, ...]]) -> list[Any]:
-        """Make the nodes of a graph, in the default one: (scopes, how, the numbers of those to wait for)."""
+        """Add nodes to the default graph: (scopes, kind, the numbers of those to wait for)."""
         self.update({name: getattr(self._api.compat.v1, name) for name in OPERATIONS}, n=[])
         for scopes, make, *controls in lines:
             with contextlib.ExitStack() as stack:
@@ -152,7 +152,7 @@ class Names(dict[str, Any]):
         return value
 
     def forget(self) -> None:
-        """Drop what was kept. Scopes end with the runtime."""
+        """Drop the kept objects. Scopes end with the runtime."""
         self._entered.clear()
         self._kept.clear()
 
@@ -187,14 +187,14 @@ class Gpuconf:
         for one in gpuconf.config.list_logical_devices("GPU"):
             limit = gpuconf.memory.stats(one).bytes_limit
             grows = False
-            if limit > FIRST_REGION:  # a smaller pool is taken whole in any case
+            if limit > FIRST_REGION:  # a smaller pool is reserved whole in any case
                 gpuconf.memory.allocate(1, one).free()
                 grows = gpuconf.memory.stats(one).bytes_reserved == FIRST_REGION
             facts.append((limit, grows))
         return facts
 
     def _graph(self, lines: list[tuple[Any, ...]], *, soft: bool) -> list[tuple[str, str]]:
-        """What the placement log of a session tells."""
+        """The placements in a session's log."""
         config = gpuconf.compat.v1.ConfigProto(allow_soft_placement=soft, log_device_placement=True)
         told = io.StringIO()
         with gpuconf.compat.v1.Graph().as_default(), contextlib.redirect_stderr(told):
@@ -206,5 +206,5 @@ class Gpuconf:
 
 
 def short(device: str) -> str:
-    """A full device name without what is the same in all, in the spelling of today."""
+    """A full device name without the common prefix, in current spelling."""
     return device.removeprefix("/job:localhost/replica:0/task:0").replace("/gpu:", "/device:GPU:").replace("/cpu:", "/device:CPU:")

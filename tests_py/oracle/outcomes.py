@@ -1,4 +1,4 @@
-"""What becomes of a call, in a form that can be compared, printed and recorded: a value or an exception."""
+"""The result of a call, in a form that can be compared, printed and recorded: a value or an exception."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from .machine import Side
 
-# What both sides derive from: the first that an exception is.
+# Base classes of both sides: the first one that an exception derives from.
 _BUILT_IN = (KeyError, AttributeError, TypeError, ValueError, RuntimeError, OverflowError, AssertionError)
 
 # pybind11's TypeError for an argument that TensorFlow's native function does not take. It shows C++ signatures and addresses.
@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """Either a value, or an exception's families and message."""
 
     value: str | None  # text of the normal form, such as "[PD('/physical_device:CPU:0', 'CPU')]"
-    error: tuple[str, ...] = ()  # names of the classes that it is one of
+    error: tuple[str, ...] = ()  # names of the classes that it is an instance of
     message: str = ""
 
     def __str__(self) -> str:
@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 def text_of(value: Any) -> str:
-    """A value with its types told apart: True is not 1, a list is not a tuple, and named tuples have their names."""
+    """A value with distinguishable types: True is not 1, a list is not a tuple, and named tuples have their names."""
     kind = type(value).__name__
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{kind}({', '.join(map(text_of, value))})"
@@ -44,7 +44,7 @@ def text_of(value: Any) -> str:
 
 
 def families(error: BaseException) -> tuple[str, ...]:
-    """The classes that a caller may catch it by: built-in ones, and those of tf.errors by name."""
+    """The classes by which a caller may catch it: built-in ones, and those of tf.errors by name."""
     found = [one.__name__ for one in _BUILT_IN if isinstance(error, one)]
     for cls in type(error).__mro__:
         if cls.__module__.startswith(("tensorflow", "gpuconf")) and cls.__name__.endswith("Error"):
@@ -62,7 +62,7 @@ def outcome(side: Side, call: str) -> Outcome:
     except Exception as error:
         message = getattr(error, "message", None)
         text = message if isinstance(message, str) else str(error)
-        return Outcome(None, families(error), _CLASS.sub(r"<class '\1'>", text))  # a class lives in another module here and there
+        return Outcome(None, families(error), _CLASS.sub(r"<class '\1'>", text))  # the module of a class differs between the sides
 
 
 def agree(theirs: Outcome, ours: Outcome) -> bool:
@@ -76,5 +76,5 @@ def agree(theirs: Outcome, ours: Outcome) -> bool:
 
 
 def expected_start(theirs: Outcome) -> str:
-    """What gpuconf's message must start with: TensorFlow's, unless pybind11 wrote it."""
+    """The required beginning of gpuconf's message: TensorFlow's, unless pybind11 wrote it."""
     return "" if "TypeError" in theirs.error and _OF_THE_BINDING.match(theirs.message) else theirs.message

@@ -1,4 +1,4 @@
-"""Where operations run: eager calls and v1 graphs on TensorFlow's own placer, against gpuconf's, as (node, device) pairs."""
+"""Where operations run: eager calls and v1 graphs on TensorFlow's own placer, compared with gpuconf's, as (node, device) pairs."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _COMMON = (
 )
 _VALUES = {"f": "[[1.0, 2.0], [3.0, 4.0]]", "d": "numpy.ones((2, 2))", "i": "[[1, 2], [3, 4]]"}
 
-# What the imaginary GPUs can't do is not compared: to copy from one to another.
+# Copies between GPUs are not compared, because the imaginary GPUs do not support them.
 _NO_STREAM = "No gpu stream is available"
 
 
 class _Graphs:
-    """Draws programs: lines that make tensors n[0], n[1], ... of types f, d and i, under nested scopes."""
+    """Draws programs: lines that create tensors n[0], n[1], ... of types f, d and i, under nested scopes."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
-        self.devices = _DEVICES if draw.random() < 0.4 else _COMMON  # one device that is not there spoils a whole graph
+        self.devices = _DEVICES if draw.random() < 0.4 else _COMMON  # one unknown device makes a whole graph fail
         self.types: list[str] = []
 
     def operation(self) -> str:
@@ -84,7 +84,7 @@ class _Graphs:
 
 
 def run(theirs: Side, ours: Side, seed: int, wanted: int, tally: Tally) -> None:
-    """Compare at least so many placements."""
+    """Compare at least this many placements."""
     draw = random.Random(f"placement {seed}")
     while tally.compared < wanted:
         gpus, configure = draw.choice(MACHINES)
@@ -115,12 +115,12 @@ def _eager(theirs: Side, ours: Side, draw: random.Random, story: list[str], tall
             _count(tally, story, calls, a, b, theirs)
             return
         tally.equal()
-        if a.value is None:  # the tensor is not there to be used
+        if a.value is None:  # the tensor does not exist
             graphs.types.pop()
 
 
 def draw_graph(draw: random.Random) -> str:
-    """A call that makes and places a graph."""
+    """A call that creates and places a graph."""
     graphs = _Graphs(draw)
     lines = []
     for made in range(draw.randint(1, 10)):

@@ -19,12 +19,12 @@ FILE = Path(__file__).parent.parent / "conformance" / "planted.json"
 
 
 class Case(NamedTuple):
-    """Calls, of which the last one differs: in fact, or because of a planted defect."""
+    """Calls, of which the last one differs: really, or because of a planted defect."""
 
-    near: str  # the listed difference that explains what gpuconf really answers; a planted defect is near it
+    near: str  # the listed difference that explains gpuconf's real result; a planted defect is similar
     gpus: int
     calls: list[str]
-    planted: Outcome | None = None  # what gpuconf would answer; None: what it does answer
+    planted: Outcome | None = None  # gpuconf's result with the defect; None: its real result
 
 
 def _refusal(kind: str, message: str) -> Outcome:
@@ -61,7 +61,7 @@ def _logical(device: str, entries: str) -> list[str]:
 
 
 CASES = [
-    # What a row describes.
+    # The differences that the rows describe.
     Case("list-changed-later", 1, [*_KEPT, "config.list_logical_devices()"]),
     Case("list-changed-later", 1, [*_KEPT, "facts()"]),
     Case("list-changed-later", 1, [_KEPT[0], "kept(0).append(L())", "config.get_soft_device_placement()"]),
@@ -103,7 +103,7 @@ CASES = [
     Case("bad-imported-list", 1, [*_START, "debugging.get_log_device_placement()"], Outcome("True")),
     Case("int32-constants", 0, [*_CPUS, f"eager(['/cpu:1'], lambda: {_INTEGERS})"], Outcome(f"('{_ON_CPU}1', '{_ON_CPU}2',)")),
     Case("int32-constants", 0, [*_CPUS, f"eager(['/cpu:1'], lambda: {_FLOATS})"], Outcome(f"('{_ON_CPU}2', '{_ON_CPU}2',)")),
-    # A right value is refused.
+    # A valid value is rejected.
     Case("limit-range", 1, _logical("g0", "L(1024)"), _refusal("ValueError", _LIMIT.format(1024))),
     Case("growth-type", 1, ["experimental.set_memory_growth(g0, True)"], _refusal("TypeError", _BAD_GROWTH)),
     Case("wrong-type", 1, _logical("g0", "L(10, 0), L(10)"), _refusal("TypeError", _BAD_PRIORITY)),
@@ -114,7 +114,7 @@ CASES = [
     Case("settings-after-session", 1, [_SESSION, "experimental.set_memory_growth(g0, True)"], _refusal("RuntimeError", _LATE)),
     Case("settings-after-session", 1, [_SESSION, "threading.set_intra_op_parallelism_threads(4)"], _refusal("RuntimeError", _LATE)),
     Case("settings-after-session", 1, ["experimental.set_memory_growth(g0, True)"], _refusal("RuntimeError", _LATE)),
-    # Something else is wrong with the call, and TensorFlow says so.
+    # The call is invalid for another reason, which TensorFlow reports.
     Case("limit-range", 1, _logical(_UNKNOWN, "L(-1)"), _refusal("ValueError", _LIMIT.format(-1))),
     Case("limit-range", 1, _logical("g0", "L(-1), L()"), _refusal("ValueError", _LIMIT.format(-1))),
     Case("growth-type", 1, [f"experimental.set_memory_growth({_UNKNOWN}, 'x')"], _refusal("TypeError", _BAD_GROWTH)),
@@ -133,7 +133,7 @@ CASES = [
 
 
 def defects(ours: Outcome) -> list[Outcome]:
-    """What is a defect wherever gpuconf answers this."""
+    """A result that is a defect anywhere."""
     found = [
         Outcome("'planted'"),
         Outcome(None, ("RuntimeError", "InternalError", "GpuconfError"), ours.message or "planted"),
@@ -143,11 +143,11 @@ def defects(ours: Outcome) -> list[Outcome]:
 
 
 class Recorded(NamedTuple):
-    """A case with all that TensorFlow says about it."""
+    """A case with TensorFlow's results."""
 
     case: Case
     theirs: Outcome
-    answers: dict[str, list[Outcome]]  # by the question
+    answers: dict[str, list[Outcome]]  # by the calls
 
     def found(self, ours: Outcome) -> excuses.Found:
         """The difference that the comparison would find."""
@@ -160,7 +160,7 @@ class Recorded(NamedTuple):
 
 
 def answer(side: Side, case: Case) -> Outcome:
-    """What a side makes of the last call."""
+    """A side's result of the last call."""
     side.fresh(case.gpus)
     try:
         return [outcome(side, call) for call in case.calls][-1]
@@ -169,7 +169,7 @@ def answer(side: Side, case: Case) -> Outcome:
 
 
 def write(theirs: Side, ours: Side) -> None:
-    """Record what TensorFlow answers, and what the excuses ask it."""
+    """Record TensorFlow's results, including those that the excuses need."""
     FILE.write_text("[\n" + ",\n".join(json.dumps(_record(theirs, ours, case)) for case in CASES) + "\n]\n")
 
 
@@ -190,7 +190,7 @@ def _record(theirs: Side, ours: Side, case: Case) -> list[object]:
 
 
 def load() -> list[Recorded]:
-    """The cases, each with what was recorded for it."""
+    """The cases, each with its recorded results."""
     recorded = json.loads(FILE.read_text())
     assert len(recorded) == len(CASES), "record anew: make oracle ORACLE_ARGS=--record"
     return [

@@ -1,4 +1,4 @@
-"""Sequences of calls with TensorFlow's answers, for ``make test`` to hold gpuconf to without TensorFlow."""
+"""Sequences of calls with TensorFlow's results, so that ``make test`` can check gpuconf without TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEQUENCES, _STRINGS, _GRAPHS = 200, 600, 120
 
 
 def write(theirs: Side, ours: Side, version: str) -> int:
-    """Record what both sides agree on. Gives the number of calls."""
+    """Record what both sides agree on. Returns the number of calls."""
     draw = random.Random(SEED)
     sequences = [_played(theirs, ours, gpus, Calls(draw, gpus).sequence()) for gpus in draw.choices([0, 1, 2, 3], k=_SEQUENCES)]
     by_machine: dict[int, list[str]] = {}
@@ -48,7 +48,7 @@ def write(theirs: Side, ours: Side, version: str) -> int:
 
 
 def _played(theirs: Side, ours: Side, gpus: int, calls: list[str], *, go_on: bool = False) -> dict[str, object]:
-    """A sequence up to the first listed difference, or without those where calls do not build on each other."""
+    """A sequence up to the first listed difference; or without those, if the calls do not depend on each other."""
     theirs.fresh(gpus)
     ours.fresh(gpus)
     told: list[list[object]] = []
@@ -69,7 +69,7 @@ def _short(told: Outcome) -> list[object]:
 
 
 def outcome_of(recorded: list[object]) -> Outcome:
-    """The outcome that was recorded."""
+    """The recorded outcome."""
     if len(recorded) == 1:
         return Outcome(str(recorded[0]))
     error, message = recorded

@@ -9,7 +9,7 @@ where anything differs that is not on the list of differences. Then it writes do
     make oracle ORACLE_ARGS="--only strings"    one part
     make oracle ORACLE_ARGS="--record"          compares nothing, and records for make test only
 
-The seed alone decides what is compared, so a run can be had again.
+The seed alone determines what is compared, so a run can be repeated.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ PARTS = {
     "placement": 40_000,
     "allocator": 15_000_000,
 }
-# Exact splitting has to serve so many times as often where TensorFlow's cannot as the other way round.
+# Exact splitting must be the only one to serve a trace at least this many times as often as TensorFlow's rule.
 AT_LEAST = 15
 
 
 def main() -> None:
-    """Compare, and tell."""
+    """Compare, and print the result."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--quick", action="store_true")
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def write_records() -> None:
-    """Record what TensorFlow answers, for ``make test``."""
+    """Record TensorFlow's results, for ``make test``."""
     theirs, ours = TensorFlow(), Gpuconf()
     calls = record.write(theirs, ours, tf.__version__)
     planted.write(theirs, ours)
@@ -74,7 +74,7 @@ def write_records() -> None:
 
 
 def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], allocator.Exact]:
-    """Compare the parts, a divisor's part of each."""
+    """Compare the parts; a divisor selects a fraction of each."""
     print(f"gpuconf against TensorFlow {tf.__version__}, seed {seed}", flush=True)
     tallies: list[Tally] = []
     exact = allocator.Exact()

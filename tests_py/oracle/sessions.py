@@ -1,8 +1,8 @@
-"""Sessions, graphs and tf.errors as programs of TensorFlow 1 use them: stories (sessions.txt), told to both sides line by line.
+"""Sessions, graphs and tf.errors as programs of TensorFlow 1 use them: stories (sessions.txt), run on both sides line by line.
 
-Each story runs in a thread of its own, because the default graphs and sessions belong to a thread, and in a graph of its own, in
-which TensorFlow builds graphs. ``make oracle`` compares the stories and records TensorFlow's answers; ``make test`` replays those
-without TensorFlow (tests_py/conformance/test_session_stories.py).
+Each story runs in its own thread, because the default graphs and sessions belong to a thread, and in its own graph, in which
+TensorFlow builds graphs. ``make oracle`` compares the stories and records TensorFlow's results; ``make test`` replays those without
+TensorFlow (tests_py/conformance/test_session_stories.py).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).parent.parent / "conformance" / "recorded_sessions.json"
 
-# What every story begins with.
+# The first lines of every story.
 BEGIN = (
     "a = tf.constant(1.0, name='a')",
     "b = tf.constant([1.0, 2.0], name='b')",
@@ -58,7 +58,7 @@ def _elsewhere(do: Any) -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """A value in a form that both sides share: graph elements by their names, arrays with their type."""
+    """A value in a form common to both sides: graph elements by name, arrays with their type."""
     kind = type(value).__name__
     if kind == "Operation":
         return f"operation {value.name}"
@@ -77,7 +77,7 @@ def _shown(value: Any) -> Any:
     return value
 
 
-# Where a class lives.
+# The module of a class.
 _MODULE = re.compile(r"(?<=<class ')[\w.]+\.(?=\w+'>)|(?<=<)[\w.]+\.(?=(Tensor|Operation) ')")
 
 
@@ -85,7 +85,7 @@ def _outcome(line: str, names: dict[str, Any]) -> Outcome:
     line = line.removeprefix("~")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # TensorFlow warns where it is asked for the code of another class
+            warnings.simplefilter("ignore")  # TensorFlow warns about codes of other classes
             try:
                 code = compile(line, "<story>", "eval")
             except SyntaxError:
@@ -99,20 +99,20 @@ def _outcome(line: str, names: dict[str, Any]) -> Outcome:
 
 
 def play(v1: Any, lines: tuple[str, ...]) -> list[Outcome]:
-    """Tell a story to one side, in a thread and a graph of its own."""
+    """Run a story on one side, in a new thread and graph."""
     told: list[Outcome] = []
 
     def tell() -> None:
         import collections
 
         names = {"tf": v1, "numpy": numpy, "collections": collections, "elsewhere": _elsewhere}
-        scope = v1.Graph().as_default()  # ends with the thread, in whatever state the story leaves it
+        scope = v1.Graph().as_default()  # ends with the thread, whatever state the story leaves it in
         scope.__enter__()
         for line in BEGIN:
             exec(line, names)
         told.extend(_outcome(line, names) for line in lines)
 
-    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # TensorFlow's __del__ fails for a session that was refused
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None  # TensorFlow's __del__ fails for a session that was rejected
     thread = threading.Thread(target=tell)
     thread.start()
     thread.join()
@@ -126,7 +126,7 @@ def alike(line: str, theirs: Outcome, ours: Outcome) -> bool:
         theirs = theirs._replace(message="")
     if not agree(theirs, ours):
         return False
-    return theirs.value is not None or ours.message.startswith(theirs.message)  # of a TypeError too
+    return theirs.value is not None or ours.message.startswith(theirs.message)  # for a TypeError too
 
 
 def run(theirs: Side, ours: Side, tally: Tally) -> None:
@@ -143,7 +143,7 @@ def run(theirs: Side, ours: Side, tally: Tally) -> None:
 
 
 def record(theirs: Side, version: str) -> None:
-    """Write TensorFlow's answers."""
+    """Write TensorFlow's results."""
     told = {}
     for name, (gpus, lines) in STORIES.items():
         theirs.fresh(gpus)

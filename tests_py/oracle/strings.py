@@ -1,4 +1,4 @@
-"""Device strings, well-formed and not: TensorFlow's own parsers, in Python and native, against gpuconf's."""
+"""Device strings, well-formed and malformed: TensorFlow's own parsers, in Python and native, compared with gpuconf's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _INDICES = (
 )  # fmt: skip
 _NOISE = "/:*0129 _-+.,aGguPpUxz\t\n\u00e9\u0663\x85\0\ud800"
 
-# Where strings are tried: so many GPUs, and what is configured before.
+# The machines for the strings: a number of GPUs, and a configuration.
 _MACHINES = (
     (2, "config.set_logical_device_configuration(c, [L(), L()])"),
     (1, "config.set_logical_device_configuration(g0, [L(10), L(10), L(10)])"),
@@ -53,7 +53,7 @@ _OUTER = ("None", "'GPU:1'", "'/job:worker/task:3'", "'/cpu:1'", "''", "'/replic
 
 
 def draw_string(draw: random.Random) -> str:
-    """A device string, often almost right."""
+    """A device string, often almost valid."""
     kind = draw.random()
     if kind < 0.05:
         return "".join(draw.choices(_NOISE, k=draw.randint(0, 12)))
@@ -71,7 +71,7 @@ def draw_string(draw: random.Random) -> str:
 
 
 def _well_formed(draw: random.Random) -> str:
-    """What at least the native parser takes, in any order and repeated now and then."""
+    """A string that at least the native parser accepts, with parts in any order and sometimes repeated."""
     index = draw.choice(["0", "0", "1", "*", "2", "00"])
     if draw.random() < 0.2:
         return f"{draw.choice(['GPU', 'CPU', 'gpu', 'XPU'])}:{index}"
@@ -100,7 +100,7 @@ def _part(draw: random.Random) -> str:
 
 
 def run(theirs: Side, ours: Side, seed: int, wanted: int, tally: Tally) -> None:
-    """Compare at least so many calls: scopes, scopes in scopes, and memory information by name."""
+    """Compare at least this many calls: scopes, nested scopes, and memory information by name."""
     draw = random.Random(f"strings {seed}")
     while tally.compared < wanted:
         gpus, configure = draw.choice(_MACHINES)

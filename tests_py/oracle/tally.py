@@ -1,4 +1,4 @@
-"""Counting what was compared, and telling how it goes."""
+"""Counts of what was compared, and progress lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections import Counter
 
 
 class Tally:
-    """One part's counts. Prints a line now and then."""
+    """The counts of one part. Prints a line now and then."""
 
     def __init__(self, part: str, unit: str, wanted: int) -> None:
         self.part, self.unit, self.wanted = part, unit, wanted
         self.same = 0
         self.by_excuse: Counter[str] = Counter()
-        self.failures: dict[str, tuple[int, list[str]]] = {}  # by kind: how many, and the first one's story
+        self.failures: dict[str, tuple[int, list[str]]] = {}  # by kind: the number, and the first one's description
         self.started = self._last = time.monotonic()
         self.notes: list[str] = []
 
@@ -31,16 +31,16 @@ class Tally:
         return time.monotonic() - self.started
 
     def equal(self, count: int = 1) -> None:
-        """Count comparisons that came out equal."""
+        """Count equal results."""
         self.same += count
         self._progress()
 
     def excused(self, name: str, count: int = 1) -> None:
-        """Count one that came out as a listed difference says."""
+        """Count a difference that is listed."""
         self.by_excuse[name] += count
 
     def different(self, kind: str, story: list[str], times: int = 1) -> None:
-        """Count what nothing explains; the first of its kind is told."""
+        """Count an unexplained difference; the first of each kind is described."""
         count, first = self.failures.get(kind, (0, story))
         if not count:
             print("\n".join(["", f"NOT EQUAL ({self.part}, {kind}):", *story, ""]), file=sys.stderr, flush=True)

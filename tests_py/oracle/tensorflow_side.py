@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None)
 
 @contextlib.contextmanager
 def captured_output() -> Iterator[io.StringIO]:
-    """What native code writes to standard output in a block."""
+    """The output of native code to standard output during a block."""
     told = io.StringIO()
     _libc.fflush(None)
     kept = os.dup(1)
@@ -83,7 +83,7 @@ class TensorFlow:
         return [(limit, limit > FIRST_REGION and bool(self.gpus.oracle_made_growth(i))) for i, limit in enumerate(limits)]
 
     def _made(self) -> list[Any]:
-        """The GPUs that were made last: card, growth, limit, priority."""
+        """The GPUs created last: card, growth, limit, priority."""
         facts = (
             self.gpus.oracle_made_card,
             self.gpus.oracle_made_growth,
@@ -93,7 +93,7 @@ class TensorFlow:
         return [tuple(fact(i) for fact in facts) for i in range(self.gpus.oracle_made())]
 
     def _graph(self, lines: list[tuple[Any, ...]], *, soft: bool) -> list[tuple[str, str]]:
-        """Where a session puts the nodes of a graph, by name. Nothing is optimized: all nodes stay."""
+        """The devices of a graph's nodes in a session, by name. Optimization is off: all nodes remain."""
         config = context.context().config
         config.allow_soft_placement, config.log_device_placement = soft, True
         config.graph_options.optimizer_options.opt_level = -1
@@ -102,7 +102,7 @@ class TensorFlow:
             nodes = self.names.build(lines)
             with tf.compat.v1.Session(config=config) as session, captured_output() as told:
                 wanted = config_pb2.CallableOptions(target=[node.op.name for node in nodes])
-                session._make_callable_from_options(wanted)  # places the nodes, and runs nothing
+                session._make_callable_from_options(wanted)  # places the nodes without running them
         own = {node.op.name for node in nodes}
         placed = re.findall(r"^(\S+): \(\w+\): (\S+)$", told.getvalue(), re.MULTILINE)
         return sorted({(name, short(device)) for name, device in placed if name in own})

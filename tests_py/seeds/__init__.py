@@ -1,1 +1,1 @@
-"""TensorFlow's pages on device configuration: their listings as they stand there, and every row of their Raises tables."""
+"""TensorFlow's pages on device configuration: their listings, unchanged, and every row of their Raises tables."""

@@ -1,3 +1,3 @@
-"""The listings are no modules of the tests."""
+"""Excludes the listings, which are not test modules."""
 
 collect_ignore_glob = ["listings/*"]

@@ -18,18 +18,18 @@ CANNOT_GROW = "Cannot set memory growth when virtual devices configured\n"
 
 
 def machine(gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a machine with so many GPUs."""
+    """Simulate a machine with this number of GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpus))))
     tf.simulate("2xH100-80GB")
 
 
 def run(name: str) -> dict[str, Any]:
-    """Run a listing as a script, and give its variables."""
+    """Run a listing as a script, and return its variables."""
     return runpy.run_path(str(LISTINGS / name), run_name="__main__")
 
 
 def uninitialized() -> bool:
-    """Whether a setting that must come before the first use of a device can still be made."""
+    """Whether a setting that must come before the first use of a device is still possible."""
     before = tf.config.get_visible_devices()
     try:
         tf.config.set_visible_devices([])
@@ -40,12 +40,12 @@ def uninitialized() -> bool:
 
 
 def reserved(device: str) -> int:
-    """What the pool takes from the GPU for its first byte."""
+    """What the pool reserves on the GPU for its first byte."""
     tf.memory.allocate(1, device).free()
     return tf.memory.stats(device).bytes_reserved
 
 
-# What each prints on none, one and two GPUs.
+# The output of each on zero, one and two GPUs.
 PRINTS = {
     "set_memory_growth.py": ("", "", ""),
     "split_cpu.py": (CANNOT_MODIFY, CANNOT_MODIFY, CANNOT_MODIFY),

@@ -1,4 +1,4 @@
-"""Every row of the pages' Raises tables, and the promises between them."""
+"""Every row of the pages' Raises tables, and the guarantees in their text."""
 
 from __future__ import annotations
 

@@ -43,30 +43,30 @@ NO_MAPPING = "Device mapping: no known devices."
 
 @pytest.fixture(autouse=True)
 def fresh_graph() -> Iterator[None]:
-    """Give each listing a program's empty default graph."""
+    """Give each listing an empty default graph."""
     tf1.reset_default_graph()
     yield
     tf1.reset_default_graph()
 
 
 def machine(gpus: str) -> None:
-    """Simulate the machine with these GPUs; "" for none."""
+    """Simulate the machine with these GPUs; "" without GPUs."""
     gpuconf.simulate(gpus or None)
 
 
 def run(name: str) -> dict[str, Any]:
-    """Run a listing as a script, and give its variables."""
+    """Run a listing as a script, and return its variables."""
     return runpy.run_path(str(LISTINGS / f"{name}.py"), run_name="__main__")
 
 
 def words(text: str) -> str:
-    """A text without line wraps, the padding of numbers, and where a card's slot is."""
+    """A text without line wraps, padding of numbers, and the location of a card."""
     text = re.sub(r"[0-9a-f]{4}:[0-9a-f]{2}:00\.0", "ADDRESS", " ".join(text.split()))
     return re.sub(r"\[ ", "[", text)
 
 
 def shown(capsys: pytest.CaptureFixture[str], log: str, result: str) -> None:
-    """Hold what was printed to what the page shows: the log goes to standard error, the result to standard output."""
+    """Compare the output with the page's: the log goes to standard error, the result to standard output."""
     out, err = capsys.readouterr()
     assert words(err) == words(log)
     assert words(out) == words(result)
@@ -117,7 +117,7 @@ def test_constants_are_put_on_the_cpu_by_hand(capsys: pytest.CaptureFixture[str]
 
 
 def test_memory_growth_starts_small_and_grows() -> None:
-    """Seen by the simulated card: 2 MiB for the first tensor, more when there are more, and never given back."""
+    """Seen by the simulated card: 2 MiB for the first tensor, more when there are more, never released."""
     machine("K40")
     session = run("allow_growth")["session"]
     assert gpuconf.memory.stats("GPU:0").bytes_reserved == 0

@@ -1,8 +1,8 @@
-"""Check what `make wheel` built: its tag, what it links, and that it works on every CPython at hand.
+"""Check the result of `make wheel`: its tag, what it links, and that it works on every available CPython.
 
     python tests_py/wheel/check.py dist
 
-Not a test module: pytest's tests run on the environment that they are in, this makes new ones.
+Not a test module: pytest's tests run in their own environment; this creates new ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ tf.reset()
 
 
 def main(dist: str) -> None:
-    """Run all checks; a failure ends the program with a sentence."""
+    """Run all checks; a failure ends the program with a message."""
     wheels, sdists = list(Path(dist).glob("*.whl")), list(Path(dist).glob("*.tar.gz"))
     if len(wheels) != 1 or len(sdists) != 1:
         raise SystemExit(f"{dist} should hold one wheel and one sdist, but holds {wheels + sdists}")
@@ -64,7 +64,7 @@ def check_tag(wheel: Path) -> None:
 
 
 def check_links(wheel: Path) -> None:
-    """Ask auditwheel which Linux it runs on; it refuses a link to libpython."""
+    """Run auditwheel to find the oldest Linux it runs on; it rejects a link to libpython."""
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
     found = re.search(r'consistent with the following platform\s+tag:\s+"(\w+)"', " ".join(done.stdout.split()))
     if done.returncode or not found or not found[1].startswith("manylinux"):
@@ -73,7 +73,7 @@ def check_links(wheel: Path) -> None:
 
 
 def interpreters() -> list[str]:
-    """Every CPython from 3.10 on PATH, and those that pyenv keeps, one of each version."""
+    """Every CPython from 3.10 on PATH and in pyenv, one of each version."""
     places = [*os.environ["PATH"].split(os.pathsep), *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin"))]
     candidates = [sys.executable, *(shutil.which(f"python3.{minor}", path=place) for place in places for minor in range(10, 15))]
     found: dict[str, str] = {}
@@ -86,7 +86,7 @@ def interpreters() -> list[str]:
 
 
 def environment(interpreter: str, folder: str, *install: str) -> str:
-    """Make an environment and install into it; give its interpreter."""
+    """Create an environment and install into it; return its interpreter."""
     subprocess.run([interpreter, "-m", "venv", folder], check=True)
     python = os.path.join(folder, "bin", "python")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *install], check=True)

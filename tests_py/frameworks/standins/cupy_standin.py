@@ -1,6 +1,6 @@
-"""A stand-in for CuPy as far as its documented interface for allocators goes, installed as the module ``cupy``.
+"""A stand-in for CuPy's documented interface for allocators, installed as the module ``cupy``.
 
-For what the real one can't do without a GPU: ask the driver for the current device, and start its own allocator.
+For what the real CuPy cannot do without a GPU: query the driver for the current device, and start its own allocator.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stand-in for numba-cuda, for machines without it: its documented interface for External Memory Management.
 
-Installed as ``numba.cuda`` and ``cuda.bindings.driver``. ``test_numba.py`` tries the real one where it is installed.
+Installed as ``numba.cuda`` and ``cuda.bindings.driver``. ``test_numba.py`` tests the real one if it is installed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class CudaAPIError(Exception):
 
 
 class DeviceNumber:
-    """What numba-cuda 0.20 has for a device's number: an object of cuda.bindings, which ctypes refuses."""
+    """The type of a device's number in numba-cuda 0.20: an object of cuda.bindings, which ctypes rejects."""
 
     def __int__(self) -> int:
         return 0

@@ -1,6 +1,6 @@
-"""A stand-in for PyTorch, for machines without it: what it says and does about foreign allocators, and no tensors.
+"""A stand-in for PyTorch, for machines without it: its behavior with foreign allocators, without tensors.
 
-Installed as the module ``torch``. ``test_torch.py`` tries the real one where it is installed.
+Installed as the module ``torch``. ``test_torch.py`` tests the real one if it is installed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hooks:
 
 
 class CUDAPluggableAllocator:
-    """Opens the library and takes two of its functions; keeps size, device and stream of each pointer, and frees with them."""
+    """Opens the library and gets two of its functions; keeps size, device and stream of each pointer, and passes them to free."""
 
     def __init__(self, path: str, alloc: str, free: str) -> None:
         library = ctypes.CDLL(path)
@@ -126,7 +126,7 @@ def install() -> types.ModuleType:
         setattr(torch._C, f"_cuda_{name}", unsupported(name))
     for name in ("getDeviceStats", "resetPeakStats", "resetAccumulatedStats", "getMemoryInfo"):
         setattr(torch._C, f"_accelerator_{name}", unsupported(name))
-    torch._C._accelerator_isAllocatorInitialized = lambda: False  # what PyTorch says of a foreign allocator
+    torch._C._accelerator_isAllocatorInitialized = lambda: False  # PyTorch's result with a foreign allocator
     torch._C._cuda_cudaCachingAllocator_enable = lambda value: None
     torch.cuda = types.ModuleType("torch.cuda")
     torch.cuda.memory = types.ModuleType("torch.cuda.memory")
