@@ -37,7 +37,7 @@ type Allocator struct {
 	mu      sync.Mutex
 	closed  bool         // guarded by mu, as are all fields below
 	sealed  bool         // Allocate refuses
-	served  uint64       // the only stream, whose allocations take the fast path; noOne: closed, sealed or not exactly one stream
+	served  uint64       // the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not exactly one stream
 	regions []region     // sorted by address
 	chunks  chunks.Table // every chunk of every region
 	bins    chunks.Bins  // the free chunks, by size
@@ -52,6 +52,7 @@ type Allocator struct {
 	open    measurements
 	parts   []part      // always empty; its capacity is scratch space for stitching
 	ring    *trace.Ring // the running recording; nil: none
+	failure *Failure    // counts allocations until it makes one fail; nil: none
 
 	only       Stream       // the stream of all work so far; noStream: no work yet, or shared mode
 	shared     bool         // shared mode (doc.go, Streams); the fields below are in use
@@ -162,6 +163,9 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 	if !ok {
 		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, nil))
 	}
+	if a.dueLocked() {
+		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, errInjected))
+	}
 	if a.shared {
 		return a.allocateSharedLocked(s, bytes, rounded, by)
 	}
@@ -179,10 +183,10 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 	return a.takeLocked(i, s, bytes, rounded, by), nil
 }
 
-// serveLocked updates served. It must be called after a change of closed, sealed or only.
+// serveLocked updates served. It must be called after a change of closed, sealed, failure or only.
 func (a *Allocator) serveLocked() {
 	a.served = noOne
-	if !a.closed && !a.sealed && a.only != noStream {
+	if !a.closed && !a.sealed && a.failure == nil && a.only != noStream {
 		a.served = uint64(a.only)
 	}
 }

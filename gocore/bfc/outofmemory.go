@@ -21,9 +21,10 @@ const (
 	Fragmented                      // enough memory is free in total, but no single piece is large enough
 	LimitReached                    // too little is left of the limit
 	PendingStreams                  // enough is free, but queued work of other streams may touch it, and waiting for that failed
+	Injected                        // a Failure asked for it
 )
 
-var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached", "pending streams"}
+var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached", "pending streams", "injected"}
 
 // String names the cause in two words.
 func (c Cause) String() string {
@@ -80,6 +81,8 @@ func (e *OutOfMemory) Reason() string {
 		return "enough memory is free, but it is fragmented" + e.whyNotMoved()
 	case PendingStreams:
 		return fmt.Sprintf("enough memory is free, but work queued in other streams may still use it, and waiting for them failed (%s)", roots(e.Err))
+	case Injected:
+		return "an injected failure, which a test requested"
 	default:
 		if e.Captured > 0 {
 			return fmt.Sprintf("the limit is reached, and %s of free memory are kept for captured graphs", human.Exact(e.Captured))
@@ -156,6 +159,8 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 	}
 	var unmoved errStitch
 	switch {
+	case refusal == errInjected:
+		e.Cause, e.Err = Injected, refusal
 	case rounded > e.Limit-e.Limit%chunks.Granularity:
 		e.Cause = TooLarge
 	case a.shared && a.pendingLocked(s, rounded):

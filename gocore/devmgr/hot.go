@@ -85,7 +85,7 @@ func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Bloc
 		return bfc.Block{}, err
 	}
 	block, err := p.bfc.AllocateFor(owner, bytes, by)
-	if err != nil && p.captures.reclaim(p.bfc) {
+	if err != nil && !bfc.IsInjected(err) && p.captures.reclaim(p.bfc) {
 		block, err = p.bfc.AllocateFor(owner, bytes, by)
 	}
 	return block, err

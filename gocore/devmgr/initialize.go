@@ -45,6 +45,7 @@ func (m *Manager) buildLocked(layout config.Layout, env config.Env, origin strin
 	m.layout, m.builtBy = layout, origin
 	m.state.Build(layout, origin)
 	m.putLocked(pools, logical)
+	m.injectLocked(pools)
 	m.recordNewLocked(pools)
 	return nil
 }

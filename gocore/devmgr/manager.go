@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/gpu"
@@ -36,6 +37,7 @@ type Manager struct {
 	closed  bool                    // guarded by mu
 
 	recorder *trace.Recorder // guarded by mu; nil: nothing is recorded
+	failure  *bfc.Failure    // guarded by mu; nil: none was injected
 
 	noticesMu sync.Mutex
 	notices   []config.Notice // guarded by noticesMu

@@ -66,6 +66,8 @@ func (p *pool) advice(oom *bfc.OutOfMemory) string {
 			return "Free memory, on this GPU or on the host, which holds what does not fit on the GPU."
 		}
 		return "Free memory, or end other programs on this GPU."
+	case bfc.Injected:
+		return "The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation fail."
 	case bfc.PendingStreams:
 		return "Synchronize those streams, then try again."
 	case bfc.Fragmented:

@@ -149,6 +149,25 @@ PyObject * _wrap__gpuconf_pybind_CopyToHost(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_CountedAllocations(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    int64_t retval;
+
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_CountedAllocations();
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_CountedAllocations(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_CurrentTag(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -265,6 +284,30 @@ _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_FailAllocation(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t n;
+    const char *keywords[] = {"n", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &n)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_FailAllocation(n);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_FailAllocation(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -1810,11 +1853,13 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_CountedAllocations", (PyCFunction) _wrap__gpuconf_pybind_CountedAllocations, METH_NOARGS, "pybind_CountedAllocations()\n\n" },
     {(char *) "pybind_CurrentTag", (PyCFunction) _wrap__gpuconf_pybind_CurrentTag, METH_NOARGS, "pybind_CurrentTag()\n\n" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
+    {(char *) "pybind_FailAllocation", (PyCFunction) _wrap__gpuconf_pybind_FailAllocation, METH_VARARGS|METH_KEYWORDS, "pybind_FailAllocation(n)\n\ntype: n: int64_t" },
     {(char *) "pybind_FeedPlan", (PyCFunction) _wrap__gpuconf_pybind_FeedPlan, METH_VARARGS|METH_KEYWORDS, "pybind_FeedPlan(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },

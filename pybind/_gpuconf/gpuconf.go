@@ -244,6 +244,21 @@ func pybind_CountRecorded(id C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_CountedAllocations
+func pybind_CountedAllocations() C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.CountedAllocations()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_CurrentTag
 func pybind_CurrentTag() C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -377,6 +392,21 @@ func pybind_Execute(op *C.char, inputs *C.char, flags C.longlong, name *C.char, 
 		return C.longlong(0)
 	}
 	return C.longlong(cret)
+}
+
+//export pybind_FailAllocation
+func pybind_FailAllocation(n C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.FailAllocation(int64(n))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
 }
 
 //export pybind_FeedPlan

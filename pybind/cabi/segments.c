@@ -97,17 +97,25 @@ static int redirect(void **slot, void *function)
  */
 static int malloc_segment(void **ptr, size_t size)
 {
+	static __thread size_t injected; /* the size of this thread's injected failure: its retry fails, too, or no failure would be seen */
 	struct torch_stream stream;
 	int device = 0, result = torch.get_device(&device);
 
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (injected != 0 && injected == size) {
+		injected = 0;
+		return CUDA_OUT_OF_MEMORY;
+	}
+	injected = 0;
 	stream = torch.current_stream((signed char)device);
 	*ptr = gcgo_malloc_for(GCGO_TORCH, size, device, torch.stream_handle(&stream));
 	if (*ptr != NULL || size == 0)
 		return CUDA_SUCCESS;
-	if (strstr(gpuconf_last_error(), " out of memory") != NULL)
+	if (strstr(gpuconf_last_error(), " out of memory") != NULL) {
+		injected = strstr(gpuconf_last_error(), " out of memory, an injected failure") != NULL ? size : 0;
 		return CUDA_OUT_OF_MEMORY;
+	}
 	gcgo_throw(gpuconf_last_error());
 	return CUDA_UNKNOWN;
 }

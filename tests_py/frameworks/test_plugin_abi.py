@@ -12,6 +12,7 @@ from typing import Any
 import gpuconf
 import pytest
 from gpuconf import memory
+from gpuconf._core import injected
 from script import run_well
 
 CXX = shutil.which("c++")
@@ -69,6 +70,18 @@ def test_out_of_memory_is_thrown_and_caught_in_cpp(client: ctypes.CDLL, size: in
     assert "limit 64.00MiB" in text
     assert live() == [0, 0]
     client.client_give(client.client_take(1000, 0, None))
+
+
+@pytest.mark.usefixtures("limited")
+def test_an_injected_failure_is_thrown_like_a_real_one(client: ctypes.CDLL) -> None:
+    injected.fail_allocation(2)
+    first = client.client_take(1000, 0, None)
+    assert caught(client, 1000).startswith("CUDA out of memory. OOM when allocating 1000 bytes")
+    injected.fail_allocation(1)
+    assert " out of memory, an injected failure" in caught(client, 1000)
+    client.client_give(client.client_take(1000, 0, None))
+    client.client_give(first)
+    assert live() == [0, 0]
 
 
 @pytest.mark.usefixtures("limited")

@@ -60,6 +60,26 @@ print(client.client_free(pointer), live(), client.client_free(foreign), ctypes.c
     assert out.splitlines() == [f"0 [1] {int(used_before)} 0", "(2, None)", "0 [0] 0 1"], "2 is CUDA's own code for out of memory"
 
 
+def test_an_injected_failure_outlasts_pytorchs_retry(driver: Path, client: Path) -> None:
+    """PyTorch answers cudaErrorMemoryAllocation by emptying its cache and asking once more, for the same size."""
+    out = no_gpu.run(
+        driver,
+        CLIENT
+        + """
+from gpuconf._core import injected
+gpus()
+_abi.redirect_torch()
+injected.fail_allocation(2)
+print(*(take(size * MIB)[0] for size in (2, 20, 20, 20, 2)), injected.counted())
+injected.fail_allocation(1)
+print(*(take(size * MIB)[0] for size in (2, 20, 2)))
+""",
+        CLIENT=str(client),
+        LD_PRELOAD="",
+    )
+    assert out.splitlines() == ["0 2 2 0 0 2", "2 0 0"]
+
+
 def test_a_thread_without_a_scope_is_led_by_its_stream(driver: Path, client: Path) -> None:
     """Like autograd's threads, which run in the stream of the forward pass."""
     out = no_gpu.run(

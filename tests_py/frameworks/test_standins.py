@@ -213,6 +213,12 @@ try:
     manager.memalloc(65 * MIB)
 except MemoryError as error:
     print(" out of memory" in str(error))
+from gpuconf._core import injected
+injected.fail_allocation(1)
+try:
+    manager.memalloc(1000)
+except MemoryError as error:
+    print(" out of memory, an injected failure" in str(error), injected.counted())
 kept = manager.memalloc(1000)
 try:
     manager.get_ipc_handle(kept)
@@ -230,6 +236,7 @@ print(live())
         "[10] 0",
         "[0] 1",
         "True",
+        "True 1",
         "True",
         "[0]",
     ]

@@ -62,8 +62,9 @@ class GpuconfMemoryManager(cuda.GetIpcHandleMixin, cuda.HostOnlyCUDAMemoryManage
         ordinal = self._ordinal
         ptr = abi.malloc("numba", size, ordinal, None)
         if not ptr and size:
-            self.free_pending()  # the queued blocks may be enough
-            ptr = abi.malloc("numba", size, ordinal, None)
+            if " an injected failure" not in abi.last_error():  # a retry would hide it
+                self.free_pending()  # the queued blocks may be enough
+                ptr = abi.malloc("numba", size, ordinal, None)
             if not ptr:
                 raise abi.failure()
         if ptr:

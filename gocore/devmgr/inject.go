@@ -1,0 +1,36 @@
+package devmgr
+
+import "gpuconf/gocore/bfc"
+
+// FailAllocation makes the n-th allocation from now on fail with an injected out-of-memory error. Allocations of all threads on all
+// logical GPUs count, also on those of later layouts, for every library; those of 0 bytes do not. It replaces an earlier call. 0 ends
+// the counting, as closing the Manager does.
+func (m *Manager) FailAllocation(n uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return errClosed()
+	}
+	m.failure = nil
+	if n > 0 {
+		m.failure = bfc.NewFailure(n)
+	}
+	m.injectLocked(m.gpus)
+	return nil
+}
+
+// CountedAllocations returns the number of allocations since FailAllocation, up to and including the one that failed.
+func (m *Manager) CountedAllocations() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.failure == nil {
+		return 0
+	}
+	return m.failure.Counted()
+}
+
+func (m *Manager) injectLocked(pools []*pool) {
+	for _, p := range pools {
+		p.bfc.Inject(m.failure)
+	}
+}
