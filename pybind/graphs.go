@@ -18,7 +18,8 @@ func DropGraph(id int64) (done bool, err error) {
 }
 
 // AddConstant adds a constant to a graph. Its value is copied from host memory. device is a result of RequestDevice. after lists the nodes
-// that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}.
+// that run before it, "0 1". The result describes the node: {"id": n, "name": ..., "dtype": name, "shape": [...]}. The shape has -1 for a
+// size that is not known before a run, and is null if not even their number is. A node without a tensor has neither type nor shape.
 func AddConstant(
 	graphID int64, name string, host int64, nbytes int64, dtype string, shape string, after string, device string,
 ) (node string, err error) {
@@ -36,6 +37,29 @@ func AddConstant(
 		return "", err
 	}
 	return addNode(g, graph.NodeSpec{Op: graph.Const, Name: name, Value: value, Controls: before, Device: device})
+}
+
+// AddPlaceholder adds a placeholder, whose value is fed. shape is like "2,3", with -1 for an unknown size. If unranked is set, not even
+// the number of sizes is known. Its other arguments and its result are those of AddConstant.
+func AddPlaceholder(
+	graphID int64, name string, dtype string, shape string, unranked bool, after string, device string,
+) (node string, err error) {
+	defer process.Gate(&err)
+	g, err := process.Shared().Graph(graphID)
+	if err != nil {
+		return "", err
+	}
+	spec := graph.NodeSpec{Op: graph.Placeholder, Name: name, Device: device, Shape: graph.Partial{Unranked: unranked}}
+	if spec.DType, err = parseDType(dtype); err != nil {
+		return "", err
+	}
+	if spec.Shape.Sizes, err = parseShape(shape); err != nil {
+		return "", err
+	}
+	if spec.Controls, err = nodes(g, after); err != nil {
+		return "", err
+	}
+	return addNode(g, spec)
 }
 
 // AddNode adds an operation on nodes of a graph, "0 1". Its other arguments and its result are those of AddConstant.
@@ -73,7 +97,14 @@ func addNode(g *graph.Graph, spec graph.NodeSpec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{"id": n.ID(), "name": n.Name(), "dtype": n.DType().String(), "shape": n.Shape()})
+	described := map[string]any{"id": n.ID(), "name": n.Name()}
+	if n.HasTensor() {
+		described["dtype"], described["shape"] = n.DType().String(), append(graph.Shape{}, n.Shape().Sizes...)
+		if n.Shape().Unranked {
+			described["shape"] = nil
+		}
+	}
+	return encode(described)
 }
 
 // RequestDevice returns the device that a node requests inside scopes, the outermost first: [null, "/gpu:1", ["/cpu:0"], ...]. null is

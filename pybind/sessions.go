@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/graph"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
 )
@@ -108,43 +109,70 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 	return id << 1, nil
 }
 
-// RunSession computes a step: {"fetches": [[node, address, bytes], ...], "targets": [node, ...], "feeds": [[node, address, bytes], ...]}.
-// The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds are read from it. It returns "nodes
-// copies bytes": the number of operations run, and the number and total bytes of the tensors copied between devices.
+// RunSession computes a step: {"fetches": [array, ...], "targets": [node, ...], "feeds": [array, ...]}, where an array is
+// [node, address, bytes, size, size, ...]. The addresses are of host memory, which the caller keeps alive: fetches are written to it, feeds
+// are read from it. It returns "nodes copies bytes": the number of operations run, and the number and total bytes of the tensors copied between
+// devices.
 func RunSession(id int64, step string) (ran string, err error) {
 	defer process.Gate(&err)
-	s, err := process.Shared().Session(id)
+	s, decoded, err := decodeStep(id, step)
 	if err != nil {
-		return "", err
-	}
-	var sent struct {
-		Fetches, Feeds [][3]int64
-		Targets        []int64
-	}
-	if err := decode(step, &sent); err != nil {
-		return "", err
-	}
-	decoded := process.Step{Targets: sent.Targets}
-	if decoded.Fetches, decoded.Into, err = hostArrays(sent.Fetches); err != nil {
-		return "", err
-	}
-	if decoded.Feeds, decoded.From, err = hostArrays(sent.Feeds); err != nil {
 		return "", err
 	}
 	stats, err := s.Run(decoded)
 	return fmt.Sprintf("%d %d %d", stats.Nodes, stats.Copies, stats.CopiedBytes), err
 }
 
-// hostArrays splits [node, address, bytes] into the nodes and the host memory of each.
-func hostArrays(sent [][3]int64) (nodes []int64, memory [][]byte, err error) {
-	nodes, memory = make([]int64, len(sent)), make([][]byte, len(sent))
-	for i, each := range sent {
-		nodes[i] = each[0]
-		if memory[i], err = hostMemory(each[1], each[2]); err != nil {
-			return nil, nil, err
-		}
+// SessionShapes returns the shapes of a step's results, which depend on what is fed: [[size, ...], ...]. The step is that of RunSession; the
+// addresses and sizes of its fetches are ignored.
+func SessionShapes(id int64, step string) (shapes string, err error) {
+	defer process.Gate(&err)
+	s, decoded, err := decodeStep(id, step)
+	if err != nil {
+		return "", err
 	}
-	return nodes, memory, nil
+	found, err := s.Shapes(decoded)
+	if err != nil {
+		return "", err
+	}
+	return encode(found)
+}
+
+func decodeStep(id int64, step string) (s *process.Session, decoded process.Step, err error) {
+	if s, err = process.Shared().Session(id); err != nil {
+		return nil, decoded, err
+	}
+	var sent struct {
+		Fetches, Feeds []hostArray
+		Targets        []int64
+	}
+	if err := decode(step, &sent); err != nil {
+		return nil, decoded, err
+	}
+	decoded.Targets = sent.Targets
+	if decoded.Fetches, decoded.Into, _, err = hostArrays(sent.Fetches); err != nil {
+		return nil, decoded, err
+	}
+	decoded.Feeds, decoded.From, decoded.Shapes, err = hostArrays(sent.Feeds)
+	return s, decoded, err
+}
+
+// hostArray is [node, address, bytes, size, size, ...].
+type hostArray []int64
+
+// hostArrays splits arrays into the nodes, the host memory of each, and the shapes.
+func hostArrays(sent []hostArray) (nodes []int64, memory [][]byte, shapes []graph.Shape, err error) {
+	for _, each := range sent {
+		if len(each) < 3 {
+			return nil, nil, nil, status.Errorf(status.Internal, "%d numbers are not an array", len(each))
+		}
+		bytes, err := hostMemory(each[1], each[2])
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		nodes, memory, shapes = append(nodes, each[0]), append(memory, bytes), append(shapes, graph.Shape(each[3:]))
+	}
+	return nodes, memory, shapes, nil
 }
 
 // SessionDevices describes a session's devices: [[name, type, bytes of the memory limit, incarnation], ...].

@@ -8,16 +8,18 @@ import (
 )
 
 // broadcastShape applies NumPy's rule, which is TensorFlow's: shapes are aligned at their last dimensions, and a dimension that is
-// missing or has size 1 is repeated.
+// missing or has size 1 is repeated. A size may be Unknown; against a size above 1 it must be that size, or 1.
 func broadcastShape(a, b Shape) (Shape, string) {
 	out := make(Shape, max(len(a), len(b)))
 	for i := range out {
 		x, y := aligned(a, len(out), i), aligned(b, len(out), i)
 		switch {
-		case x == y || y == 1:
+		case x == y || y == 1 || y == Unknown && x > 1:
 			out[i] = x
-		case x == 1:
+		case x == 1 || x == Unknown && y > 1:
 			out[i] = y
+		case x == Unknown || y == Unknown: // the other one is 0
+			out[i] = Unknown
 		default:
 			return nil, fmt.Sprintf("Dimensions must be equal, but are %d and %d", x, y)
 		}

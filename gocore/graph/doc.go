@@ -27,12 +27,13 @@
 //  3. Placement depends only on the nodes, their order, the devices and the soft-placement flag.
 //  4. The device of a placed node has a kernel for it and satisfies its request; under soft placement it satisfies at least
 //     the request's job, replica and task.
-//  5. A run executes exactly the nodes that its fetches and targets depend on, through inputs and control inputs, each once and after
+//  5. A run knows the shapes of all its tensors before it executes a node.
+//  6. A run executes exactly the nodes that its fetches and targets depend on, through inputs and control inputs, each once and after
 //     its dependencies, and copies a tensor to another device's memory at most once per memory. A fed node is not executed, nor is
 //     a node that only fed nodes depend on.
-//  6. During a run a tensor is held from its creation to its last read. After a run, failed or not, the run holds nothing; the
+//  7. During a run a tensor is held from its creation to its last read. After a run, failed or not, the run holds nothing; the
 //     caller must release the fetched tensors, which are in the first CPU's memory.
-//  7. A buffer is freed exactly once, and no kernel reads a freed buffer.
+//  8. A buffer is freed exactly once, and no kernel reads a freed buffer.
 //
 // # Locks
 //

@@ -108,7 +108,7 @@ func releaseAll(tensors []*Tensor) error {
 // infer checks that the inputs are consistent and determines the result's type and shape.
 func (c Call) infer() (operation, error) {
 	o := operation{op: c.Op, attrs: attrs{c.TransposeA, c.TransposeB, c.Value}}
-	if _, known := kernels[c.Op]; !known {
+	if _, known := kernels[c.Op]; !known || c.Op == Placeholder || c.Op == NoOp {
 		return o, status.Errorf(status.NotFound, "Could not find device for node: {{node %s}} = %s[]\nAll kernels registered for op %s:\n%s",
 			c.nodeName(), c.Op, c.Op, describeKernels(c.Op))
 	}
@@ -131,7 +131,7 @@ func (c Call) infer() (operation, error) {
 		return o, status.Errorf(status.InvalidArgument, "%s", reason)
 	}
 	o.dtype = types[0]
-	o.shape, _ = inferShape(c.Op, o.attrs, shapes)
+	o.shape = resultShape(c.Op, o.attrs, shapes)
 	return o, o.shape.check(o.dtype)
 }
 

@@ -25,7 +25,7 @@ type RunRequest struct {
 // Feed is a value that replaces a node's tensor in one run.
 type Feed struct {
 	Node  *Node
-	Value Value // of the node's type and shape, with all its elements; it is read until the run ends
+	Value Value // of the node's type and a shape that fits the node's, with all its elements; it is read until the run ends
 }
 
 // check validates a request to run a graph.
@@ -37,12 +37,17 @@ func (r RunRequest) check(g *Graph) error {
 			}
 		}
 	}
+	for _, n := range r.Fetches {
+		if !n.HasTensor() {
+			return status.Errorf(status.InvalidArgument, "%s has no tensor to fetch", n.name)
+		}
+	}
 	for _, feed := range r.Feeds {
 		n, v := feed.Node, feed.Value
 		if n == nil || n.graph != g {
 			return errForeign(n)
 		}
-		if v.DType != n.dtype || !slices.Equal(v.Shape, n.shape) || uint64(len(v.Bytes)) != n.shape.bytes(n.dtype) {
+		if v.DType != n.dtype || !n.shape.matches(v.Shape) || v.Shape.check(v.DType) != nil || uint64(len(v.Bytes)) != v.Shape.bytes(v.DType) {
 			return status.Errorf(status.InvalidArgument, "Cannot feed value of shape %s and type %s (%d bytes) for %s",
 				v.Shape, typeName(v.DType), len(v.Bytes), n.describe())
 		}
@@ -55,6 +60,7 @@ type run struct {
 	devices *Devices
 	placed  []int32
 	fetches []*Node
+	targets []*Node
 	fed     map[*Node]Value
 	steps   []step
 	at      map[*Node]int // into steps
@@ -65,6 +71,7 @@ type run struct {
 // step is a node to execute, and its tensor until its last read.
 type step struct {
 	node    *Node
+	shape   Shape // of the tensor in this run
 	memory  int
 	tensor  *Tensor
 	reads   int      // remaining reads in the tensor's own memory, including the copy to each mirror
@@ -80,7 +87,10 @@ type mirror struct {
 
 // newRun determines which nodes to execute, and how often each tensor is read in each memory.
 func newRun(devices *Devices, placed []int32, request RunRequest) *run {
-	r := &run{devices: devices, placed: placed, fetches: request.Fetches, at: map[*Node]int{}, results: make([]*Tensor, len(request.Fetches))}
+	r := &run{
+		devices: devices, placed: placed, fetches: request.Fetches, targets: request.Targets, at: map[*Node]int{},
+		results: make([]*Tensor, len(request.Fetches)),
+	}
 	r.fed = make(map[*Node]Value, len(request.Feeds))
 	for _, feed := range request.Feeds {
 		r.fed[feed.Node] = feed.Value
@@ -102,6 +112,52 @@ func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 		r.steps[r.at[n]].expect(devices.host)
 	}
 	return r
+}
+
+// infer determines the shapes of all tensors in this run, or returns the error of the first node that has none.
+func (r *run) infer() error {
+	for i := range r.steps {
+		s := &r.steps[i]
+		if err := r.inferStep(s); err != nil {
+			return r.atNode(err, s.node)
+		}
+	}
+	return nil
+}
+
+func (r *run) inferStep(s *step) error {
+	n := s.node
+	value, fed := r.fed[n]
+	switch {
+	case n.op == Placeholder && (!fed || slices.Contains(r.targets, n)):
+		return errNotFed(n)
+	case fed:
+		s.shape = value.Shape
+		return nil
+	}
+	if !n.deferred {
+		s.shape = n.shape.Sizes
+		return nil
+	}
+	in := make([]Shape, len(n.inputs))
+	for i, input := range n.inputs {
+		in[i] = r.steps[r.at[input]].shape
+	}
+	if reason := eagerReason(n.op, n.attrs, in); reason != "" {
+		return status.Errorf(status.InvalidArgument, "%s", reason)
+	}
+	s.shape = resultShape(n.op, n.attrs, in)
+	return s.shape.check(n.dtype)
+}
+
+// errNotFed is the error for a placeholder without a value. A fed placeholder that is a target fails too, as in TensorFlow: a feed replaces its
+// tensor, and a target executes the operation itself.
+func errNotFed(n *Node) error {
+	shape := ""
+	if !n.shape.Unranked {
+		shape = " and shape " + n.shape.String()
+	}
+	return status.Errorf(status.InvalidArgument, "You must feed a value for placeholder tensor '%s' with dtype %s%s", n.name, typeName(n.dtype), shape)
 }
 
 func (r *run) isFed(n *Node) bool {
@@ -178,11 +234,13 @@ func (r *run) executeStep(s *step) error {
 		}
 	}
 	n := s.node
-	out, err := r.devices.compute(operation{n.op, n.attrs, n.dtype, n.shape, int(r.placed[n.id])}, in)
-	if err != nil {
-		return r.atNode(err, n)
+	if n.HasTensor() {
+		out, err := r.devices.compute(operation{n.op, n.attrs, n.dtype, s.shape, int(r.placed[n.id])}, in)
+		if err != nil {
+			return r.atNode(err, n)
+		}
+		s.tensor = out
 	}
-	s.tensor = out
 	r.stats.Nodes++
 	for _, input := range s.node.inputs {
 		if err := r.steps[r.at[input]].done(s.memory); err != nil {

@@ -36,6 +36,8 @@ func (g *Graph) Add(spec NodeSpec) (*Node, error) {
 		op:        spec.Op,
 		inputs:    slices.Clone(spec.Inputs),
 		attrs:     attrs{spec.TransposeA, spec.TransposeB, spec.Value},
+		dtype:     spec.DType,
+		shape:     Partial{slices.Clone(spec.Shape.Sizes), spec.Shape.Unranked},
 		controls:  slices.Clone(spec.Controls),
 		colocated: spec.ColocateWith,
 	}

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpuconf/gocore/gpu"
@@ -11,18 +12,26 @@ import (
 // inferNode determines the type and shape of a node's tensor. If its inputs are incompatible, it returns an error with the text of
 // TensorFlow's graphs.
 func inferNode(n *Node) error {
-	if n.op == Const {
-		return inferConst(n)
-	}
 	if err := checkArity(n.op, len(n.inputs)); err != nil {
 		return err
+	}
+	switch n.op {
+	case Const:
+		return inferConst(n)
+	case Placeholder:
+		return inferPlaceholder(n)
+	case NoOp:
+		return nil
 	}
 	if err := checkNodeTypes(n); err != nil {
 		return err
 	}
-	shapes := make([]Shape, len(n.inputs))
+	shapes := make([]Partial, len(n.inputs))
 	for i, input := range n.inputs {
 		shapes[i] = input.shape
+		if _, known := input.shape.Full(); !known {
+			n.deferred = true
+		}
 	}
 	n.dtype = n.inputs[0].dtype
 	shape, reason := inferShape(n.op, n.attrs, shapes)
@@ -39,20 +48,25 @@ func inferNode(n *Node) error {
 
 // inferConst checks the value and copies its shape and bytes, because a node is immutable.
 func inferConst(n *Node) error {
-	if err := checkArity(n.op, len(n.inputs)); err != nil {
-		return err
-	}
 	if err := n.attrs.value.check(); err != nil {
 		return err
 	}
 	n.attrs.value = n.attrs.value.clone()
-	n.dtype, n.shape = n.attrs.value.DType, n.attrs.value.Shape
+	n.dtype, n.shape = n.attrs.value.DType, Partial{Sizes: n.attrs.value.Shape}
 	return nil
+}
+
+// inferPlaceholder checks the type and shape that were asked for.
+func inferPlaceholder(n *Node) error {
+	if n.dtype.Bytes() == 0 {
+		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32", int(n.dtype))
+	}
+	return n.shape.check(n.dtype)
 }
 
 // checkArity checks the number of an operation's inputs.
 func checkArity(op Op, n int) error {
-	want := map[Op]int{Const: 0, MatMul: 2, Add: 2, Identity: 1}
+	want := map[Op]int{Const: 0, Placeholder: 0, NoOp: 0, MatMul: 2, Add: 2, Identity: 1}
 	if op == AddN {
 		if n == 0 {
 			return status.Errorf(status.InvalidArgument, "inputs must be a list of at least one Tensor with the same dtype and shape")
@@ -72,6 +86,9 @@ func checkNodeTypes(n *Node) error {
 		names = []string{"x", "y"}
 	}
 	for i, input := range n.inputs {
+		if !input.HasTensor() {
+			return status.Errorf(status.InvalidArgument, "%s has no tensor that %s can read", input.name, n.op)
+		}
 		if input.dtype == n.inputs[0].dtype {
 			continue
 		}
@@ -90,31 +107,51 @@ func checkNodeTypes(n *Node) error {
 }
 
 // inferShape returns the shape of a result, or the reason why there is none.
-func inferShape(op Op, a attrs, in []Shape) (out Shape, reason string) {
+func inferShape(op Op, a attrs, in []Partial) (out Partial, reason string) {
 	switch op {
 	case MatMul:
 		return inferMatMul(a, in[0], in[1])
 	case AddN:
 		return inferAddN(in)
 	case Add:
-		return broadcastShape(in[0], in[1])
+		if in[0].Unranked || in[1].Unranked {
+			return Partial{Unranked: true}, ""
+		}
+		out.Sizes, reason = broadcastShape(in[0].Sizes, in[1].Sizes)
+		return out, reason
 	}
 	return in[0], ""
 }
 
-func inferMatMul(attr attrs, a, b Shape) (Shape, string) {
-	for _, s := range []Shape{a, b} {
-		if len(s) != 2 {
-			return nil, fmt.Sprintf("Shape must be rank 2 but is rank %d", len(s))
+// resultShape returns the shape of a result whose operands' shapes are known and have passed eagerReason.
+func resultShape(op Op, a attrs, in []Shape) Shape {
+	known := make([]Partial, len(in))
+	for i, s := range in {
+		known[i].Sizes = s
+	}
+	out, _ := inferShape(op, a, known)
+	return out.Sizes
+}
+
+func inferMatMul(attr attrs, a, b Partial) (Partial, string) {
+	for _, p := range []*Partial{&a, &b} {
+		if p.Unranked {
+			*p = Partial{Sizes: Shape{Unknown, Unknown}}
+		}
+		if len(p.Sizes) != 2 {
+			return Partial{}, fmt.Sprintf("Shape must be rank 2 but is rank %d", len(p.Sizes))
 		}
 	}
-	rows, inner := matrixSize(a, attr.transposeA)
-	innerB, columns := matrixSize(b, attr.transposeB)
-	if inner != innerB {
-		return nil, fmt.Sprintf("Dimensions must be equal, but are %d and %d", inner, innerB)
+	rows, inner := matrixSize(a.Sizes, attr.transposeA)
+	innerB, columns := matrixSize(b.Sizes, attr.transposeB)
+	if differ(inner, innerB) {
+		return Partial{}, fmt.Sprintf("Dimensions must be equal, but are %d and %d", inner, innerB)
 	}
-	return Shape{rows, columns}, ""
+	return Partial{Sizes: Shape{rows, columns}}, ""
 }
+
+// differ reports whether two sizes cannot be the same.
+func differ(a, b int64) bool { return a != b && a != Unknown && b != Unknown }
 
 // matrixSize returns the size of a matrix after an optional transposition.
 func matrixSize(s Shape, transposed bool) (rows, columns int64) {
@@ -125,26 +162,36 @@ func matrixSize(s Shape, transposed bool) (rows, columns int64) {
 }
 
 // inferAddN merges the shapes from the last to the first, like TensorFlow: the error depends on that order.
-func inferAddN(in []Shape) (Shape, string) {
-	last := in[len(in)-1]
+func inferAddN(in []Partial) (merged Partial, reason string) {
+	merged = in[len(in)-1]
 	for i := len(in) - 2; i >= 0; i-- {
-		if reason := mergeShapes(in[i], last); reason != "" {
-			return nil, fmt.Sprintf("%s\n\tFrom merging shape %d with other shapes.", reason, i)
+		if merged, reason = mergeShapes(in[i], merged); reason != "" {
+			return Partial{}, fmt.Sprintf("%s\n\tFrom merging shape %d with other shapes.", reason, i)
 		}
 	}
-	return last, ""
+	return merged, ""
 }
 
-func mergeShapes(a, b Shape) (reason string) {
-	if len(a) != len(b) {
-		return fmt.Sprintf("Shapes must be equal rank, but are %d and %d", len(a), len(b))
+// mergeShapes combines what two shapes say of the same tensor.
+func mergeShapes(a, b Partial) (merged Partial, reason string) {
+	switch {
+	case a.Unranked:
+		return b, ""
+	case b.Unranked:
+		return a, ""
+	case len(a.Sizes) != len(b.Sizes):
+		return merged, fmt.Sprintf("Shapes must be equal rank, but are %d and %d", len(a.Sizes), len(b.Sizes))
 	}
-	for i := range a {
-		if a[i] != b[i] {
-			return fmt.Sprintf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are %s and %s.", i, a[i], b[i], a, b)
+	merged.Sizes = slices.Clone(a.Sizes)
+	for i, size := range b.Sizes {
+		if differ(a.Sizes[i], size) {
+			return Partial{}, fmt.Sprintf("Dimension %d in both shapes must be equal, but are %d and %d. Shapes are %s and %s.", i, a.Sizes[i], size, a, b)
+		}
+		if size != Unknown {
+			merged.Sizes[i] = size
 		}
 	}
-	return ""
+	return merged, ""
 }
 
 // eagerReason returns why tensors are incompatible, "" if they are not. The texts are those of TensorFlow's kernels, which differ from its

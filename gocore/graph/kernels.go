@@ -10,13 +10,16 @@ import (
 // Op is the name of an operation.
 type Op string
 
-// The operations. Add broadcasts like NumPy; AddN takes any number of tensors of the same shape.
+// The operations. Add broadcasts like NumPy; AddN takes any number of tensors of the same shape. Placeholder has no value but a fed one,
+// and NoOp has no tensor.
 const (
-	Const    Op = "Const"
-	MatMul   Op = "MatMul"
-	AddN     Op = "AddN"
-	Add      Op = "Add"
-	Identity Op = "Identity"
+	Const       Op = "Const"
+	MatMul      Op = "MatMul"
+	AddN        Op = "AddN"
+	Add         Op = "Add"
+	Identity    Op = "Identity"
+	Placeholder Op = "Placeholder"
+	NoOp        Op = "NoOp"
 )
 
 // v2Name returns TensorFlow 2's name of an operation in messages about eager calls. Graphs use TensorFlow 1's names.
@@ -41,6 +44,7 @@ var (
 	floats = []gpu.DType{gpu.Float32, gpu.Float64}
 	ints   = []gpu.DType{gpu.Int32}
 	all    = []gpu.DType{gpu.Float32, gpu.Float64, gpu.Int32}
+	none   = []gpu.DType{0} // of an operation without a tensor
 )
 
 // kernels lists all kernels, the most preferred device type first. As in TensorFlow, a GPU has no int32 MatMul, and its other int32
@@ -51,6 +55,9 @@ var kernels = map[Op][]kernel{
 	AddN:     {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	Add:      {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
 	Identity: {{"GPU", floats, false}, {"GPU", ints, true}, {"CPU", all, false}},
+
+	Placeholder: {{"GPU", all, false}, {"CPU", all, false}},
+	NoOp:        {{"GPU", none, false}, {"CPU", none, false}},
 }
 
 // kernelFor returns the kernel for an operation on a device type, or nil.
@@ -101,7 +108,11 @@ func describeKernels(op Op) string {
 	var b strings.Builder
 	for _, k := range kernels[op] {
 		for _, dtype := range k.types {
-			b.WriteString("  device='" + k.deviceType + "'; T in [" + typeConstant(dtype) + "]\n")
+			b.WriteString("  device='" + k.deviceType + "'")
+			if dtype != 0 {
+				b.WriteString("; T in [" + typeConstant(dtype) + "]")
+			}
+			b.WriteByte('\n')
 		}
 	}
 	if b.Len() == 0 {

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"gpuconf/gocore/devname"
@@ -17,8 +16,10 @@ type NodeSpec struct {
 
 	Controls []*Node // nodes that run before this one without being read by it; no node is listed twice
 
-	TransposeA, TransposeB bool  // of MatMul
-	Value                  Value // of Const
+	TransposeA, TransposeB bool      // of MatMul
+	Value                  Value     // of Const
+	DType                  gpu.DType // of Placeholder
+	Shape                  Partial   // of Placeholder
 
 	Device       string // the result of Request: the allowed devices, "" for any
 	ColocateWith *Node  // a node of the same graph to share a device with, or nil
@@ -32,8 +33,10 @@ type Node struct {
 	op     Op
 	inputs []*Node
 	attrs  attrs
-	dtype  gpu.DType
-	shape  Shape
+	dtype  gpu.DType // 0 if the node has no tensor
+	shape  Partial
+
+	deferred bool // some input's shape is not fully known, so each run checks the shapes and determines the result's
 
 	controls []*Node
 
@@ -57,11 +60,14 @@ func (n *Node) Name() string { return n.name }
 // Op returns the node's operation.
 func (n *Node) Op() Op { return n.op }
 
-// DType returns the type of the node's tensor.
+// DType returns the type of the node's tensor. It is invalid for a node without a tensor.
 func (n *Node) DType() gpu.DType { return n.dtype }
 
-// Shape returns the shape of the node's tensor. The caller must not change it.
-func (n *Node) Shape() Shape { return n.shape }
+// HasTensor reports whether the node has a tensor, which NoOp does not.
+func (n *Node) HasTensor() bool { return n.op != NoOp }
+
+// Shape returns what is known of the shape of the node's tensor. The caller must not change it.
+func (n *Node) Shape() Partial { return n.shape }
 
 // Inputs returns the nodes whose tensors this one reads. The caller must not change the list.
 func (n *Node) Inputs() []*Node { return n.inputs }
@@ -75,6 +81,14 @@ func (n *Node) Device() string { return n.device }
 // attributes formats the node's attributes like TensorFlow, sorted by name.
 func (n *Node) attributes() string {
 	switch n.op {
+	case NoOp:
+		return ""
+	case Placeholder:
+		shape := n.shape.String()
+		if n.shape.Unranked {
+			shape = "<unknown>"
+		}
+		return "dtype=" + typeConstant(n.dtype) + ", shape=" + shape
 	case Const:
 		return "dtype=" + typeConstant(n.dtype) + ", value=" + n.attrs.value.summary()
 	case MatMul:
@@ -89,7 +103,10 @@ func (n *Node) attributes() string {
 func (n *Node) summary(device string) string {
 	attributes := n.attributes()
 	if device != "" {
-		attributes += fmt.Sprintf(", _device=%q", device)
+		if attributes != "" {
+			attributes += ", "
+		}
+		attributes += fmt.Sprintf("_device=%q", device)
 	}
 	inputs := make([]string, 0, len(n.inputs)+len(n.controls))
 	for _, input := range n.inputs {
@@ -103,10 +120,10 @@ func (n *Node) summary(device string) string {
 
 // describe formats the node's tensor as TensorFlow 1 prints it: `Tensor("a:0", shape=(2, 3), dtype=float32)`.
 func (n *Node) describe() string {
-	sizes := make([]string, len(n.shape))
-	for i, size := range n.shape {
-		sizes[i] = strconv.FormatInt(size, 10)
+	if n.shape.Unranked {
+		return fmt.Sprintf("Tensor(\"%s:0\", dtype=%s)", n.name, n.dtype)
 	}
+	sizes := n.shape.texts("None")
 	shape := strings.Join(sizes, ", ")
 	if len(sizes) == 1 {
 		shape += ","

@@ -5,8 +5,8 @@ import "gpuconf/gocore/devname"
 // placer places the nodes that were added to a graph since the last placement. Placed nodes are not moved.
 //
 // It makes three passes over the nodes, in loading order. First it checks each node's group against the available devices; the error
-// names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants come last: if all readers of a constant
-// are on one device, it is placed there if allowed, to avoid a copy.
+// names the first node that cannot be satisfied. Then it places the nodes with inputs. Constants and placeholders come last: if all readers
+// of one are on one device, it is placed there if allowed, to avoid a copy.
 type placer struct {
 	devices *Devices
 	soft    bool
@@ -61,15 +61,15 @@ func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, ord
 			return nil, nil, err
 		}
 	}
-	var constants []*Node
+	var sources []*Node
 	for _, id := range order {
-		if n := nodes[id]; n.op == Const && p.groupOf(n).members == 1 {
-			constants = append(constants, n)
+		if n := nodes[id]; (n.op == Const || n.op == Placeholder) && p.groupOf(n).members == 1 {
+			sources = append(sources, n)
 		} else {
 			p.put(n, p.preferred(n))
 		}
 	}
-	for _, n := range constants {
+	for _, n := range sources {
 		p.put(n, p.nearReaders(n))
 	}
 	return p.placed, order, nil
@@ -127,7 +127,8 @@ func (p *placer) goesWithInput(n *Node) bool {
 	return *n.inputs[0].request == wanted
 }
 
-// nearReaders returns the device for a constant: that of all its readers, if allowed. A constant that waits for it may not be placed yet.
+// nearReaders returns the device for a constant or placeholder: that of all its readers, if allowed. A constant that waits for it may not be
+// placed yet.
 func (p *placer) nearReaders(n *Node) int32 {
 	g := p.groupOf(n)
 	readers := p.readers.of(n.id - p.first)

@@ -42,14 +42,37 @@ func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 // Run executes a request and returns the tensors of its fetches in the same order. Each is a separate tensor in the first CPU's memory,
 // and the caller must release it. The whole graph is placed first, including nodes that are not executed.
 func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
-	if err := request.check(s.graph); err != nil {
-		return nil, RunStats{}, err
-	}
-	placed, err := s.place()
+	r, err := s.prepare(request)
 	if err != nil {
 		return nil, RunStats{}, err
 	}
-	return newRun(s.devices, placed, request).execute()
+	return r.execute()
+}
+
+// Shapes returns the shapes that Run's tensors would have. It fails like Run for a request that Run refuses before it executes anything.
+func (s *Session) Shapes(request RunRequest) ([]Shape, error) {
+	r, err := s.prepare(request)
+	if err != nil {
+		return nil, err
+	}
+	shapes := make([]Shape, len(r.fetches))
+	for i, n := range r.fetches {
+		shapes[i] = r.steps[r.at[n]].shape
+	}
+	return shapes, nil
+}
+
+// prepare checks a request, places the graph, and determines what to execute.
+func (s *Session) prepare(request RunRequest) (*run, error) {
+	if err := request.check(s.graph); err != nil {
+		return nil, err
+	}
+	placed, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(s.devices, placed, request)
+	return r, r.infer()
 }
 
 // place places the new nodes and returns the devices of all nodes.

@@ -1113,6 +1113,40 @@ PyObject * _wrap__gpuconf_pybind_AddNode(PyObject * PYBINDGEN_UNUSED(dummy), PyO
 
 
 PyObject *
+_wrap__gpuconf_pybind_AddPlaceholder(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t graphID;
+    char *name;
+    char *dtype;
+    char *shape;
+    bool unranked;
+    PyObject *py_unranked;
+    char *after;
+    char *device;
+    const char *keywords[] = {"graphID", "name", "dtype", "shape", "unranked", "after", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsssOss", (char **) keywords, &graphID, &name, &dtype, &shape, &py_unranked, &after, &device)) {
+        return NULL;
+    }
+    unranked = (bool) PyObject_IsTrue(py_unranked);
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_AddPlaceholder(graphID, name, dtype, shape, unranked, after, device);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_AddPlaceholder(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1666,6 +1700,33 @@ PyObject * _wrap__gpuconf_pybind_SessionLog(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_SessionShapes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    char *step;
+    const char *keywords[] = {"id", "step", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &step)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_SessionShapes(id, step);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SessionShapes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_Setting(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1892,6 +1953,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_WaitJob", (PyCFunction) _wrap__gpuconf_pybind_WaitJob, METH_VARARGS|METH_KEYWORDS, "pybind_WaitJob(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: after: char *\ntype: device: char *" },
     {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, after, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: after: char *\ntype: flags: int64_t\ntype: device: char *" },
+    {(char *) "pybind_AddPlaceholder", (PyCFunction) _wrap__gpuconf_pybind_AddPlaceholder, METH_VARARGS|METH_KEYWORDS, "pybind_AddPlaceholder(graphID, name, dtype, shape, unranked, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: dtype: char *\ntype: shape: char *\ntype: unranked: bool\ntype: after: char *\ntype: device: char *" },
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_CountRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
@@ -1914,6 +1976,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
     {(char *) "pybind_SessionDevices", (PyCFunction) _wrap__gpuconf_pybind_SessionDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SessionDevices(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_SessionLog", (PyCFunction) _wrap__gpuconf_pybind_SessionLog, METH_VARARGS|METH_KEYWORDS, "pybind_SessionLog(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_SessionShapes", (PyCFunction) _wrap__gpuconf_pybind_SessionShapes, METH_VARARGS|METH_KEYWORDS, "pybind_SessionShapes(id, step)\n\ntype: id: int64_t\ntype: step: char *" },
     {(char *) "pybind_Setting", (PyCFunction) _wrap__gpuconf_pybind_Setting, METH_VARARGS|METH_KEYWORDS, "pybind_Setting(name)\n\ntype: name: char *" },
     {(char *) "pybind_Simulate", (PyCFunction) _wrap__gpuconf_pybind_Simulate, METH_VARARGS|METH_KEYWORDS, "pybind_Simulate(spec)\n\ntype: spec: char *" },
     {(char *) "pybind_StartPeak", (PyCFunction) _wrap__gpuconf_pybind_StartPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StartPeak(number)\n\ntype: number: int64_t" },

@@ -154,6 +154,21 @@ func pybind_AddNode(graphID C.longlong, op *C.char, name *C.char, inputs *C.char
 	return C.CString(cret)
 }
 
+//export pybind_AddPlaceholder
+func pybind_AddPlaceholder(graphID C.longlong, name *C.char, dtype *C.char, shape *C.char, unranked C.char, after *C.char, device *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.AddPlaceholder(int64(graphID), C.GoString(name), C.GoString(dtype), C.GoString(shape), boolPyToGo(unranked), C.GoString(after), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_Allocate
 func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -953,6 +968,21 @@ func pybind_SessionDevices(id C.longlong) *C.char {
 func pybind_SessionLog(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.SessionLog(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_SessionShapes
+func pybind_SessionShapes(id C.longlong, step *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SessionShapes(int64(id), C.GoString(step))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

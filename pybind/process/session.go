@@ -97,8 +97,9 @@ func (w *Work) join(options config.Options, env config.Env, origin string, moved
 type Step struct {
 	Fetches, Targets, Feeds []int64
 
-	Into [][]byte // by fetch: where to write its elements, of exactly their size
-	From [][]byte // by feed: the elements
+	Into   [][]byte      // by fetch: where to write its elements, of exactly their size
+	From   [][]byte      // by feed: the elements
+	Shapes []graph.Shape // by feed
 }
 
 // request finds the nodes of a step.
@@ -111,7 +112,7 @@ func (s *Session) request(step Step) (r graph.RunRequest, err error) {
 	}
 	fed, err := NodesOf(s.Graph, step.Feeds)
 	for i, n := range fed {
-		r.Feeds = append(r.Feeds, graph.Feed{Node: n, Value: graph.Value{DType: n.DType(), Shape: n.Shape(), Bytes: step.From[i]}})
+		r.Feeds = append(r.Feeds, graph.Feed{Node: n, Value: graph.Value{DType: n.DType(), Shape: step.Shapes[i], Bytes: step.From[i]}})
 	}
 	return r, err
 }
@@ -139,6 +140,19 @@ func (s *Session) Run(step Step) (stats graph.RunStats, err error) {
 		}
 	}
 	return stats, err
+}
+
+// Shapes returns the shapes of a step's results.
+func (s *Session) Shapes(step Step) ([]graph.Shape, error) {
+	request, err := s.request(step)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.work.begin(); err != nil {
+		return nil, err
+	}
+	defer s.work.runs.Add(-1)
+	return s.Session.Shapes(request)
 }
 
 // ListDevices describes the session's devices, unless they were released.

@@ -15,6 +15,7 @@ import (
 // model is a node with its expected value. All numbers are so small that every type represents them exactly.
 type model struct {
 	node    *graph.Node
+	spec    graph.NodeSpec
 	numbers []float64
 	bound   float64 // no finite element is larger
 	device  string
@@ -27,7 +28,7 @@ const exact = 1 << 20
 func naive(op graph.Op, spec graph.NodeSpec, out graph.Shape, in []model) (numbers []float64) {
 	at := func(m model, index ...int64) float64 {
 		offset := int64(0)
-		shape := m.node.Shape()
+		shape := m.node.Shape().Sizes
 		for i, size := range shape {
 			where := index[len(index)-len(shape)+i]
 			if size == 1 {
@@ -41,9 +42,9 @@ func naive(op graph.Op, spec graph.NodeSpec, out graph.Shape, in []model) (numbe
 		sum := 0.0
 		switch op {
 		case graph.MatMul:
-			inner := in[0].node.Shape()[1]
+			inner := in[0].node.Shape().Sizes[1]
 			if spec.TransposeA {
-				inner = in[0].node.Shape()[0]
+				inner = in[0].node.Shape().Sizes[0]
 			}
 			for l := range inner {
 				a, b := []int64{index[0], l}, []int64{l, index[1]}
@@ -67,7 +68,7 @@ func naive(op graph.Op, spec graph.NodeSpec, out graph.Shape, in []model) (numbe
 
 // element returns an element of a matrix.
 func element(m model, index []int64) float64 {
-	return m.numbers[index[0]*m.node.Shape()[1]+index[1]]
+	return m.numbers[index[0]*m.node.Shape().Sizes[1]+index[1]]
 }
 
 // walk visits every index of a shape in row-major order.
@@ -121,7 +122,7 @@ func TestRandomGraphs(t *testing.T) {
 			require.Equal(r, len(needs), stats.Nodes)
 			require.LessOrEqual(r, stats.Copies, 4*len(needs))
 			for i, tensor := range out {
-				requireSame(r, graph.Value{DType: want[i].node.DType(), Shape: want[i].node.Shape(),
+				requireSame(r, graph.Value{DType: want[i].node.DType(), Shape: want[i].node.Shape().Sizes,
 					Bytes: value(want[i].node.DType(), nil, want[i].numbers...).Bytes}, content(r, tensor))
 			}
 			require.Equal(r, before, m.inUse())
@@ -183,7 +184,7 @@ func drawNode(r *rapid.T, g *graph.Graph, nodes []model, i int, soft bool) model
 	if made.device != "" {
 		spec.Device = "/device:" + made.device
 	}
-	made.node = add(r, g, spec)
+	made.node, made.spec = add(r, g, spec), spec
 	made.needs = map[int]bool{made.node.ID(): true}
 	for _, input := range before {
 		for id := range input.needs {
@@ -191,7 +192,7 @@ func drawNode(r *rapid.T, g *graph.Graph, nodes []model, i int, soft bool) model
 		}
 	}
 	if spec.Op != graph.Const {
-		made.numbers = naive(spec.Op, spec, made.node.Shape(), in)
+		made.numbers = naive(spec.Op, spec, made.node.Shape().Sizes, in)
 	}
 	return made
 }
@@ -209,7 +210,7 @@ func drawOperands(r *rapid.T, nodes []model, i int) (graph.NodeSpec, []model) {
 	for len(in) < count {
 		var fitting []model
 		for _, n := range nodes {
-			if n.node.DType() == first.node.DType() && suits(spec, first.node.Shape(), n.node.Shape()) {
+			if n.node.DType() == first.node.DType() && suits(spec, first.node.Shape().Sizes, n.node.Shape().Sizes) {
 				fitting = append(fitting, n)
 			}
 		}

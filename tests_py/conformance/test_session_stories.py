@@ -25,9 +25,10 @@ def test_a_story_goes_as_with_tensorflow(name: str, monkeypatch: pytest.MonkeyPa
         "the stories have changed: make oracle records TensorFlow's answers"
     )
     machine.Gpuconf().fresh(gpus)
+    told = sessions.play(gpuconf.compat.v1, gpuconf.compat.v2, lines)
     different = [
         f"{line}\n  TensorFlow: {Outcome(value, tuple(error), message)}\n  gpuconf:    {ours}"
-        for (line, value, error, message), ours in zip(RECORDED[name], sessions.play(gpuconf.compat.v1, lines), strict=True)
+        for (line, value, error, message), ours in zip(RECORDED[name], told, strict=True)
         if not sessions.alike(line, Outcome(value, tuple(error), message), ours)
     ]
     assert different == []

@@ -167,6 +167,7 @@ class Gpuconf:
         self.names["facts"] = self._facts
         self.names["graph"] = self._graph
         self.names["start"] = gpuconf.compat.v1.enable_eager_execution
+        self.names["v2"] = gpuconf.compat.v2
 
     def fresh(self, gpus: int) -> None:
         self.names.forget()

@@ -77,6 +77,9 @@ def _shown(value: Any) -> Any:
     return value
 
 
+# What TensorFlow and gpuconf add to the error of a node that ran: the node, in different forms.
+_NODE = re.compile(r"\n\t \[\[.*", re.DOTALL)
+
 # The module of a class.
 _MODULE = re.compile(r"(?<=<class ')[\w.]+\.(?=\w+'>)|(?<=<)[\w.]+\.(?=(Tensor|Operation) ')")
 
@@ -95,17 +98,17 @@ def _outcome(line: str, names: dict[str, Any]) -> Outcome:
     except Exception as error:
         message = getattr(error, "message", None)
         text = message if isinstance(message, str) else str(error.args[0]) if len(error.args) == 1 else str(error)
-        return Outcome(None, families(error), _MODULE.sub("", text))
+        return Outcome(None, families(error), _NODE.sub("", _MODULE.sub("", text)))
 
 
-def play(v1: Any, lines: tuple[str, ...]) -> list[Outcome]:
+def play(v1: Any, v2: Any, lines: tuple[str, ...]) -> list[Outcome]:
     """Run a story on one side, in a new thread and graph."""
     told: list[Outcome] = []
 
     def tell() -> None:
         import collections
 
-        names = {"tf": v1, "numpy": numpy, "collections": collections, "elsewhere": _elsewhere}
+        names = {"tf": v1, "tf2": v2, "numpy": numpy, "collections": collections, "elsewhere": _elsewhere}
         scope = v1.Graph().as_default()  # ends with the thread, whatever state the story leaves it in
         scope.__enter__()
         for line in BEGIN:
@@ -134,7 +137,12 @@ def run(theirs: Side, ours: Side, tally: Tally) -> None:
     for name, (gpus, lines) in STORIES.items():
         theirs.fresh(gpus)
         ours.fresh(gpus)
-        pairs = zip(lines, play(theirs.names["v1"], lines), play(ours.names["v1"], lines), strict=True)
+        pairs = zip(
+            lines,
+            play(theirs.names["v1"], theirs.names["v2"], lines),
+            play(ours.names["v1"], ours.names["v2"], lines),
+            strict=True,
+        )
         for line, a, b in pairs:
             if alike(line, a, b):
                 tally.equal()
@@ -147,7 +155,7 @@ def record(theirs: Side, version: str) -> None:
     told = {}
     for name, (gpus, lines) in STORIES.items():
         theirs.fresh(gpus)
-        answers = play(theirs.names["v1"], lines)
+        answers = play(theirs.names["v1"], theirs.names["v2"], lines)
         told[name] = [[line, *answer] for line, answer in zip(lines, answers, strict=True)]
     rows = (f"{json.dumps(name)}: [\n" + ",\n".join(map(json.dumps, lines)) + "\n]" for name, lines in told.items())
     FILE.write_text(f'{{"tensorflow": "{version}", "stories": {{\n' + ",\n".join(rows) + "\n}}\n")

@@ -17,6 +17,7 @@ os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory stat
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
+from tensorflow.python.framework import error_interpolation
 
 from . import build
 from .machine import CARDS, FIRST_REGION, Names, compiled, short
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 logging.getLogger("tensorflow").setLevel(logging.CRITICAL)
+
+# It adds the line of the program that made a failing node, and crashes if that line is in no file.
+error_interpolation.interpolate_graph = lambda message, _: message
 
 _libc = ctypes.CDLL(None)
 
@@ -60,6 +64,7 @@ class TensorFlow:
         self.names["made"] = self._made
         self.names["graph"] = self._graph
         self.names["start"] = lambda config: context._set_context(context.Context(config=config))
+        self.names["v2"] = tf
 
     def fresh(self, gpus: int) -> None:
         self.names.forget()

@@ -53,7 +53,9 @@ def name_of(array: Any) -> str:
 
 
 def dtype_of(dtype: Any) -> Any:
-    """Return a supported NumPy dtype, in native byte order."""
+    """Return a supported NumPy dtype, in native byte order. ``float`` is float32, as in TensorFlow."""
+    if dtype is float or (isinstance(dtype, str) and dtype == "float"):
+        dtype = "float32"
     try:
         found = numpy().dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, using Python's parser
@@ -226,6 +228,40 @@ def shape_of(shape: Any) -> tuple[int, ...]:
     if len(sizes) > _MOST_SIZES:
         raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
     return sizes
+
+
+def partial_shape_of(shape: Any) -> tuple[int | None, ...]:
+    """Convert a shape argument in which None is a size that is not known."""
+    from itertools import islice
+
+    try:
+        return (_size(operator.index(shape)),)
+    except TypeError:
+        pass
+    try:
+        listed = list(islice(shape, _MOST_SIZES + 1))
+    except TypeError:
+        raise errors.InvalidTypeError(
+            f"Error converting shape to a TensorShape: {shown(shape)} is not a sequence of sizes"
+        ) from None
+    if any(isinstance(size, bool) for size in listed):
+        raise errors.InvalidTypeError(f"Error converting {shown(shape)} to a TensorShape: expected an int, got a boolean")
+    try:
+        sizes = tuple(None if size is None else operator.index(size) for size in listed)
+    except TypeError:
+        raise errors.InvalidTypeError(
+            "Error converting shape to a TensorShape: Dimension value must be integer or None or have an __index__ method, "
+            f"but the shape is {shown(shape)}"
+        ) from None
+    if len(sizes) > _MOST_SIZES:
+        raise errors.InvalidArgumentError(f"shape has more than {_MOST_SIZES} dimensions: {shown(shape)}")
+    return tuple(map(_size, sizes))
+
+
+def _size(size: int | None) -> int | None:
+    if size is not None and size < 0:
+        raise errors.InvalidArgumentError(f"Error converting shape to a TensorShape: Dimension {size} must be >= 0.")
+    return size
 
 
 def elements(shape: tuple[int, ...]) -> int:

@@ -32,7 +32,19 @@ from ._mode import (
     executing_eagerly,
     executing_eagerly_outside_functions,
 )
-from ._ops import add, add_n, constant, identity, matmul
+from ._ops import (
+    add,
+    add_n,
+    constant,
+    global_variables,
+    global_variables_initializer,
+    identity,
+    local_variables_initializer,
+    matmul,
+    no_op,
+    placeholder,
+    tables_initializer,
+)
 from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
 
@@ -75,14 +87,20 @@ __all__ = [
     "get_default_graph",
     "get_default_session",
     "get_logger",
+    "global_variables",
+    "global_variables_initializer",
     "identity",
     "keras",
+    "local_variables_initializer",
     "logging",
     "matmul",
+    "no_op",
+    "placeholder",
     "random",
     "reset_default_graph",
     "set_random_seed",
     "sysconfig",
+    "tables_initializer",
     "test",
     "version",
 ]

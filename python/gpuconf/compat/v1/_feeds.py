@@ -68,11 +68,18 @@ def _fed(graph: Graph, key: Any, value: Any) -> tuple[Tensor, Any]:
             f"argument `feed_dict` with key {shown(key)}."
         )
     array = _array(value, tensor.dtype)
-    if array.shape != tensor.shape:
+    if not _fits(array.shape, tensor.shape):
         raise errors.InvalidArgumentError(
             f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
         )
     return tensor, array
+
+
+def _fits(shape: tuple[int, ...], known: tuple[int | None, ...] | None) -> bool:
+    """Whether an array of a shape can be fed to a tensor of which a shape is known."""
+    if known is None or shape == known:
+        return True
+    return len(shape) == len(known) and all(wanted in (None, size) for size, wanted in zip(shape, known, strict=True))
 
 
 def _array(value: Any, dtype: Any) -> Any:

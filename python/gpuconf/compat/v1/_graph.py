@@ -34,7 +34,7 @@ define(NODE_DEF, {}, {"NodeDef": NodeDef})
 
 
 class Operation(metaclass=Made):
-    """An operation of a graph: a node with one result."""
+    """An operation of a graph: a node with one result, or, if its type is ``"NoOp"``, none."""
 
     __slots__ = ("_control_inputs", "_number", "device", "graph", "inputs", "name", "outputs", "type")
 
@@ -71,7 +71,11 @@ class Operation(metaclass=Made):
 
 
 class Tensor(metaclass=Made):
-    """The result of an operation of a graph. It has a value only inside a session's run."""
+    """The result of an operation of a graph. It has a value only inside a session's run.
+
+    ``shape`` has None for a size that is not known before a run, and is None if not even their number is: see
+    :func:`placeholder`.
+    """
 
     __slots__ = ("_dtype", "op", "shape")
 
@@ -80,7 +84,7 @@ class Tensor(metaclass=Made):
 
     _made_by = "gpuconf.compat.v1.constant() and the other functions add them to a graph"
     op: Operation
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...] | None
     _dtype: str
 
     @property
@@ -108,7 +112,7 @@ class Tensor(metaclass=Made):
         """The index among the results of its operation. Always 0."""
         return 0
 
-    def get_shape(self) -> tuple[int, ...]:
+    def get_shape(self) -> tuple[int | None, ...] | None:
         """The shape."""
         return self.shape
 
@@ -150,10 +154,12 @@ class Tensor(metaclass=Made):
         )
 
     def __str__(self) -> str:
-        return f'Tensor("{self.name}", shape={self.shape}, dtype={self._dtype})'
+        shape = "" if self.shape is None else f"shape={self.shape}, "
+        return f'Tensor("{self.name}", {shape}dtype={self._dtype})'
 
     def __repr__(self) -> str:
-        return f"<gpuconf.compat.v1.Tensor '{self.name}' shape={self.shape} dtype={self._dtype}>"
+        shape = "<unknown>" if self.shape is None else self.shape
+        return f"<gpuconf.compat.v1.Tensor '{self.name}' shape={shape} dtype={self._dtype}>"
 
 
 class Graph:
@@ -271,9 +277,10 @@ class Graph:
         missing = f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r},"
         if found is None:
             raise errors.MissingKeyError(f"{missing} does not exist in the graph.")
-        if number not in (0, -1):  # the valid indices of a list of one
-            raise errors.MissingKeyError(f"{missing} exists but only has 1 outputs.")
-        return found.outputs[number]
+        try:
+            return found.outputs[number]
+        except IndexError:
+            raise errors.MissingKeyError(f"{missing} exists but only has {len(found.outputs)} outputs.") from None
 
     def _operation_named(self, name: str, allowed: bool) -> Operation:
         found = self._named.get(name)
@@ -300,9 +307,19 @@ class Graph:
                 _numbers(controls),
                 device,
             )
-            return self._added("Const", encoded, (), controls, device)
+            return self._added("Const", encoded, (), controls, device).outputs[0]
 
-    def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Tensor:
+    def placeholder(self, dtype: str, shape: tuple[int | None, ...] | None, name: str) -> Tensor:
+        """Add a placeholder. Internal: called by the operations of this package."""
+        refuse_in_child()
+        device = self._scopes.request("Placeholder", name, self, ())
+        controls = self._control.of(())
+        sizes = arrays.shape_text(tuple(-1 if size is None else size for size in shape or ()))
+        with self._lock:
+            encoded = core.pybind_AddPlaceholder(self._number, name, dtype, sizes, shape is None, _numbers(controls), device)
+            return self._added("Placeholder", encoded, (), controls, device).outputs[0]
+
+    def operation(self, kind: str, inputs: tuple[Tensor, ...], flags: int, name: str) -> Operation:
         """Add an operation on tensors of this graph. Internal: called by the operations of this package."""
         refuse_in_child()
         device = self._scopes.request(kind, name, self, inputs)
@@ -312,7 +329,7 @@ class Graph:
             encoded = core.pybind_AddNode(self._number, kind, name, _numbers(read), _numbers(controls), flags, device)
             return self._added(kind, encoded, inputs, controls, device)
 
-    def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Tensor:
+    def _added(self, kind: str, encoded: str, inputs: tuple[Tensor, ...], controls: list[Operation], device: str) -> Operation:
         import json
 
         node = json.loads(encoded)
@@ -320,13 +337,15 @@ class Graph:
         operation.name, operation.type, operation.device = node["name"], kind, device
         operation.graph, operation.inputs, operation._number = self, inputs, node["id"]
         operation._control_inputs = tuple(controls)
-        tensor = make(Tensor)
-        tensor.op, tensor.shape, tensor._dtype = operation, tuple(node["shape"]), node["dtype"]
-        operation.outputs = [tensor]
+        operation.outputs = []
+        if "dtype" in node:
+            tensor = make(Tensor)
+            tensor.op, tensor.shape, tensor._dtype = operation, _shape(node["shape"]), node["dtype"]
+            operation.outputs.append(tensor)
         self._operations.append(operation)
         self._named[operation.name] = operation
         self._control.note(operation)
-        return tensor
+        return operation
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise errors.InvalidTypeError("a Graph cannot be copied or pickled: create it in the process that uses it")
@@ -341,6 +360,10 @@ class Graph:
             core.pybind_DropGraph(self._number)
         except errors.GpuconfError:
             pass
+
+
+def _shape(sizes: list[int] | None) -> tuple[int | None, ...] | None:
+    return None if sizes is None else tuple(None if size < 0 else size for size in sizes)
 
 
 def _numbers(operations: list[Operation]) -> str:
@@ -369,7 +392,6 @@ class _Default:
     def __init__(self, what: Any, stack: _Stack = _graphs) -> None:
         self._what = what
         self._stack = stack
-        self.anywhere = False  # whether it may be left before those that were entered later
 
     def __enter__(self) -> Any:
         self._stack.entered.append(self._what)
@@ -381,15 +403,14 @@ class _Default:
         entered = self._stack.entered
         if not entered:  # entered by another thread; as in TensorFlow, it stays entered there
             return
-        if self.anywhere:
-            if self._what in entered:
-                entered.reverse()
-                entered.remove(self._what)  # the innermost
-                entered.reverse()
-            return
-        if entered[-1] is not self._what:
-            raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
+        self.check()
         entered.pop()
+
+    def check(self) -> None:
+        """Raise AssertionError if something that was entered later has not been left."""
+        entered = self._stack.entered
+        if entered and entered[-1] is not self._what:
+            raise errors.NestingError(f"Nesting violated for default stack of {type(self._what)} objects")
 
 
 def default_session(session: Any) -> _Default:
@@ -475,7 +496,7 @@ def node(kind: str, values: Sequence[Any], flags: int, name: str) -> Tensor:
         if tensor.graph is not graph:
             raise errors.InvalidArgumentError(f"{tensor} must be from the same graph as {tensors[0]}.")
     like = tensors[0] if tensors else None
-    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name)
+    return graph.operation(kind, tuple(_converted(value, like, graph) for value in values), flags, name).outputs[0]
 
 
 def _converted(value: Any, like: Tensor | None, graph: Graph) -> Tensor:

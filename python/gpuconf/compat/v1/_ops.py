@@ -8,7 +8,7 @@ from ...tensors import arrays
 from ...tensors.operations import listed
 from ...tensors.tensor import Tensor as EagerTensor
 from ...tensors.tensor import name_of as _text_of
-from ._graph import Tensor, get_default_graph, node
+from ._graph import Operation, Tensor, get_default_graph, node
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
@@ -28,6 +28,57 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     if verify_shape and sizes != array.shape:
         raise errors.InvalidTypeError(f"Expected Tensor's shape: {sizes}, got {array.shape}.")
     return get_default_graph().constant(array, sizes, name_of(name))
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """Add a tensor whose value each run takes from its ``feed_dict``.
+
+    ``shape`` is a sequence of sizes, with None for a size that may differ from run to run, or a single size; without ``shape`` any
+    shape can be fed. A run that needs the tensor and does not feed it raises ValueError.
+
+    Raises TypeError for types other than float32, float64 and int32 and for sizes that are not integers, and ValueError for
+    negative sizes.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> x = tf.placeholder(tf.float32, [None, 2])
+    >>> tf.matmul(x, [[1.0], [1.0]], name="sums")
+    <gpuconf.compat.v1.Tensor 'sums:0' shape=(None, 1) dtype=float32>
+    >>> tf.Session().run(x + 1.0, feed_dict={x: [[1.0, 2.0]]})
+    array([[2., 3.]], dtype=float32)
+    """
+    if dtype is None:
+        raise errors.InvalidTypeError("Expected DataType for argument 'dtype' not None.")
+    sizes = None if shape is None else arrays.partial_shape_of(shape)
+    return get_default_graph().placeholder(arrays.dtype_of(dtype).name, sizes, name_of(name))
+
+
+def no_op(name: str | None = None) -> Operation:
+    """Add an operation that does nothing, for control dependencies."""
+    return get_default_graph().operation("NoOp", (), 0, name_of(name))
+
+
+def global_variables() -> list[Any]:
+    """Return the variables of the graph: none, because gpuconf has no variables."""
+    return []
+
+
+def global_variables_initializer() -> Operation:
+    """Add an operation that does nothing: gpuconf has no variables to initialise. Programs run it first in a session.
+
+    >>> import gpuconf.compat.v1 as tf
+    >>> tf.Session().run(tf.global_variables_initializer())
+    """
+    return no_op("init")
+
+
+def local_variables_initializer() -> Operation:
+    """Add an operation that does nothing: gpuconf has no variables to initialise."""
+    return no_op("init")
+
+
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """Add an operation that does nothing: gpuconf has no tables to initialise."""
+    return no_op(name)
 
 
 def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:

@@ -152,11 +152,18 @@ class Session:
         import json
 
         np = _arrays.numpy()
-        results = {tensor: _arrays.empty(tensor.shape, tensor._dtype) for tensor in wanted}
-        sources = {tensor: np.ascontiguousarray(array) for tensor, array in fed.items()}  # kept alive until the run ends
-        step = json.dumps({"fetches": _placed(results), "targets": [each._number for each in targets], "feeds": _placed(sources)})
+        sources = {tensor: np.asarray(array, order="C") for tensor, array in fed.items()}  # kept alive until the run ends
+        step = {"targets": [each._number for each in targets], "feeds": _placed(sources)}
         try:
-            core.pybind_RunSession(self._number, step)
+            shapes: Any = [tensor.shape for tensor in wanted]
+            if any(shape is None or None in shape for shape in shapes):
+                step["fetches"] = [[tensor.op._number, 0, 0] for tensor in wanted]
+                shapes = json.loads(core.pybind_SessionShapes(self._number, json.dumps(step)))
+            results = {
+                tensor: _arrays.empty(shape, tensor._dtype) for tensor, shape in zip(wanted, map(tuple, shapes), strict=True)
+            }
+            step["fetches"] = _placed(results)
+            core.pybind_RunSession(self._number, json.dumps(step))
         except errors.OpError as error:
             operation = self._named_in(error.message)
             if operation is not None:
@@ -239,9 +246,9 @@ class Session:
 class InteractiveSession(Session):
     """A session that is the default session from its creation until :meth:`close`, for interpreters and notebooks.
 
-    Without ``config``, memory growth is on. With ``graph``, that is the default graph too. Sessions may be closed in any order. A
-    second session that is open at the same time logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors
-    of :class:`Session`.
+    Without ``config``, memory growth is on. With ``graph``, that is the default graph too. Sessions are closed in reverse order. A
+    second one that is open at the same time logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors of
+    :class:`Session`.
 
     >>> import gpuconf.compat.v1 as tf
     >>> session = tf.InteractiveSession()
@@ -250,6 +257,8 @@ class InteractiveSession(Session):
     >>> session.close()
     """
 
+    _defaults: Any = ()  # the contexts in which it is the default
+
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if not config:
             config = ConfigProto(gpu_options=GPUOptions(allow_growth=True))
@@ -257,18 +266,29 @@ class InteractiveSession(Session):
         _count_interactive(1)
         self._defaults = [self.as_default()] if graph is None else [self.as_default(), graph.as_default()]
         for each in self._defaults:
-            each.anywhere = True
             each.__enter__()
 
     def close(self) -> None:
-        """Close the session, which is then no longer the default session. Closing it again has no effect."""
+        """Close the session, which is then no longer the default session. Closing it again has no effect.
+
+        Raises AssertionError, and changes nothing, if this thread has entered another session or graph since.
+        """
+        for each in reversed(self._defaults):
+            each.check()
         super().close()
-        defaults, self._defaults = self._defaults, []
-        if not defaults:
-            return
-        _count_interactive(-1)
+        defaults, self._defaults = self._defaults, ()
         for each in reversed(defaults):
             each.__exit__(None, None, None)
+        if defaults:
+            _count_interactive(-1)
+
+    def __del__(self) -> None:
+        if self._ending():
+            return
+        if self._defaults:  # the thread that it was the default session of has ended
+            self._defaults = ()
+            _count_interactive(-1)
+        super().__del__()
 
 
 _interactive = 0
@@ -295,5 +315,5 @@ def _refuse_options(options: Any, run_metadata: Any) -> None:
 
 
 def _placed(arrays: dict[Tensor, Any]) -> list[list[int]]:
-    """Return the node number, data address and size in bytes of each array, for the core."""
-    return [[tensor.op._number, _arrays.address_of(array), array.nbytes] for tensor, array in arrays.items()]
+    """Return the node number, data address, size in bytes and shape of each array, for the core."""
+    return [[tensor.op._number, _arrays.address_of(array), array.nbytes, *array.shape] for tensor, array in arrays.items()]
