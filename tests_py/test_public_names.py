@@ -67,5 +67,7 @@ def test_the_walk_of_the_adaptors() -> None:
 def test_any_is_object_and_other_types_are_themselves() -> None:
     hints = typing.get_type_hints(gpuconf.memory.allocate)
     assert hints["return"] is gpuconf.memory.Buffer
-    assert hints["device"] == (str | gpuconf.config.LogicalDevice | gpuconf.config.PhysicalDevice | gpuconf.VisibleDevice | None)
+    assert hints["device"] == (
+        str | gpuconf.DeviceSpec | gpuconf.config.LogicalDevice | gpuconf.config.PhysicalDevice | gpuconf.VisibleDevice | None
+    )
     assert typing.get_type_hints(gpuconf.matmul)["a"] is object

@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 # A public name is three lines: in __all__, below TYPE_CHECKING for type checkers, and in _HOMES for run time.
 __all__ = [
     "Configuration",
+    "DeviceSpec",
     "Plan",
     "Simulation",
     "Tensor",
@@ -55,6 +56,7 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import allocators, compat, config, debugging, errors, memory
+    from ._core.device_spec import DeviceSpec
     from ._core.devices import VisibleDevice
     from ._core.native import library_path
     from ._core.scope import current_scope, device
@@ -76,6 +78,7 @@ _SUBMODULES = frozenset(("allocators", "compat", "config", "debugging", "errors"
 # Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the extension.
 _HOMES = {
     "Configuration": "allocators._configure",
+    "DeviceSpec": "_core.device_spec",
     "Plan": "planning.plan",
     "Simulation": "machine.simulate",
     "Tensor": "tensors.tensor",

@@ -1,13 +1,14 @@
-"""Resolution of ``device`` arguments: a string, a LogicalDevice, or a physical GPU that is exactly one logical GPU."""
+"""Resolution of ``device`` arguments: a string, a DeviceSpec, a LogicalDevice, or a GPU that is exactly one logical GPU."""
 
 from __future__ import annotations
 
 from .. import errors
 from . import runtime, texts
+from .device_spec import DeviceSpec
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
 from .native import core
 
-Device = str | LogicalDevice | PhysicalDevice | VisibleDevice
+Device = str | DeviceSpec | LogicalDevice | PhysicalDevice | VisibleDevice
 
 
 def text_of(device: object) -> str:

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from .. import errors
 from .._typing import Any
 from . import device_argument, runtime, texts
+from .device_spec import name_of
 from .devices import LogicalDevice, PhysicalDevice, VisibleDevice
 from .native import core, loaded
 
@@ -173,8 +174,7 @@ class _DeviceScope(threading.local):
             return None
         if isinstance(argument, VisibleDevice) or (isinstance(argument, PhysicalDevice) and argument.device_type == "GPU"):
             return device_argument.text_of(argument)
-        if isinstance(argument, LogicalDevice):
-            argument = argument.name
+        argument = name_of(argument.name if isinstance(argument, LogicalDevice) else argument)
         if not isinstance(argument, str):
             raise errors.InvalidArgumentError(f"Expecting a string device name. Got {type(argument)}({argument})")
         return texts.check_text("device name", argument)
@@ -183,9 +183,10 @@ class _DeviceScope(threading.local):
 def device(device_name: Any) -> _DeviceScope:
     """Choose the device for the operations and allocations of a ``with`` block, in this thread.
 
-    ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a LogicalDevice, a PhysicalDevice or VisibleDevice that is
-    exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime immediately. Fields missing from the
-    string come from the outer scope, or from CPU:0 at the top level. Whether the device exists is checked on use, not here.
+    ``device_name`` is a string such as ``"GPU:1"`` or ``"/cpu:0"``, a DeviceSpec, a LogicalDevice, a PhysicalDevice or
+    VisibleDevice that is exactly one logical GPU, or ``None``, which places automatically. Initializes the runtime immediately.
+    Fields missing from the string come from the outer scope, or from CPU:0 at the top level. Whether the device exists is checked
+    on use, not here.
 
     A scope belongs to its thread: a new thread starts without one, and asyncio tasks that wait inside a scope share it.
 

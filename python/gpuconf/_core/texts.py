@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .. import errors
+from .device_spec import name_of
 from .devices import LogicalDevice, PhysicalDevice
 
 
@@ -43,7 +44,7 @@ def check_text(what: str, value: object) -> str:
 def device_text(device: object) -> str:
     """Return a device argument as a string that can be passed to the core; otherwise raise an error with the remedy."""
     try:
-        return check_text("device", device)
+        return check_text("device", name_of(device))
     except errors.InvalidTypeError as error:
         remedy = ""
         if isinstance(device, PhysicalDevice):

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ... import config, debugging, errors
+from ..._core.device_spec import MutableDeviceSpec as DeviceSpec
 from ..._core.public import name_after
 from ..._typing import Any
 from ...errors import OpError
@@ -57,6 +58,7 @@ __all__ = [
     "GIT_VERSION",
     "VERSION",
     "ConfigProto",
+    "DeviceSpec",
     "GPUOptions",
     "Graph",
     "GraphOptions",

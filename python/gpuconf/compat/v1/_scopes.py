@@ -9,6 +9,7 @@ from types import TracebackType
 
 from ... import errors
 from ..._core import texts
+from ..._core.device_spec import name_of
 from ..._core.native import core
 from ..._typing import Any
 
@@ -80,7 +81,7 @@ def _answer(function: Any, operation: _NewOperation) -> str:
     result = function(operation)
     if result is None:
         return ""
-    return texts.check_text("a device function's result", result)
+    return texts.check_text("a device function's result", name_of(result))
 
 
 # (inner request, outer scope) -> merged request.
@@ -107,7 +108,7 @@ class _Scope:
 
     def __init__(self, scopes: Scopes, argument: Any) -> None:
         if argument is not None and not callable(argument):
-            argument = texts.check_text("device name", argument)
+            argument = texts.check_text("device name", name_of(argument))
         self._scopes = scopes
         self._argument = argument
 

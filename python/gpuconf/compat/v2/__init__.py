@@ -16,6 +16,7 @@ from __future__ import annotations
 import sys
 
 from ... import config, debugging, errors
+from ..._core.device_spec import DeviceSpec
 from ..._core.public import name_after
 from ..._typing import Any
 from .._aliases import alias
@@ -36,6 +37,7 @@ __git_version__ = version.GIT_VERSION
 __compiler_version__ = version.COMPILER_VERSION
 
 __all__ = [
+    "DeviceSpec",
     "Graph",
     "Operation",
     "Tensor",

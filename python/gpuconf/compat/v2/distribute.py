@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from ... import config, errors
 from ..._core import texts
+from ..._core.device_spec import name_of
 from ..._core.devices import LogicalDevice
 from ..._core.native import core
 from ..._core.public import name_after
@@ -142,7 +143,7 @@ class MirroredStrategy(Strategy):
 def _full_name(device: Any) -> str:
     if isinstance(device, LogicalDevice):
         device = device.name
-    name = core.pybind_MergeScope("", texts.check_text("device", device))
+    name = core.pybind_MergeScope("", texts.check_text("device", name_of(device)))
     if not name.startswith("/job:localhost/replica:0/task:0/"):
         raise errors.InvalidArgumentError(f"{name} unknown device. gpuconf configures the devices of one process")
     return name
