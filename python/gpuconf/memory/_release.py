@@ -93,7 +93,9 @@ class Released(metaclass=Made):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        rows = [(s.step, s.count, html.size(s.bytes_freed), html.size(s.bytes_unreserved)) for s in self.steps]
+        rows: list[tuple[Any, ...]] = [
+            (s.step, s.count, html.size(s.bytes_freed), html.size(s.bytes_unreserved)) for s in self.steps
+        ]
         rows.append((html.bold("total"), "", html.size(self.bytes_freed), html.size(self.bytes_unreserved)))
         usages = [html.Html(one._repr_html_()) for one in self.usage]
         holders = [
