@@ -1,1 +1,1 @@
-"""What gpuconf costs, measured. `make bench` runs all and writes docs/benchmarks.md."""
+"""Measurements of gpuconf's cost. `make bench` runs all of them and writes docs/benchmarks.md."""

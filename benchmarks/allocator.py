@@ -1,6 +1,6 @@
-"""What the allocator's core costs, against two baselines written for it: a best-fit tree like torch's, and a plain list.
+"""The cost of the allocator's core, compared with two baselines written for it: a best-fit tree like PyTorch's, and a plain list.
 
-The allocators of others are in benchmarks/peers.
+Other projects' allocators are in benchmarks/peers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROUNDS = 5  # whole runs, so that the contenders take turns; each gives its best of three
+ROUNDS = 5  # whole runs, so that the contenders alternate; each reports its best of three
 
 LAWS = {
     "hot-pair": "hot pair of 4 KiB",
@@ -25,7 +25,7 @@ SLOPE = {"1000-live": "1 000", "10000-live": "10 000", "100000-live": "100 000",
 
 
 def run() -> dict[tuple[str, str, str], float]:
-    """Run the Go benchmarks; give (benchmark, case, contender) -> median ns per operation, or the p99.9 of Tail."""
+    """Run the Go benchmarks; return (benchmark, case, contender) -> median ns per operation, or the p99.9 of Tail."""
     found: dict[tuple[str, str, str], list[float]] = {}
     command = ["go", "test", "-run=^$", "-bench=^Benchmark(Laws|Slope|Tail)$", "-benchtime=3x", "./tests_go/bfc"]
     for _ in range(ROUNDS):
@@ -38,7 +38,7 @@ def run() -> dict[tuple[str, str, str], float]:
 
 
 def measure() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    """Give the table of laws and the table of live blocks."""
+    """Return the table of traces and the table of live blocks."""
     ns = run()
     laws = [
         {

@@ -1,4 +1,4 @@
-/* Loops over the C symbols, so that nothing but them is timed. Each gives ns per call; n calls. */
+/* Loops over the C symbols, so that only these are timed. Each returns ns per call; n calls. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
@@ -22,7 +22,7 @@ double time_empty(empty_fn empty, int n)
 	return (now_ns() - begin) / n;
 }
 
-/* A hot pair: one block taken and given back, again and again. */
+/* A hot pair: one block is repeatedly allocated and freed. */
 double time_pair(malloc_fn take, free_fn give, size_t size, int n)
 {
 	double begin = now_ns();
@@ -31,7 +31,7 @@ double time_pair(malloc_fn take, free_fn give, size_t size, int n)
 	return (now_ns() - begin) / (2.0 * n);
 }
 
-/* Churn: live blocks of sizes between 512 B and 8 MiB, of which a pseudo-random one is replaced. */
+/* Churn: random blocks of 512 B to 8 MiB are replaced. */
 double time_churn(malloc_fn take, free_fn give, int live, int n)
 {
 	void **blocks = calloc(live, sizeof *blocks);

@@ -1,4 +1,4 @@
-"""What gpuconf_malloc and gpuconf_free cost from C, against an empty call from C into Go and back."""
+"""The cost of gpuconf_malloc and gpuconf_free from C, compared with an empty call from C into Go and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBER = 200_000
 
 
 def measure() -> list[dict[str, str]]:
-    """Take turns between the loops of c_abi.c; medians."""
+    """Run the loops of c_abi.c alternately; return medians."""
     with loops() as c:
         ways = {"empty": c.empty, "pair": c.pair, "churn": c.churn}
         times: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,4 +1,4 @@
-"""What a call from Python costs."""
+"""The cost of a call from Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CALLS = {
 
 
 def measure() -> list[dict[str, str]]:
-    """Take turns between the calls; medians of microseconds."""
+    """Run the calls alternately; return medians in microseconds."""
     with tf.simulate("2xH100-80GB"):
         gpu = tf.config.list_physical_devices("GPU")[0]
         for each in tf.config.list_physical_devices("GPU"):

@@ -1,7 +1,7 @@
 """Measure gpuconf on this machine's GPU and write docs/gpu-results.md: ``python benchmarks/gpu.py [dist/gpuconf-*.whl]``.
 
-Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are left out, by name. An allocator is
-for a process's whole life, so each contender runs in processes of its own, and they take turns; ratios are of medians in one run.
+Needs Python and the NVIDIA driver; no Go, no network. Contenders whose library is missing are skipped, by name. A process keeps its
+allocator until it ends, so each contender runs in its own processes, alternating with the others; ratios are of medians in one run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SIZES = (512, 64 << 10, 2 * MIB, 64 * MIB)
 TURNS = 3
 MISSING = 77
 
-# What runs in a process of its own. Each prepares one contender and gives a function that allocates and frees once.
+# The tasks that run in a separate process. Each prepares one contender and returns a function that allocates and frees once.
 
 
 def torch_pair(mode: str) -> Callable[[int], Callable[[], None]]:
@@ -69,7 +69,7 @@ def cupy_pair(kind: str) -> Callable[[int], Callable[[], None]]:
 
 
 def driver_pair() -> Callable[[int], Callable[[], None]]:
-    """``cuMemAlloc`` and ``cuMemFree``, by ctypes."""
+    """``cuMemAlloc`` and ``cuMemFree``, through ctypes."""
     driver = ctypes.CDLL("libcuda.so.1")
     context, pointer = ctypes.c_void_p(), ctypes.c_uint64()
     if driver.cuInit(0) or driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) or driver.cuCtxSetCurrent(context):
@@ -86,7 +86,7 @@ def driver_pair() -> Callable[[int], Callable[[], None]]:
 
 
 def c_abi_pair() -> Callable[[int], Callable[[], None]]:
-    """``gpuconf_malloc`` and ``gpuconf_free``, by ctypes too."""
+    """``gpuconf_malloc`` and ``gpuconf_free``, also through ctypes."""
     import gpuconf
 
     gpuconf.configure(limit="1GiB", libraries=[])
@@ -117,7 +117,7 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]
     "gpuconf_malloc + gpuconf_free": ("", c_abi_pair),
 }
 
-# Ratios to hold: (what, over what, at most).
+# Goals for ratios: (contender, compared with, maximum).
 BARS = (
     ("torch, segments", "torch, own", 1.05),
     ("torch, whole", "torch, own", 1.3),
@@ -127,7 +127,7 @@ BARS = (
 
 
 def measure(name: str) -> dict[str, float]:
-    """Nanoseconds of one pair by size; the least of seven rounds."""
+    """Nanoseconds of one pair, by size; the minimum of seven rounds."""
     pair_of = CONTENDERS[name][1]()
     found = {}
     for size in SIZES:
@@ -147,7 +147,7 @@ def _round(pair: Callable[[], None], count: int) -> float:
 
 
 def limit_seen_from_outside() -> dict[str, float]:
-    """What the driver has given to this process at the limit, beyond what it had before the first allocation."""
+    """The memory that the driver has allocated to this process at the limit, beyond that before the first allocation."""
     import gpuconf
 
     gpuconf.configure(limit="1GiB", growth=True, libraries=[])
@@ -169,7 +169,7 @@ def limit_seen_from_outside() -> dict[str, float]:
 
 
 def child(task: str, env: dict[str, str]) -> Any:
-    """Run one task in a process; None where its library is missing."""
+    """Run one task in a process; None if its library is missing."""
     done = subprocess.run([sys.executable, HERE, "--task", task], capture_output=True, text=True, check=False, env=env, timeout=900)
     if done.returncode == MISSING:
         return None
@@ -182,21 +182,21 @@ def machine(env: dict[str, str]) -> str:
     """Date, GPU, driver and libraries."""
     asked = "--query-gpu=name,driver_version,memory.total"
     try:
-        told = subprocess.run(
+        smi = subprocess.run(
             ["nvidia-smi", asked, "--format=csv,noheader"], capture_output=True, text=True, check=False
         ).stdout.strip()
     except OSError:
-        told = "nvidia-smi is not there"
+        smi = "nvidia-smi is missing"
     code = "import importlib.metadata as m, json; print(json.dumps([(d.metadata['Name'], d.version) for d in m.distributions()]))"
     listed = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
     versions = {name.lower(): version for name, version in listed if name}
     named = [f"{name} {versions[name]}" for name in sorted(versions) if name in ("torch", "numba-cuda") or name.startswith("cupy")]
     today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-    return f"{today}: {told}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
+    return f"{today}: {smi}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
 
 
 def write(env: dict[str, str], path: Path) -> None:
-    """Measure all and write the page."""
+    """Run all measurements and write the page."""
     found: dict[str, list[dict[str, float]]] = {}
     missing = set()
     for _ in range(TURNS):
@@ -233,7 +233,7 @@ def human(size: int) -> str:
 
 
 def main() -> None:
-    """Measure, or run one task of a measurement."""
+    """Run all measurements, or one task of a measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", nargs="?", help="the wheel to measure; else the gpuconf that this Python has")
     parser.add_argument("--out", type=Path, default=PAGE)

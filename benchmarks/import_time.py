@@ -1,4 +1,4 @@
-"""What `import gpuconf` adds to the start of an interpreter."""
+"""The time that `import gpuconf` adds to the start of an interpreter."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ROUNDS = 21
 
 
 def start(code: str) -> float:
-    """Run an interpreter once; give milliseconds."""
+    """Run an interpreter once; return milliseconds."""
     begin = time.perf_counter()
     subprocess.run([sys.executable, "-I", "-c", code], check=True)
     return (time.perf_counter() - begin) * 1000
 
 
 def measure() -> list[dict[str, str]]:
-    """Take turns between a bare interpreter and one that imports; medians."""
+    """Run a bare interpreter and one that imports alternately; return medians."""
     programs = {
         "bare": "pass",
         "import": "import gpuconf",

@@ -1,4 +1,4 @@
-"""What an allocation costs that fails: the search for its cause and the report."""
+"""The cost of a failing allocation: the search for its cause and the report."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCKS = (1_000, 10_000, 100_000)
 
 
 def measure() -> list[dict[str, str]]:
-    """Fail in a pool of many blocks with a hole between any two; medians and the slowest, in milliseconds."""
+    """Fail in a pool of many blocks with holes between them; medians and the slowest, in milliseconds."""
     rows = []
     for blocks in BLOCKS:
         for growth in (False, True):
@@ -30,7 +30,7 @@ def measure() -> list[dict[str, str]]:
 
 
 def failures(blocks: int, growth: bool) -> list[float]:
-    """Milliseconds of each failure, its exception's text included."""
+    """Milliseconds of each failure, including the exception's text."""
     times = []
     with tf.simulate("T4"):
         gpu = tf.config.list_physical_devices("GPU")[0]

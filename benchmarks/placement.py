@@ -1,4 +1,4 @@
-"""What operations cost: eager ones, sessions, the placement of graphs; and the arithmetic beside gonum's and NumPy's."""
+"""The cost of operations: eager ones, sessions, the placement of graphs; and the arithmetic compared with gonum's and NumPy's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _times(array: np.ndarray) -> dict[str, list[float]]:
 
 
 def products() -> list[dict[str, str]]:
-    """A product of large matrices, as a multiple of gonum's time: in Go, taking turns, and from Python beside NumPy."""
+    """A product of large matrices, as a multiple of gonum's time: alternately in Go, and from Python compared with NumPy."""
     command = ["go", "test", "-run=^$", f"-bench=Product/(gonum|CPU:0)/{PRODUCT}$", "-benchtime=20x", "./tests_go/placement"]
     found: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
@@ -74,7 +74,7 @@ def products() -> list[dict[str, str]]:
 
 
 def _from_python(array: np.ndarray) -> tuple[float, float]:
-    """The milliseconds of gpuconf's product and of NumPy's, taking turns."""
+    """The milliseconds of gpuconf's product and of NumPy's, alternately."""
     ours, numpys = [], []
     with tf.simulate("T4"):
         with tf.device("CPU:0"):
@@ -124,5 +124,5 @@ def first_run(node: tf1.Tensor) -> float:
 
 
 def measure() -> tuple[list[dict[str, str]], list[dict[str, str]], list[dict[str, str]]]:
-    """Give the tables of calls, of products and of graphs."""
+    """Return the tables of calls, of products and of graphs."""
     return calls(), products(), graphs()

@@ -1,4 +1,4 @@
-"""What a recording adds to an allocation and a free, and how long a plan takes."""
+"""The cost that a recording adds to an allocation and a free, and the time of a plan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVENTS = 1_000_000
 
 
 def measure() -> list[dict[str, str]]:
-    """Take turns with and without; medians, and the median of the rounds' ratios."""
+    """Alternate with and without; medians, and the median of the rounds' ratios."""
     with loops() as c:
         ways: dict[str, Callable[[], float]] = {
             "`gpuconf.memory.allocate` and `free`": _pairs,

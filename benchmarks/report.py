@@ -1,4 +1,4 @@
-"""What the pages of benchmarks have in common."""
+"""Shared by the pages of benchmarks."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ blocks do not fit into the cache, and an operation reads several entries, one af
 {proven}
 """
 
-# What is not measured but tested, goals and all.
+# Properties that tests cover, with their goals, and no benchmark.
 PROVEN = [
     (
         "exceeded limits, leaks and wrong statistics in random operations while the driver fails",

@@ -41,7 +41,7 @@ DROPPED = ("DecRef", "IncRef", "RequestGC", "_gopy_clear_go_tls")
 
 
 def go_tool(tool: str, *args: str, cwd: Path) -> None:
-    """Run a tool that pybind/tools/go.mod pins."""
+    """Run a tool that is pinned in pybind/tools/go.mod."""
     env = dict(os.environ, GOFLAGS="-buildvcs=false")
     done = subprocess.run(
         ["go", "tool", f"-modfile={TOOLS}", tool, *args], cwd=cwd, env=env, text=True, capture_output=True, check=False
@@ -51,7 +51,7 @@ def go_tool(tool: str, *args: str, cwd: Path) -> None:
 
 
 def cut(text: str, start: str, end: str) -> str:
-    """Drop the text from the first start up to the next end, which stays. Both must be there."""
+    """Drop the text from the first start up to the next end, which is kept. Both must exist."""
     head, found, rest = text.partition(start)
     if not found or end not in rest:
         raise SystemExit(f"gopy's output has changed its shape: no {start!r} before {end!r}")
@@ -93,21 +93,20 @@ def canonical_recipe(text: str) -> str:
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    """Replace what must be there once."""
+    """Replace text that must occur exactly once."""
     if text.count(old) != 1:
         raise SystemExit(f"pybindgen's output has changed its shape: {text.count(old)} times {old!r}")
     return text.replace(old, new)
 
 
-# The line in which a wrapper calls Go.
+# The line with which a wrapper calls Go.
 CALL = r"(?m)^    (?:retval = )?(?:pybind_\w+|GoPyInit|NumHandles)\(.*\);$"
 
 
 def canonical_c(text: str) -> str:
-    """The C half: argument parsing and the module itself, kept inside CPython's stable ABI.
+    """The C half: argument parsing and the module itself, within CPython's stable ABI.
 
-    What pybind/cabi/module.h has comes in: a check before each call of Go, and an initialization in two phases, which each
-    interpreter runs for itself.
+    pybind/cabi/module.h adds a check before each call into Go, and multi-phase initialization, which runs in each interpreter.
     """
     text = re.sub(r"(?m)[ \t]+$", "", text).replace("METH_KEYWORDS|METH_VARARGS", "METH_VARARGS|METH_KEYWORDS")
     text = text.replace("typedef PyAsyncMethods* cmpfunc;", "typedef void* cmpfunc;")
@@ -124,7 +123,7 @@ PYTHON_TYPES = {"int64_t": "int", "int": "int", "char*": "str", "bool": "bool", 
 
 
 def stub(recipe: str) -> str:
-    """The types of the extension module, for checkers: read off the same recipe."""
+    """The types of the extension module, for type checkers: generated from the same recipe."""
     lines = ['"""The compiled core, as pybind/generate.py binds it. Only _native.py imports it. DO NOT EDIT."""', ""]
     for name, result, arguments in sorted(re.findall(r"'(pybind_\w+)', retval\('([^']+)'\), \[(.*)\]\)", recipe)):
         typed = ", ".join(f"{arg}: {PYTHON_TYPES[kind]}" for kind, arg in re.findall(r"param\('([^']+)', '(\w+)'\)", arguments))
@@ -133,7 +132,7 @@ def stub(recipe: str) -> str:
 
 
 def generate() -> dict[Path, str]:
-    """Run the whole chain in a temporary folder inside the module (gopy insists on that)."""
+    """Run the whole chain in a temporary folder inside the module (gopy requires that)."""
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="generate-", dir=ROOT / "build") as folder:
         work = Path(folder)

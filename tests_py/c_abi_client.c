@@ -35,7 +35,7 @@ struct job {
 	int failures;
 };
 
-/* Keeps some blocks, each filled with a pattern of its own, which nobody may change. Simulated memory is host memory. */
+/* Keeps some blocks, each filled with its own pattern, which no other thread may change. Simulated memory is host memory. */
 static void *hammer(void *argument)
 {
 	struct job *job = argument;
@@ -70,7 +70,7 @@ static void *hammer(void *argument)
 	return NULL;
 }
 
-/* Runs so many threads with small stacks. Returns the number of failures. */
+/* Runs this many threads with small stacks. Returns the number of failures. */
 int client_hammer(int threads, int rounds, int devices)
 {
 	pthread_t *ids = calloc((size_t)threads, sizeof *ids);
@@ -103,7 +103,7 @@ static void free_at_end(void *block)
 	give(block, 0, 0, NULL);
 	give(NULL, 0, 0, NULL);
 	ends += why()[0] == 0;
-	give((void *)0x1234, 0, 0, NULL); /* a text again, after the library has freed the last one */
+	give((void *)0x1234, 0, 0, NULL); /* sets a text again, after the library has freed the last one */
 	ends += why()[0] != 0;
 }
 
@@ -115,7 +115,10 @@ static void *leave_an_error(void *block)
 	return (void *)(intptr_t)(why()[0] != 0);
 }
 
-/* Threads that end with an error's text; each frees a block in a destructor, which runs after gpuconf's. Returns the checks that held. */
+/*
+ * Threads that end with an error's text; each frees a block in a destructor, which runs after gpuconf's. Returns the checks that
+ * held.
+ */
 int client_thread_ends(int threads)
 {
 	if (at_end == 0 && pthread_key_create(&at_end, free_at_end) != 0)
@@ -131,7 +134,7 @@ int client_thread_ends(int threads)
 	return ends;
 }
 
-/* How many bytes of host memory stay after so many threads have ended with an error's text. */
+/* How many bytes of host memory remain after this many threads have ended with an error's text. */
 long long client_text_leak(int threads)
 {
 	long long before = (long long)mallinfo2().uordblks;
@@ -155,7 +158,7 @@ static void *copy_error(void *text)
 	return NULL;
 }
 
-/* What another thread sees as its last error. */
+/* Another thread's last error. */
 void client_error_elsewhere(char *text)
 {
 	pthread_t id;

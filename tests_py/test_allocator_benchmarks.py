@@ -53,9 +53,9 @@ int64_t peer_run(void *of, const peer_op *ops, uint64_t count, uint64_t *addrs, 
   return 0;
 }
 
-void peer_tell(void *of, peer_books *books) {
+void peer_count(void *of, peer_counters *counters) {
   pool *p = of;
-  *books = (peer_books){p->current, FAULT == UNDERSTATE ? p->peak - 1 : p->peak, 0, 16 * p->blocks};
+  *counters = (peer_counters){p->current, FAULT == UNDERSTATE ? p->peak - 1 : p->peak, 0, 16 * p->blocks};
 }
 
 void peer_close(void *of) {

@@ -1,1 +1,1 @@
-"""gpuconf's allocator beside those of others. `make bench-allocator` runs it."""
+"""gpuconf's allocator compared with others. `make bench-allocator` runs it."""

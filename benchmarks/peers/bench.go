@@ -9,17 +9,17 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// bench does one run.
+// bench is one run.
 type bench struct {
 	contenders []contender
 	objects    []string // arguments that open the same contenders in a child
 	rounds     int
-	minimalloc string // a folder; empty: its problems are left out
+	minimalloc string // a folder; empty: without its problems
 	begin      time.Time
 	result     result
 }
 
-// The laws of the slope and of the footprints.
+// The traces of the slope and of the footprints.
 const (
 	slopeOps       = 200_000
 	footprintLaw   = "churn-1MiB"
@@ -27,7 +27,7 @@ const (
 	largePool      = 139 << 30
 )
 
-// oursVirtual is ours with memory that is mapped where it is wanted: only what it needs of the device is told here.
+// oursVirtual is our allocator with virtual memory management; only its need of device memory is reported here.
 const oursVirtual = "gpuconf, virtual"
 
 func (b *bench) progress(format string, args ...any) {
@@ -44,10 +44,10 @@ func (b *bench) run() error {
 	return nil
 }
 
-// mostVerified is the most blocks of a trace that is verified: the same law is, with fewer. A slow contender is not verified twice.
+// mostVerified is the number of blocks up to which a trace is verified. Slow contenders are verified once.
 const mostVerified = 200_000
 
-// fit are the contenders of a league that do a trace rightly.
+// fit returns the contenders of a league that replay a trace correctly.
 func (b *bench) fit(l league, trace *traces.Trace, small bool) (list []contender) {
 	for _, c := range b.contenders {
 		if c.league != l || c.small() && !small {
@@ -75,7 +75,7 @@ func (b *bench) exclude(c contender, trace *traces.Trace, why string, broken boo
 	b.result.Out = append(b.result.Out, exclusion{c.name, c.league, trace.Name, why, broken})
 }
 
-// head is the part of a trace that a slow contender does in a race too.
+// head returns the part of a trace that a slow contender runs in a race too.
 func head(c contender, trace *traces.Trace) *traces.Trace {
 	w := windowOf(c, trace, 1)
 	if w.end == len(trace.Ops) {
@@ -121,7 +121,7 @@ func (b *bench) laws() error {
 	return nil
 }
 
-// small is for allocators of small sizes too.
+// small is also for allocators of small sizes.
 func (b *bench) small() error {
 	for _, trace := range []traces.Trace{traces.HotPair(), traces.Churn("churn-64KiB", 10_000, 200_000, 512, 64<<10)} {
 		r, err := b.law(&trace, []league{equal}, b.rounds, true, false)
@@ -136,7 +136,7 @@ func (b *bench) small() error {
 func (b *bench) slope() error {
 	for _, live := range []int{1_000, 10_000, 100_000, 1_000_000} {
 		trace := traces.Churn(fmt.Sprintf("slope-%d", live), live, slopeOps, 512, 1<<20)
-		trace.LimitBytes = trace.PeakBytes + trace.PeakBytes/4 // a table for the whole pool is as short as it can be
+		trace.LimitBytes = trace.PeakBytes + trace.PeakBytes/4 // the table of an allocator for the whole pool is as short as possible
 		r, err := b.law(&trace, []league{equal}, min(b.rounds, max(2, 5_000_000/len(trace.Ops))), false, false)
 		if err != nil {
 			return err
@@ -216,7 +216,7 @@ func (b *bench) needs() error {
 	return nil
 }
 
-// ourClock is the time of one reading of the clock in our loop: the least of several rounds.
+// ourClock is the time of reading the clock once in our loop: the minimum of several rounds.
 func ourClock() (ns float64) {
 	const count = 10_000
 	for round := range 20 {

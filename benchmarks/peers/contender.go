@@ -6,7 +6,7 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// league is what an allocator has to do beside placing blocks.
+// league is what an allocator must do beside placing blocks.
 type league string
 
 const (
@@ -21,19 +21,19 @@ type contender struct {
 	open   func(poolBytes uint64, blocks int) (pool, error)
 }
 
-// pool is one allocator and the blocks that a trace has taken of it.
+// pool is one allocator and the blocks that a trace has allocated from it.
 type pool interface {
-	// run does operations and gives the time they took. addrs, unless nil, gets the address of each operation's block, counted from
-	// where the pool begins; nanos the time of each, the clock's own included.
+	// run executes operations and returns the time they took. addrs, unless nil, receives the address of each operation's block,
+	// relative to the start of the pool; nanos the time of each, including the clock's own.
 	run(ops []traces.Op, addrs []uint64, nanos []uint32) (ns int64, err error)
-	tell() books
+	count() counters
 	close()
 }
 
-// books is what a pool tells of itself, in bytes; 0: it keeps no such book.
-type books struct {
+// counters is a pool's own accounting, in bytes; 0: not counted.
+type counters struct {
 	current, peak uint64 // live, as the pool sizes blocks
-	reserved      uint64 // the most it took from the device, where it takes more than one stretch
+	reserved      uint64 // the maximum it reserved on the device, if it reserves more than one stretch
 	loop          uint64 // host memory of the loop, not of the allocator
 }
 
@@ -41,16 +41,16 @@ func errNoMemory(i int, op traces.Op) error {
 	return fmt.Errorf("operation %d found no memory for %d bytes", i, op.Bytes)
 }
 
-// slow is a contender whose time grows with the number of its free blocks: it gets fewer operations where there are many.
+// slow is a contender whose time grows with the number of its free blocks: it gets fewer operations if there are many.
 func (c contender) slow() bool { return c.name == "RMM's free list" }
 
-// small is an allocator of host memory, for which large blocks are the operating system's.
+// small is an allocator of host memory, which leaves large blocks to the operating system.
 func (c contender) small() bool { return c.name == "mimalloc" }
 
 // inBand is a contender that writes into the memory it manages.
 func (c contender) inBand() bool { return c.name == "rlsf (TLSF)" }
 
-// unfit says why a contender is not asked to do a trace; empty: it is.
+// unfit returns why a contender does not run a trace; empty: it does.
 func (c contender) unfit(trace *traces.Trace) string {
 	if c.slow() && trace.Blocks > 60_000 {
 		return "every operation walks the list of free blocks: building this state up would take hours"
@@ -61,7 +61,7 @@ func (c contender) unfit(trace *traces.Trace) string {
 	return c.tooLarge(trace.LimitBytes)
 }
 
-// tooLarge says why a pool is too large for a contender whose host memory is in proportion to the pool, not to its blocks.
+// tooLarge returns why a pool is too large for a contender whose host memory is proportional to the pool, not to its blocks.
 func (c contender) tooLarge(poolBytes uint64) string {
 	if c.name != "TensorFlow's BFCAllocator" {
 		return ""

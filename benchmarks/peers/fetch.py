@@ -1,7 +1,7 @@
-"""Get the other allocators from where they are published, and build each as a shared object behind cpp/peer.h.
+"""Download the other allocators from where they are published, and build each as a shared object behind cpp/peer.h.
 
-A peer that can't be had is no error: it has a reason instead, which becomes its row. Everything lands in the environment that
-this runs in, nothing in the tree.
+A peer that is not available is not an error: the reason becomes its row. All files are written to the environment that this runs
+in, not to the tree.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ MIMALLOC_PACKAGES = ("libmimalloc2.0", "libmimalloc3", "libmimalloc2.2")
 
 
 class MissingError(Exception):
-    """Why a peer can't be had."""
+    """The reason why a peer is not available."""
 
 
 @dataclass
 class Peer:
-    """A shared object with contenders in it, or why there is none."""
+    """A shared object with contenders, or the reason why there is none."""
 
     contenders: tuple[str, ...]
     source: str
@@ -46,7 +46,7 @@ class Peer:
 
 
 def get_all(progress: Callable[[str], None]) -> list[Peer]:
-    """Get every peer that can be had."""
+    """Get every available peer."""
     BUILT.mkdir(exist_ok=True)
     peers = [
         (_torch_shape, Peer(("torch's shape", "torch's shape, expandable"), "written here from its published design")),
@@ -116,7 +116,7 @@ def _installed_mimalloc() -> tuple[Path, str] | None:
 
 
 def _debian_mimalloc() -> tuple[Path, str]:
-    """Unpack the package; installing it would take root."""
+    """Unpack the package; installing it would need root."""
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise MissingError("libmimalloc is not installed, and without apt-get and dpkg-deb there is no package to unpack")
     folder = BUILT / "mimalloc"
@@ -152,7 +152,7 @@ def _cpp(source: str, flags: list[str]) -> Path:
 
 
 def _pip(wheel: str) -> None:
-    """Install one wheel without what it depends on: only its headers and libraries are used."""
+    """Install one wheel without its dependencies: only its headers and libraries are used."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     _run([*pip, wheel])
 
@@ -164,9 +164,9 @@ def _run(command: list[str], cwd: Path | None = None) -> None:
         raise MissingError(f"{command[0]} can't be run: {error.strerror}") from None
     if done.returncode:
         said = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        told = next((line for line in said if "error" in line.lower()), said[-1] if said else "nothing")
+        reason = next((line for line in said if "error" in line.lower()), said[-1] if said else "nothing")
         words = [Path(command[0]).name, *(word for word in command[1:] if not word.startswith("-"))][:3]
-        raise MissingError(f"`{' '.join(Path(word).name for word in words)}` failed and said: {told[:160]}")
+        raise MissingError(f"`{' '.join(Path(word).name for word in words)}` failed and said: {reason[:160]}")
 
 
 def go_program() -> Path:

@@ -1,4 +1,4 @@
-"""What a run's measurements say: the ratios and sums that the page and the plot share."""
+"""Figures computed from a run's measurements: the ratios and sums that the page and the plot share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def ratios(run: dict[str, Any], over: str) -> dict[str, float]:
 
 
 def fastest_peer(run: dict[str, Any]) -> dict[str, tuple[str, float]]:
-    """By law: the fastest peer of equal interface, and ours in its times."""
+    """By law: the fastest peer of equal interface, and our time as a multiple of its time."""
     table = speeds(run, "equal")
     found = {}
     for law in table[OURS]:
@@ -74,7 +74,7 @@ def slopes(run: dict[str, Any]) -> dict[str, dict[int, float]]:
 
 
 def needs(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    """What each trace of a kind needs: over the optimum where it is known, else over the live peak."""
+    """The memory that each trace of a kind needs, relative to the optimum if it is known, else to the live peak."""
     return [
         {
             "name": one["name"],
@@ -89,21 +89,21 @@ def needs(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def mean_need(run: dict[str, Any], kinds: tuple[str, ...], who: str) -> float | None:
-    """The geometric mean of a contender's needs; None if it did not do all of them."""
+    """The geometric mean of a contender's needs; None if it did not run all of the traces."""
     found = [one["over"].get(who) for kind in kinds for one in needs(run, kind)]
     return geometric([value for value in found if value]) if found and all(found) else None
 
 
 def footprints(run: dict[str, Any], law: str) -> dict[str, tuple[float, float]]:
-    """By contender: host memory in bytes, and by live block."""
+    """By contender: host memory in bytes, in total and per live block."""
     return {one["name"]: (one["bytes"], one["bytes"] / one["blocks"]) for one in run["result"]["footprints"] if one["law"] == law}
 
 
 def missing(run: dict[str, Any]) -> dict[str, str]:
-    """Contenders that could not be had, and why."""
+    """Contenders that were not available, and the reasons."""
     return {who: peer["missing"] for peer in run["peers"] if peer["missing"] for who in peer["contenders"]}
 
 
 def complete(run: dict[str, Any]) -> bool:
-    """Whether no peer is missing and none failed, so that the best of them is the best."""
+    """Whether no peer is missing and none failed, so that the best of them really is the best."""
     return not set(PEERS) & {*missing(run), *(one["name"] for one in run["result"]["out"] if one["broken"])}

@@ -13,7 +13,7 @@ typedef struct {
   const char *(*name)(int), *(*league)(int);
   void *(*open)(int, uint64_t, uint64_t);
   int64_t (*run)(void *, const peer_op *, uint64_t, uint64_t *, uint32_t *);
-  void (*tell)(void *, peer_books *);
+  void (*count)(void *, peer_counters *);
   void (*close)(void *);
 } peer_object;
 
@@ -24,9 +24,9 @@ static const char *object_load(const char *path, peer_object *o) {
   *(void **)&o->league = dlsym(handle, "peer_league");
   *(void **)&o->open = dlsym(handle, "peer_open");
   *(void **)&o->run = dlsym(handle, "peer_run");
-  *(void **)&o->tell = dlsym(handle, "peer_tell");
+  *(void **)&o->count = dlsym(handle, "peer_count");
   *(void **)&o->close = dlsym(handle, "peer_close");
-  if (!o->name || !o->league || !o->open || !o->run || !o->tell || !o->close) return "a function of peer.h is missing";
+  if (!o->name || !o->league || !o->open || !o->run || !o->count || !o->close) return "a function of peer.h is missing";
   return NULL;
 }
 
@@ -36,7 +36,7 @@ static void *object_open(peer_object *o, int which, uint64_t bytes, uint64_t blo
 static int64_t object_run(peer_object *o, void *pool, const void *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) {
   return o->run(pool, ops, count, addrs, nanos);
 }
-static void object_tell(peer_object *o, void *pool, peer_books *books) { o->tell(pool, books); }
+static void object_count(peer_object *o, void *pool, peer_counters *counters) { o->count(pool, counters); }
 static void object_close(peer_object *o, void *pool) { o->close(pool); }
 
 static int64_t clock_readings(int64_t count) {
@@ -86,7 +86,7 @@ type foreignPool struct {
 	pool   unsafe.Pointer
 }
 
-// An operation is the same in Go and in C.
+// An operation has the same layout in Go and in C.
 var _ = [1]struct{}{}[unsafe.Sizeof(traces.Op{})-C.sizeof_peer_op]
 
 func (p *foreignPool) run(ops []traces.Op, addrs []uint64, nanos []uint32) (int64, error) {
@@ -99,15 +99,15 @@ func (p *foreignPool) run(ops []traces.Op, addrs []uint64, nanos []uint32) (int6
 	return ns, nil
 }
 
-func (p *foreignPool) tell() books {
-	var b C.peer_books
-	C.object_tell(p.object, p.pool, &b)
-	return books{uint64(b.current), uint64(b.peak), uint64(b.reserved), uint64(b.ours)}
+func (p *foreignPool) count() counters {
+	var b C.peer_counters
+	C.object_count(p.object, p.pool, &b)
+	return counters{uint64(b.current), uint64(b.peak), uint64(b.reserved), uint64(b.ours)}
 }
 
 func (p *foreignPool) close() { C.object_close(p.object, p.pool) }
 
-// foreignClock is the time of one reading of the clock in the loops of the others: the least of several rounds.
+// foreignClock is the time of reading the clock once in the others' loops: the minimum of several rounds.
 func foreignClock() (ns float64) {
 	const count = 10_000
 	for round := range 20 {

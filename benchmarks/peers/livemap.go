@@ -2,14 +2,14 @@ package main
 
 import "slices"
 
-// liveMap holds stretches of addresses in order and notices when two of them meet. It is a list of short sorted lists.
+// liveMap holds stretches of addresses in order and detects overlaps. It is a list of short sorted lists.
 type liveMap struct{ parts [][]stretch }
 
 type stretch struct{ from, to uint64 }
 
 const mostInPart = 512
 
-// add enters a stretch, unless it overlaps one.
+// add inserts a stretch, unless it overlaps one.
 func (m *liveMap) add(s stretch) bool {
 	if len(m.parts) == 0 {
 		m.parts = [][]stretch{{s}}
@@ -36,7 +36,7 @@ func (m *liveMap) add(s stretch) bool {
 	return true
 }
 
-// remove takes out the stretch that begins at an address.
+// remove removes the stretch that begins at an address.
 func (m *liveMap) remove(from uint64) bool {
 	if len(m.parts) == 0 {
 		return false
@@ -52,7 +52,7 @@ func (m *liveMap) remove(from uint64) bool {
 	return true
 }
 
-// find gives the part where an address belongs, and the first position in it that is not below the address.
+// find returns the part where an address belongs, and the first position in it that is not below the address.
 func (m *liveMap) find(from uint64) (part, at int) {
 	compare := func(s stretch, from uint64) int {
 		switch {

@@ -11,7 +11,7 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// options are the command line. Its arguments are the shared objects of contenders.
+// options are the command line's. Its arguments are the contenders' shared objects.
 type options struct {
 	task       string
 	rounds     int
@@ -76,8 +76,8 @@ func (b *bench) footprint(o options) error {
 	return fmt.Errorf("there is no contender %q of equal interface, or no law %q", o.footprint, o.law)
 }
 
-// verify prints a line for each contender and trace, tabs between: the league, the contender, the trace, the most bytes that were live
-// and what it needed. It fails if a contender does, and if an object can't be opened.
+// verify prints a line for each contender and trace, separated by tabs: the league, the contender, the trace, the peak of live
+// bytes and the memory it needed. It fails if a contender does, and if an object cannot be opened.
 func (b *bench) verify() error {
 	var failures []error
 	for path, why := range b.result.Missing {

@@ -12,8 +12,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// Host memory is measured in a process of its own for each contender, as the growth of its resident set from before the pool was opened to
-// when the trace is warm, less the slots of the loop.
+// Host memory is measured in a separate process for each contender, as the growth of its resident set from before the pool was
+// opened to after the warm-up, without the slots of the loop.
 
 // footprint is host memory in bytes.
 type footprint struct {
@@ -33,7 +33,7 @@ func footprintOf(c contender, law string, poolBytes uint64, objects []string) (f
 	return f, err
 }
 
-// measureFootprint is what the child does.
+// measureFootprint is the child's part.
 func measureFootprint(c contender, trace *traces.Trace, poolBytes uint64) (f footprint, err error) {
 	if poolBytes == 0 {
 		poolBytes = trace.LimitBytes
@@ -53,7 +53,7 @@ func measureFootprint(c contender, trace *traces.Trace, poolBytes uint64) (f foo
 	}
 	debug.FreeOSMemory()
 	after, err := resident()
-	return footprint{after - before - int64(p.tell().loop), liveAfter(trace.Ops[:trace.Warm])}, err
+	return footprint{after - before - int64(p.count().loop), liveAfter(trace.Ops[:trace.Warm])}, err
 }
 
 func liveAfter(ops []traces.Op) (blocks int) {
@@ -67,7 +67,7 @@ func liveAfter(ops []traces.Op) (blocks int) {
 	return blocks
 }
 
-// resident is the process's memory in use, in bytes.
+// resident returns the process's resident memory, in bytes.
 func resident() (int64, error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -78,7 +78,7 @@ func resident() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// available is the machine's memory that programs can still get, in bytes.
+// available returns the machine's available memory, in bytes.
 func available() int64 {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

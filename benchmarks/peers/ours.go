@@ -9,7 +9,7 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// The names of ours.
+// The names of our contenders.
 const (
 	oursExact = "gpuconf"
 	oursRule  = "gpuconf, TensorFlow's split rule"
@@ -41,7 +41,7 @@ type ourPool struct {
 	addrs []uint64 // by block
 }
 
-// origin is where time is counted from: the difference to it takes one reading of the clock.
+// origin is the start of the clock: reading the time since then takes a single clock call.
 var origin = time.Now()
 
 func (p *ourPool) run(ops []traces.Op, addrs []uint64, nanos []uint32) (int64, error) {
@@ -93,9 +93,9 @@ func (p *ourPool) timed(ops []traces.Op, nanos []uint32) (int64, error) {
 	return int64(before - start), nil
 }
 
-func (p *ourPool) tell() books {
+func (p *ourPool) count() counters {
 	s := p.a.Stats()
-	return books{current: s.BytesInUse, peak: s.PeakBytesInUse, loop: 8 * uint64(len(p.addrs))}
+	return counters{current: s.BytesInUse, peak: s.PeakBytesInUse, loop: 8 * uint64(len(p.addrs))}
 }
 
 func (p *ourPool) close() { _ = p.a.Close() }

@@ -1,4 +1,4 @@
-"""docs/allocator-benchmarks.md from a run's measurements."""
+"""Writes docs/allocator-benchmarks.md from a run's measurements."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ versions above. If something is missing (cargo, a C++ compiler, a network), the 
 give the reason. `benchmarks/peers/README.md` describes the programs.
 """
 
-# Why a goal was missed. What is met needs no reason.
+# Why a goal was missed. A goal that is met needs no reason.
 WHY = {
     "fastest": "the fastest peers bin sizes by their leading bits: fewer reads, but a worse fit (see Memory needed)",
     "torch": "a tree with few free blocks fits in the cache and is then fast",
@@ -153,7 +153,7 @@ def write(run: dict[str, Any]) -> str:
 
 
 def _rows(run: dict[str, Any], order: tuple[str, ...], columns: list[str], cells: dict[str, dict[str, str]]) -> str:
-    """A row for each contender. The row of a missing one gives the reason."""
+    """A row for each contender. The row of a missing one has the reason."""
     gone = figures.missing(run)
     rows = []
     for who in order:
@@ -262,7 +262,7 @@ def _out(run: dict[str, Any]) -> str:
 
 
 def bars(run: dict[str, Any]) -> str:
-    """The goals, each with its figure."""
+    """The goals, each with its result."""
     rows: list[dict[str, str]] = []
 
     def bar(
@@ -289,7 +289,7 @@ def bars(run: dict[str, Any]) -> str:
 
 
 def _speed_bars(run: dict[str, Any], bar: Any) -> None:
-    fastest = figures.fastest_peer(run) if figures.complete(run) else {}  # the best of a part would flatter
+    fastest = figures.fastest_peer(run) if figures.complete(run) else {}  # the best of an incomplete set would be misleading
     over = [ratio for _, ratio in fastest.values()]
     worst = max(fastest, key=lambda law: fastest[law][1], default="")
     bar("fastest", "time over the fastest peer's, mean of six laws", 1.10, figures.geometric(over) if over else None)

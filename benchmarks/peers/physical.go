@@ -8,8 +8,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// leastLimit is the least memory limit, in whole MiB, under which gpuconf runs a trace by one of its policies: what it needs of the
-// device, whatever the addresses. gocore/plan finds it by replays.
+// leastLimit is the smallest memory limit, in whole MiB, under which gpuconf runs a trace with one of its policies: the device
+// memory that it needs, whatever the addresses. gocore/plan finds it with replays.
 func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 	addrs := make([]uint64, t.Blocks)
 	events := make([]trace.Event, len(t.Ops))
@@ -18,7 +18,7 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 			events[i] = trace.Event{Action: trace.Free, Addr: addrs[op.Block]}
 			continue
 		}
-		addrs[op.Block] = uint64(i+1) << 20 // a name; a plan places blocks itself
+		addrs[op.Block] = uint64(i+1) << 20 // an identifier; a plan places blocks itself
 		events[i] = trace.Event{Action: trace.Allocate, Addr: addrs[op.Block], Bytes: op.Bytes}
 	}
 	job, err := plan.New(context.Background(), events, plan.Request{Policies: []plan.Policy{policy}})

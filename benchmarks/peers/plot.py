@@ -1,4 +1,4 @@
-"""The plot of a run: speed by law, speed by live blocks, memory needed, host memory."""
+"""The plot of a run: speed by trace, speed by live blocks, memory needed, host memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colors, which the color-blind can tell apart; each has a marker of its own too.
+# Okabe and Ito's colors, which color-blind people can distinguish; each also has its own marker.
 LOOKS = {
     figures.OURS: ("#000000", "o"),
     figures.RULE: ("#7f7f7f", "o"),
@@ -60,7 +60,7 @@ def _points(ax: Axes, who: str, at: list[float], values: list[float], *, line: b
 
 
 def _spread(ax: Axes, rows: list[str], values: dict[str, dict[str, float]]) -> None:
-    """Contenders side by side in each row, so that none hides another."""
+    """Contenders side by side in each row, so that they do not overlap."""
     for i, (who, by_row) in enumerate(values.items()):
         shift = (i - (len(values) - 1) / 2) * 0.075
         there = [(n + shift, by_row[row]) for n, row in enumerate(rows) if row in by_row]
@@ -72,7 +72,7 @@ def _spread(ax: Axes, rows: list[str], values: dict[str, dict[str, float]]) -> N
 
 
 def _short(name: str) -> str:
-    """A law's name on two lines."""
+    """A trace's name on two lines."""
     return name.replace(" to ", "\nto ").replace(", ", ",\n").replace("-like", "-\nlike")
 
 

@@ -11,8 +11,8 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// A problem of MiniMalloc is a file of lifetimes, id,lower,upper,size, whose best placement is known: it stands in the file's name. One
-// of its units becomes 16 KiB here, so that the problems are as large as GPUs and every size is whole granules of 2 MiB.
+// A problem of MiniMalloc is a file of lifetimes, id,lower,upper,size, whose optimal placement is known: it is in the file's name.
+// A unit becomes 16 KiB here, so that the problems are as large as GPUs and every size is whole granules of 2 MiB.
 const minimallocUnit = 16 << 10
 
 // problem is a trace with a known optimum.
@@ -70,7 +70,7 @@ func readLifetimes(path string) ([]traces.Lifetime, error) {
 	return list, nil
 }
 
-// packings are problems of our own.
+// packings are our own problems.
 func packings() []problem {
 	var list []problem
 	for seed := range uint64(8) {
@@ -84,7 +84,7 @@ func packings() []problem {
 	return list
 }
 
-// inRoom gives a trace a pool that no contender fills.
+// inRoom returns a trace with a pool that no contender fills.
 func inRoom(trace traces.Trace) traces.Trace {
 	trace.LimitBytes = 3 * trace.PeakBytes
 	return trace

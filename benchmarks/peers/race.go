@@ -11,18 +11,18 @@ import (
 // timing is the speed of one contender on one trace, in ns for each operation.
 type timing struct {
 	Best   float64 `json:"best"` // of all rounds
-	P999   float64 `json:"p999"` // of the times of single operations, the clock's own included; the least of the rounds; 0: not measured
+	P999   float64 `json:"p999"` // of the times of single operations, including the clock's own; the minimum of the rounds; 0: not measured
 	Rounds int     `json:"rounds"`
 }
 
-// window is which part of a trace is timed.
+// window is the timed part of a trace.
 type window struct {
 	warm, end int
 	rounds    int
 }
 
-// windowOf leaves out what builds up the state, at least a tenth, which covers the first touch of fresh tables. A slow contender gets
-// 2000 operations, once, where there are many blocks.
+// windowOf leaves out the operations that build up the state, at least a tenth, which includes the first access to fresh tables. A
+// slow contender gets 2000 operations, once, if there are many blocks.
 func windowOf(c contender, trace *traces.Trace, rounds int) window {
 	w := window{warm: max(trace.Warm, len(trace.Ops)/10), end: len(trace.Ops), rounds: rounds}
 	if c.slow() && trace.Blocks > 5_000 {
@@ -31,7 +31,7 @@ func windowOf(c contender, trace *traces.Trace, rounds int) window {
 	return w
 }
 
-// race times contenders on one trace. They take turns, each with a new pool, in another order every round.
+// race times contenders on one trace. They alternate, each with a new pool, in another order every round.
 func race(contenders []contender, trace *traces.Trace, rounds int, tails bool) (map[string]timing, error) {
 	found := map[string]timing{}
 	for round := range rounds {
@@ -63,7 +63,7 @@ func (t timing) with(one timing) timing {
 	return t
 }
 
-// time is one round of one contender, and with tail another in which each operation is timed.
+// time runs one round of one contender and, with tail, another one in which each operation is timed.
 func (c contender) time(trace *traces.Trace, w window, tail bool) (timing, error) {
 	ns, err := c.once(trace, w, nil)
 	t := timing{Best: float64(ns) / float64(w.end-w.warm)}
@@ -86,13 +86,13 @@ func (c contender) once(trace *traces.Trace, w window, nanos []uint32) (int64, e
 	defer p.close()
 	if c.inBand() {
 		ops, _ := withFrees(trace)
-		if _, err := p.run(ops, nil, nil); err != nil { // once, so that the system's first touch of its pages is not what is timed
+		if _, err := p.run(ops, nil, nil); err != nil { // once, so that the first access to the system's pages is not timed
 			return 0, err
 		}
 	}
 	if _, err := p.run(trace.Ops[:w.warm], nil, nil); err != nil {
 		return 0, err
 	}
-	runtime.GC() // none comes while it is timed
+	runtime.GC() // so that none runs during the timing
 	return p.run(trace.Ops[w.warm:w.end], nil, nanos)
 }

@@ -1,9 +1,9 @@
 package main
 
-// result is the answer of a run; run.py makes the page of it.
+// result is the output of a run; run.py makes the page from it.
 type result struct {
-	ClockNanos map[string]float64 `json:"clock_ns"` // of one reading, by who reads it
-	Missing    map[string]string  `json:"missing"`  // objects that could not be opened, and why
+	ClockNanos map[string]float64 `json:"clock_ns"` // of reading it once, by reader
+	Missing    map[string]string  `json:"missing"`  // objects that could not be opened, with the reason
 	Out        []exclusion        `json:"out"`
 	Laws       []lawResult        `json:"laws"`
 	Small      []lawResult        `json:"small"`
@@ -12,7 +12,7 @@ type result struct {
 	Needs      []needsResult      `json:"needs"`
 }
 
-// exclusion is a contender that failed its verification, or was not asked.
+// exclusion is a contender that failed its verification, or did not run.
 type exclusion struct {
 	Name   string `json:"name"`
 	League league `json:"league"`
@@ -36,7 +36,7 @@ type footprintResult struct {
 	footprint
 }
 
-// needsResult is what a trace needs of the device, in bytes.
+// needsResult is the device memory that a trace needs, in bytes.
 type needsResult struct {
 	Name      string            `json:"name"`
 	Kind      string            `json:"kind"` // law, guillotine, pinwheel, minimalloc

@@ -1,8 +1,8 @@
-"""Run gpuconf's allocator side by side with those of others, and write docs/allocator-benchmarks.md and its plot.
+"""Run gpuconf's allocator side by side with others, and write docs/allocator-benchmarks.md and its plot.
 
-make bench-allocator [MINIMALLOC=DIR]
+    make bench-allocator [MINIMALLOC=DIR]
 
-``--keep FILE`` leaves the measurements as JSON, ``--from FILE`` writes the page of such a file anew.
+``--keep FILE`` keeps the measurements as JSON, ``--from FILE`` writes the page from such a file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def measure(minimalloc: str, rounds: int) -> dict[str, object]:
 
 
 def said(*command: str) -> str:
-    """What a program answers, or that it is not there."""
+    """The output of a program, or the reason why it is missing."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -6,13 +6,13 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
-// placement is what a verified run of a whole trace needed, in bytes.
+// placement is the memory that a verified run of a whole trace needed, in bytes.
 type placement struct {
 	high     uint64 // the end of the highest block
-	reserved uint64 // what the pool took from the device, where it takes more than one stretch; else 0
+	reserved uint64 // what the pool reserved on the device, if it reserves more than one stretch; else 0
 }
 
-// needed is what a device must have for it.
+// needed returns the device memory for it.
 func (p placement) needed() uint64 {
 	if p.reserved > 0 {
 		return p.reserved
@@ -20,8 +20,9 @@ func (p placement) needed() uint64 {
 	return p.high
 }
 
-// verify has a contender do a trace and checks every address: no two live blocks overlap, and in the league of equal interface the
-// books hold: the peak is at least what was live and at most what was needed, and nothing is left when all is freed.
+// verify runs a trace on a contender and checks every address: no two live blocks overlap. In the league of equal interface the
+// accounting must be correct: the peak is at least the live bytes and at most the needed memory, and nothing is left after all
+// frees.
 func (c contender) verify(trace *traces.Trace) (placement, error) {
 	ops, left := withFrees(trace)
 	p, err := c.open(trace.LimitBytes, trace.Blocks)
@@ -33,11 +34,11 @@ func (c contender) verify(trace *traces.Trace) (placement, error) {
 	if _, err := p.run(ops[:left], addrs[:left], nil); err != nil {
 		return placement{}, err
 	}
-	before := p.tell()
+	before := p.count()
 	if _, err := p.run(ops[left:], addrs[left:], nil); err != nil {
 		return placement{}, err
 	}
-	after := p.tell()
+	after := p.count()
 	place := placement{reserved: before.reserved}
 	if place.high, err = disjoint(ops, addrs, trace.Blocks); err != nil {
 		return place, err
@@ -54,7 +55,7 @@ func (c contender) verify(trace *traces.Trace) (placement, error) {
 	return place, nil
 }
 
-// withFrees is the trace with a free of all that is live behind it, which begins at left.
+// withFrees returns the trace followed by frees of all live blocks, which start at left.
 func withFrees(trace *traces.Trace) (ops []traces.Op, left int) {
 	live := make([]bool, trace.Blocks)
 	for _, op := range trace.Ops {
@@ -69,7 +70,7 @@ func withFrees(trace *traces.Trace) (ops []traces.Op, left int) {
 	return ops, left
 }
 
-// disjoint follows the live blocks through a trace and gives the end of the highest one.
+// disjoint follows the live blocks through a trace and returns the end of the highest one.
 func disjoint(ops []traces.Op, addrs []uint64, blocks int) (high uint64, err error) {
 	var live liveMap
 	at := make([]uint64, blocks)

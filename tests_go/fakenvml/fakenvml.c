@@ -3,7 +3,8 @@
 /*
  * A libnvidia-ml.so.1 for tests: the functions of NVML that list GPUs, over a machine that a text file describes.
  *
- * FAKE_NVML names the file, which nvmlInit reads anew. FAKE_NVML_LOG, where set, names a file that gets each call's name.
+ * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's name is
+ * written.
  *
  *     driver 550.54.15
  *     cuda 12040
@@ -13,12 +14,12 @@
  *     fail nvmlDeviceGetMemoryInfo 3
  *     fail nvmlDeviceGetName 15 GPU-1
  *
- * A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands
- * for a place where nothing was created. A process belongs to the card above it; "bytes=-1" is memory that the driver doesn't know;
- * its list is "compute", "mps" or "graphics". A call fails with the number given, for one UUID or for all.
+ * A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
+ * without an instance. A process belongs to the card above it; "bytes=-1" is memory that the driver does not know; its list is
+ * "compute", "mps" or "graphics". A call fails with the given number, for one UUID or for all.
  *
- * Compiled with FAKE_NVML_OLD it is the library of an old driver: first versions of functions only, no MIG, no
- * multi-process service.
+ * Compiled with FAKE_NVML_OLD it is the library of an old driver: only first versions of functions, no MIG, no multi-process
+ * service.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ enum {
 
 enum mig { MIG_NONE, MIG_OFF, MIG_ON };
 
-/* A card, or an instance of the card that parent names. */
+/* A card, or an instance of the card at index parent. */
 struct device {
 	char uuid[80], name[96];
 	int parent; /* -1: a card */
@@ -50,7 +51,7 @@ struct device {
 	unsigned domain, bus, slot;
 	int major, minor;
 	enum mig mig;
-	int places; /* of a card: used ones and holes */
+	int places; /* of a card: including holes */
 	unsigned long long total, used;
 };
 
@@ -76,7 +77,7 @@ static struct machine {
 	struct failure failure[MAX_FAILURES];
 } machine;
 
-/* As in NVML, any thread may start and stop it at any time; between its own start and stop the machine stays. */
+/* As in NVML, any thread may start and stop it at any time; between its own start and stop the machine does not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users; /* guarded by lock */
 
@@ -163,7 +164,7 @@ static void note(const char *function)
 	fclose(file);
 }
 
-/* What a call must answer before it looks at anything: 0 to go on. */
+/* The checks of every call: 0 to continue. */
 static int refusal(const char *function, const struct device *device)
 {
 	if (users == 0)
@@ -230,7 +231,7 @@ int nvmlShutdown(void)
 	pthread_mutex_lock(&lock);
 	int refused = refusal(__func__, NULL);
 	if (users > 0)
-		users--; /* told to fail, too, so that the next machine is read */
+		users--; /* even if it fails, so that the next machine is read */
 	pthread_mutex_unlock(&lock);
 	return refused;
 }
@@ -364,7 +365,7 @@ static int runs_on(const struct process *process, const struct device *device)
 	return device->parent < 0 ? on_card : on_instance;
 }
 
-/* Fills infos of `size` bytes each; what doesn't fit is counted all the same. */
+/* Fills infos of `size` bytes each; entries that do not fit are counted too. */
 static int processes(const struct device *device, const char *list, unsigned *room, char *infos, size_t size)
 {
 	unsigned found = 0;

@@ -1,9 +1,10 @@
 /*
- * Enough of the CUDA runtime for PyTorch to allocate, copy and free on a machine without a GPU: preloaded before the real libcudart, over
- * the CUDA driver of tests_go/fakecuda, whose device memory is host memory. Kernels are "launched" and compute nothing.
+ * Enough of the CUDA runtime for PyTorch to allocate, copy and free on a machine without a GPU. It is preloaded before the real
+ * libcudart and uses the CUDA driver of tests_go/fakecuda, whose device memory is host memory. Kernels are "launched" and compute
+ * nothing.
  *
- * Streams, events and memory are the driver's, so that what PyTorch hands to gpuconf is real to it, and what PyTorch takes without
- * gpuconf can be counted. Whatever else PyTorch wants of the runtime and the driver gets a function that says success (no_gpu.py).
+ * Streams, events and memory are the driver's, so gpuconf sees them as real, and memory that PyTorch allocates without gpuconf can
+ * be counted. All other functions that PyTorch needs from the runtime and the driver are stubs that return success (no_gpu.py).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -94,7 +95,7 @@ int cudaStreamGetPriority(void *s, int *p) { (void)s; *p = 0; return 0; }
 int cudaStreamBeginCapture(void *s, int mode) { use(); return CU(cuStreamBeginCapture_v2, s, mode); }
 int cudaStreamEndCapture(void *s, void **graph) { use(); return CU(cuStreamEndCapture, s, graph); }
 int cudaStreamIsCapturing(void *s, int *c) { unsigned long long id; use(); return CU(cuStreamGetCaptureInfo, s, c, &id); }
-/* The same question under its names: CUDA 12 has versions of it, and CUDA 13 asks for the edges too. */
+/* The same query under its names: CUDA 12 has versions of it, and CUDA 13 also requests the edges. */
 int cudaStreamGetCaptureInfo_v2(void *s, int *c, unsigned long long *id, void **graph, void **before, size_t *n)
 {
 	unsigned long long some_id;

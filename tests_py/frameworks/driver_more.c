@@ -1,5 +1,6 @@
 /*
- * What PyTorch and Numba ask the CUDA driver for, and gpuconf does not: compiled into the driver of tests_go/fakecuda. For one GPU.
+ * Functions of the CUDA driver that PyTorch and Numba call and gpuconf does not: compiled into the driver of tests_go/fakecuda. For
+ * one GPU.
  */
 #include <stddef.h>
 
@@ -20,7 +21,7 @@ int cuCtxGetDevice(int *device)
 
 unsigned long fakecuda_count(const char *name);
 
-/* How often a context was waited for. */
+/* The number of waits for a context. */
 int fakecuda_synchronized(void) { return (int)fakecuda_count("cuCtxSynchronize"); }
 
 int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
@@ -44,7 +45,7 @@ int cuGetErrorString(int error, const char **text)
 
 int cuPointerGetAttribute(void **value, int attribute, unsigned long long ptr)
 {
-	enum { DEVICE_POINTER = 3 }; /* which numba-cuda 0.20 works with from then on */
+	enum { DEVICE_POINTER = 3 }; /* which numba-cuda 0.20 requires */
 
 	*value = attribute == DEVICE_POINTER ? (void *)ptr : NULL;
 	return 0;

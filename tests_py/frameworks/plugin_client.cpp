@@ -1,6 +1,6 @@
 /*
- * A C++ library that uses gpuconf as PyTorch and CuPy use an allocator's functions: PyTorch keeps what it got in a map from the pointer
- * to size, device and stream under a lock of its own, frees with what it kept, and looks at no result; what is thrown it catches.
+ * A C++ library that calls gpuconf as PyTorch and CuPy call an allocator's functions. PyTorch keeps, for each pointer, its size,
+ * device and stream under its own lock, frees with these, and checks no result; it catches exceptions.
  */
 #include <dlfcn.h>
 #include <sys/types.h>
@@ -52,7 +52,7 @@ void give(void *ptr)
 	free_fn(ptr, kept.size, kept.device, kept.stream);
 }
 
-/* Counts its destructions: an exception must pass through frames with something to clean up. */
+/* Counts its destructions: an exception must unwind frames that need cleanup. */
 struct Guard {
 	int &count;
 	~Guard() { count++; }
@@ -78,7 +78,7 @@ int client_open(const char *path)
 void *client_take(ssize_t size, int device, Stream stream) { return take(size, device, stream); }
 void client_give(void *ptr) { give(ptr); }
 
-/* What an allocation throws: its what(), and how many guards were cleaned up on the way. -1 where nothing was thrown. */
+/* The exception of an allocation: its what(), and the number of guards cleaned up. -1 if nothing was thrown. */
 int client_catch(ssize_t size, int device, char *text, size_t room)
 {
 	int cleaned = 0;
@@ -95,7 +95,7 @@ int client_catch(ssize_t size, int device, char *text, size_t room)
 	return -1;
 }
 
-/* The other hooks that throw, each with what it refuses. Gives the texts, a line each. */
+/* The other hooks that throw, each with an invalid argument. Returns the texts, one per line. */
 void client_hooks(void *ptr, char *text, size_t room)
 {
 	std::string all;
@@ -121,7 +121,7 @@ void client_hooks(void *ptr, char *text, size_t room)
 	std::strncpy(text, all.c_str(), room - 1);
 }
 
-/* Threads that allocate, write, fail and free. Gives how many failures were not as they should. */
+/* Threads that allocate, write, fail and free. Returns the number of unexpected results. */
 int client_hammer(int threads, int rounds)
 {
 	std::vector<std::thread> all;

@@ -1,6 +1,6 @@
 /*
- * A library that imports cudaMalloc and cudaFree as PyTorch's libc10_cuda.so does, with the two functions that tell PyTorch's current
- * stream, and (with -DRUNTIME) the CUDA runtime behind it, which counts.
+ * A library that imports cudaMalloc and cudaFree like PyTorch's libc10_cuda.so, with the two functions that return PyTorch's
+ * current stream, and (with -DRUNTIME) the CUDA runtime behind it, which counts.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-// Runs allocation traces on TensorFlow's own BFCAllocator. The twin of tests_go/oracle, which tells the format.
+// Runs allocation traces on TensorFlow's own BFCAllocator. The counterpart of tests_go/oracle, which documents the format.
 
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +34,7 @@ uint64_t Mix(uint64_t a, uint64_t b) {
   return z ^ z >> 31;
 }
 
-// A device that hands out address ranges until its capacity is reached, where tests_go/oracle/device.go would.
+// A device that returns address ranges until its capacity is reached, at the same places as tests_go/oracle/device.go.
 class Device {
  public:
   Device(uint64_t capacity, uint64_t layout) : capacity_(capacity), layout_(layout) {}
@@ -101,15 +101,15 @@ class Upstream : public tsl::SubAllocator {
   Device* const device_;
 };
 
-// How many regions an allocator may get before the size of the next one, which doubles with each, can pass 2^64: from 0 on, which it
-// becomes then, the allocator doubles for ever. Regions that go back to the device are not taken off.
+// How many regions an allocator may get before the size of the next one, which doubles with each, can exceed 2^64: it then becomes
+// 0, which the allocator doubles forever. Regions that were released still count.
 uint64_t EndlessAfter(uint64_t limit) {
   uint64_t regions = 61;
   for (uint64_t size = limit; size > 1; size /= 2) --regions;
   return regions;
 }
 
-// Gives a record for each step up to the first that might never end.
+// Returns a record for each step up to the first that might never end.
 std::vector<Record> Trace(const Header& h, const std::vector<uint32_t>& slots, const std::vector<uint64_t>& sizes) {
   Device device(h.capacity, h.layout);
   tsl::BFCAllocator::Options options;

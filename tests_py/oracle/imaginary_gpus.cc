@@ -1,9 +1,9 @@
-// Imaginary GPUs for a TensorFlow that was built without any: a device factory of the type "GPU", whose devices compute in host
-// memory. Everything else, from Python to the placer, is TensorFlow's own.
+// Imaginary GPUs for a TensorFlow that was built without GPU support: a device factory of the type "GPU", whose devices compute in
+// host memory. Everything else, from Python to the placer, is TensorFlow's own.
 //
-// What native device creation checks and how it numbers and sizes logical GPUs is restated here (TensorFlow's CPU wheel
-// has none of that code). So are the operations that a GPU has kernels for, beside those that TensorFlow registers for any
-// device; where they run is compared, not what they compute: they give zeros.
+// The checks of native device creation, and how it numbers and sizes logical GPUs, are reimplemented here (TensorFlow's CPU wheel
+// has none of that code). So are the operations with GPU kernels, beside those that TensorFlow registers for any device. The
+// comparison concerns where they run, not what they compute: they return zeros.
 
 #include <algorithm>
 #include <cstdint>
@@ -44,7 +44,7 @@ struct Made {
 std::vector<Card> cards;
 std::vector<Made> made;  // by the last successful creation
 
-// What a GPU's memory is copied by: host memory to host memory.
+// Copies to and from a GPU's memory: host memory to host memory.
 class CopyingContext : public DeviceContext {
  public:
   void CopyCPUTensorToDevice(const Tensor* from, Device*, Tensor* to, StatusCallback done, bool) const override {
@@ -63,12 +63,12 @@ class CopyingContext : public DeviceContext {
     return absl::OkStatus();
   }
 
-  // TensorFlow takes the context of a "GPU" for a GPUDeviceContext when it copies from one GPU to another, and looks for a
-  // stream in it. It finds none here, and says "No gpu stream is available".
+  // TensorFlow uses the context of a "GPU" as a GPUDeviceContext when it copies from one GPU to another, and looks for a stream in
+  // it. It finds none here, and reports "No gpu stream is available".
   [[maybe_unused]] const void* const no_stream_[32] = {};
 };
 
-// Host memory that counts as a GPU's: with statistics, which here are never anything but zeros.
+// Host memory that counts as a GPU's, with statistics, which are always zero here.
 class CountingAllocator : public AllocatorWrapper {
  public:
   CountingAllocator() : AllocatorWrapper(cpu_allocator()) {}
@@ -115,7 +115,7 @@ class ImaginaryGpu : public LocalDevice {
   AcceleratorDeviceInfo info_;
 };
 
-// The limit of a GPU whose memory is not shared out explicitly: all of it but a reserve.
+// The limit of a GPU without explicit limits: all of its memory except a reserve.
 int64_t DefaultLimit(const Card& card) {
   const int64_t mib = int64_t{1} << 20;
   int64_t reserve = 225 * mib;
@@ -316,7 +316,7 @@ void oracle_add_card(const char* product, int major, int minor, int64_t bytes, i
   cards.push_back({product, major, minor, bytes, greatest_priority});
 }
 
-// What the last creation made, logical GPU by logical GPU.
+// The devices of the last creation, logical GPU by logical GPU.
 int oracle_made() { return static_cast<int>(made.size()); }
 int oracle_made_card(int i) { return made.at(i).card; }
 int oracle_made_priority(int i) { return made.at(i).priority; }

@@ -1,5 +1,5 @@
-// mimalloc, an allocator of host memory, as a shared library of Debian's. It is safe for threads and frees by address by itself; the
-// bytes that are live and were at most are counted here, without a lock.
+// mimalloc, an allocator of host memory, as a shared library from Debian. It is thread-safe and frees by address itself; the live
+// bytes and their peak are counted here, without a lock.
 
 #include <atomic>
 
@@ -34,9 +34,9 @@ class Mimalloc {
 
   static uint64_t Address(Slot slot) { return reinterpret_cast<uint64_t>(slot); }
 
-  void Tell(peer_books *books) const {
-    books->current = current_;
-    books->peak = peak_;
+  void Count(peer_counters *counters) const {
+    counters->current = current_;
+    counters->peak = peak_;
   }
 
  private:

@@ -1,5 +1,5 @@
-// What a contender offers: a shared object with these functions. A pool is one allocator and the blocks that a trace has taken of
-// it. The loop over a trace runs inside, so that no call between languages is in a figure.
+// The interface of a contender: a shared object with these functions. A pool is one allocator and the blocks that a trace has
+// allocated from it. The loop over a trace runs inside, so that no figure includes a call between languages.
 
 #ifndef GPUCONF_BENCHMARKS_PEER_H
 #define GPUCONF_BENCHMARKS_PEER_H
@@ -16,25 +16,26 @@ typedef struct {
   uint64_t bytes;
 } peer_op;
 
-// What a pool tells of itself, in bytes. 0: it keeps no such book.
+// A pool's own accounting, in bytes. 0: not counted.
 typedef struct {
   uint64_t current, peak;  // live, as the pool sizes blocks
-  uint64_t reserved;       // the most it took from the device, where it takes more than one stretch
+  uint64_t reserved;       // the maximum it reserved on the device, if it reserves more than one stretch
   uint64_t ours;           // host memory of the loop, not of the allocator: one slot for each block
-} peer_books;
+} peer_counters;
 
-// The contenders in this object are numbered from 0; NULL ends them. A name may not have a tab; the league is "bare" or "equal".
+// The contenders in this object are numbered from 0; NULL ends them. A name must not contain a tab; the league is "bare" or
+// "equal".
 const char *peer_name(int which);
 const char *peer_league(int which);
 
-// A pool of that many bytes for traces with that many blocks; NULL if there is none to be had.
+// Returns a pool of that many bytes for traces with that many blocks, or NULL if it cannot be created.
 void *peer_open(int which, uint64_t bytes, uint64_t blocks);
 
-// Does operations and gives the nanoseconds they took, or -1 - i if operation i found no memory. addrs, unless NULL, gets the address
-// of each operation's block, nanos the time of each, the clock's own included.
+// Executes operations and returns the nanoseconds they took, or -1 - i if operation i found no memory. addrs, unless NULL, receives
+// the address of each operation's block, nanos the time of each, including the clock's own.
 int64_t peer_run(void *pool, const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos);
 
-void peer_tell(void *pool, peer_books *books);
+void peer_count(void *pool, peer_counters *counters);
 void peer_close(void *pool);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
-// The loops over a trace, and what makes a bare allocator one of equal interface. Each contender in C++ is a Core in here:
+// The loops over a trace, and the wrapper that gives a bare allocator the equal interface. Each contender in C++ is a Core here:
 //
-//   using Handle = ...;                          what the caller of the bare allocator keeps of a block
+//   using Handle = ...;                          a block's handle, kept by the bare allocator's caller
 //   explicit Core(uint64_t bytes);
 //   bool Allocate(uint64_t bytes, Handle *out);
 //   void Free(const Handle &handle);
 //   static uint64_t Address(const Handle &handle);
-//   uint64_t Reserved() const;                   0 where the pool is one stretch
+//   uint64_t Reserved() const;                   0 if the pool is one stretch
 
 #ifndef GPUCONF_BENCHMARKS_REPLAY_H
 #define GPUCONF_BENCHMARKS_REPLAY_H
@@ -48,7 +48,7 @@ class Table {
     while (slots_[at].first != key) at = (at + 1) & (slots_.size() - 1);
     const Handle found = slots_[at].second;
     --used_;
-    for (size_t next = at;;) {  // what was pushed behind moves up
+    for (size_t next = at;;) {  // entries pushed behind it move up
       next = (next + 1) & (slots_.size() - 1);
       if (slots_[next].first == 0) break;
       const size_t home = Home(slots_[next].first);
@@ -92,14 +92,14 @@ class Bare {
   bool Allocate(uint64_t bytes, Slot *slot) { return core_.Allocate(bytes, slot); }
   void Free(const Slot &slot) { core_.Free(slot); }
   static uint64_t Address(const Slot &slot) { return Core::Address(slot); }
-  void Tell(peer_books *books) const { books->reserved = core_.Reserved(); }
+  void Count(peer_counters *counters) const { counters->reserved = core_.Reserved(); }
 
  private:
   Core core_;
 };
 
-// The league of equal interface: a mutex, blocks freed by address, and the bytes that are live and were at most. An address of the
-// core's may be 0, so the ones given out are one base higher.
+// The league of equal interface: a mutex, blocks freed by address, and the live bytes and their peak. A core's address may be 0, so
+// the returned addresses are one base higher.
 template <class Core>
 class Equal {
  public:
@@ -127,11 +127,11 @@ class Equal {
 
   static uint64_t Address(Slot slot) { return slot - kBase; }
 
-  void Tell(peer_books *books) {
+  void Count(peer_counters *counters) {
     std::lock_guard<std::mutex> lock(mutex_);
-    books->current = current_;
-    books->peak = peak_;
-    books->reserved = core_.Reserved();
+    counters->current = current_;
+    counters->peak = peak_;
+    counters->reserved = core_.Reserved();
   }
 
  private:
@@ -147,12 +147,12 @@ class Equal {
   uint64_t current_ = 0, peak_ = 0;
 };
 
-// A pool behind the functions of peer.h.
+// A pool with the functions of peer.h.
 class Pool {
  public:
   virtual ~Pool() = default;
   virtual int64_t Run(const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) = 0;
-  virtual void Tell(peer_books *books) = 0;
+  virtual void Count(peer_counters *counters) = 0;
 };
 
 template <class Allocator>
@@ -165,9 +165,9 @@ class PoolOf : public Pool {
     return addrs != nullptr ? Loop<true>(ops, count, addrs) : Loop<false>(ops, count, nullptr);
   }
 
-  void Tell(peer_books *books) override {
-    allocator_.Tell(books);
-    books->ours = slots_.size() * sizeof slots_[0];
+  void Count(peer_counters *counters) override {
+    allocator_.Count(counters);
+    counters->ours = slots_.size() * sizeof slots_[0];
   }
 
  private:
@@ -225,9 +225,9 @@ std::unique_ptr<Pool> Open(uint64_t bytes, uint64_t blocks) {
   int64_t peer_run(void *pool, const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) {                            \
     return static_cast<peers::Pool *>(pool)->Run(ops, count, addrs, nanos);                                                       \
   }                                                                                                                               \
-  void peer_tell(void *pool, peer_books *books) {                                                                                 \
-    *books = {};                                                                                                                  \
-    static_cast<peers::Pool *>(pool)->Tell(books);                                                                                \
+  void peer_count(void *pool, peer_counters *counters) {                                                                          \
+    *counters = {};                                                                                                               \
+    static_cast<peers::Pool *>(pool)->Count(counters);                                                                            \
   }                                                                                                                               \
   void peer_close(void *pool) { delete static_cast<peers::Pool *>(pool); }                                                        \
   }

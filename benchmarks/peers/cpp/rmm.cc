@@ -1,5 +1,5 @@
-// RMM's own list of free blocks, from the headers of the librmm wheel, used as its pool uses it: the block that was found is taken out,
-// and what is left of it is put back. RMM's pool around it, with streams and CUDA events, needs a GPU.
+// RMM's own list of free blocks, from the headers of the librmm wheel, used as RMM's pool uses it: the found block is removed, and
+// its remainder is added again. RMM's pool around it, with streams and CUDA events, needs a GPU.
 
 #include <rmm/mr/detail/coalescing_free_list.hpp>
 

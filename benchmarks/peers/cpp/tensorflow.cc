@@ -1,5 +1,5 @@
-// TensorFlow's own BFCAllocator, from the headers and the library of its wheel. It is an allocator of equal interface by itself: it has a
-// mutex, frees by address and keeps statistics. Its pool is one region, as without memory growth.
+// TensorFlow's own BFCAllocator, from the headers and the library of its wheel. It has the equal interface itself: a mutex, frees
+// by address, and statistics. Its pool is one region, as without memory growth.
 
 #include <memory>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kBase = 1ULL << 46;
 
-// Addresses without memory behind them: the allocator never touches what it hands out.
+// Addresses without memory: the allocator never accesses the memory that it returns.
 class Device : public tsl::SubAllocator {
  public:
   Device() : SubAllocator({}, {}) {}
@@ -39,10 +39,10 @@ class Bfc {
   void Free(Slot slot) { allocator_.DeallocateRaw(slot); }
   static uint64_t Address(Slot slot) { return reinterpret_cast<uint64_t>(slot) - kBase; }
 
-  void Tell(peer_books *books) {
+  void Count(peer_counters *counters) {
     const tsl::AllocatorStats stats = *allocator_.GetStats();
-    books->current = stats.bytes_in_use;
-    books->peak = stats.peak_bytes_in_use;
+    counters->current = stats.bytes_in_use;
+    counters->peak = stats.peak_bytes_in_use;
   }
 
  private:

@@ -1,9 +1,11 @@
-// The shape of torch's caching allocator, written from its published design; not torch's code. Sizes are multiples of 512. Blocks of at
-// most 1 MiB live in one pool, larger ones in another. A pool's free blocks are a red-black tree by stream, size and address, and the
-// smallest that fits is taken. Statistics by pool, traces and contexts, which the real one keeps too, are left out.
+// The structure of PyTorch's caching allocator, written from its published design; not PyTorch's code. Sizes are multiples of 512.
+// Blocks of at most 1 MiB are in one pool, larger ones in another. A pool's free blocks are a red-black tree by stream, size and
+// address, and the smallest that fits is used. Statistics by pool, traces and contexts, which the real one also keeps, are left
+// out.
 //
-// In "segments" a pool takes stretches of 2 MiB, of 20 MiB, or of the request rounded up to 2 MiB, which never join; a rest of a
-// large block is split off only if it is above 1 MiB. With "expandable" a pool is one stretch that grows at its end.
+// With "segments" a pool reserves stretches of 2 MiB, of 20 MiB, or of the request rounded up to 2 MiB, which are never joined; the
+// remainder of a large block is split off only if it is larger than 1 MiB. With "expandable" a pool is one stretch that grows at
+// its end.
 
 #include <set>
 
@@ -18,7 +20,7 @@ constexpr uint64_t kSmall = kMib;
 struct Block {
   uint64_t address, size;
   void *stream;
-  Block *previous, *next;  // beside it in its stretch
+  Block *previous, *next;  // adjacent in its stretch
   bool live, small;
 };
 
@@ -87,7 +89,7 @@ class Torch {
  private:
   using Tree = std::set<Block *, BySize>;
 
-  // Gives a block that is large enough and in no tree.
+  // Returns a block that is large enough and in no tree.
   Block *Grow(uint64_t size, bool small) {
     const uint64_t unit = small ? 2 * kMib : kExpandable || size < 10 * kMib ? 20 * kMib : 2 * kMib;
     Block *last = last_[small];
@@ -99,7 +101,7 @@ class Torch {
     return last;
   }
 
-  // A new stretch or, with expandable, a new block at the end of the one there is.
+  // A new stretch or, with expandable, a new block at the end of the existing one.
   Block *Stretch(uint64_t bytes, bool small) {
     auto *block = new Block{end_[small], bytes, nullptr, nullptr, nullptr, false, small};
     if (kExpandable && last_[small] != nullptr) {

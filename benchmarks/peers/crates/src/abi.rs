@@ -2,7 +2,7 @@
 
 use crate::cores::{Core, Offset, Tlsf, Vma};
 use crate::equal::Equal;
-use crate::replay::{Allocator, Bare, Books, Op, Pool, PoolOf};
+use crate::replay::{Allocator, Bare, Counters, Op, Pool, PoolOf};
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 struct Entry {
@@ -48,7 +48,7 @@ pub extern "C" fn peer_open(which: c_int, bytes: u64, blocks: u64) -> *mut c_voi
 }
 
 /// # Safety
-/// As `cpp/peer.h` says.
+/// As documented in `cpp/peer.h`.
 #[no_mangle]
 pub unsafe extern "C" fn peer_run(pool: *mut c_void, ops: *const Op, count: u64, addrs: *mut u64, nanos: *mut u32) -> i64 {
     let pool = &mut *pool.cast::<Box<dyn Pool>>();
@@ -64,14 +64,14 @@ pub unsafe extern "C" fn peer_run(pool: *mut c_void, ops: *const Op, count: u64,
 }
 
 /// # Safety
-/// As `cpp/peer.h` says.
+/// As documented in `cpp/peer.h`.
 #[no_mangle]
-pub unsafe extern "C" fn peer_tell(pool: *mut c_void, books: *mut Books) {
-    *books = (*pool.cast::<Box<dyn Pool>>()).tell();
+pub unsafe extern "C" fn peer_count(pool: *mut c_void, counters: *mut Counters) {
+    *counters = (*pool.cast::<Box<dyn Pool>>()).count();
 }
 
 /// # Safety
-/// As `cpp/peer.h` says.
+/// As documented in `cpp/peer.h`.
 #[no_mangle]
 pub unsafe extern "C" fn peer_close(pool: *mut c_void) {
     drop(Box::from_raw(pool.cast::<Box<dyn Pool>>()));

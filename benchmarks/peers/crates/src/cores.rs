@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use vk_mem::{VirtualAllocation, VirtualAllocationCreateInfo, VirtualBlock, VirtualBlockCreateInfo};
 
-/// What the contenders share.
+/// Common to the contenders.
 pub trait Core {
     type Handle: Copy + Default;
     fn new(bytes: u64, blocks: u64) -> Self;
@@ -15,7 +15,7 @@ pub trait Core {
     fn address(handle: &Self::Handle) -> u64;
 }
 
-/// Sizes are multiples of 256 bytes for all.
+/// All sizes are multiples of 256 bytes.
 const UNIT: u64 = 256;
 
 /// `offset-allocator`, whose sizes are 32 bits: units of 256 bytes.
@@ -33,7 +33,7 @@ impl Default for OffsetHandle {
 impl Core for Offset {
     type Handle = OffsetHandle;
 
-    /// It makes room for all blocks at once. A free piece needs a record too, so there is room for twice as many.
+    /// It reserves room for all blocks at once. A free piece needs a record too, so there is room for twice as many.
     fn new(bytes: u64, blocks: u64) -> Self {
         Offset(Allocator::with_max_allocs((bytes / UNIT) as u32, 2 * blocks as u32 + 64))
     }
@@ -67,7 +67,7 @@ impl Default for VmaHandle {
     }
 }
 
-/// The crate's handle is a number that can't be copied.
+/// The crate's handle is a number that cannot be copied.
 const _: () = assert!(std::mem::size_of::<VirtualAllocation>() == 8);
 
 impl Core for Vma {
@@ -98,15 +98,15 @@ impl Core for Vma {
     }
 }
 
-/// The block must be empty before it goes.
+/// The block must be empty before it is dropped.
 impl Drop for Vma {
     fn drop(&mut self) {
         unsafe { self.0.clear() };
     }
 }
 
-/// `rlsf`: two-level segregated fit. It keeps its records in front of the blocks, so it needs real memory to manage. Its blocks are aligned
-/// to 16 bytes: 256, as GPUs want them, would cost it one more unit a block.
+/// `rlsf`: two-level segregated fit. It keeps its records in front of the blocks, so it needs real memory to manage. Its blocks are
+/// aligned to 16 bytes: 256, as GPUs need it, would cost one more unit per block.
 pub struct Tlsf {
     lists: rlsf::Tlsf<'static, u64, u32, 40, 32>,
     start: *mut u8,

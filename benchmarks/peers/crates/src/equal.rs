@@ -1,11 +1,11 @@
-//! The league of equal interface: a mutex, blocks freed by address, and the bytes that are live and were at most.
+//! The league of equal interface: a mutex, blocks freed by address, and the live bytes and their peak.
 
 use crate::cores::Core;
-use crate::replay::{Allocator, Books};
+use crate::replay::{Allocator, Counters};
 use crate::table::Table;
 use std::sync::Mutex;
 
-/// Added to each address, since a core's may be 0.
+/// Added to each address, because a core's may be 0.
 const BASE: u64 = 1 << 47;
 
 pub struct Equal<C: Core>(Mutex<State<C>>);
@@ -45,14 +45,14 @@ impl<C: Core> Allocator for Equal<C> {
         slot - BASE
     }
 
-    fn tell(&self) -> Books {
+    fn count(&self) -> Counters {
         let state = Self::lock(&self.0);
-        Books { current: state.current, peak: state.peak, ..Books::default() }
+        Counters { current: state.current, peak: state.peak, ..Counters::default() }
     }
 }
 
 impl<C: Core> Equal<C> {
-    /// The lock, through a shared reference: with `&mut` Rust would know that it needs none.
+    /// The lock, through a shared reference: with `&mut` Rust would elide it.
     fn lock(state: &Mutex<State<C>>) -> std::sync::MutexGuard<'_, State<C>> {
         state.lock().unwrap()
     }

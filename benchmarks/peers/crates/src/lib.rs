@@ -1,5 +1,5 @@
-//! The contenders that come as crates, behind the functions of `../cpp/peer.h`. The loops and the wrapper of equal interface are what
-//! `../cpp/replay.h` is for those in C++.
+//! The contenders that are crates, with the functions of `../cpp/peer.h`. The loops and the wrapper of equal interface correspond
+//! to those of `../cpp/replay.h` for C++.
 
 mod abi;
 mod cores;

@@ -10,10 +10,10 @@ pub struct Op {
     bytes: u64,
 }
 
-/// What a pool tells of itself.
+/// A pool's own accounting.
 #[repr(C)]
 #[derive(Default)]
-pub struct Books {
+pub struct Counters {
     pub current: u64,
     pub peak: u64,
     pub reserved: u64,
@@ -27,7 +27,7 @@ pub trait Allocator {
     fn allocate(&mut self, bytes: u64) -> Option<Self::Slot>;
     fn free(&mut self, slot: Self::Slot);
     fn address(slot: &Self::Slot) -> u64;
-    fn tell(&self) -> Books;
+    fn count(&self) -> Counters;
 }
 
 /// The bare league: the caller keeps the handle, and nothing is counted.
@@ -52,17 +52,17 @@ impl<C: Core> Allocator for Bare<C> {
         C::address(slot)
     }
 
-    fn tell(&self) -> Books {
-        Books::default()
+    fn count(&self) -> Counters {
+        Counters::default()
     }
 }
 
-/// A pool behind the functions of `cpp/peer.h`: each gives nanoseconds, or `-1 - i` if operation `i` found no memory.
+/// A pool with the functions of `cpp/peer.h`: each returns nanoseconds, or `-1 - i` if operation `i` found no memory.
 pub trait Pool {
     fn run(&mut self, ops: &[Op]) -> i64;
     fn placed(&mut self, ops: &[Op], addrs: &mut [u64]) -> i64;
     fn timed(&mut self, ops: &[Op], nanos: &mut [u32]) -> i64;
-    fn tell(&self) -> Books;
+    fn count(&self) -> Counters;
 }
 
 pub struct PoolOf<A: Allocator> {
@@ -128,7 +128,7 @@ impl<A: Allocator> Pool for PoolOf<A> {
         (before - start).as_nanos() as i64
     }
 
-    fn tell(&self) -> Books {
-        Books { ours: (self.slots.len() * std::mem::size_of::<A::Slot>()) as u64, ..self.allocator.tell() }
+    fn count(&self) -> Counters {
+        Counters { ours: (self.slots.len() * std::mem::size_of::<A::Slot>()) as u64, ..self.allocator.count() }
     }
 }

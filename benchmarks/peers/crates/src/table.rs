@@ -29,7 +29,7 @@ impl<V: Copy + Default> Table<V> {
         self.used -= 1;
         let mut next = at;
         loop {
-            // What was pushed behind moves up.
+            // Entries pushed behind it move up.
             next = (next + 1) & mask;
             if self.slots[next].0 == 0 {
                 break;
