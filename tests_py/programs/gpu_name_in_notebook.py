@@ -1,0 +1,10 @@
+# Machine: T4
+import tensorflow as tf
+
+device_name = tf.test.gpu_device_name()
+if device_name != "/device:GPU:0":
+    raise SystemError("GPU device not found")
+print("Found GPU at: {}".format(device_name))
+
+# Output:
+# Found GPU at: /device:GPU:0

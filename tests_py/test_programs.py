@@ -1,0 +1,122 @@
+"""Programs as people write them for TensorFlow, run with gpuconf in the import line, unchanged, and with TensorFlow itself.
+
+``run_programs.py`` says how they are written. `make oracle` runs them with TensorFlow's CPU wheel and the oracle's imaginary GPUs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import run_programs
+from script import environment
+
+HERE = Path(__file__).parent
+PROGRAMS = {name: run_programs.read(name) for name in run_programs.names()}
+COMPARED = [name for name, program in PROGRAMS.items() if not program.tensorflow]
+NO_TENSORFLOW = pytest.mark.skip(reason="TensorFlow is not installed; make oracle does that")
+
+
+class Outcome(NamedTuple):
+    """How a program ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@lru_cache
+def outcomes(mode: str, names: tuple[str, ...]) -> dict[str, Outcome]:
+    """Run programs in a mode."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / "run_programs.py"), mode, *names],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=600,
+        env=environment(),
+        stderr=subprocess.DEVNULL if mode == "tensorflow" else None,
+    )
+    return {name: Outcome(*rest) for name, *rest in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.fixture
+def outcome(request: pytest.FixtureRequest) -> Outcome:
+    """How the program of a test ended; those of all selected tests run together."""
+    mode, name = request.node.callspec.params["mode"], request.node.callspec.params["name"]
+    selected = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    names = {params["name"] for params in selected if params.get("mode") == mode and params.get("name") in PROGRAMS}
+    return outcomes(mode, tuple(sorted(names)))[name]
+
+
+def matches(line: str, pattern: str) -> bool:
+    """Whether a line is as the pattern, in which ... stands for anything."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("..."))), line) is not None
+
+
+def assert_lines(text: str, patterns: list[str]) -> None:
+    """Fail if a text does not have exactly the lines of the patterns."""
+    lines = text.splitlines()
+    assert len(lines) == len(patterns), text
+    assert all(map(matches, lines, patterns)), text
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("mode", ["changed", "installed"])
+def test_gpuconf(mode: str, name: str, outcome: Outcome) -> None:
+    program = PROGRAMS[name]
+    assert_lines(outcome.out, program.output.splitlines())
+    if program.errors[:1] == ["..."]:  # a traceback
+        assert outcome.err.splitlines()[-len(program.errors) + 1 :] == program.errors[1:], outcome.err
+    else:
+        assert_lines(outcome.err, program.errors)
+    assert outcome.code == program.exit
+
+
+@pytest.mark.parametrize("name", COMPARED if importlib.util.find_spec("tensorflow") else [pytest.param("", marks=NO_TENSORFLOW)])
+@pytest.mark.parametrize("mode", ["tensorflow"])
+def test_tensorflow_prints_the_same(mode: str, name: str, outcome: Outcome) -> None:
+    """A line of gpuconf's may go on where a message of TensorFlow's ends."""
+    program = PROGRAMS[name]
+    ours, theirs = program.output.splitlines(), outcome.out.splitlines()
+    assert len(ours) == len(theirs), outcome
+    for line, pattern in zip(theirs, ours, strict=True):
+        assert matches(line, pattern) or (pattern.startswith(line) and pattern[len(line) :].startswith((": ", " ("))), outcome
+    assert outcome.code == program.exit, outcome
+
+
+def test_there_are_as_many_as_promised() -> None:
+    assert len(PROGRAMS) >= 80
+    assert len(COMPARED) >= 60
+    assert not [name for name, program in PROGRAMS.items() if not program.output and not program.exit]
+
+
+def test_only_import_lines_are_changed() -> None:
+    source = """import tensorflow as tf
+import tensorflow
+    from tensorflow import config
+from tensorflow.compat.v1 import Session  # tensorflow
+import tensorflow.compat.v1 as tf
+from tensorflow.python.client import device_lib
+import tensorflow_datasets
+print("import tensorflow")
+"""
+    assert (
+        run_programs.changed(source)
+        == """import gpuconf.compat.v2 as tf
+import gpuconf.compat.v2 as tensorflow
+    from gpuconf.compat.v2 import config
+from gpuconf.compat.v1 import Session  # tensorflow
+import gpuconf.compat.v1 as tf
+from gpuconf.compat.v2.python.client import device_lib
+import tensorflow_datasets
+print("import tensorflow")
+"""
+    )
