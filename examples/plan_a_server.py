@@ -34,10 +34,9 @@ def main() -> None:
         gpuconf.config.experimental.set_memory_growth(gpuconf.config.list_physical_devices("GPU")[0], True)
         with gpuconf.memory.record() as recording:
             serve(400)
-        plan = gpuconf.plan(recording, limit="18GiB", gpu="A10")
-        print(plan)
+        print(gpuconf.plan(recording, limit="18GiB", gpu="A10"))
         for path in sys.argv[1:2]:
-            plan.plot(path)
+            gpuconf.plan(recording, limit="18GiB", gpu="A10", policy=["pytorch", "tensorflow", "virtual"]).plot(path)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import (
 )
 
 // OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
-// {"events": count}; its pages are the events.
+// {"events": count, "settings": trace.HistorySettings of a snapshot}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -21,13 +21,13 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 		return 0, err
 	}
 	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
-		events, err := load(ctx, file)
-		return process.Outcome{Head: map[string]any{"events": len(events)}, Events: events, Large: isLarge(events)}, err
+		events, settings, err := load(ctx, file)
+		return process.Outcome{Head: map[string]any{"events": len(events), "settings": settings}, Events: events, Large: isLarge(events)}, err
 	}, file.Close), nil
 }
 
 // load reads a file. The first byte determines whether it is a pickle.
-func load(ctx context.Context, file *process.File) ([]trace.Event, error) {
+func load(ctx context.Context, file *process.File) (events []trace.Event, settings *trace.HistorySettings, err error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
@@ -36,13 +36,18 @@ func load(ctx context.Context, file *process.File) ([]trace.Event, error) {
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case isPickle(data):
-		return trace.ReadSnapshot(ctx, data)
+		if events, err = trace.ReadSnapshot(ctx, data); err != nil {
+			return nil, nil, err
+		}
+		found, err := trace.ReadSettings(ctx, data)
+		return events, &found, err
 	case !process.IsText(data):
-		return nil, errNoTrace()
+		return nil, nil, errNoTrace()
 	}
-	return trace.ParseCSV(ctx, string(data))
+	events, err = trace.ParseCSV(ctx, string(data))
+	return events, nil, err
 }
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }

@@ -6,6 +6,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/plan"
+	"gpuconf/gocore/rewind"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
@@ -18,11 +19,14 @@ type planRequest struct {
 	GPU      string     `json:"gpu"`      // a model, as sim.ParseSpec reads one; "": any
 	Policies []string   `json:"policies"` // empty: all that the GPU supports
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
+
+	Settings trace.HistorySettings `json:"settings"` // of PyTorch, when the trace was recorded
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
 func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, err error) {
 	wanted.LimitBytes = r.Limit
+	wanted.Recorded = rewind.SettingsOf(r.Settings)
 	if r.GPU != "" {
 		card, err := cardOf(r.GPU)
 		if err != nil {
@@ -47,7 +51,7 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 		if err != nil {
 			return nil, err
 		}
-		if policy == plan.Virtual && noVirtual {
+		if needsVirtual(policy) && noVirtual {
 			return nil, status.Errorf(status.InvalidArgument, "%s has no virtual memory management, which policy %s requires", r.GPU, policy)
 		}
 		policies = append(policies, policy)
@@ -55,8 +59,10 @@ func (r planRequest) policies(noVirtual bool) (policies []plan.Policy, err error
 	if len(policies) > 0 {
 		return policies, nil
 	}
-	return slices.DeleteFunc(plan.Policies(), func(p plan.Policy) bool { return p == plan.Virtual && noVirtual }), nil
+	return slices.DeleteFunc(plan.Policies(), func(p plan.Policy) bool { return needsVirtual(p) && noVirtual }), nil
 }
+
+func needsVirtual(p plan.Policy) bool { return p == plan.Virtual || p == plan.PyTorchExpandable }
 
 func cardOf(text string) (sim.Card, error) {
 	spec, err := sim.ParseSpec(text)

@@ -44,12 +44,16 @@ def test_it_fits(here: Path) -> None:
 GPU:0: 6.00MiB live at the peak
 limit: 24.00GiB on NVIDIA A10
 
-GPU    policy      fits  least limit  peak in use  peak reserved  fragmentation
-GPU:0  tensorflow  yes       8.00MiB      6.00MiB       14.00MiB           0.0%
-GPU:0  regions     yes       8.00MiB      6.00MiB       24.00GiB           0.0%
-GPU:0  virtual     yes       6.00MiB      6.00MiB        8.00MiB           0.0%
+GPU    policy        fits  least limit  peak in use  peak reserved  fragmented
+GPU:0  pytorch       yes      20.00MiB      6.00MiB       20.00MiB        0.0%
+GPU:0  expandable    yes      20.00MiB      6.00MiB       20.00MiB        0.0%
+GPU:0  max_split 32  yes      20.00MiB      6.00MiB       20.00MiB        0.0%
+GPU:0  roundup 2     yes      20.00MiB      6.00MiB       20.00MiB        0.0%
+GPU:0  tensorflow    yes       8.00MiB      6.00MiB       14.00MiB        0.0%
+GPU:0  regions       yes       8.00MiB      6.00MiB       24.00GiB        0.0%
+GPU:0  virtual       yes       6.00MiB      6.00MiB        8.00MiB        0.0%
 
-fits with tensorflow, regions, virtual
+fits with pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions, virtual
 """,
         "",
     )
@@ -62,8 +66,8 @@ def test_it_does_not_fit(here: Path) -> None:
 GPU:0: 6.00MiB live at the peak
 limit: 5.00MiB
 
-GPU    policy   fits  least limit  peak in use  peak reserved  fragmentation
-GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB           0.0%
+GPU    policy   fits  least limit  peak in use  peak reserved  fragmented
+GPU:0  virtual  no        6.00MiB      6.00MiB        6.00MiB        0.0%
 
 GPU:0 virtual: event 3 requests 2.00MiB: limit reached (in use 4.00MiB, reserved 4.00MiB, largest free block 0B)
 does not fit

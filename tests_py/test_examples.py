@@ -26,9 +26,10 @@ SHOWN = {
         "MiB were remapped; 64 MiB of the GPU's memory are reserved",
     ],
     "plan_a_server.py": [  # README quotes the figures
-        "GPU:0  tensorflow  no       22.19GiB",
-        "GPU:0  virtual     yes      16.00GiB     16.00GiB       18.00GiB",
-        "fits with virtual; does not fit with tensorflow, regions",
+        "GPU:0  pytorch       no       20.12GiB",
+        "GPU:0  tensorflow    no       22.19GiB",
+        "GPU:0  virtual       yes      16.00GiB     16.00GiB       18.00GiB",
+        "advice: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     ],
     "two_tenants.py": [
         "modest on GPU:0 got all its buffers; its peak was 160 MiB",

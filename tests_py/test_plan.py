@@ -12,6 +12,7 @@ import gpuconf
 import pytest
 
 MIB = 1 << 20
+ALL = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU"
 
 
@@ -47,13 +48,13 @@ def test_a_plan_needs_no_devices(holes: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_what_a_plan_tells(holes: Path) -> None:
     found = gpuconf.plan(holes, limit="7MiB")
     assert (found.limit, found.gpu, found.gpu_memory, found.events, found.lost) == (7 * MIB, None, None, 6, 0)
-    assert found.policies == ("tensorflow", "regions", "virtual")
+    assert found.policies == ALL
     assert found.fitting == ("virtual",)
     (usage,) = found.usages
     assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1)
     assert usage.peak_bytes_in_use == 6 * MIB
-    tensorflow, regions, virtual = found.results
-    assert virtual == (0, "virtual", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
+    *_, tensorflow, regions, virtual = found.results
+    assert virtual == (0, "virtual", "", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
     assert (regions.fits, regions.least_limit, regions.bytes_limit) == (False, 8 * MIB, 8 * MIB)
     assert regions.failure == gpuconf_failure(6, 4 * MIB, "fragmented", 2 * MIB, 7 * MIB, 3 * MIB)
     assert tensorflow.failure is not None
@@ -83,21 +84,30 @@ def test_the_table(holes: Path) -> None:
         "GPU:0: 6.00MiB live at the peak\n"
         "limit: 7.00MiB on NVIDIA A10\n"
         "\n"
-        "GPU    policy      fits  least limit  peak in use  peak reserved  fragmentation\n"
-        "GPU:0  tensorflow  no        8.00MiB      6.00MiB        8.00MiB           0.0%\n"
-        "GPU:0  regions     no        8.00MiB      6.00MiB        8.00MiB           0.0%\n"
-        "GPU:0  virtual     yes       6.00MiB      6.00MiB        6.00MiB           0.0%\n"
+        "GPU    policy        fits  least limit  peak in use  peak reserved  fragmented\n"
+        "GPU:0  pytorch       no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
+        "GPU:0  expandable    no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
+        "GPU:0  max_split 32  no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
+        "GPU:0  roundup 2     no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
+        "GPU:0  tensorflow    no        8.00MiB      6.00MiB        8.00MiB        0.0%\n"
+        "GPU:0  regions       no        8.00MiB      6.00MiB        8.00MiB        0.0%\n"
+        "GPU:0  virtual       yes       6.00MiB      6.00MiB        6.00MiB        0.0%\n"
         "\n"
+        "GPU:0 pytorch: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
+        "GPU:0 pytorch-expandable: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
+        "GPU:0 pytorch-max-split: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
+        "GPU:0 pytorch-roundup: event 1 requests 2.00MiB: limit reached (in use 0B, reserved 0B, largest free block 0B)\n"
         "GPU:0 tensorflow: event 6 requests 4.00MiB: fragmented (in use 2.00MiB, reserved 6.00MiB, largest free block 2.00MiB)\n"
         "GPU:0 regions: event 6 requests 4.00MiB: fragmented (in use 2.00MiB, reserved 7.00MiB, largest free block 3.00MiB)\n"
-        "fits with virtual; does not fit with tensorflow, regions"
+        "advice: gpuconf.configure(limit=7340032, growth=True)\n"
+        "fits with virtual; does not fit with pytorch, pytorch-expandable, pytorch-max-split, pytorch-roundup, tensorflow, regions"
     )
 
 
 def test_limits_and_gpus(holes: Path) -> None:
     nothing = gpuconf.plan(holes)
     assert (nothing.limit, nothing.fits, nothing.fitting) == (None, None, ())
-    assert [r.fits for r in nothing.results] == [None] * 3
+    assert [r.fits for r in nothing.results] == [None] * len(ALL)
     assert str(nothing).endswith("no limit given")
     default = gpuconf.plan(holes, gpu="A10")
     assert (default.gpu, default.gpu_memory) == ("NVIDIA A10", 24 << 30)
@@ -108,7 +118,13 @@ def test_limits_and_gpus(holes: Path) -> None:
     assert full.fits is False
     assert full.results[0].failure is not None
     assert full.results[0].failure.cause == "device full"
-    assert gpuconf.plan(holes, gpu="K40").policies == ("tensorflow", "regions"), "it has no virtual memory management"
+    assert gpuconf.plan(holes, gpu="K40").policies == (
+        "pytorch",
+        "pytorch-max-split",
+        "pytorch-roundup",
+        "tensorflow",
+        "regions",
+    ), "it has no virtual memory management"
     assert gpuconf.plan(holes, policy=["virtual", "regions"]).policies == ("virtual", "regions")
 
 
@@ -129,7 +145,7 @@ def test_the_environment_counts_as_for_a_pool(holes: Path, monkeypatch: pytest.M
         ({"gpu": " "}, ValueError, "gpu must not be empty"),
         ({"gpu": 7}, TypeError, "gpu must be a string"),
         ({"gpu": "K40", "policy": "virtual"}, ValueError, "K40 has no virtual memory management"),
-        ({"policy": "fast"}, ValueError, "policy must be one of 'tensorflow', 'regions', 'virtual', but got 'fast'"),
+        ({"policy": "fast"}, ValueError, "policy must be one of 'pytorch', 'pytorch-expandable', 'pytorch-max-split', 'pytorch-roundup', 'tensorflow', 'regions', 'virtual', but got 'fast'"),
         ({"policy": [7]}, ValueError, "but got 7"),
     ],
 )
@@ -160,7 +176,7 @@ def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
     path.write_text("\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]))
     text = str(gpuconf.plan(path))
     assert "note: on GPU:3 1 free is missing: its block ends when its address is allocated again" in text
-    assert "note: GPU:3 uses 3 streams, replayed as one" in text
+    assert "note: GPU:3 uses 3 streams, which only PyTorch's policies keep apart" in text
     gpuconf.simulate("T4")
     gpuconf.memory.allocate(1).free()  # so that the pool has reserved its memory
     with gpuconf.memory.record(events=1) as recording:
@@ -276,6 +292,7 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
             {
                 "gpu": 0,
                 "policy": "regions",
+                "settings": "",
                 "fits": False,
                 "least_limit": 8 * MIB,
                 "bytes_limit": 8 * MIB,

@@ -137,7 +137,7 @@ func (a *Allocator) shelf(key shelfKey) *shelf {
 	if a.searches[group] == nil {
 		a.searches[group] = new(uint64)
 	}
-	s := &shelf{shelfKey: key, free: ordered{compare: bySize}, unmapped: ordered{compare: byAddr}, counted: a.searches[group]}
+	s := &shelf{shelfKey: key, unmapped: ordered{byAddr: true}, counted: a.searches[group]}
 	a.shelves[key] = s
 	i, _ := slices.BinarySearchFunc(a.order, s, byWalk)
 	a.order = slices.Insert(a.order, i, s)

@@ -10,7 +10,7 @@ func (a *Allocator) Check() error {
 		for _, list := range []*ordered{&s.free, &s.unmapped} {
 			var before *Block
 			for _, b := range list.all() {
-				if before != nil && list.compare(before, b) >= 0 {
+				if before != nil && !list.keyOf(before).before(list.keyOf(b)) {
 					return fmt.Errorf("the blocks at %#x and %#x are out of order", before.Addr, b.Addr)
 				}
 				if b.shelf != s || (b.state == unmapped) != (list == &s.unmapped) || b.state != free && b.state != unmapped {

@@ -24,7 +24,7 @@ func (a *Allocator) expand(s *shelf, rounded uint64) *Block {
 
 // candidate returns the lowest block, free or unmapped, from which on a request fits into free and unmapped addresses.
 func (a *Allocator) candidate(s *shelf, rounded uint64) *Block {
-	for b := range s.unmapped.from(0, 0) {
+	for b := range s.unmapped.from(key{}) {
 		if b.prev != nil && b.prev.state == free {
 			b = b.prev
 		}

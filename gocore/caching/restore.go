@@ -94,6 +94,16 @@ func (a *Allocator) AllocateIn(addr, bytes uint64) (*Block, error) {
 	return nil, ErrOutOfMemory
 }
 
+// LargestFree returns the size of the largest free block.
+func (a *Allocator) LargestFree() (bytes uint64) {
+	for _, s := range a.order {
+		if b := s.free.last(); b != nil {
+			bytes = max(bytes, b.Bytes)
+		}
+	}
+	return bytes
+}
+
 // Extend makes an allocated block larger or smaller at the cost of the free block behind it, which must be there and keep some bytes.
 func (a *Allocator) Extend(b *Block, bytes uint64) {
 	rest := b.next

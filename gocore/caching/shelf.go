@@ -1,9 +1,6 @@
 package caching
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // PoolID names a private pool. The zero value is the default pool.
 type PoolID [2]uint64
@@ -25,47 +22,76 @@ type shelf struct {
 
 func (s *shelf) searches() uint64 { return *s.counted }
 
-func bySize(a, b *Block) int {
-	if a.Bytes != b.Bytes {
-		return cmp.Compare(a.Bytes, b.Bytes)
-	}
-	return cmp.Compare(a.Addr, b.Addr)
-}
-
-func byAddr(a, b *Block) int { return cmp.Compare(a.Addr, b.Addr) }
-
-// mostInRun bounds the blocks that an insertion moves.
+// mostInRun bounds the entries that an insertion moves.
 const mostInRun = 256
 
-// ordered is a sorted list of blocks in runs, each of at most mostInRun blocks and none empty.
+// ordered is a sorted list of blocks in runs, each of at most mostInRun entries and none empty. An entry has its block's place in the
+// order, so that a search stays within a run.
 type ordered struct {
-	runs    [][]*Block
-	compare func(a, b *Block) int
-	key     Block // for searches
+	runs   [][]entry
+	byAddr bool // else by size and then by address
 }
 
-// at returns the place of the first block that is not before b. It may be behind the last run.
-func (o *ordered) at(b *Block) (run, i int) {
-	run, _ = slices.BinarySearchFunc(o.runs, b, func(r []*Block, b *Block) int { return o.compare(r[len(r)-1], b) })
-	if run < len(o.runs) {
-		i, _ = slices.BinarySearchFunc(o.runs[run], b, o.compare)
+type entry struct {
+	key   key
+	block *Block
+}
+
+type key struct{ first, second uint64 }
+
+func (k key) before(other key) bool {
+	return k.first < other.first || k.first == other.first && k.second < other.second
+}
+
+func (o *ordered) keyOf(b *Block) key {
+	if o.byAddr {
+		return key{b.Addr, 0}
 	}
-	return run, i
+	return key{b.Bytes, b.Addr}
+}
+
+// at returns the place of the first entry that is not before k. It may be behind the last run.
+func (o *ordered) at(k key) (run, i int) {
+	low, high := 0, len(o.runs)
+	for low < high {
+		middle := (low + high) / 2
+		if r := o.runs[middle]; r[len(r)-1].key.before(k) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	run = low
+	if run == len(o.runs) {
+		return run, 0
+	}
+	entries := o.runs[run]
+	low, high = 0, len(entries)
+	for low < high {
+		middle := (low + high) / 2
+		if entries[middle].key.before(k) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return run, low
 }
 
 func (o *ordered) insert(b *Block) {
-	run, i := o.at(b)
+	added := entry{o.keyOf(b), b}
+	run, i := o.at(added.key)
 	if run == len(o.runs) {
 		if run == 0 {
-			o.runs = append(o.runs, append(make([]*Block, 0, mostInRun), b))
+			o.runs = append(o.runs, append(make([]entry, 0, mostInRun), added))
 			return
 		}
 		run--
 		i = len(o.runs[run])
 	}
-	o.runs[run] = slices.Insert(o.runs[run], i, b)
+	o.runs[run] = slices.Insert(o.runs[run], i, added)
 	if full := o.runs[run]; len(full) == mostInRun {
-		upper := append(make([]*Block, 0, mostInRun), full[mostInRun/2:]...)
+		upper := append(make([]entry, 0, mostInRun), full[mostInRun/2:]...)
 		clear(full[mostInRun/2:])
 		o.runs[run] = full[:mostInRun/2]
 		o.runs = slices.Insert(o.runs, run+1, upper)
@@ -73,21 +99,20 @@ func (o *ordered) insert(b *Block) {
 }
 
 func (o *ordered) remove(b *Block) {
-	run, i := o.at(b)
+	run, i := o.at(o.keyOf(b))
 	o.runs[run] = slices.Delete(o.runs[run], i, i+1)
 	if len(o.runs[run]) == 0 {
 		o.runs = slices.Delete(o.runs, run, run+1)
 	}
 }
 
-// from iterates over the blocks that are not before one with this size and address, in order. The list must not change meanwhile.
-func (o *ordered) from(bytes, addr uint64) func(yield func(*Block) bool) {
+// from iterates over the blocks that are not before a place in the order. The list must not change meanwhile.
+func (o *ordered) from(k key) func(yield func(*Block) bool) {
 	return func(yield func(*Block) bool) {
-		o.key.Bytes, o.key.Addr = bytes, addr
-		run, i := o.at(&o.key)
+		run, i := o.at(k)
 		for ; run < len(o.runs); run, i = run+1, 0 {
-			for _, block := range o.runs[run][i:] {
-				if !yield(block) {
+			for _, e := range o.runs[run][i:] {
+				if !yield(e.block) {
 					return
 				}
 			}
@@ -96,7 +121,14 @@ func (o *ordered) from(bytes, addr uint64) func(yield func(*Block) bool) {
 }
 
 // all returns the blocks in order, in a list of its own.
-func (o *ordered) all() []*Block { return slices.Concat(o.runs...) }
+func (o *ordered) all() (blocks []*Block) {
+	for _, run := range o.runs {
+		for _, e := range run {
+			blocks = append(blocks, e.block)
+		}
+	}
+	return blocks
+}
 
 // last returns the last block, or nil.
 func (o *ordered) last() *Block {
@@ -104,5 +136,5 @@ func (o *ordered) last() *Block {
 		return nil
 	}
 	run := o.runs[len(o.runs)-1]
-	return run[len(run)-1]
+	return run[len(run)-1].block
 }

@@ -4,12 +4,12 @@
 // # Overview
 //
 // A workload is one logical GPU's part of a trace, with block numbers in place of addresses. A replay runs it through
-// a new pool, with some Policy and limit, and stops at the first allocation that fails. A Job answers a Request for
-// each GPU and policy, one replay a step. Between steps, its user can show progress or stop. The context cancels a
-// step.
+// a new pool, with some Policy and limit, and stops at the first allocation that fails. The pool is gpuconf's allocator or
+// the model of PyTorch's (package caching). A Job answers a Request for each GPU and policy, one replay a step. Between
+// steps, its user can show progress or stop. The context cancels a step.
 //
+//	search   replays until the least limit is known; for a policy with several settings, the least of all
 //	limit    a replay under the requested limit, if there is one
-//	search   replays until the least limit is known
 //	measure  a replay under the least limit, if the job does not fit the requested one: a Measure always describes a
 //	         replay that ran to its end
 //
@@ -22,7 +22,7 @@
 //
 // # What a replay leaves out
 //
-// A replay has one stream: memory is free as soon as it is freed. It has one pool on the device: other memory on the
+// A replay of gpuconf's allocator has one stream: memory is free as soon as it is freed. PyTorch's keeps the streams apart. It has one pool on the device: other memory on the
 // device, such as CUDA's context, is not included.
 //
 // # Locks

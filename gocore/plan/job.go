@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 
+	"gpuconf/gocore/caching"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
@@ -12,6 +13,7 @@ type Request struct {
 	LimitBytes uint64 // 0: find only the least limits
 	Card       Card
 	Policies   []Policy
+	Recorded   caching.Settings // of PyTorch, when the trace was recorded
 }
 
 // Job answers a Request, one replay at a time.
@@ -19,20 +21,23 @@ type Job struct {
 	request   Request
 	workloads []*workload
 	results   []*Result
-	search    *search // for the current result; nil: not begun
-	at        int     // index of the current result
+	at        int       // index of the current result
+	variants  []variant // of the current result that have not been tried; nil before the first
+	search    *search   // for the first of them; nil: not begun
 }
 
 // Result is the outcome for one logical GPU under one policy. Sizes are bytes.
 type Result struct {
 	GPU        int      `json:"gpu"`
 	Policy     Policy   `json:"policy"`
-	Fits       *bool    `json:"fits"` // nil: no limit was requested
+	Settings   string   `json:"settings"` // of PYTORCH_CUDA_ALLOC_CONF
+	Fits       *bool    `json:"fits"`     // nil: no limit was requested
 	LeastLimit uint64   `json:"least_limit"`
 	Failure    *Failure `json:"failure"` // under the requested limit
 	Measure    *Measure `json:"measure"` // under the requested limit or, if the job does not fit it, under the least one
 
 	workload *workload
+	best     variant
 }
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
@@ -73,31 +78,66 @@ func (j *Job) Step(ctx context.Context) (done bool, err error) {
 	if j.at == len(j.results) {
 		return true, nil
 	}
-	r, w := j.results[j.at], j.results[j.at].workload
+	r := j.results[j.at]
 	if j.search == nil {
-		j.search = newSearch(w.peakLive)
-		if j.request.LimitBytes > 0 {
-			r.Measure, r.Failure, err = w.replay(ctx, r.Policy, j.request.LimitBytes, j.request.Card, true)
-			fits := r.Failure == nil
-			r.Fits = &fits
-			return false, err
-		}
+		return false, j.begin(ctx, r)
 	}
-	limit, found := j.search.next()
-	card := Card{GranuleBytes: j.request.Card.GranuleBytes} // with unlimited memory
-	if !found {
-		_, failure, err := w.replay(ctx, r.Policy, limit*mib, card, false)
+	if limit, found := j.search.next(); !found {
+		_, failure, err := r.workload.replay(ctx, j.variants[0], limit*mib, j.unlimited(), false)
 		j.search.record(limit, failure == nil)
 		return false, err
+	} else if r.LeastLimit == 0 || limit*mib < r.LeastLimit {
+		r.LeastLimit, r.best, r.Settings = limit*mib, j.variants[0], j.variants[0].text
 	}
-	r.LeastLimit = limit * mib
-	if r.Measure == nil {
-		r.Measure, _, err = w.replay(ctx, r.Policy, r.LeastLimit, card, true)
+	j.search, j.variants = nil, j.variants[1:]
+	if len(j.variants) > 0 {
+		return false, nil
 	}
-	j.search = nil
+	if err := j.finish(ctx, r); err != nil {
+		return false, err
+	}
+	j.variants = nil
 	j.at++
-	return j.at == len(j.results), err
+	return j.at == len(j.results), nil
 }
+
+// begin starts the search with the next variant.
+func (j *Job) begin(ctx context.Context, r *Result) error {
+	if r.LeastLimit > 0 {
+		j.search = newChallenge(r.workload.peakLive, r.LeastLimit)
+		return nil
+	}
+	j.variants = r.Policy.variants(j.request.Recorded)
+	j.search = newSearch(r.workload.peakLive)
+	if !r.Policy.pytorch() || j.variants[0].settings.ExpandableSegments {
+		return nil
+	}
+	// PyTorch's allocator does the same under any limit that it does not reach. With expandable segments it compares the limit with
+	// the size of the request, even if less has to be mapped.
+	m, _, err := r.workload.replay(ctx, j.variants[0], 0, j.unlimited(), true)
+	if err == nil {
+		j.search.bound(m.PeakReserved)
+	}
+	return err
+}
+
+// finish replays under the requested limit and, if the job does not fit it or there is none, measures under the least one.
+func (j *Job) finish(ctx context.Context, r *Result) (err error) {
+	if j.request.LimitBytes > 0 {
+		if r.Measure, r.Failure, err = r.workload.replay(ctx, r.best, j.request.LimitBytes, j.request.Card, true); err != nil {
+			return err
+		}
+		fits := r.Failure == nil
+		r.Fits = &fits
+	}
+	if r.Measure == nil {
+		r.Measure, _, err = r.workload.replay(ctx, r.best, r.LeastLimit, j.unlimited(), true)
+	}
+	return err
+}
+
+// unlimited is the card without a limit of its own.
+func (j *Job) unlimited() Card { return Card{GranuleBytes: j.request.Card.GranuleBytes} }
 
 // Request returns the request.
 func (j *Job) Request() Request { return j.request }
@@ -108,7 +148,7 @@ func (j *Job) Results() []*Result { return j.results }
 // Usages summarizes the trace, by GPU.
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
-		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: w.streams}
+		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams)}
 		for _, o := range w.ops {
 			if o.bytes > 0 && o.event > 0 {
 				u.Allocs++

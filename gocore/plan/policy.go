@@ -1,27 +1,32 @@
 package plan
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
-	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/caching"
 	"gpuconf/gocore/status"
-	"gpuconf/gocore/suballoc"
 )
 
-// Policy is a way to configure a pool.
+// Policy is a way to manage a GPU's memory.
 type Policy string
 
-// The policies, and the settings with which gpuconf or TensorFlow uses them.
+// The policies, and the settings with which TensorFlow, gpuconf or PyTorch uses them.
 const (
-	TensorFlow Policy = "tensorflow" // TensorFlow's allocator with memory growth: its splitting, regions that double
-	Regions    Policy = "regions"    // gpuconf without memory growth: exact splitting, the whole limit in one region
-	Virtual    Policy = "virtual"    // gpuconf with memory growth: exact splitting, memory mapped granule by granule
+	TensorFlow        Policy = "tensorflow"         // TensorFlow's allocator with memory growth: its splitting, regions that double
+	Regions           Policy = "regions"            // gpuconf without memory growth: exact splitting, the whole limit in one region
+	Virtual           Policy = "virtual"            // gpuconf with memory growth: exact splitting, memory mapped granule by granule
+	PyTorch           Policy = "pytorch"            // PyTorch's allocator as the trace was recorded, or with its defaults
+	PyTorchExpandable Policy = "pytorch-expandable" // with expandable segments
+	PyTorchMaxSplit   Policy = "pytorch-max-split"  // with the max_split_size_mb that needs the least memory
+	PyTorchRoundup    Policy = "pytorch-roundup"    // with the roundup_power2_divisions that need the least memory
 )
 
 // Policies returns all policies.
-func Policies() []Policy { return []Policy{TensorFlow, Regions, Virtual} }
+func Policies() []Policy {
+	return []Policy{PyTorch, PyTorchExpandable, PyTorchMaxSplit, PyTorchRoundup, TensorFlow, Regions, Virtual}
+}
 
 // ParsePolicy returns the policy with the given name.
 func ParsePolicy(name string) (Policy, error) {
@@ -35,42 +40,42 @@ func ParsePolicy(name string) (Policy, error) {
 	return "", status.Errorf(status.InvalidArgument, "unknown policy %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// pool is an allocator over a device that counts.
-type pool struct {
-	*bfc.Allocator
-	device  *device
-	virtual *suballoc.Virtual // nil unless the policy is Virtual
+func (p Policy) pytorch() bool { return strings.HasPrefix(string(p), string(PyTorch)) }
+
+// variant is a policy with settings. A policy with several is replayed with each, and the one with the smallest least limit counts.
+type variant struct {
+	policy   Policy
+	settings caching.Settings
+	text     string // what PYTORCH_CUDA_ALLOC_CONF needs for it; "": nothing
 }
 
-func newPool(policy Policy, limitBytes uint64, card Card) (*pool, error) {
-	p := &pool{device: newDevice(card)}
-	opts := bfc.Options{Name: string(policy), GarbageCollect: true}
-	var sub bfc.SubAllocator
-	var err error
-	switch policy {
-	case TensorFlow:
-		opts.Split.TensorFlow = true
-		sub = suballoc.NewRegions(p.device, suballoc.Options{LimitBytes: limitBytes, Growth: true})
-	case Virtual:
-		p.virtual, err = suballoc.NewVirtual(p.device, suballoc.VirtualOptions{LimitBytes: limitBytes})
-		sub = p.virtual
+// The values that a search tries. PyTorch accepts no max_split_size_mb of 20 or less.
+var (
+	maxSplitsMiB     = []uint64{32, 64, 128, 256, 512, 1024}
+	roundupDivisions = []uint64{2, 4, 8, 16}
+)
+
+// variants returns what to replay for a policy, given the settings with which the trace was recorded.
+func (p Policy) variants(recorded caching.Settings) (list []variant) {
+	switch p {
+	case PyTorchExpandable:
+		s := recorded
+		s.ExpandableSegments = true
+		list = append(list, variant{p, s, "expandable_segments:True"})
+	case PyTorchMaxSplit:
+		for _, size := range maxSplitsMiB {
+			s := recorded
+			s.MaxSplitBytes, s.ExpandableSegments = size*mib, false
+			list = append(list, variant{p, s, fmt.Sprintf("max_split_size_mb:%d", size)})
+		}
+	case PyTorchRoundup:
+		for _, divisions := range roundupDivisions {
+			s := recorded
+			s.RoundupDivisions, s.ExpandableSegments = caching.RoundupAll(divisions), false
+			list = append(list, variant{p, s, fmt.Sprintf("roundup_power2_divisions:%d", divisions)})
+		}
 	default:
-		sub = suballoc.NewRegions(p.device, suballoc.Options{LimitBytes: limitBytes})
+		list = append(list, variant{policy: p, settings: recorded})
 	}
-	if err != nil {
-		return nil, err
-	}
-	if p.Allocator, err = bfc.New(sub, opts); err != nil {
-		return nil, errors.Join(err, p.closeRange())
-	}
-	return p, nil
-}
-
-func (p *pool) close() error { return errors.Join(p.Allocator.Close(), p.closeRange()) }
-
-func (p *pool) closeRange() error {
-	if p.virtual == nil {
-		return nil
-	}
-	return p.virtual.Close()
+	return list
 }

@@ -3,8 +3,6 @@ package plan
 import (
 	"context"
 	"errors"
-
-	"gpuconf/gocore/bfc"
 )
 
 // Failure is the first allocation that found no memory. Sizes are bytes.
@@ -42,13 +40,13 @@ const stepsBetween = 1 << 10
 const mostPoints = 400
 
 // replay runs a workload through a new pool. With measure it returns a Measure if the workload fits, which takes more time.
-func (w *workload) replay(ctx context.Context, policy Policy, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
-	p, err := newPool(policy, limitBytes, card)
+func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
+	p, err := newPool(v, limitBytes, card, w)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := replayer{pool: p, blocks: make([]bfc.Block, w.blocks)}
+	r := replayer{pool: p}
 	if measure {
 		r.measured = &Measure{Limit: limitBytes}
 		r.perPoint = max((len(w.ops)+mostPoints-1)/mostPoints, 1)
@@ -58,23 +56,25 @@ func (w *workload) replay(ctx context.Context, policy Policy, limitBytes uint64,
 			return nil, nil, ctx.Err()
 		}
 		if err := r.step(o); err != nil {
-			failure, err := failureOf(err, o, w.micros[i])
-			return nil, failure, err
+			failure := p.failure(err, o)
+			if failure == nil {
+				return nil, nil, err
+			}
+			failure.Event, failure.Micros, failure.Requested = int(o.event), w.micros[i], o.bytes
+			return nil, failure, nil
 		}
 		if measure {
 			r.note(i, w.micros[i], i == len(w.ops)-1)
 		}
 	}
 	if measure {
-		r.measured.PeakReserved = p.Stats().PeakBytesReserved
+		r.measured.PeakReserved = p.peakReserved()
 	}
 	return r.measured, nil, nil
 }
 
 type replayer struct {
-	pool     *pool
-	blocks   []bfc.Block // by block number
-	inUse    uint64
+	pool     pool
 	measured *Measure
 	perPoint int
 	point    Point
@@ -82,39 +82,25 @@ type replayer struct {
 
 func (r *replayer) step(o op) error {
 	if o.bytes == 0 {
-		r.inUse -= r.blocks[o.block].Bytes
-		return r.pool.Free(r.blocks[o.block].Addr)
+		return r.pool.free(o)
 	}
-	block, err := r.pool.Allocate(o.bytes)
-	r.blocks[o.block] = block
-	r.inUse += block.Bytes
-	return err
+	return r.pool.allocate(o)
 }
 
 // note measures the pool after op i.
 func (r *replayer) note(i int, micros int64, last bool) {
-	m := r.measured
-	if r.inUse > m.PeakInUse {
-		stats := r.pool.Stats()
-		m.PeakInUse, m.Fragmentation = r.inUse, 0
-		if free := stats.BytesReserved - stats.BytesInUse; free > 0 {
-			m.Fragmentation = 1 - float64(stats.LargestFreeBlockBytes)/float64(free)
+	m, now := r.measured, r.pool.usage()
+	if now.inUse > m.PeakInUse {
+		m.PeakInUse, m.Fragmentation = now.inUse, 0
+		if largest, reserved := r.pool.largestFree(); reserved > now.inUse {
+			m.Fragmentation = 1 - float64(largest)/float64(reserved-now.inUse)
 		}
 	}
 	r.point.Micros = micros
-	r.point.InUse = max(r.point.InUse, r.inUse)
-	r.point.Reserved = max(r.point.Reserved, r.pool.device.held)
+	r.point.InUse = max(r.point.InUse, now.inUse)
+	r.point.Reserved = max(r.point.Reserved, now.reserved)
 	if (i+1)%r.perPoint == 0 || last {
 		m.Timeline = append(m.Timeline, r.point)
 		r.point = Point{}
 	}
-}
-
-func failureOf(err error, o op, micros int64) (*Failure, error) {
-	var oom *bfc.OutOfMemory
-	if !errors.As(err, &oom) {
-		return nil, err
-	}
-	return &Failure{Event: int(o.event), Micros: micros, Requested: o.bytes, Cause: oom.Cause.String(),
-		InUse: oom.InUse, Reserved: oom.Reserved, LargestFree: oom.LargestFree}, nil
 }

@@ -14,23 +14,24 @@ const mostBytes = 4 << 40
 
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
-	block int32
-	event int32 // its number in the trace, from 1; 0: before the trace began
-	bytes uint64
+	block  int32
+	event  int32 // its number in the trace, from 1; 0: before the trace began
+	stream int32 // in the workload's list
+	bytes  uint64
 }
 
 // workload is the part of a trace that concerns one logical GPU.
 type workload struct {
 	gpu      int
 	ops      []op
-	micros   []int64 // of each op
-	blocks   int     // block numbers are below this
-	peakLive uint64  // most bytes live at one time, each block rounded up to 256
-	failures int     // allocations that failed when the trace was recorded; how the job would have continued is unknown
-	unfreed  int     // blocks whose address was allocated again without a free in the trace
-	before   int     // blocks that were live when the trace began
-	streams  int     // streams on which memory was allocated
-	live     int     // blocks that are live at the end
+	micros   []int64  // of each op
+	blocks   int      // block numbers are below this
+	peakLive uint64   // most bytes live at one time, each block rounded up to 256
+	failures int      // allocations that failed when the trace was recorded; how the job would have continued is unknown
+	unfreed  int      // blocks whose address was allocated again without a free in the trace
+	before   int      // blocks that were live when the trace began
+	streams  []uint64 // on which memory was allocated
+	live     int      // blocks that are live at the end
 }
 
 // workloads splits a trace by GPU.
@@ -43,7 +44,7 @@ func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 		}
 		b := builders[e.GPU]
 		if b == nil {
-			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]bool{}}
+			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]int32{}}
 			builders[e.GPU] = b
 		}
 		if err := b.add(e, max(i+1-added, 0)); err != nil {
@@ -53,7 +54,7 @@ func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 	var list []*workload
 	for _, b := range builders {
 		if len(b.ops) > 0 || b.failures > 0 {
-			b.workload.live, b.workload.streams = len(b.live), len(b.streams)
+			b.workload.live = len(b.live)
 			list = append(list, b.workload)
 		}
 	}
@@ -64,10 +65,10 @@ func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 // builder makes a workload.
 type builder struct {
 	*workload
-	live    map[uint64]op // by address
-	unused  []int32       // block numbers
-	now     uint64        // bytes live
-	streams map[uint64]bool
+	live    map[uint64]op    // by address
+	unused  []int32          // block numbers
+	now     uint64           // bytes live
+	streams map[uint64]int32 // places in the workload's list
 }
 
 func (b *builder) add(e trace.Event, number int) error {
@@ -86,7 +87,6 @@ func (b *builder) add(e trace.Event, number int) error {
 		if number == 0 {
 			b.before++
 		}
-		b.streams[e.Stream] = true
 		b.allocate(e, number)
 	case trace.Free:
 		b.free(e, number)
@@ -103,7 +103,13 @@ func (b *builder) allocate(e trace.Event, number int) {
 	} else {
 		b.blocks++
 	}
-	o := op{block: block, event: int32(number), bytes: e.Bytes}
+	stream, there := b.streams[e.Stream]
+	if !there {
+		stream = int32(len(b.workload.streams))
+		b.streams[e.Stream] = stream
+		b.workload.streams = append(b.workload.streams, e.Stream)
+	}
+	o := op{block: block, event: int32(number), stream: stream, bytes: e.Bytes}
 	b.live[e.Addr] = o
 	b.do(o, e.Micros)
 	b.now += rounded(e.Bytes)

@@ -17,12 +17,12 @@ type History struct {
 
 // HistorySettings are the settings of PYTORCH_CUDA_ALLOC_CONF that a snapshot names. Sizes are bytes; 0 is the default.
 type HistorySettings struct {
-	MaxSplitBytes      uint64
-	MaxRoundingBytes   uint64
-	LargeSegmentBytes  uint64
-	GarbageThreshold   float64
-	ExpandableSegments bool
-	RoundupDivisions   [numIntervals]uint64
+	MaxSplitBytes      uint64               `json:"max_split_size"`
+	MaxRoundingBytes   uint64               `json:"max_non_split_rounding_size"`
+	LargeSegmentBytes  uint64               `json:"large_segment_size"`
+	GarbageThreshold   float64              `json:"garbage_collection_threshold"`
+	ExpandableSegments bool                 `json:"expandable_segments"`
+	RoundupDivisions   [numIntervals]uint64 `json:"roundup_power2_divisions"`
 }
 
 // GPUHistory is the part of one GPU.
@@ -63,6 +63,18 @@ func ReadHistory(ctx context.Context, data []byte) (*History, error) {
 	return r.history, err
 }
 
+// ReadSettings reads the settings from a snapshot.
+func ReadSettings(ctx context.Context, data []byte) (HistorySettings, error) {
+	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
+	tree, root, err := pickle.Read(ctx, data, snapshotWords, r.budget)
+	if err != nil {
+		return HistorySettings{}, err
+	}
+	r.tree = tree
+	r.settings(tree.Get(root, wordSettings))
+	return r.history.Settings, nil
+}
+
 type historyReader struct {
 	snapshot
 	history *History
@@ -86,7 +98,8 @@ func (r *historyReader) read(root pickle.Value) error {
 			return fmt.Errorf("segments[%d]%w", i, err)
 		}
 	}
-	return r.settings(r.tree.Get(root, wordSettings))
+	r.settings(r.tree.Get(root, wordSettings))
+	return nil
 }
 
 func (r *historyReader) gpu(number int) *GPUHistory {
@@ -207,7 +220,7 @@ func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock,
 }
 
 // settings reads allocator_settings. A value that is missing, negative or of another type is the default.
-func (r *historyReader) settings(entry pickle.Value) error {
+func (r *historyReader) settings(entry pickle.Value) {
 	bytes := func(in pickle.Value, word int) uint64 {
 		n, ok := r.tree.Get(in, word).Uint()
 		if !ok {
@@ -227,5 +240,4 @@ func (r *historyReader) settings(entry pickle.Value) error {
 	for i := range s.RoundupDivisions {
 		s.RoundupDivisions[i] = bytes(roundup, wordInterval+i)
 	}
-	return nil
 }

@@ -43,12 +43,13 @@ class Trace(metaclass=Made):
 
     _made_by = "use gpuconf.memory.record() or load_trace()"
 
-    def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None) -> None:
+    def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None, settings: Any = None) -> None:
         # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; and each
         # pool's layout after the last event, if known.
         self._pages = pages
         self._count = count
         self._pools = pools
+        self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
         self._events: tuple[TraceEvent, ...] | None = None
         self.lost = lost
 
@@ -140,6 +141,6 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
-                return make(Trace, job.pages(), summary["events"])
+                return make(Trace, job.pages(), summary["events"], 0, None, summary["settings"])
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

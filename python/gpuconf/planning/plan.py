@@ -18,7 +18,7 @@ from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
 
-POLICIES = ("tensorflow", "regions", "virtual")
+POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 SCHEMA = 1
 
 
@@ -45,6 +45,7 @@ class PlanResult(
         [
             "gpu",
             "policy",
+            "settings",
             "fits",
             "least_limit",
             "bytes_limit",
@@ -61,6 +62,7 @@ class PlanResult(
 
     gpu: int
     policy: str
+    settings: str  # of PYTORCH_CUDA_ALLOC_CONF, such as "max_split_size_mb:128"; "" if the policy needs none
     fits: bool | None  # None without a limit
     least_limit: int  # the smallest limit under which the job fits, a multiple of 1 MiB
     bytes_limit: int  # the limit of the replay that the next three fields describe: the given one, or least_limit if that fails
@@ -191,7 +193,7 @@ class Plan(metaclass=Made):
         rows = [
             (
                 f"GPU:{r.gpu}",
-                r.policy,
+                _named(r),
                 _YES[r.fits],
                 html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, r.bytes_limit),
                 *map(html.size, (r.least_limit, r.peak_bytes_in_use, r.peak_bytes_reserved)),
@@ -205,7 +207,7 @@ class Plan(metaclass=Made):
     def _lines(self) -> list[str]:
         table = ["", *_table(self.results), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
-        return [*self._summary(), *table, *self._failures(), *notes, self._verdict()]
+        return [*self._summary(), *table, *self._failures(), *notes, *self._advice(), self._verdict()]
 
     def _summary(self) -> Iterable[str]:
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
@@ -235,6 +237,22 @@ class Plan(metaclass=Made):
         missed = [p for p in self.policies if p not in self.fitting]
         return f"fits with {', '.join(self.fitting)}" + (f"; does not fit with {', '.join(missed)}" if missed else "")
 
+    def _advice(self) -> Iterable[str]:
+        """Yield what makes a job fit that does not fit with PyTorch's allocator as it was."""
+        if self.limit is None or "pytorch" not in self.policies or "pytorch" in self.fitting:
+            return
+        settings = [p for p in self.fitting if p.startswith("pytorch-")]
+        if settings:
+            found = max((r for r in self.results if r.policy == settings[0]), key=lambda r: r.least_limit)
+            yield f"advice: export PYTORCH_CUDA_ALLOC_CONF={found.settings}"
+        elif "virtual" in self.fitting:
+            yield f"advice: gpuconf.configure(limit={self.limit}, growth=True)"
+        elif "regions" in self.fitting:
+            yield f"advice: gpuconf.configure(limit={self.limit}, growth=False)"
+        else:
+            most = max(u.peak_bytes_in_use for u in self.usages)
+            yield f"advice: no setting makes it fit: {human_bytes(most)} are live at the peak"
+
     def _notes(self) -> Iterable[str]:
         if self.lost:
             be = "was" if self.lost == 1 else "were"
@@ -247,7 +265,7 @@ class Plan(metaclass=Made):
                 what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
-                yield f"{name} uses {u.streams} streams, replayed as one: memory waiting for another stream is not counted"
+                yield f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: waiting memory is not counted"
 
 
 def _result(fields: dict[str, Any]) -> PlanResult:
@@ -255,6 +273,7 @@ def _result(fields: dict[str, Any]) -> PlanResult:
     return PlanResult(
         fields["gpu"],
         fields["policy"],
+        fields["settings"],
         fields["fits"],
         fields["least_limit"],
         measure["bytes_limit"],
@@ -265,8 +284,17 @@ def _result(fields: dict[str, Any]) -> PlanResult:
     )
 
 
-_HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmentation")
+_HEAD = ("GPU", "policy", "fits", "least limit", "peak in use", "peak reserved", "fragmented")
 _YES = {True: "yes", False: "no", None: "-"}
+
+
+_SHORT = {"expandable_segments": "expandable", "max_split_size_mb": "max_split", "roundup_power2_divisions": "roundup"}
+
+
+def _named(result: PlanResult) -> str:
+    """Return the policy, short: the table fits into 80 columns."""
+    name, _, value = result.settings.partition(":")
+    return f"{_SHORT[name]} {value.removeprefix('True')}".rstrip() if name else result.policy
 
 
 def _table(results: Iterable[PlanResult]) -> list[str]:
@@ -274,7 +302,7 @@ def _table(results: Iterable[PlanResult]) -> list[str]:
     rows += [
         (
             f"GPU:{r.gpu}",
-            r.policy,
+            _named(r),
             _YES[r.fits],
             human_bytes(r.least_limit),
             human_bytes(r.peak_bytes_in_use),
@@ -299,12 +327,16 @@ def plan(
     """Determine whether a recorded job would fit, and the smallest limit it needs. Needs no GPU, and initializes nothing.
 
     ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
-    through the real allocator, over a device that only counts. ``limit`` applies to each logical GPU: bytes, or text such as
+    through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU: bytes, or text such as
     ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its memory bounds the pool,
     and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are computed.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
+    - ``"pytorch"``: PyTorch's allocator, with the settings of the snapshot, or its defaults for other traces
+    - ``"pytorch-expandable"``: the same with ``expandable_segments:True``
+    - ``"pytorch-max-split"`` and ``"pytorch-roundup"``: the same with the ``max_split_size_mb`` or the
+      ``roundup_power2_divisions`` that needs the least memory; ``settings`` in the result names it
     - ``"tensorflow"``: TensorFlow's allocator with memory growth
     - ``"regions"``: gpuconf without memory growth, which reserves the whole limit at once
     - ``"virtual"``: gpuconf with memory growth, which maps memory as needed
@@ -314,8 +346,10 @@ def plan(
     >>> with gpuconf.memory.record() as recording:
     ...     allocate(3_000_000, "GPU:0").free()
     >>> found = plan(recording, limit="4MiB")
-    >>> found.fits, [(r.policy, r.least_limit >> 20) for r in found.results]
-    (True, [('tensorflow', 3), ('regions', 3), ('virtual', 3)])
+    >>> found.fits, found.fitting
+    (True, ('tensorflow', 'regions', 'virtual'))
+    >>> found.results[0].policy, found.results[0].least_limit >> 20  # PyTorch reserves 20 MiB for blocks of this size
+    ('pytorch', 20)
     """
     open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
@@ -327,6 +361,7 @@ def plan(
         "limit": sizes.limit_bytes(limit) if limit is not None else 0,
         "gpu": texts.check_text("gpu", gpu) if gpu is not None else "",
         "policies": _policies(policy),
+        "settings": taken._settings,
         "env": json.loads(runtime.environment()),
     }
     if gpu is not None and not gpu.strip():

@@ -1,0 +1,25 @@
+package plan
+
+// pool is an allocator over a device that counts.
+type pool interface {
+	allocate(o op) error
+	free(o op) error
+	usage() usage
+	largestFree() (largest, reserved uint64)
+	peakReserved() uint64
+	failure(err error, o op) *Failure // nil if err is not that memory is used up
+	close() error
+}
+
+// usage is a pool's memory in bytes.
+type usage struct {
+	inUse    uint64 // blocks as the pool sizes them
+	reserved uint64 // taken from the device
+}
+
+func newPool(v variant, limitBytes uint64, card Card, w *workload) (pool, error) {
+	if v.policy.pytorch() {
+		return newPyTorchPool(v.settings, limitBytes, card, w), nil
+	}
+	return newBFCPool(v.policy, limitBytes, card, w.blocks)
+}

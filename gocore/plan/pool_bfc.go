@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"errors"
+
+	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/suballoc"
+)
+
+// bfcPool replays on gpuconf's allocator.
+type bfcPool struct {
+	*bfc.Allocator
+	device  *device
+	virtual *suballoc.Virtual // nil unless the policy is Virtual
+	blocks  []bfc.Block       // by block number
+	live    uint64
+}
+
+func newBFCPool(policy Policy, limitBytes uint64, card Card, blocks int) (*bfcPool, error) {
+	p := &bfcPool{device: newDevice(card), blocks: make([]bfc.Block, blocks)}
+	opts := bfc.Options{Name: string(policy), GarbageCollect: true}
+	var sub bfc.SubAllocator
+	var err error
+	switch policy {
+	case TensorFlow:
+		opts.Split.TensorFlow = true
+		sub = suballoc.NewRegions(p.device, suballoc.Options{LimitBytes: limitBytes, Growth: true})
+	case Virtual:
+		p.virtual, err = suballoc.NewVirtual(p.device, suballoc.VirtualOptions{LimitBytes: limitBytes})
+		sub = p.virtual
+	default:
+		sub = suballoc.NewRegions(p.device, suballoc.Options{LimitBytes: limitBytes})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Allocator, err = bfc.New(sub, opts); err != nil {
+		return nil, errors.Join(err, p.closeRange())
+	}
+	return p, nil
+}
+
+func (p *bfcPool) allocate(o op) error {
+	block, err := p.Allocate(o.bytes)
+	p.blocks[o.block] = block
+	p.live += block.Bytes
+	return err
+}
+
+func (p *bfcPool) free(o op) error {
+	p.live -= p.blocks[o.block].Bytes
+	return p.Free(p.blocks[o.block].Addr)
+}
+
+func (p *bfcPool) usage() usage {
+	return usage{inUse: p.live, reserved: p.device.held}
+}
+
+func (p *bfcPool) largestFree() (largest, reserved uint64) {
+	stats := p.Stats()
+	return stats.LargestFreeBlockBytes, stats.BytesReserved
+}
+
+func (p *bfcPool) peakReserved() uint64 { return p.Stats().PeakBytesReserved }
+
+func (p *bfcPool) failure(err error, _ op) *Failure {
+	var oom *bfc.OutOfMemory
+	if !errors.As(err, &oom) {
+		return nil
+	}
+	return &Failure{Cause: oom.Cause.String(), InUse: oom.InUse, Reserved: oom.Reserved, LargestFree: oom.LargestFree}
+}
+
+func (p *bfcPool) close() error { return errors.Join(p.Allocator.Close(), p.closeRange()) }
+
+func (p *bfcPool) closeRange() error {
+	if p.virtual == nil {
+		return nil
+	}
+	return p.virtual.Close()
+}
