@@ -327,9 +327,10 @@ def plan(
     """Determine whether a recorded job would fit, and the smallest limit it needs. Needs no GPU, and initializes nothing.
 
     ``trace`` is a Trace, a stopped Recording, or a file for ``gpuconf.memory.load_trace``. Each of its logical GPUs is replayed
-    through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU: bytes, or text such as
-    ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its memory bounds the pool,
-    and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are computed.
+    through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
+    bytes, or text such as ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
+    memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are
+    computed.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
