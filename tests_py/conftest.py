@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import gpuconf
@@ -51,3 +52,14 @@ def one_gpu() -> None:
 def two_gpus() -> None:
     """A machine with a CPU and two simulated H100."""
     gpuconf.simulate("2xH100-80GB")
+
+
+@pytest.fixture
+def without_tensorflow() -> Iterator[None]:
+    """``import tensorflow`` is after the test as before it, whatever was installed in its place."""
+    finders, modules = list(sys.meta_path), set(sys.modules)
+    yield
+    sys.meta_path[:] = finders
+    for name in set(sys.modules) - modules:
+        if name.split(".")[0] == "tensorflow":
+            del sys.modules[name]

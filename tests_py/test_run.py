@@ -12,14 +12,11 @@ import textwrap
 import types
 import venv
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpuconf
 import pytest
 from script import environment, run_well
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 
@@ -246,15 +243,9 @@ def test_a_tensorflow_that_python_itself_has_imported_is_refused(tmp_path: Path,
 
 
 @pytest.fixture
-def installed() -> Iterator[None]:
-    """Install it, and take it away again."""
-    finders, modules = list(sys.meta_path), set(sys.modules)
+def installed(without_tensorflow: None) -> None:
+    """Install it."""
     gpuconf.install_as_tensorflow()
-    yield
-    sys.meta_path[:] = finders
-    for name in set(sys.modules) - modules:
-        if name.split(".")[0] == "tensorflow":
-            del sys.modules[name]
 
 
 @pytest.mark.usefixtures("installed")
