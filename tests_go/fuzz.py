@@ -1,12 +1,12 @@
-"""Run every native fuzz target below this folder, one after the other, each for a time: ``fuzz.py 30s [PATTERN]``.
+"""Run every native fuzz target below this folder, one after another, each for some time: ``fuzz.py 30s [PATTERN]``.
 
-A line for each target tells how it went. The first failure ends the run with the target's output, which says where Go has
-kept the input that failed: commit that file with the mend, and the ordinary tests run it from then on. With a PATTERN only the
-targets whose package and name hold it are run, such as ``devname`` or ``FuzzTrace``.
+Prints a line with the result for each target. The first failure ends the run with the target's output, which says where Go has
+stored the failing input: commit that file with the fix, and the ordinary tests run it from then on. With a PATTERN, only the
+targets whose package and name contain it run, such as ``devname`` or ``FuzzTrace``.
 
-``time`` instead of ``ok`` is a target that Go reports as failed only because its time ended: where it is in the middle of something
-then, as it often is on a busy machine, it says "context deadline exceeded". There is no finding. A target that tried no input by
-then is a failure.
+``time`` instead of ``ok`` means that Go reports the target as failed only because its time ended: if it is busy at that moment, as
+is frequent on a loaded machine, Go prints "context deadline exceeded". No defect was found. A target that tried no input by then is
+a failure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Go makes each interesting input smaller, and may spend a minute on one: inputs of some KiB would be all that a target ever tries.
+# Go minimizes each interesting input, and may spend a minute on one: a target with inputs of some KiB would do nothing else.
 MINIMIZE = "-fuzzminimizetime=50x"
 TARGET = re.compile(r"^func (Fuzz\w*)\(", re.MULTILINE)
 
@@ -33,14 +33,14 @@ def targets(pattern: str) -> list[tuple[str, str]]:
 
 
 def fuzz(package: str, name: str, duration: str) -> tuple[int, str]:
-    """Fuzz one target: Go's exit status, and what it printed."""
+    """Fuzz one target. Returns Go's exit status and output."""
     command = ["go", "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={duration}", MINIMIZE, "-tags=invariants", package]
     done = subprocess.run(command, cwd=HERE.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     return done.returncode, done.stdout
 
 
 def verdict(name: str, status: int, output: str) -> str:
-    """``ok``, ``time`` or ``FAIL``. A finding may have any text, so Go must say nothing but that the time ended."""
+    """``ok``, ``time`` or ``FAIL``. A finding may have any text, so the output must contain only the end of the time."""
     if status == 0:
         return "ok"
     ended = re.search(rf"^--- FAIL: {name} \([\d.]+s\)\n +context deadline exceeded\nFAIL$", output, re.MULTILINE)
@@ -55,7 +55,7 @@ def tries(output: str) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the targets that are asked for; the exit status tells how it went."""
+    """Run the requested targets; the exit status is the result."""
     if not 1 <= len(arguments) <= 2 or arguments[0] in ("-h", "--help"):
         print(__doc__)
         return 2

@@ -1,4 +1,4 @@
-"""A Jupyter kernel of its own, and what a notebook would show of the cells that it runs."""
+"""A new Jupyter kernel, and what a notebook would show of the cells that it runs."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ HOLDERS = {
     "an attribute of builtins": "builtins.kept = things",
     "a cycle": "things['cycle'] = things",
     "a cycle with sys, without collections": "gc.disable(); things['cycle'] = [things, sys]; sys.kept = things",
-    "a module of its own": "m = sys.modules['kept'] = types.ModuleType('kept'); m.kept, m.cycle = things, m; del m",
+    "another module": "m = sys.modules['kept'] = types.ModuleType('kept'); m.kept, m.cycle = things, m; del m",
     "a thread local": "sys.local = threading.local(); sys.local.kept = things",
     "a context variable": "sys.variable = contextvars.ContextVar('kept'); sys.variable.set(things)",
     "a hook": "sys.excepthook = lambda *args, things=things: None",

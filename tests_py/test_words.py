@@ -1,15 +1,17 @@
 """User-visible text is in plain English: phrases that readers had to decode do not come back.
 
 An early version of gpuconf had its own idiom: a "stream that is none", "nobody's memory", "the books". Each entry below is one such
-phrase with its replacement. The test reads what users see: the documents, public docstrings, every string in the Python package and
-in the Go and C sources (messages, notices, help), the doc.go pages, and the C header.
+phrase with its replacement. The tests read what users see: the documents, public docstrings, every string in the Python package and
+in the Go and C sources (messages, notices, help), the doc.go pages, and the C header. And they read all comments and docstrings.
 """
 
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +35,7 @@ DROPPED = {
     r"\b(?i:tells|told)\b(?! apart)": "reports, returns, records",
     r"\b(?i:gives?|gave|given) back\b": "returns, releases",
     r"\b(?i:security wall)\b": "security boundary",
+    r"\b(?i:mends?|mended)\b": "fix",
     r"\b(?i:in pieces)\b(?! of)": "fragmented",
     r"\b(?i:part of no|is no loss|without a word|goes away silently|slip of the pen)\b": "say what happens",
 }
@@ -109,14 +112,25 @@ def comments(source: str) -> str:
     return "\n".join(text.strip("/* ") for token in found if token[0] == "/" for text in token.split("\n"))
 
 
+def python_comments(source: str) -> str:
+    """All comments and docstrings."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    found = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found += [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return "\n".join(found)
+
+
+FOREIGN = {"_gpuconf", "listings", "target"}  # gopy's output, TensorFlow's listings, Cargo's downloads
+
+
+def sources(folders: tuple[str, ...], suffixes: set[str]) -> list[Path]:
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes)
+    return sorted(path for path in found if FOREIGN.isdisjoint(path.parts) and path != Path(__file__).resolve())
+
+
 def compiled_sources() -> list[Path]:
-    found = [
-        path
-        for folder in ("gocore", "pybind")
-        for suffix in ("*.go", "*.c", "*.cpp", "*.h")
-        for path in (ROOT / folder).rglob(suffix)
-    ]
-    return sorted(path for path in found if "_gpuconf" not in path.parts)  # which gopy generates
+    return sources(("gocore", "pybind"), {".go", ".c", ".cpp", ".h"})
 
 
 def where(path: Path, line: int) -> str:
@@ -165,6 +179,19 @@ def test_package_pages_and_the_header() -> None:
     assert not found, "\n".join(found)
 
 
+def test_comments() -> None:
+    folders = ("gocore", "pybind", "python", "tests_go", "tests_py", "benchmarks", "examples")
+    read = dict.fromkeys((".go", ".c", ".cc", ".cpp", ".h", ".rs"), comments) | {".py": python_comments}
+    paths = sources(folders, set(read))
+    assert len(paths) > 500
+    found = [
+        f"{path.relative_to(ROOT)}: {text}"
+        for path in paths
+        for text in complaints(read[path.suffix](path.read_text(encoding="utf-8")))
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     ("text", "phrase"),
     [
@@ -186,6 +213,7 @@ def test_package_pages_and_the_header() -> None:
         ("nobody's memory goes away silently", "nobody"),
         ("a reset gives it\nback; it gives back", "gives back"),
         ("memory that can't be had", "be had"),
+        ("a defect was mended", "mended"),
         ("fields that a message does not tell apart; what a user may ask for", ""),
         ("there is none, and no gpu: device is None", ""),
         ("a size that can't be allocated, in pieces of 2 MiB; the core tells apart", ""),
@@ -203,4 +231,5 @@ def test_strings_comments_and_docstrings_are_found() -> None:
     assert "books" in comments(go)
     python = 'def f(x):\n    """Docs."""\n    raise ValueError(f"the {x} " "end")\n'
     assert list(python_strings(python)) == [(3, "the X end")]
+    assert python_comments(python + "# the books\n") == "the books\n\nDocs."
     assert [text for _, text in docstrings(python)] == ["", "Docs."]

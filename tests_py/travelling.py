@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpuconf import config, errors  # noqa: F401 - config has error classes of its own
+from gpuconf import config, errors  # noqa: F401 - config has its own error classes
 
 STANDINS = str(Path(__file__).parent / "frameworks" / "standins")
 OF_LIBRARIES = ("torch", "cupy")  # an out-of-memory error that also has the library's class

@@ -57,7 +57,7 @@
 //     stream at a time until enough memory is clean
 //  5. if Options.GarbageCollect is set, releasing idle memory and growing again
 //
-// Requests are not rounded up to granules, however large, and small requests have no area of their own. Both
+// Requests are not rounded up to granules, however large, and small requests have no separate area. Both
 // alternatives were measured. With random sizes up to 64 MiB, blocks that share the granules at their ends need
 // 2.3 to 3.3 % more memory than is live; whole granules need 2.9 % more at best.
 //
@@ -120,7 +120,7 @@
 //
 // # Captures
 //
-// Work captured from a stream as a graph has an owner of its own until nothing of the graph is left
+// Work captured from a stream as a graph has its own owner until nothing of the graph is left
 // (streams_capture.go). The accounting treats it as a stream, but the timeline does not know it: its next mark is
 // never queued, so no other stream gets its memory. No wait is queued in the captured stream either: if a capture
 // needs another stream's memory, the host waits.

@@ -21,7 +21,7 @@ const (
 	Fragmented                      // enough memory is free in total, but no single piece is large enough
 	LimitReached                    // too little is left of the limit
 	PendingStreams                  // enough is free, but queued work of other streams may touch it, and waiting for that failed
-	Injected                        // a Failure asked for it
+	Injected                        // a Failure requested it
 )
 
 var causeNames = [...]string{"", "too large", "device full", "fragmented", "limit reached", "pending streams", "injected"}

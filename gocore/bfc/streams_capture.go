@@ -7,7 +7,7 @@ import (
 
 // Memory of captures (invariant 18). Work captured as a graph runs at each launch of the graph, at any time and in any stream, until
 // nothing of the graph is left. No other stream may get the memory of its blocks meanwhile, whether they are freed or not. A capture
-// therefore has an owner of its own, with a number like a stream's (state private). It reuses its own free memory in the order of the
+// therefore has its own owner, with a number like a stream's (state private). It reuses its own free memory in the order of the
 // captured calls, and no wait makes that memory available to another stream.
 //
 //	free, clean or owned by others -> live   AllocateOn the owner; nothing is queued and no stream is made to wait: if necessary, the host waits

@@ -61,7 +61,7 @@ func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
 }
 
 // mayWalkLocked reports whether allocations since the last walk over all chunks have paid for it. If free memory is
-// in small pieces with many owners, nearly every request would walk in vain, although other memory serves it, at the
+// in small pieces with many owners, nearly every request would walk without result, although other memory serves it, at the
 // price of new memory or a wait.
 func (a *Allocator) mayWalkLocked() bool {
 	return a.walked <= shortWalk || a.walked <= stepsForEach*(a.lastID-a.walkedID)

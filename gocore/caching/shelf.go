@@ -120,7 +120,7 @@ func (o *ordered) from(k key) func(yield func(*Block) bool) {
 	}
 }
 
-// all returns the blocks in order, in a list of its own.
+// all returns the blocks in order, in a new list.
 func (o *ordered) all() (blocks []*Block) {
 	for _, run := range o.runs {
 		for _, e := range run {

@@ -51,7 +51,7 @@ type LayoutDevice struct {
 // same state always produces the same layout.
 func (s *State) Layout(gpus []GPUFacts) (Layout, error) { return s.LayoutFor(gpus, Options{}) }
 
-// LayoutFor is Layout for a session with options of its own, which override the configuration where they are set.
+// LayoutFor is Layout for a session with its own options, which override the configuration where they are set.
 func (s *State) LayoutFor(gpus []GPUFacts, o Options) (Layout, error) {
 	if err := o.check(); err != nil {
 		return Layout{}, err

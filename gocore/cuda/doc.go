@@ -13,7 +13,7 @@
 // # Contexts
 //
 // Every device has one primary context, shared by PyTorch, CuPy and everything else built on the CUDA runtime. This package retains
-// it and never creates a context of its own. A thread's current context belongs to the code running on that thread. So:
+// it and never creates another context. A thread's current context belongs to the code running on that thread. So:
 //
 //  1. A call makes its device's primary context current if it isn't, and restores the thread's current context
 //     afterwards, also on failure. Entering and leaving happen in C, within one cgo call, so a goroutine cannot change threads in

@@ -24,7 +24,7 @@ func (p *placer) colocate() error {
 	return nil
 }
 
-// tie assigns a node, which is a group of its own, the device of a placed node, or adds it to the group of a new node.
+// tie assigns a node, which is a group by itself, the device of a placed node, or adds it to the group of a new node.
 func (p *placer) tie(n *Node, own *group) error {
 	if n.colocated.id < p.first {
 		at := p.placed[n.colocated.id]

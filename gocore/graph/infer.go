@@ -56,7 +56,7 @@ func inferConst(n *Node) error {
 	return nil
 }
 
-// inferPlaceholder checks the type and shape that were asked for.
+// inferPlaceholder checks the requested type and shape.
 func inferPlaceholder(n *Node) error {
 	if n.dtype.Bytes() == 0 {
 		return status.Errorf(status.InvalidType, "%d is not an element type: use float32, float64 or int32", int(n.dtype))

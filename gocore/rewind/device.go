@@ -10,7 +10,7 @@ import (
 // device answers as the recorded device did: from the segment events between one allocation and the next.
 type device struct {
 	verdict *Verdict
-	pending []numbered // segment events that the model has not asked for yet
+	pending []numbered // segment events that the model has not requested yet
 }
 
 type numbered struct {

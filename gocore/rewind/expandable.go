@@ -141,7 +141,7 @@ func (a *area) base(events []trace.Event, groups groups, floor uint64) uint64 {
 	return base
 }
 
-// groups tells small blocks' addresses from large ones'.
+// groups distinguishes small blocks' addresses from large ones'.
 type groups struct {
 	settings *caching.Settings
 	sizes    []trace.Event // any event with the address and the size of a block, in the order of addresses

@@ -45,7 +45,7 @@
 //   - On a card that oversubscribes, an allocation succeeds as long as the host has address space. It counts as on the card as far
 //     as other memory leaves room: MemGetInfo's free bytes fall to 0, never below. Other memory displaces it at once.
 //   - On another card it is charged like MemAlloc's.
-//   - An allocation has a range of its own among the reservations. After it is freed, the range stays readable and writable.
+//   - An allocation has its own range among the reservations. After it is freed, the range stays readable and writable.
 //   - Only copies and fills of the owning card can access it, though CUDA would allow every device.
 //
 // # Streams

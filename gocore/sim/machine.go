@@ -11,7 +11,7 @@ import (
 // Options changes what a process sees of a machine. The zero value is the whole machine, unused.
 type Options struct {
 	// Visible lists the cards that the process sees, as indices into Spec.Cards, in its order (visible.Select makes
-	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil is all, empty is none.
+	// such a list). Ordinals count from 0 in this order; UUIDs and PCI bus ids stay. nil means all, an empty list no card.
 	Visible []int
 
 	// UsedBytes is the memory of each card that other processes use, so that free is less than total.

@@ -3,7 +3,7 @@
 // # Overview
 //
 // A Recorder has one Ring for each logical GPU: a table of fixed size, outside the Go heap, that keeps the newest
-// entries. A ring has no lock of its own. The code that changes a pool's accounting appends the entry while it still
+// entries. A ring has no lock. The code that changes a pool's accounting appends the entry while it still
 // holds that pool's lock, so the entries of one GPU are in the order of the changes, whichever threads made them. An
 // entry allocates no Go memory.
 //

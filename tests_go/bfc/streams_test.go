@@ -203,7 +203,7 @@ func TestStreams(t *testing.T) {
 			free a :
 			refuse
 			trim : 0 : mark`},
-		"scattered memory is given back in the end, and taken anew in one piece": {units: 6, growth: 2, collect: true, program: `
+		"scattered memory is released in the end, and reserved again in one piece": {units: 6, growth: 2, collect: true, program: `
 			new 1 :
 			a = alloc 2 0 : 0 :
 			b = alloc 2 0 : 2 :

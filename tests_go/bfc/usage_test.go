@@ -55,7 +55,7 @@ func TestUsageWithStreams(t *testing.T) {
 	require.Equal(t, []bfc.HolderUsage{{Holder: 9, PeakBytes: 4096}}, w.a.Usage().Rows)
 }
 
-// Sixteen threads allocate and free under holders of their own and under a common one, while others look: whatever they see adds up.
+// Sixteen threads allocate and free under their own holders and under a common one, while others read the usage: every result adds up.
 func TestUsageIsExactUnderSixteenThreads(t *testing.T) {
 	const limit = 32 * mib
 	a := pool(t, limit, bfc.Options{})

@@ -162,7 +162,7 @@ func TestGPUsThatCannotOversubscribe(t *testing.T) {
 		m := imported(t, newDriver(t, "T4:64MiB,K40:64MiB", sim.Options{}), unified)
 		require.NoError(t, splitGPU(m, 0, 32))
 		err := m.Initialize(nil, "")
-		require.EqualError(t, err, prePascal, "the K40 has no limit of its own")
+		require.EqualError(t, err, prePascal, "the K40 has no separate limit")
 		require.NoError(t, splitGPU(m, 1, 32))
 		require.NoError(t, m.Initialize(nil, ""))
 	})

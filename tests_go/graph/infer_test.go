@@ -204,7 +204,7 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// A constant larger than the staging buffer, given by one element, is written in pieces.
+// A constant larger than the staging buffer, given by one element, is written in parts.
 func TestLargeConstantOfOneElement(t *testing.T) {
 	m := newMachine(t, 1, cards(2, "T4")...)
 	var g graph.Graph

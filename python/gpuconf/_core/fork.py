@@ -40,7 +40,7 @@ def import_lock(module: dict[str, Any], name: str) -> RLock:
         try:  # noqa: SIM105 - contextlib takes longer to import than gpuconf
             module[name].release()
         except RuntimeError:
-            pass  # the wait was in vain
+            pass  # the wait failed
 
     os.register_at_fork(before=wait, after_in_parent=go_on)
     return lock

@@ -19,7 +19,7 @@ _ROOT = "gpuconf.compat.v2"
 
 
 class _Finder:
-    """Finds ``tensorflow`` and everything below it. Nobody else is asked for these names.
+    """Finds ``tensorflow`` and everything below it. No other finder is called for these names.
 
     Python's own finder would look for ``tensorflow.x`` in the folder of ``gpuconf.compat.v2`` and load a module there again.
     """

@@ -255,12 +255,12 @@ def _locals_of(frame: FrameType) -> dict[str, int]:
     found = frame.f_locals
     ids = {name: id(value) for name, value in found.items()}
     if sys.version_info < (3, 13) and sys.getrefcount(found) == _OURS:
-        found.clear()  # otherwise somebody else uses the copy, a debugger or the caller of locals()
+        found.clear()  # otherwise a debugger or the caller of locals() uses the copy
     return ids
 
 
 def _count() -> int:
-    """Return the references to a frame's copy that this module sees when nobody else uses it."""
+    """Return the references to a frame's copy that this module sees when no other code uses it."""
     found = sys._getframe().f_locals
     return sys.getrefcount(found)
 

@@ -70,7 +70,7 @@ def _clear(tracebacks: list[TracebackType | None]) -> int:
             frame.clear()
         except RuntimeError:
             continue  # still running
-        # Up to Python 3.12, a snapshot of the locals remains in the frame if somebody has read f_locals. Reading it again updates
+        # Up to Python 3.12, a snapshot of the locals remains in the frame if f_locals has been read. Reading it again updates
         # the snapshot. (Module frames have the module's own dictionary there, which clear() leaves alone.)
         _ = frame.f_locals
         cleared += 1

@@ -101,7 +101,7 @@ class Message:
         return f'Protocol message {type(self).__name__} has no "{name}" field.'
 
     def _value(self, field: FieldDescriptor) -> _Value:
-        """Return a field's value. A message, list or map that is not there yet is created, absent or empty."""
+        """Return a field's value. A missing message, list or map is created, absent or empty."""
         if field.message is None and not field.is_repeated:
             assert field.scalar is not None
             return self._values.get(field.name, field.scalar.default)
