@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import gpuconf
 import numpy
+from gpuconf._core.scope import current_scope
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -163,7 +164,7 @@ class Gpuconf:
     name = "gpuconf"
 
     def __init__(self) -> None:
-        self.names = Names(gpuconf, gpuconf._core.scope.current_scope)
+        self.names = Names(gpuconf, current_scope)
         self.names["facts"] = self._facts
         self.names["graph"] = self._graph
         self.names["start"] = gpuconf.compat.v1.enable_eager_execution
