@@ -118,12 +118,23 @@ ORACLE_VENV ?= .venv-oracle
 $(ORACLE_VENV)/oracle-ready: $(SOURCES) tests_py/oracle/requirements.txt
 	@$(MAKE) --no-print-directory VENV=$(ORACLE_VENV) install
 	@echo "installing TensorFlow into $(ORACLE_VENV)"
-	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements.txt $(TEST_TOOLS) $$($(ORACLE_VENV)/bin/python pybind/hatch_build.py --missing-go)
+	@touch $@
+
+# JAX's CPU wheel (300 MB), for the tests that read back what JAX got of gpuconf's configuration.
+JAX_VENV ?= .venv-jax
+
+$(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
+	@$(MAKE) --no-print-directory VENV=$(JAX_VENV) install
+	@echo "installing JAX into $(JAX_VENV)"
+	@$(JAX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/oracle/requirements-jax.txt $(TEST_TOOLS)
 	@touch $@
 
 .PHONY: oracle
-oracle: $(ORACLE_VENV)/oracle-ready ## compare with TensorFlow and write docs/conformance.md (downloads TensorFlow)
+oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
+	$(ORACLE_VENV)/bin/python -m pytest tests_py/frameworks/test_tensorflow.py
+	$(JAX_VENV)/bin/python -m pytest tests_py/frameworks/test_jax.py
 
 # Other allocators, downloaded from package indexes into their own environment (about 300 MB). MINIMALLOC=DIR adds MiniMalloc's public
 # problems, CSV files id,lower,upper,size.
@@ -172,4 +183,4 @@ test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy 
 
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,6 +36,7 @@ __all__ = [
     "config",
     "configure",
     "constant",
+    "cuda_visible_devices",
     "current_scope",
     "debugging",
     "device",
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from .allocators._configure import Configuration, configure
     from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
-    from .machine.visible import visible_devices
+    from .machine.visible import cuda_visible_devices, visible_devices
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
     from .planning.plan import Plan, plan
@@ -87,6 +88,7 @@ _HOMES = {
     "add_n": "tensors.operations",
     "configure": "allocators._configure",
     "constant": "tensors.operations",
+    "cuda_visible_devices": "machine.visible",
     "current_scope": "_core.scope",
     "device": "_core.scope",
     "float32": "tensors.arrays",

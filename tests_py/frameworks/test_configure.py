@@ -150,53 +150,203 @@ def library(folder: Path, name: str, code: str) -> None:
     (folder / f"{name}.py").write_text(textwrap.dedent(code))
 
 
-def test_jax_and_tensorflow_get_settings_only(driver: Path, tmp_path: Path) -> None:
-    for name in ("jax", "tensorflow"):
-        library(tmp_path, name, "import os; print({k: v for k, v in os.environ.items() if k.startswith(('XLA_', 'TF_'))})")
+# JAX and TensorFlow. Stand-ins record what they get here; test_jax.py and test_tensorflow.py read it back from the real ones.
+
+JAX = """
+import os
+print({name: value for name, value in os.environ.items() if name.startswith(("XLA_", "TF_"))})
+class config:
+    values = {"jax_cuda_visible_devices": "all"}
+    update = values.__setitem__
+"""
+TENSORFLOW = """
+from gpuconf import config as _ours
+class config:
+    list_physical_devices, LogicalDeviceConfiguration = _ours.list_physical_devices, tuple
+    def set_visible_devices(devices, kind):
+        print("visible", [d.name[-1] for d in devices], kind)
+    def set_logical_device_configuration(device, logical):
+        if device.name[-1] == "2":
+            raise RuntimeError("too late")
+        print("logical", device.name[-1], logical)
+    class experimental:
+        def set_memory_growth(device, enable):
+            print("growth", device.name[-1], enable)
+config.LogicalDeviceConfiguration = lambda *fields: fields
+"""
+
+
+def beside(driver: Path, folder: Path, program: str, **environment: str) -> list[str]:
+    library(folder, "jax", JAX)
+    library(folder, "tensorflow", TENSORFLOW)
+    path = f"{folder}:{':'.join(sys.path)}"
+    return no_gpu.run(driver, program, PYTHONPATH=path, FAKECUDA_GPUS="3", **environment).splitlines()
+
+
+def test_jax_and_tensorflow_get_the_same_settings(driver: Path, tmp_path: Path) -> None:
     program = """
-        import os
-        told = gpuconf.configure(limit="256MiB", growth=True).libraries
+        import sys
+        physical = gpuconf.config.list_physical_devices("GPU")
+        gpuconf.config.set_visible_devices(physical[1:], "GPU")
+        told = gpuconf.configure(limit=["301MiB", None], growth=True).libraries
         print(told["jax"]); print(told["tensorflow"])
-        import jax
-        print(gpuconf.configure(limit="256MiB", growth=True).libraries["jax"])
-        try:
-            gpuconf.configure(limit="256MiB", growth=True, libraries=["jax"])
-        except gpuconf.errors.FailedPreconditionError as error:
-            print(error)
-        print(gpuconf.memory.allocate(1000).free(), gpuconf.memory.stats().bytes_limit // MIB)
+        import jax, tensorflow
+        print(jax.config.values)
+        gpuconf.config.set_visible_devices(physical[2:] + physical[:1], "GPU")
+        print(jax.config.values, [name for name in os.environ if name.startswith("XLA_")])
+        gpuconf.config.set_visible_devices([], "GPU")
+        print(jax.config.values)
+        gpuconf.config.set_visible_devices(physical, "GPU")
+        print(gpuconf.configure().libraries["tensorflow"])
+        print(gpuconf.memory.allocate(1000).free(), gpuconf.memory.stats("GPU:1").bytes_limit // MIB)
         """
-    out = no_gpu.run(driver, program, PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}").splitlines()
-    assert out == [
-        "settings only (XLA_PYTHON_CLIENT_MEM_FRACTION=0.2500, XLA_PYTHON_CLIENT_PREALLOCATE=false): it uses its own allocator, "
-        "outside gpuconf's limits",
-        "settings only (TF_FORCE_GPU_ALLOW_GROWTH=true): it uses its own allocator, outside gpuconf's limits",
-        "{'XLA_PYTHON_CLIENT_MEM_FRACTION': '0.2500', 'XLA_PYTHON_CLIENT_PREALLOCATE': 'false', "
+    own = ": it uses its own allocator, outside gpuconf's limits"
+    assert beside(driver, tmp_path, "import os\n" + textwrap.dedent(program)) == [
+        "settings only (XLA_PYTHON_CLIENT_PREALLOCATE=false, XLA_PYTHON_CLIENT_MEM_FRACTION=0.292968, "
+        f"jax_cuda_visible_devices=1,2){own}",
+        f"passed on at import (TF_FORCE_GPU_ALLOW_GROWTH=true){own}",
+        "{'XLA_PYTHON_CLIENT_PREALLOCATE': 'false', 'XLA_PYTHON_CLIENT_MEM_FRACTION': '0.292968', "
         "'TF_FORCE_GPU_ALLOW_GROWTH': 'true'}",
-        "not changed: it is already imported, and it uses its own allocator",
-        "gpuconf.configure() was called too late: JAX is already imported and has read its settings. "
-        "Call it earlier, or leave 'jax' out of libraries=",
-        "None 256",
+        "visible ['1', '2'] GPU",
+        "growth 1 True",
+        "growth 2 True",
+        "logical 1 [(301, None, None)]",
+        "{'jax_cuda_visible_devices': '1,2'}",
+        "visible ['2', '0'] GPU",
+        "{'jax_cuda_visible_devices': '2,0'} ['XLA_PYTHON_CLIENT_PREALLOCATE']",
+        "visible [] GPU",
+        "{'jax_cuda_visible_devices': 'all'}",
+        "visible ['0', '1', '2'] GPU",
+        f"passed on through tf.config (TF_FORCE_GPU_ALLOW_GROWTH=true){own}",
+        "None 301",
     ]
 
 
+def test_what_gpuconf_config_sets_reaches_them_without_configure(driver: Path, tmp_path: Path) -> None:
+    """At their import: the environment of the process is not changed before."""
+    program = """
+        import os
+        physical = gpuconf.config.list_physical_devices()
+        gpuconf.config.set_logical_device_configuration(physical[0], [gpuconf.config.LogicalDeviceConfiguration()] * 2)
+        gpuconf.config.experimental.set_memory_growth(physical[1], False)
+        gpuconf.config.set_logical_device_configuration(physical[2], [gpuconf.config.LogicalDeviceConfiguration(100)] * 2)
+        print([name for name in os.environ if name.startswith("XLA_")])
+        import jax, tensorflow
+        print(os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"], os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"])
+        gpuconf.reset()
+        print([name for name in os.environ if name.startswith("XLA_")])
+        """
+    assert beside(driver, tmp_path, program) == [
+        "[]",
+        "{}",
+        "growth 0 False",
+        "logical 0 [(None, None, None), (None, None, None)]",
+        "logical 1 [(100, None, None), (100, None, None)]",
+        "0.195312 true",
+        "[]",
+    ]
+
+
+def test_libraries_that_configure_leaves_out_get_nothing(driver: Path, tmp_path: Path) -> None:
+    program = """
+        gpuconf.configure(limit="256MiB", growth=True, libraries=[])
+        gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[0], "GPU")
+        import jax, tensorflow
+        """
+    assert beside(driver, tmp_path, program) == ["{}"]
+
+
+def test_what_a_framework_refuses_is_logged_and_breaks_nothing(driver: Path, tmp_path: Path) -> None:
+    program = """
+        import logging, sys
+        logging.basicConfig(stream=sys.stdout, format="%(message)s", level="WARNING")
+        import tensorflow
+        print(gpuconf.configure(limit=[None, None, "256MiB"]).libraries["tensorflow"])
+        gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[0], "GPU")
+        print(gpuconf.memory.allocate(1000).free())
+        """
+    assert beside(driver, tmp_path, program) == [
+        "not changed: RuntimeError: too late",
+        "visible ['0'] GPU",
+        "TensorFlow: not changed: RuntimeError: too late",
+        "None",
+    ]
+
+
+def test_a_forked_child_imports_them_without_settings(driver: Path, tmp_path: Path) -> None:
+    program = """
+        import os
+        gpuconf.configure(limit="256MiB")
+        if (child := os.fork()) == 0:
+            import tensorflow
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    assert beside(driver, tmp_path, program) == ["7"]
+
+
 def test_what_the_user_has_set_for_jax_stays(driver: Path, tmp_path: Path) -> None:
-    library(tmp_path, "jax", "")
     program = """
         import os
         print(gpuconf.configure(limit="256MiB", growth=True, libraries=["jax"]).libraries["jax"])
         print(os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"], "XLA_PYTHON_CLIENT_MEM_FRACTION" in os.environ)
+        import jax
+        jax.config.update("jax_cuda_visible_devices", "0")
+        gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[2], "GPU")
+        print(jax.config.values)
         """
-    out = no_gpu.run(
-        driver,
-        program,
-        PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}",
-        XLA_PYTHON_CLIENT_PREALLOCATE="true",
-        XLA_CLIENT_MEM_FRACTION="0.5",
-    )
-    assert out.splitlines() == [
+    out = beside(driver, tmp_path, program, XLA_PYTHON_CLIENT_PREALLOCATE="true", XLA_CLIENT_MEM_FRACTION="0.5")
+    assert [out[0], out[1], out[3]] == [
         "settings only (XLA_PYTHON_CLIENT_PREALLOCATE=true): it uses its own allocator, outside gpuconf's limits",
         "true False",
+        "{'jax_cuda_visible_devices': '0'}",
     ]
+
+
+def test_simulated_gpus_concern_neither(tmp_path: Path) -> None:
+    library(tmp_path, "jax", JAX)
+    code = f"""
+        import sys, os
+        sys.path.insert(0, {str(tmp_path)!r})
+        import gpuconf
+        gpuconf.simulate("2xT4")
+        gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[1], "GPU")
+        print(gpuconf.configure(limit="1GiB", growth=True).libraries["jax"])
+        import jax
+        print(jax.config.values)
+        """
+    assert run_well(code).splitlines() == [
+        "not passed on: the GPUs are simulated (2xT4)",
+        "{}",
+        "{'jax_cuda_visible_devices': 'all'}",
+    ]
+
+
+# CUDA_VISIBLE_DEVICES
+
+
+def test_a_child_sees_the_visible_gpus_only(driver: Path) -> None:
+    program = """
+        import os, subprocess, sys
+        physical = gpuconf.config.list_physical_devices("GPU")
+        show = "import gpuconf; print([d.uuid[-1] for d in gpuconf.visible_devices()])"
+        for visible in (physical, [physical[2], physical[0]], []):
+            gpuconf.config.set_visible_devices(visible, "GPU")
+            value = gpuconf.cuda_visible_devices()
+            print([uuid[-1] for uuid in value.split(",")] if value else "none", flush=True)
+            subprocess.run([sys.executable, "-c", show], env={**os.environ, "CUDA_VISIBLE_DEVICES": value}, check=True)
+        """
+    wanted = ["['0', '1', '2']"] * 2 + ["['2', '0']"] * 2 + ["none", "[]"]
+    assert no_gpu.run(driver, program, FAKECUDA_GPUS="3").splitlines() == wanted
+
+
+def test_simulated_gpus_are_named_by_uuid_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpuconf.simulate("T4,A100-40GB,K80")
+    physical, uuids = config.list_physical_devices("GPU"), [device.uuid for device in gpuconf.visible_devices()]
+    config.set_visible_devices([physical[2], physical[1]], "GPU")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpuconf.cuda_visible_devices())
+    gpuconf.reset()
+    assert [device.uuid for device in gpuconf.visible_devices()] == [uuids[2], uuids[1]]
 
 
 # The import hook

@@ -71,6 +71,22 @@ def on_forget(clear: Callable[[], None]) -> Callable[[], None]:
     return clear
 
 
+# Run after each change of the devices' configuration that config's functions make.
+_on_configured: list[Callable[[], None]] = []
+
+
+def on_configured(follow: Callable[[], None]) -> Callable[[], None]:
+    """Register a function that runs after each change of visible devices, growth or logical devices."""
+    _on_configured.append(follow)
+    return follow
+
+
+def configured() -> None:
+    """Run the registered functions. Called without a lock."""
+    for follow in _on_configured:
+        follow()
+
+
 # The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +18,7 @@ Limit = int | str | None
 
 # For each adaptor, the module whose import triggers it. JAX and TensorFlow do not accept a foreign allocator.
 _ADAPTORS = {"torch": "torch", "cupy": "cupy", "numba": "numba.cuda"}
-_SETTINGS_ONLY = ("jax", "tensorflow")
+_FOLLOWERS = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
 
@@ -48,8 +47,8 @@ def configure(
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
     dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
-    other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: for these libraries, configure only
-    sets environment variables, which they read on import. On simulated GPUs no library is routed.
+    other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: they get the same limits, growth and
+    visible GPUs through their own settings, before they start. On simulated GPUs no library is routed.
 
     The call can be repeated. It does not use the GPU. The result has the limits and a status text for each library.
 
@@ -61,7 +60,7 @@ def configure(
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
     """
     refuse_in_child()  # before the imports
-    from ..config import get_visible_devices
+    from ..config import _frameworks, get_visible_devices
 
     modes = _modes(libraries)
     gpus = get_visible_devices("GPU")
@@ -71,15 +70,20 @@ def configure(
     for name, mode in modes.items():
         _refuse_if_used(name, explicit=libraries != "auto")
         _refuse_settings(name, mode)
-    _set(gpus, limits, growth)
+    before = _frameworks.follow(())  # they get it below, once
+    try:
+        _set(gpus, limits, growth)
+        before = modes.keys() & set(_FOLLOWERS)
+    finally:
+        _frameworks.follow(before)
     routes = {name: _route(name, mode, explicit=libraries != "auto") for name, mode in modes.items() if name in _ADAPTORS}
-    routes.update({name: _environment(name, gpus, limits, growth) for name in modes if name in _SETTINGS_ONLY})
+    routes.update({name: _frameworks.pass_on(name) for name in modes if name in _FOLLOWERS})
     return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, routes)
 
 
 def _modes(libraries: Any) -> dict[str, str]:
     if libraries == "auto":
-        return dict.fromkeys((*_ADAPTORS, *_SETTINGS_ONLY), "")
+        return dict.fromkeys((*_ADAPTORS, *_FOLLOWERS), "")
     if isinstance(libraries, str):
         libraries = [libraries]
     try:
@@ -158,9 +162,11 @@ def _refuse_if_used(name: str, explicit: bool) -> None:
         adaptor = _adaptor(name)
         late = adaptor.used() and not adaptor.installed()
     else:
-        late = explicit and name in sys.modules
+        from ..config import _frameworks
+
+        late = explicit and _frameworks.started(name)
     if late:
-        what = "has already used the GPU" if name in _ADAPTORS else "is already imported and has read its settings"
+        what = "has already used the GPU" if name in _ADAPTORS else "has already started"
         raise errors.FailedPreconditionError(
             f"gpuconf.configure() was called too late: {_NAMES[name]} {what}. Call it earlier, or leave {name!r} out of libraries="
         )
@@ -213,26 +219,3 @@ def _install(name: str, mode: str) -> str:
         return f"routed, in mode {adaptor.installed()!r}"
     adaptor.install()
     return "routed"
-
-
-def _environment(name: str, gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> str:
-    """Set the environment variables of a library whose allocator cannot be replaced. Variables already set are kept."""
-    from .._core import import_hook
-
-    if name in sys.modules:
-        return "not changed: it is already imported, and it uses its own allocator"
-    if not import_hook.installed(name):
-        return "not installed"
-    wanted: dict[str, str] = {}
-    if name == "jax":
-        fractions = [one / _total(gpu) for gpu, one in zip(gpus, limits, strict=True) if one]
-        if fractions and "XLA_CLIENT_MEM_FRACTION" not in os.environ:
-            wanted["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{min(fractions):.4f}"
-        if growth is not None:
-            wanted["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if growth else "true"
-    elif growth is not None:
-        wanted["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if growth else "false"
-    for variable, value in wanted.items():
-        os.environ.setdefault(variable, value)
-    said = ", ".join(f"{variable}={os.environ[variable]}" for variable in wanted) or "nothing to set"
-    return f"settings only ({said}): it uses its own allocator, outside gpuconf's limits"

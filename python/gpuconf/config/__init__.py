@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._core.devices import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
 from .._core.public import name_after
+from . import _frameworks as _frameworks  # which watches the other modules
 from . import experimental, optimizer, threading
 from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
 from ._devices import get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices

@@ -62,6 +62,7 @@ def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
     # As in TensorFlow, which compares with ==, a device_type that is not a string matches no device.
     wanted = device_type if isinstance(device_type, str) else repr(device_type)
     core.pybind_SetVisibleDevices(json.dumps(references), texts.check_text("device_type", wanted), device_type is not None)
+    runtime.configured()
 
 
 def _look_at_types(devices: Sequence[Any], references: list[tuple[int, str]], device_type: object) -> None:

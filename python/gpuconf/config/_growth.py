@@ -57,3 +57,4 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
     # Compare the numbers, not the values: a caller's __eq__ could raise, and the setting is already made.
     if position not in _values or _values[position][0] != number:
         _values[position] = number, enable
+    runtime.configured()

@@ -53,6 +53,7 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     core.pybind_SetLogicalConfiguration(position, text, sent)
     if position not in _objects or not _means(_objects[position], sent):
         _objects[position] = logical_devices
+    runtime.configured()
 
 
 def show(position: int, configurations: Any) -> None:

@@ -6,6 +6,21 @@ from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.native import core
 from .._core.notices import publish
+from ..config import get_visible_devices
+
+
+def cuda_visible_devices() -> str:
+    """Return a ``CUDA_VISIBLE_DEVICES`` by UUID that shows the GPUs of ``gpuconf.config.get_visible_devices``, in that order.
+
+    For child processes, and for libraries that read the variable before CUDA starts. This process cannot use it itself: CUDA read
+    the variable when the devices were listed. ``""`` means no GPU.
+
+    >>> gpuconf.config.set_visible_devices(gpuconf.config.list_physical_devices("GPU")[1], "GPU")
+    >>> cuda_visible_devices()
+    'GPU-...'
+    """
+    uuids = {device.physical_device: device.uuid for device in visible_devices()}
+    return ",".join(uuids[gpu.name] for gpu in get_visible_devices("GPU"))
 
 
 def visible_devices() -> list[VisibleDevice]:

@@ -1,0 +1,91 @@
+"""JAX itself follows the configuration: what it got is read back through its own functions.
+
+`make oracle` installs its CPU wheel. The code that reads the options of a GPU is in it; the plugin that would use them is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import no_gpu
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="JAX is not installed; make oracle does that")
+
+READ_BACK = """
+from jax._src import xla_bridge
+from jaxlib import xla_client
+def got():
+    options = {**xla_client.generate_pjrt_gpu_plugin_options(), **xla_bridge._options_from_jax_configs("cuda")}
+    return {name: options[name] for name in ("memory_fraction", "preallocate", "visible_devices") if name in options}
+"""
+PHYSICAL = "physical = gpuconf.config.list_physical_devices('GPU')\n"
+
+
+def results(driver: Path, program: str) -> list[Any]:
+    out = no_gpu.run(driver, PHYSICAL + program, FAKECUDA_GPUS="3", JAX_PLATFORMS="cpu")
+    return [ast.literal_eval(line) if line[0] in "{[" else line for line in out.splitlines()]
+
+
+def test_settings_from_before_the_import(driver: Path) -> None:
+    program = f"""
+gpuconf.config.set_visible_devices(physical[1:], "GPU")
+gpuconf.configure(limit=["256MiB", "512MiB"], growth=True)
+{READ_BACK}
+print(got())
+"""
+    assert results(driver, program) == [{"memory_fraction": 0.25, "preallocate": False, "visible_devices": [1, 2]}]
+
+
+def test_the_fraction_is_that_of_the_visible_gpus(driver: Path) -> None:
+    program = f"""
+L = gpuconf.config.LogicalDeviceConfiguration
+gpuconf.config.set_logical_device_configuration(physical[0], [L(100)])
+gpuconf.config.set_logical_device_configuration(physical[2], [L(201), L(200)])
+gpuconf.config.set_visible_devices(physical[2], "GPU")
+{READ_BACK}
+print(got())
+gpuconf.config.set_visible_devices(physical, "GPU")
+print(got())
+gpuconf.config.set_visible_devices([], "GPU")
+print(got())
+"""
+    assert results(driver, program) == [
+        {"memory_fraction": 0.390625, "visible_devices": [2]},  # 400 MiB of 1024: JAX rounds 401 up to 402
+        {"memory_fraction": 0.097656},
+        {},
+    ]
+
+
+def test_settings_from_between_its_import_and_its_start(driver: Path) -> None:
+    program = f"""
+import logging, sys, jax
+{READ_BACK}
+print(got())
+gpuconf.config.experimental.set_memory_growth(physical[0], False)
+gpuconf.config.set_visible_devices(physical[0], "GPU")
+print(got())
+logging.getLogger("gpuconf").addHandler(logging.StreamHandler(sys.stdout))
+jax.numpy.ones(1)
+gpuconf.config.set_visible_devices(physical[1], "GPU")
+print(got())
+print(gpuconf.configure(limit="1GiB").libraries["jax"])
+try:
+    gpuconf.configure(libraries="jax")
+except RuntimeError as error:
+    print(error)
+"""
+    started = "not changed: it has already started, and it uses its own allocator"
+    assert results(driver, program) == [
+        {},
+        {"preallocate": True, "visible_devices": [0]},
+        f"JAX: {started}",
+        {"preallocate": True, "visible_devices": [0]},
+        started,
+        "gpuconf.configure() was called too late: JAX has already started. Call it earlier, or leave 'jax' out of libraries=",
+    ]
