@@ -285,6 +285,21 @@ def test_a_forked_child_imports_them_without_settings(driver: Path, tmp_path: Pa
     assert beside(driver, tmp_path, program) == ["7"]
 
 
+def test_gpuconf_as_tensorflow_is_not_called_again(driver: Path, tmp_path: Path) -> None:
+    program = """
+        gpuconf.install_as_tensorflow()
+        print(gpuconf.configure(limit=["256MiB", None, None], growth=True).libraries["tensorflow"])
+        import tensorflow as tf
+        gpus = tf.config.list_physical_devices("GPU")
+        tf.config.set_visible_devices(gpus[0], "GPU")
+        print(gpuconf.configure().libraries["tensorflow"], tf is gpuconf.compat.v2)
+        print(tf.config.get_logical_device_configuration(gpus[0]), tf.config.experimental.get_memory_growth(gpus[2]))
+        """
+    itself = "gpuconf itself: install_as_tensorflow() was called"
+    limit = "[LogicalDeviceConfiguration(memory_limit=256, experimental_priority=None, experimental_device_ordinal=None)]"
+    assert beside(driver, tmp_path, program) == [itself, f"{itself} True", f"{limit} True"]
+
+
 def test_what_the_user_has_set_for_jax_stays(driver: Path, tmp_path: Path) -> None:
     program = """
         import os

@@ -72,12 +72,12 @@ def pass_on(name: str) -> str:
     """Pass the configuration on to a framework: now if it is imported, else on import. Returns a status text."""
     if runtime.simulated():
         return f"not passed on: the GPUs are simulated ({runtime.simulated()})"
+    if name == "tensorflow" and any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path):
+        return "gpuconf itself: install_as_tensorflow() was called"
     if name not in sys.modules:
         if not import_hook.installed(name):
             return "not installed"
         _pass_on_later(name)
-    elif name == "tensorflow" and sys.modules[name].__name__.startswith("gpuconf."):
-        return "gpuconf itself: install_as_tensorflow() was called"
     if started(name):
         return "not changed: it has already started, and it uses its own allocator"
     try:
