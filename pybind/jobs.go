@@ -10,7 +10,7 @@ import (
 )
 
 // OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
-// {"events": count, "settings": trace.HistorySettings of a snapshot}; its pages are the events.
+// {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -21,13 +21,14 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 		return 0, err
 	}
 	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
-		events, settings, err := load(ctx, file)
-		return process.Outcome{Head: map[string]any{"events": len(events), "settings": settings}, Events: events, Large: isLarge(events)}, err
+		read, settings, err := load(ctx, file)
+		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": settings}
+		return process.Outcome{Head: head, Events: read.Events, Large: isLarge(read.Events)}, err
 	}, file.Close), nil
 }
 
 // load reads a file. The first byte determines whether it is a pickle.
-func load(ctx context.Context, file *process.File) (events []trace.Event, settings *trace.HistorySettings, err error) {
+func load(ctx context.Context, file *process.File) (read trace.Recording, settings *trace.HistorySettings, err error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
@@ -36,18 +37,18 @@ func load(ctx context.Context, file *process.File) (events []trace.Event, settin
 	})
 	switch {
 	case err != nil:
-		return nil, nil, err
+		return read, nil, err
 	case isPickle(data):
-		if events, err = trace.ReadSnapshot(ctx, data); err != nil {
-			return nil, nil, err
+		if read, err = trace.ReadSnapshot(ctx, data); err != nil {
+			return read, nil, err
 		}
 		found, err := trace.ReadSettings(ctx, data)
-		return events, &found, err
+		return read, &found, err
 	case !process.IsText(data):
-		return nil, nil, errNoTrace()
+		return read, nil, errNoTrace()
 	}
-	events, err = trace.ParseCSV(ctx, string(data))
-	return events, nil, err
+	read, err = trace.ParseCSV(ctx, string(data))
+	return read, nil, err
 }
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }

@@ -113,7 +113,7 @@ func FeedPlan(id int64, text string) (done bool, err error) {
 }
 
 func replayed(ctx context.Context, input *process.Input, wanted plan.Request, notices [][2]string) (process.Outcome, error) {
-	events, err := trace.ParseCSV(ctx, string(input.Text))
+	events, err := trace.ParseNumbered(ctx, string(input.Text))
 	if err != nil {
 		return process.Outcome{}, err
 	}

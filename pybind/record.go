@@ -9,11 +9,11 @@ import (
 	"gpuconf/pybind/process"
 )
 
-// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the given number. It
-// returns the recording's number, which is valid until DropRecording.
-func StartRecording(events int64) (id int64, err error) {
+// StartRecording starts recording memory events of all logical GPUs and keeps the newest events of each, up to the given number, with
+// stacks if Python has prepared them. It returns the recording's number, which is valid until DropRecording.
+func StartRecording(events int64, stacks bool) (id int64, err error) {
 	defer process.Gate(&err)
-	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)))
+	return process.Shared().StartRecording(int(min(events, trace.MostEvents+1)), stacks)
 }
 
 // CountRecorded returns "events lost running" of a recording; running is 0 or 1.
@@ -34,7 +34,7 @@ func StopRecording(id int64) (done bool, err error) {
 }
 
 // OpenRecorded creates a job that returns the events of a stopped recording. The job's result is {"events": count, "lost": events,
-// "pools": {number: regions as in MemoryMap}}; its pages are the events.
+// "pools": {number: regions as in MemoryMap}, "names": as in namesOf}; its pages are the events.
 func OpenRecorded(id int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
@@ -46,7 +46,7 @@ func OpenRecorded(id int64) (job int64, err error) {
 		for number, drawn := range pools {
 			pictures[number] = regionsOf(drawn)
 		}
-		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures}
+		head := map[string]any{"events": len(recording.Events), "lost": recording.Lost, "pools": pictures, "names": namesOf(recording.Names)}
 		return process.Outcome{Head: head, Events: recording.Events, Large: isLarge(recording.Events)}, err
 	}, func() {}), nil
 }
@@ -68,4 +68,26 @@ func regionsOf(drawn bfc.MemoryMap) [][3]any {
 		regions[i] = [3]any{r.Addr, r.Bytes, chunks}
 	}
 	return regions
+}
+
+// namesOf returns {"holders": [[library, tag], ...], "frames": [[file, line, function], ...], "stacks": [[frame number, ...], ...]}.
+func namesOf(names trace.Names) map[string]any {
+	holders := make([][2]string, len(names.Holders))
+	for i, h := range names.Holders {
+		holders[i] = [2]string{h.Library, h.Tag}
+	}
+	frames, numbers := [][3]any{}, map[trace.Frame]int{}
+	stacks := make([][]int, len(names.Stacks))
+	for i, stack := range names.Stacks {
+		stacks[i] = make([]int, len(stack))
+		for j, f := range stack {
+			number, ok := numbers[f]
+			if !ok {
+				number = len(frames)
+				numbers[f], frames = number, append(frames, [3]any{f.File, f.Line, f.Function})
+			}
+			stacks[i][j] = number
+		}
+	}
+	return map[string]any{"holders": holders, "frames": frames, "stacks": stacks}
 }

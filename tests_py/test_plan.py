@@ -51,7 +51,7 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert found.policies == ALL
     assert found.fitting == ("virtual",)
     (usage,) = found.usages
-    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1)
+    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1, (("", "", (), 6 * MIB, 3),))
     assert usage.peak_bytes_in_use == 6 * MIB
     *_, tensorflow, regions, virtual = found.results
     assert virtual == (0, "virtual", "", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
@@ -286,6 +286,7 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
                 "failures": 0,
                 "unfreed": 0,
                 "streams": 1,
+                "holders_at_peak": [{"library": "", "tag": "", "stack": [], "bytes_in_use": 6 * MIB, "live_blocks": 3}],
             }
         ],
         "results": [

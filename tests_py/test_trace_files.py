@@ -63,15 +63,15 @@ def test_the_csv_is_rmms(one_gpu: None, tmp_path: Path) -> None:
         buffer.free()
     recording.save(tmp_path / "trace.csv")
     header, *lines = (tmp_path / "trace.csv").read_text().splitlines()
-    assert header == HEADER
+    assert header == HEADER + ",Library,Tag", "two more columns, since both are known"
     clock = r"\d\d:\d\d:\d\d\.\d{6}"
     thread = recording.events[0].thread
     for line, rest in zip(
         lines,
         [
-            rf"allocate,0x{buffer.ptr:x},1000,0",
-            r"allocate failure,0x0,1125899906842624,0",
-            rf"free,0x{buffer.ptr:x},1000,0",
+            rf"allocate,0x{buffer.ptr:x},1000,0,gpuconf,",
+            r"allocate failure,0x0,1125899906842624,0,gpuconf,",
+            rf"free,0x{buffer.ptr:x},1000,0,gpuconf,",
         ],
         strict=True,
     ):
@@ -99,7 +99,7 @@ def test_rmms_parser_accepts_what_is_written(two_gpus: None, tmp_path: Path) -> 
     recording = session()
     recording.save(tmp_path / "trace.csv")
     text = (tmp_path / "trace.csv").read_text()
-    assert text.startswith(HEADER + ",GPU\n"), "one more column, since there are two GPUs"
+    assert text.startswith(HEADER + ",GPU,Library,Tag\n"), "one more column, since there are two GPUs"
     want = [(a, 0, at, n, s) for a, _, at, n, s in short(recording.events) if not a.startswith("segment")]
     assert rmm_parser(text) == want
     again = gpuconf.memory.load_trace(tmp_path / "trace.csv")

@@ -53,6 +53,7 @@ type Allocator struct {
 	parts   []part      // always empty; its capacity is scratch space for stitching
 	ring    *trace.Ring // the running recording; nil: none
 	failure *Failure    // counts allocations until it makes one fail; nil: none
+	sites   []uint32    // by chunk; of live blocks, while a recording has stacks
 
 	only       Stream       // the stream of all work so far; noStream: no work yet, or shared mode
 	shared     bool         // shared mode (doc.go, Streams); the fields below are in use
@@ -153,18 +154,18 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 	a.roomForHolderLocked(by)
 	if s != a.only || s == noStream {
 		if err := a.admitLocked(s); err != nil {
-			return Block{}, a.failedLocked(s, bytes, err)
+			return Block{}, a.failedLocked(s, bytes, by, err)
 		}
 	}
 	if err := a.roomLocked(); err != nil {
-		return Block{}, a.failedLocked(s, bytes, err)
+		return Block{}, a.failedLocked(s, bytes, by, err)
 	}
 	rounded, ok := chunks.RoundUp(bytes)
 	if !ok {
-		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, nil))
+		return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, nil))
 	}
 	if a.dueLocked() {
-		return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, errInjected))
+		return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, errInjected))
 	}
 	if a.shared {
 		return a.allocateSharedLocked(s, bytes, rounded, by)
@@ -176,7 +177,7 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 			refusal = a.makeRoomLocked(rounded, s, refusal)
 		}
 		if refusal != nil {
-			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
+			return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 		i = a.bins.BestFit(rounded)
 	}
@@ -239,7 +240,7 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID
 		a.raiseRowLocked(by)
 	}
 	if a.ring != nil {
-		a.ring.Append(trace.Allocate, c.Addr, bytes, a.streams[s].handle)
+		a.recordAllocationLocked(i, s)
 	}
 	return Block{Addr: c.Addr, Bytes: c.Bytes, ID: a.lastID}
 }
@@ -369,9 +370,10 @@ func (a *Allocator) Close() error {
 		a.recordSegmentLocked(false, r.addr, r.bytes)
 	}
 	a.ring = nil
+	notUnmapped := a.dropSitesLocked()
 	a.rows, a.seen = nil, nil
 	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.BytesReserved = 0, 0, 0
-	return errors.Join(a.unmapTables(), a.releaseLocked(regions), dropped)
+	return errors.Join(a.unmapTables(), notUnmapped, a.releaseLocked(regions), dropped)
 }
 
 func (a *Allocator) errClosed() error {

@@ -27,8 +27,9 @@ type ChunkMap struct {
 	Free      bool
 	ID        uint64 // of the allocation; 0 if free
 	Holder    holder.ID
-	Pending   bool // free, but queued work of some stream may still touch it
-	Captured  bool // pending, and kept for a captured graph
+	Site      uint32 // of the allocation, while a recording has stacks
+	Pending   bool   // free, but queued work of some stream may still touch it
+	Captured  bool   // pending, and kept for a captured graph
 }
 
 // MemoryMap returns a snapshot that shares no memory with the allocator. A stretch of spare memory appears as a region of one free chunk.
@@ -83,7 +84,7 @@ func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 			m.Pending = a.shared && (c.Held() || a.tags[i].stream != clean)
 			m.Captured = a.capturedLocked(i)
 		} else {
-			m.Requested, m.ID, m.Holder = c.Requested, c.ID(), c.Holder()
+			m.Requested, m.ID, m.Holder, m.Site = c.Requested, c.ID(), c.Holder(), a.siteLocked(i)
 		}
 		maps = append(maps, m)
 	}

@@ -1,6 +1,11 @@
 package bfc
 
-import "gpuconf/gocore/trace"
+import (
+	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/holder"
+	"gpuconf/gocore/offheap"
+	"gpuconf/gocore/trace"
+)
 
 // Record starts recording the allocator's operations as logical GPU number gpu of a recorder. It replaces a running
 // recording.
@@ -17,6 +22,14 @@ func (a *Allocator) Record(r *trace.Recorder, gpu int) error {
 	if a.closed {
 		return a.errClosed()
 	}
+	if err := a.dropSitesLocked(); err != nil {
+		return err
+	}
+	if ring.Sites() != nil {
+		if a.sites, err = offheap.Map[uint32](chunks.TableName, len(a.chunks.Records)); err != nil {
+			return err
+		}
+	}
 	a.ring = ring
 	return nil
 }
@@ -26,7 +39,36 @@ func (a *Allocator) StopRecording() MemoryMap {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ring = nil
-	return a.memoryMapLocked()
+	m := a.memoryMapLocked()
+	_ = a.dropSitesLocked() // a table that cannot be unmapped is leaked
+	return m
+}
+
+func (a *Allocator) dropSitesLocked() error {
+	sites := a.sites
+	a.sites = nil
+	if sites == nil {
+		return nil
+	}
+	return offheap.Unmap(sites)
+}
+
+// recordAllocationLocked records a new block and, if the recording has stacks, notes its site.
+func (a *Allocator) recordAllocationLocked(i uint32, s Stream) {
+	c := &a.chunks.Records[i]
+	site := a.ring.Site()
+	if a.sites != nil {
+		a.sites[i] = site
+	}
+	a.ring.Append(trace.Allocate, c.Addr, c.Requested, a.streams[s].handle, c.Holder(), site)
+}
+
+// siteLocked returns the site of a live block; 0 if it is unknown.
+func (a *Allocator) siteLocked(i uint32) uint32 {
+	if a.sites == nil {
+		return 0
+	}
+	return a.sites[i]
 }
 
 // recordFreeLocked records that a block is about to be freed. If no stream is given, it records the block's own
@@ -41,17 +83,17 @@ func (a *Allocator) recordFreeLocked(at int, s Stream) {
 		s = a.only
 	}
 	c := &a.chunks.Records[i]
-	a.ring.Append(trace.Free, c.Addr, c.Requested, a.streams[s].handle)
+	a.ring.Append(trace.Free, c.Addr, c.Requested, a.streams[s].handle, c.Holder(), 0)
 }
 
 // failedLocked records that an allocation failed, and returns err.
-func (a *Allocator) failedLocked(s Stream, bytes uint64, err error) error {
+func (a *Allocator) failedLocked(s Stream, bytes uint64, by holder.ID, err error) error {
 	if a.ring != nil {
 		var handle uint64
 		if int(s) < len(a.streams) {
 			handle = a.streams[s].handle
 		}
-		a.ring.Append(trace.AllocateFailure, 0, bytes, handle)
+		a.ring.Append(trace.AllocateFailure, 0, bytes, handle, by, a.ring.Site())
 	}
 	return err
 }
@@ -71,5 +113,5 @@ func (a *Allocator) recordSegmentLocked(comes bool, addr, bytes uint64) {
 	case comes:
 		action = trace.SegmentAlloc
 	}
-	a.ring.Segments().Append(action, addr, bytes, 0)
+	a.ring.Segments().Append(action, addr, bytes, 0, 0, 0)
 }

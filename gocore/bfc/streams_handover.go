@@ -20,7 +20,7 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64, by hol
 		if refusal == nil {
 			i = a.atOnceLocked(s, rounded)
 		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == chunks.None {
-			return Block{}, a.failedLocked(s, bytes, a.outOfMemoryLocked(s, bytes, rounded, refusal))
+			return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 	}
 	return a.takeSharedLocked(i, s, bytes, rounded, by), nil

@@ -41,7 +41,7 @@ func liveBlocks(picture bfc.MemoryMap) (live []trace.Block) {
 	for _, region := range picture.Regions {
 		for _, c := range region.Chunks {
 			if !c.Free {
-				live = append(live, trace.Block{Addr: c.Addr, Bytes: c.Requested})
+				live = append(live, trace.Block{Addr: c.Addr, Bytes: c.Requested, Holder: c.Holder, Site: c.Site})
 			}
 		}
 	}

@@ -93,6 +93,12 @@ func (v Value) Word() int {
 	return int(v.word) - 1
 }
 
+// Span returns the position of a Text in the file and its length, which is truncated at 16 MiB. In files of protocol 0 the text there
+// has escapes.
+func (v Value) Span() (start, length int, ok bool) {
+	return int(v.bits >> textBits), int(v.bits & textBytes), v.kind == Text
+}
+
 // String formats a simple value as Python's repr does, and any other value as its type.
 func (v Value) String() string {
 	switch {

@@ -50,6 +50,8 @@ type Usage struct {
 	Failures int    `json:"failures"`
 	Unfreed  int    `json:"unfreed"`
 	Streams  int    `json:"streams"`
+
+	Holdings []Holding `json:"holders_at_peak"`
 }
 
 // New returns a Job that replays events.
@@ -148,7 +150,7 @@ func (j *Job) Results() []*Result { return j.results }
 // Usages summarizes the trace, by GPU.
 func (j *Job) Usages() (usages []Usage) {
 	for _, w := range j.workloads {
-		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams)}
+		u := Usage{GPU: w.gpu, PeakLive: w.peakLive, Before: w.before, Live: w.live, Failures: w.failures, Unfreed: w.unfreed, Streams: len(w.streams), Holdings: w.atPeak()}
 		for _, o := range w.ops {
 			if o.bytes > 0 && o.event > 0 {
 				u.Allocs++

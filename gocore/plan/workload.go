@@ -18,6 +18,8 @@ type op struct {
 	event  int32 // its number in the trace, from 1; 0: before the trace began
 	stream int32 // in the workload's list
 	bytes  uint64
+
+	holder, stack uint32 // of an allocation: the trace's numbers
 }
 
 // workload is the part of a trace that concerns one logical GPU.
@@ -27,6 +29,7 @@ type workload struct {
 	micros   []int64  // of each op
 	blocks   int      // block numbers are below this
 	peakLive uint64   // most bytes live at one time, each block rounded up to 256
+	peakOps  int      // the first ops, which lead to that peak
 	failures int      // allocations that failed when the trace was recorded; how the job would have continued is unknown
 	unfreed  int      // blocks whose address was allocated again without a free in the trace
 	before   int      // blocks that were live when the trace began
@@ -109,11 +112,13 @@ func (b *builder) allocate(e trace.Event, number int) {
 		b.streams[e.Stream] = stream
 		b.workload.streams = append(b.workload.streams, e.Stream)
 	}
-	o := op{block: block, event: int32(number), stream: stream, bytes: e.Bytes}
+	o := op{block: block, event: int32(number), stream: stream, bytes: e.Bytes, holder: e.Holder, stack: e.Stack}
 	b.live[e.Addr] = o
 	b.do(o, e.Micros)
 	b.now += rounded(e.Bytes)
-	b.peakLive = max(b.peakLive, b.now)
+	if b.now > b.peakLive {
+		b.peakLive, b.peakOps = b.now, len(b.ops)
+	}
 }
 
 // free skips an address that is not live: that of a block of 0 bytes.

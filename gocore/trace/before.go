@@ -8,23 +8,23 @@ import (
 
 // liveBefore returns an allocation for every block of one GPU that was live before the first of its events: it is
 // freed, or live at the end, without having been allocated. Blocks of 0 bytes do not count.
-func liveBefore(gpu int, events []Event, liveAtEnd []Block, time int64) (before []Event) {
-	live := make(map[uint64]uint64, len(liveAtEnd))
+func liveBefore(gpu int, events, liveAtEnd []Event, time int64) (before []Event) {
+	live := make(map[uint64]Event, len(liveAtEnd))
 	for _, b := range liveAtEnd {
-		live[b.Addr] = b.Bytes
+		live[b.Addr] = b
 	}
 	for i := len(events) - 1; i >= 0; i-- {
 		switch e := events[i]; e.Action {
 		case Free:
 			if e.Bytes > 0 {
-				live[e.Addr] = e.Bytes
+				live[e.Addr] = e
 			}
 		case Allocate:
 			delete(live, e.Addr)
 		}
 	}
-	for addr, bytes := range live {
-		before = append(before, Event{Micros: time, Action: Allocate, GPU: gpu, Addr: addr, Bytes: bytes})
+	for addr, e := range live {
+		before = append(before, Event{Micros: time, Action: Allocate, GPU: gpu, Addr: addr, Bytes: e.Bytes, Holder: e.Holder, Stack: e.Stack})
 	}
 	slices.SortFunc(before, func(a, b Event) int { return cmp.Compare(a.Addr, b.Addr) })
 	return before

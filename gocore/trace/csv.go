@@ -2,16 +2,20 @@ package trace
 
 import (
 	"context"
+	"math"
+	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gpuconf/gocore/status"
 )
 
 // Header is the first line of FormatCSV's output.
-const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU"
+const Header = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID"
 
-// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions.
+// FormatCSV formats events, one a line, with times in seconds since 1970. It includes all actions. Holders and stacks are numbers; the
+// files that users see have text in their place, which Python writes.
 func FormatCSV(events []Event) string { return Header + "\n" + FormatLines(events) }
 
 // FormatLines is FormatCSV without the header.
@@ -29,7 +33,9 @@ func FormatLines(events []Event) string {
 			text = append(text, "0x"...) // as RMM does; it writes the default stream as 0
 		}
 		text = append(strconv.AppendUint(text, e.Stream, 16), ',')
-		text = append(strconv.AppendInt(text, int64(e.GPU), 10), '\n')
+		text = append(strconv.AppendInt(text, int64(e.GPU), 10), ',')
+		text = append(strconv.AppendUint(text, uint64(e.Holder), 10), ',')
+		text = append(strconv.AppendUint(text, uint64(e.Stack), 10), '\n')
 	}
 	return string(text)
 }
@@ -43,10 +49,15 @@ const (
 	columnTime
 	columnStream
 	columnGPU
+	columnLibrary
+	columnTag
+	columnStack
+	columnHolderID // the last two are only in our own lines
+	columnStackID
 	columns
 )
 
-var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU"}
+var columnNames = [columns]string{"Action", "Pointer", "Size", "Thread", "Time", "Stream", "GPU", "Library", "Tag", "Stack", "HolderID", "StackID"}
 
 const (
 	mostGPUs   = 1 << 10 // GPU numbers are below this
@@ -63,10 +74,24 @@ const (
 //   - A pointer is hexadecimal, with or without 0x, or "(nil)".
 //   - A stream is hexadecimal with 0x, decimal, or "default".
 //   - A time is HH:MM:SS.ffffff (HH:MM:SS:ffffff in some versions of RMM), or seconds. The file may span midnight.
+//   - A library and a tag are text, in which %XX is a byte.
+//   - A stack is a number, and where it comes first also "=" and the frames, innermost first, separated by ";". A frame is
+//     file:line:function.
 //
 // Errors name the line.
-func ParseCSV(ctx context.Context, text string) ([]Event, error) {
-	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF")}
+func ParseCSV(ctx context.Context, text string) (Recording, error) {
+	p := parser{ctx: ctx, rest: strings.TrimPrefix(text, "\uFEFF"), naming: newNaming(), stacks: map[string]uint32{"": 0}}
+	events, err := p.events()
+	return Recording{Events: events, Names: p.naming.Names}, err
+}
+
+// ParseNumbered reads the output of FormatCSV. Holders and stacks are the numbers in the text.
+func ParseNumbered(ctx context.Context, text string) ([]Event, error) {
+	p := parser{ctx: ctx, rest: text, numbered: true}
+	return p.events()
+}
+
+func (p *parser) events() ([]Event, error) {
 	if err := p.header(); err != nil {
 		return nil, err
 	}
@@ -75,7 +100,7 @@ func ParseCSV(ctx context.Context, text string) ([]Event, error) {
 	for {
 		line, ok := p.next()
 		if !ok {
-			return events, ctx.Err()
+			return events, p.ctx.Err()
 		}
 		e, err := p.event(line)
 		if err != nil {
@@ -98,6 +123,12 @@ type parser struct {
 	wanted []int
 	last   int64 // time of day of the previous event
 	days   int64 // midnights passed
+
+	naming   *naming
+	stacks   map[string]uint32 // by their number in the file
+	library  string            // of the event
+	tag      string
+	numbered bool // the text is FormatCSV's
 }
 
 // next returns the next line that is not empty. ok is false at the end of the file, or once the context has ended.
@@ -135,7 +166,7 @@ func (p *parser) header() error {
 	for _, name := range strings.Split(line, ",") {
 		at := -1
 		for i, known := range columnNames {
-			if strings.Trim(strings.TrimSpace(name), `"`) == known {
+			if strings.Trim(strings.TrimSpace(name), `"`) == known && (p.numbered || i < columnHolderID) {
 				if found[i] {
 					return p.errorf("duplicate column %s", known)
 				}
@@ -154,6 +185,7 @@ func (p *parser) header() error {
 
 func (p *parser) event(line string) (e Event, err error) {
 	rest, more := line, true
+	p.library, p.tag = "", ""
 	for i, column := range p.wanted {
 		if !more {
 			return e, p.errorf("%d fields in %s; the header has %d", i, shown(line), len(p.wanted))
@@ -168,6 +200,9 @@ func (p *parser) event(line string) (e Event, err error) {
 	}
 	if more {
 		return e, p.errorf("more fields in %s than the header's %d", shown(line), len(p.wanted))
+	}
+	if p.library != "" || p.tag != "" {
+		e.Holder = p.naming.holder(Holder{p.library, p.tag})
 	}
 	if e.Addr == 0 && e.Bytes > 0 && e.Action != AllocateFailure {
 		return e, p.errorf("%s of %d bytes without an address", e.Action, e.Bytes)
@@ -197,11 +232,72 @@ func (p *parser) field(e *Event, column int, field string) error {
 		var gpu uint64
 		gpu, ok = parseUint(field, 10)
 		e.GPU, ok = int(gpu), ok && gpu < mostGPUs
+	case columnLibrary:
+		p.library, ok = unescaped(field)
+	case columnTag:
+		p.tag, ok = unescaped(field)
+	case columnStack:
+		e.Stack, ok = p.stack(field)
+	case columnHolderID, columnStackID:
+		var number uint64
+		number, ok = parseUint(field, 10)
+		if ok = ok && number <= math.MaxUint32; column == columnHolderID {
+			e.Holder = uint32(number)
+		} else {
+			e.Stack = uint32(number)
+		}
 	}
 	if !ok {
 		return p.errorf("invalid %s %s", columnNames[column], shown(field))
 	}
 	return nil
+}
+
+// stack parses "7=file:12:function;..." or a number that came before.
+func (p *parser) stack(field string) (number uint32, ok bool) {
+	name, text, isNew := strings.Cut(field, "=")
+	if !isNew {
+		number, ok = p.stacks[name]
+		return number, ok
+	}
+	var frames Stack
+	for _, part := range strings.Split(text, ";") {
+		f, ok := parseFrame(part)
+		if !ok || len(frames) == mostFrames {
+			return 0, false
+		}
+		frames = append(frames, f)
+	}
+	number = p.naming.stack(text, func() Stack { return frames })
+	p.stacks[name] = number
+	return number, name != ""
+}
+
+// mostFrames is the length of the longest stack in a file.
+const mostFrames = 1 << 10
+
+func parseFrame(text string) (f Frame, ok bool) {
+	function := strings.LastIndexByte(text, ':')
+	if function < 0 {
+		return f, false
+	}
+	line := strings.LastIndexByte(text[:function], ':')
+	if line < 0 {
+		return f, false
+	}
+	number, numbered := parseUint(text[line+1:function], 10)
+	file, okFile := unescaped(text[:line])
+	name, okName := unescaped(text[function+1:])
+	return Frame{file, int(number), name}, numbered && number <= math.MaxInt32 && okFile && okName
+}
+
+// unescaped replaces %XX with its byte. The result must be valid UTF-8.
+func unescaped(field string) (string, bool) {
+	if !strings.Contains(field, "%") {
+		return field, utf8.ValidString(field)
+	}
+	text, err := url.PathUnescape(field)
+	return text, err == nil && utf8.ValidString(text)
 }
 
 func parseAction(field string) (Action, bool) {

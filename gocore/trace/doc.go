@@ -14,6 +14,12 @@
 // A Recording is a plain value with Events. Every block that was live when its window began is allocated at its
 // beginning, so a Recording is self-contained, even if the ring has lost older entries.
 //
+// # Holders and stacks
+//
+// An entry has the number of the block's holder (package holder). If the recording has Sites, it also has the number of
+// the Python calls that led to an allocation. C notes them before it enters Go (pybind/cabi/stack.c), and passes each
+// distinct stack to Sites once. In a Recording, both are indexes into its Names, so that it is self-contained.
+//
 // # Time and thread
 //
 // Both are read without a system call, because an allocation takes less time than most calls would. The time comes
@@ -23,10 +29,10 @@
 //
 // # Files
 //
-// Files are in the CSV format of RMM, the RAPIDS memory manager, one event a line, with an additional column for the
-// GPU:
+// Files are in the CSV format of RMM, the RAPIDS memory manager, one event a line, with additional columns for the GPU,
+// the holder and the stack:
 //
-//	Thread,Time,Action,Pointer,Size,Stream,GPU
+//	Thread,Time,Action,Pointer,Size,Stream,GPU,Library,Tag,Stack
 //
 // ParseCSV reads what RMM writes, and common variations of it. ReadSnapshot reads PyTorch's snapshots. Both take memory
 // for at most a multiple of the file's size, and return early when their context ends.

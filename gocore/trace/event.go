@@ -1,5 +1,7 @@
 package trace
 
+import "gpuconf/gocore/holder"
+
 // Action is the kind of an event.
 type Action uint8
 
@@ -34,9 +36,13 @@ type Event struct {
 	Addr   uint64
 	Bytes  uint64 // requested size; for a segment, its size
 	Stream uint64 // CUDA's stream handle; 0 is the default stream
+	Holder uint32 // the number of who holds the block, in the recording's Names
+	Stack  uint32 // the number of the calls that led to an allocation, in the recording's Names
 }
 
 // Block is a live block of memory.
 type Block struct {
 	Addr, Bytes uint64
+	Holder      holder.ID
+	Site        uint32
 }

@@ -16,7 +16,8 @@ const MostEvents = 1 << 28
 // Recorder has a ring for each logical GPU, and one for its segments. It records from NewRecorder to Stop, and keeps
 // the recording until Close.
 type Recorder struct {
-	capacity int // immutable
+	capacity int    // immutable
+	sites    *Sites // immutable; nil: without stacks
 
 	mu    sync.Mutex
 	clock *clock  // Stop writes it with mu held
@@ -31,14 +32,16 @@ type Recorder struct {
 type Recording struct {
 	Events []Event
 	Lost   uint64 // older entries that were overwritten
+	Names  Names
 }
 
-// NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU.
-func NewRecorder(capacity int) (*Recorder, error) {
+// NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU. sites is where its stacks are
+// kept, or nil.
+func NewRecorder(capacity int, sites *Sites) (*Recorder, error) {
 	if capacity < 1 || capacity > MostEvents {
 		return nil, status.Errorf(status.InvalidArgument, "a recording can keep 1 to %d events, but got %d", MostEvents, capacity)
 	}
-	return &Recorder{capacity: capacity, clock: newClock()}, nil
+	return &Recorder{capacity: capacity, sites: sites, clock: newClock()}, nil
 }
 
 // Ring returns the ring of a logical GPU, and creates it at the first call. guard is the lock of the GPU's pool,
@@ -70,7 +73,7 @@ func (r *Recorder) Ring(gpu int, guard sync.Locker) (*Ring, error) {
 
 func (r *Recorder) newRing(gpu int) (*Ring, error) {
 	entries, err := offheap.Map[entry]("a recording", r.capacity)
-	return &Ring{clock: r.clock, gpu: gpu, entries: entries}, err
+	return &Ring{clock: r.clock, gpu: gpu, sites: r.sites, entries: entries}, err
 }
 
 // Count returns the number of entries so far, without segments, and how many of them were overwritten.
@@ -111,12 +114,13 @@ func (r *Recorder) Recording(ctx context.Context) (recording Recording, err erro
 	if !r.done || r.closed {
 		return Recording{}, status.Errorf(status.FailedPrecondition, "the recording has not stopped, or is closed")
 	}
+	names := newNaming()
 	var all [][]Event
 	for gpu, ring := range r.rings {
 		if ring == nil {
 			continue
 		}
-		events, lost, err := ring.all(ctx, r.live[gpu])
+		events, lost, err := ring.all(ctx, r.live[gpu], names)
 		if err != nil {
 			return Recording{}, err
 		}
@@ -129,6 +133,7 @@ func (r *Recorder) Recording(ctx context.Context) (recording Recording, err erro
 		e := &recording.Events[i]
 		e.Micros = r.clock.micros(uint64(e.Micros))
 	}
+	recording.Names = names.Names
 	return recording, nil
 }
 
@@ -151,12 +156,12 @@ func (r *Recorder) Close() (err error) {
 }
 
 // all returns the events of a GPU, with ticks in place of microseconds.
-func (r *Ring) all(ctx context.Context, live []Block) (events []Event, lost uint64, err error) {
-	events, err = r.events(ctx)
+func (r *Ring) all(ctx context.Context, live []Block, names *naming) (events []Event, lost uint64, err error) {
+	events, err = r.events(ctx, names)
 	if err != nil {
 		return nil, 0, err
 	}
-	segments, err := r.segments.events(ctx)
+	segments, err := r.segments.events(ctx, names)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -165,8 +170,17 @@ func (r *Ring) all(ctx context.Context, live []Block) (events []Event, lost uint
 	if lost > 0 {
 		began = events[0].Micros
 	}
-	before := liveBefore(r.gpu, events, live, began)
+	before := liveBefore(r.gpu, events, r.ended(live, names), began)
 	// Among equal times, blocks that were live before come first, then a segment, before the first block in it.
 	events, err = merged(ctx, [][]Event{before, segments, events})
 	return events, lost + r.segments.lost(), err
+}
+
+// ended returns the live blocks as events.
+func (r *Ring) ended(live []Block, names *naming) []Event {
+	events := make([]Event, len(live))
+	for i, b := range live {
+		events[i] = Event{Addr: b.Addr, Bytes: b.Bytes, Holder: names.holderOf(b.Holder), Stack: r.stackOf(names, b.Site)}
+	}
+	return events
 }

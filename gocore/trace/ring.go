@@ -3,27 +3,31 @@ package trace
 import (
 	"context"
 	"sync"
+
+	"gpuconf/gocore/holder"
 )
 
-// entry is an Event as a ring stores it: 40 bytes, because most of its cost is memory bandwidth.
+// entry is an Event as a ring stores it: 48 bytes, because most of its cost is memory bandwidth.
 type entry struct {
 	ticks  uint64
 	doer   uint64 // the thread, and in the lowest byte the action: thread pointers and numbers fit into 56 bits
 	addr   uint64
 	bytes  uint64
 	stream uint64
+	origin uint64 // the holder, and in the lower half the site
 }
 
 const actionBits = 8
 
 // readyEntries are committed when a ring is created, 8 MiB of them. Entries are appended while callers wait for an
 // allocation, and a page fault there costs as much as fifty entries.
-const readyEntries = 8 << 20 / 40
+const readyEntries = 8 << 20 / 48
 
 // Ring keeps the newest entries of one logical GPU.
 type Ring struct {
 	clock    *clock      // immutable; Stop updates it when no thread reads it any more
 	gpu      int         // immutable
+	sites    *Sites      // immutable; nil: without stacks
 	segments *Ring       // immutable; nil in a segment ring itself
 	guard    sync.Locker // guarded by the recorder's mutex; segments has the same guard
 	entries  []entry     // guarded by guard, as are at and count; outside the Go heap; nil once the recorder has stopped
@@ -37,9 +41,20 @@ type Ring struct {
 // entries of blocks must not overwrite them.
 func (r *Ring) Segments() *Ring { return r.segments }
 
+// Site returns the site of the calling thread's allocation, or 0.
+func (r *Ring) Site() uint32 {
+	if r.sites == nil {
+		return 0
+	}
+	return r.sites.read()
+}
+
+// Sites returns the recording's stacks; nil if it has none.
+func (r *Ring) Sites() *Sites { return r.sites }
+
 // Append adds an entry with the current time. The caller holds the guard, and has held it since before the change that the entry
 // describes (invariants 1 and 2).
-func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
+func (r *Ring) Append(action Action, addr, bytes, stream uint64, by holder.ID, site uint32) {
 	if r.at >= len(r.entries) {
 		if len(r.entries) == 0 {
 			return
@@ -48,6 +63,7 @@ func (r *Ring) Append(action Action, addr, bytes, stream uint64) {
 	}
 	e := &r.entries[r.at] // field by field: a composite literal would be built elsewhere and copied
 	e.doer, e.addr, e.bytes, e.stream = thread()<<actionBits|uint64(action), addr, bytes, stream
+	e.origin = uint64(by)<<32 | uint64(site)
 	e.ticks = r.clock.now()
 	r.at++
 	r.count++
@@ -72,7 +88,7 @@ func (r *Ring) stop() {
 func (r *Ring) lost() uint64 { return r.count - min(r.count, uint64(len(r.entries)+len(r.stopped))) }
 
 // events returns the entries of the stopped table, oldest first, with ticks in place of microseconds.
-func (r *Ring) events(ctx context.Context) ([]Event, error) {
+func (r *Ring) events(ctx context.Context, names *naming) ([]Event, error) {
 	held := int(min(r.count, uint64(len(r.stopped))))
 	if held == 0 {
 		return nil, nil
@@ -83,8 +99,20 @@ func (r *Ring) events(ctx context.Context) ([]Event, error) {
 			return nil, ctx.Err()
 		}
 		e := r.stopped[(r.at+len(r.stopped)-held+i)%len(r.stopped)]
-		events = append(events, Event{Micros: int64(e.ticks), Thread: e.doer >> actionBits, Action: Action(e.doer), GPU: r.gpu,
-			Addr: e.addr, Bytes: e.bytes, Stream: e.stream})
+		event := Event{Micros: int64(e.ticks), Thread: e.doer >> actionBits, Action: Action(e.doer), GPU: r.gpu,
+			Addr: e.addr, Bytes: e.bytes, Stream: e.stream, Stack: r.stackOf(names, uint32(e.origin))}
+		if r.segments != nil { // segments belong to the pool
+			event.Holder = names.holderOf(holder.ID(e.origin >> 32))
+		}
+		events = append(events, event)
 	}
 	return events, nil
+}
+
+// stackOf adds the stack of a site to the names.
+func (r *Ring) stackOf(names *naming, site uint32) uint32 {
+	if site == 0 || r.sites == nil {
+		return 0
+	}
+	return names.site(site, r.sites)
 }

@@ -54,12 +54,23 @@ const (
 
 const numIntervals = 16
 
+// Those that say where an allocation comes from. PyTorch writes no library and no tag; gpuconf does.
+const (
+	wordFrames = wordInterval + numIntervals + iota
+	wordFilename
+	wordLine
+	wordName
+	wordLibrary
+	wordTag
+)
+
 var snapshotWords = []string{
 	"device_traces", "segments", "action", "addr", "size", "stream", "time_us", "device", "address", "blocks", "requested_size", "state",
 	"active_allocated", "active_pending_free", "alloc", "free", "free_completed", "oom", "segment_alloc", "segment_free", "segment_map", "segment_unmap",
 	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
 	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
 	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
+	"frames", "filename", "line", "name", "library", "tag",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may
@@ -74,8 +85,9 @@ var snapshotActions = [...]Action{
 // the entry.
 //
 // It takes memory for at most a multiple of the file's size, whatever the file contains.
-func ReadSnapshot(ctx context.Context, data []byte) ([]Event, error) {
+func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
 	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
+	s.data, s.naming, s.stacks = data, newNaming(), map[pickle.Value]uint32{}
 	var err error
 	var root pickle.Value
 	if s.tree, root, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
@@ -84,10 +96,10 @@ func ReadSnapshot(ctx context.Context, data []byte) ([]Event, error) {
 	if err != nil && ctx.Err() == nil {
 		err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
 	}
-	if err != nil || len(s.before) == 0 {
-		return s.events, err
+	if len(s.before) > 0 {
+		s.events = append(s.before, s.events...)
 	}
-	return append(s.before, s.events...), nil
+	return Recording{Events: s.events, Names: s.naming.Names}, err
 }
 
 // snapshot builds the events of one file.
@@ -100,6 +112,11 @@ type snapshot struct {
 	seen   map[place]struct{} // the blocks that events mention
 	before []Event
 	walked int // entries
+
+	data   []byte
+	naming *naming
+	stacks map[pickle.Value]uint32 // by list of frames, which entries may share
+	text   []byte                  // scratch space
 }
 
 // place identifies a block.
@@ -175,6 +192,9 @@ func (s *snapshot) event(gpu int, entry pickle.Value) (err error) {
 	e.Stream = fields.optional(wordStream, 0, mostNumber)
 	if fields.err != nil {
 		return fields.err
+	}
+	if err := s.origin(&e, entry); err != nil {
+		return fmt.Errorf(": %w", err)
 	}
 	return s.add(&s.events, e, true)
 }
@@ -259,7 +279,11 @@ func (s *snapshot) block(block pickle.Value, gpu int, addr uint64) (size uint64,
 	if len(s.events) > 0 {
 		began = s.events[0].Micros
 	}
-	return size, s.add(&s.before, Event{Micros: began, Action: Allocate, GPU: gpu, Addr: addr, Bytes: requested}, false)
+	e := Event{Micros: began, Action: Allocate, GPU: gpu, Addr: addr, Bytes: requested}
+	if err := s.origin(&e, block); err != nil {
+		return size, fmt.Errorf(": %w", err)
+	}
+	return size, s.add(&s.before, e, false)
 }
 
 const (

@@ -273,7 +273,7 @@ _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ssLss", (char **) keywords, &op, &inputs, &flags, &name, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (refused_or_noted()) {
         return NULL;
     }
     retval = pybind_Execute(op, inputs, flags, name, device);
@@ -521,7 +521,7 @@ _wrap__gpuconf_pybind_MakeTensor(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LLssss", (char **) keywords, &host, &nbytes, &dtype, &shape, &name, &device)) {
         return NULL;
     }
-    if (refused()) {
+    if (refused_or_noted()) {
         return NULL;
     }
     retval = pybind_MakeTensor(host, nbytes, dtype, shape, name, device);
@@ -954,15 +954,18 @@ _wrap__gpuconf_pybind_StartRecording(PyObject * PYBINDGEN_UNUSED(dummy), PyObjec
     PyObject *py_retval;
     int64_t retval;
     int64_t events;
-    const char *keywords[] = {"events", NULL};
+    bool stacks;
+    PyObject *py_stacks;
+    const char *keywords[] = {"events", "stacks", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &events)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LO", (char **) keywords, &events, &py_stacks)) {
         return NULL;
     }
+    stacks = (bool) PyObject_IsTrue(py_stacks);
     if (refused()) {
         return NULL;
     }
-    retval = pybind_StartRecording(events);
+    retval = pybind_StartRecording(events, stacks);
     if (PyErr_Occurred()) {
         return NULL;
     }
@@ -1158,7 +1161,7 @@ _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &nbytes)) {
         return NULL;
     }
-    if (refused()) {
+    if (refused_or_noted()) {
         return NULL;
     }
     retval = pybind_Allocate(number, nbytes);
@@ -1632,7 +1635,7 @@ _wrap__gpuconf_pybind_RunSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &id, &step)) {
         return NULL;
     }
-    if (refused()) {
+    if (refused_or_noted()) {
         return NULL;
     }
     retval = pybind_RunSession(id, step);
@@ -1947,7 +1950,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },
     {(char *) "pybind_SetTag", (PyCFunction) _wrap__gpuconf_pybind_SetTag, METH_VARARGS|METH_KEYWORDS, "pybind_SetTag(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
-    {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events)\n\ntype: events: int64_t" },
+    {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events, stacks)\n\ntype: events: int64_t\ntype: stacks: bool" },
     {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StopRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_WaitJob", (PyCFunction) _wrap__gpuconf_pybind_WaitJob, METH_VARARGS|METH_KEYWORDS, "pybind_WaitJob(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },

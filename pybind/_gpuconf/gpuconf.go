@@ -1115,9 +1115,9 @@ func pybind_StartPeak(number C.longlong) *C.char {
 }
 
 //export pybind_StartRecording
-func pybind_StartRecording(events C.longlong) C.longlong {
+func pybind_StartRecording(events C.longlong, stacks C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.StartRecording(int64(events))
+	cret, __err := pybind.StartRecording(int64(events), boolPyToGo(stacks))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

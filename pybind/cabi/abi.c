@@ -23,7 +23,8 @@ static int forked;
 #define FAST_THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 
 FAST_THREAD_LOCAL int64_t scope = GPUCONF_NO_SCOPE;
-FAST_THREAD_LOCAL uint16_t tag; /* 0 for none */
+FAST_THREAD_LOCAL uint16_t tag;  /* 0 for none */
+FAST_THREAD_LOCAL uint32_t site; /* 0 for none */
 FAST_THREAD_LOCAL char *last_error; /* malloc'd; NULL for none */
 
 static pthread_key_t at_thread_exit; /* frees last_error */
@@ -92,25 +93,32 @@ int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 
 const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
 
-static inline __attribute__((always_inline)) void *take(enum gcgo_library library, size_t size, int device, void *stream)
+static inline __attribute__((always_inline)) void *take(enum gcgo_library library, int acquire, size_t size, int device, void *stream)
 {
 	forget_error();
 	if (refuse() || size == 0)
 		return NULL;
+	if (__builtin_expect(__atomic_load_n(&gcgo_stacks, __ATOMIC_RELAXED), 0))
+		gcgo_note_stack(acquire);
 	return (void *)gcgo_malloc(size, device, (uint16_t)(tag << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope);
 }
 
-void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, size, device, stream); }
+void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, 0, size, device, stream); }
 
 void *gcgo_malloc_for(enum gcgo_library library, size_t size, int device, void *stream)
 {
-	return take(library, size, device, stream);
+	return take(library, 1, size, device, stream);
+}
+
+void *gcgo_malloc_locked(enum gcgo_library library, size_t size, int device, void *stream)
+{
+	return take(library, 0, size, device, stream);
 }
 
 /* For the plug-ins that are written in Python. */
 void *gpuconf_library_malloc(int library, size_t size, int device, void *stream)
 {
-	return take((enum gcgo_library)library, size, device, stream);
+	return take((enum gcgo_library)library, 1, size, device, stream);
 }
 
 void gpuconf_free(void *ptr, size_t size, int device, void *stream)
@@ -129,6 +137,10 @@ int64_t gcgo_scope_read(void) { return scope; }
 void gcgo_tag_write(uint16_t number) { tag = number; }
 
 uint16_t gcgo_tag_read(void) { return tag; }
+
+void gcgo_site_write(uint32_t number) { site = number; }
+
+uint32_t gcgo_site_read(void) { return site; }
 
 /* For benchmarks: the same call into Go and back, without any work. */
 int gpuconf_empty_call(int value) { return gcgo_empty(value); }

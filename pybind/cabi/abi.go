@@ -8,6 +8,7 @@ package cabi
 import "C"
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
@@ -20,6 +21,15 @@ func writeScope(word int64) { C.gcgo_scope_write(C.int64_t(word)) }
 func readScope() int64      { return int64(C.gcgo_scope_read()) }
 func writeTag(t holder.Tag) { C.gcgo_tag_write(C.uint16_t(t)) }
 func readTag() holder.Tag   { return holder.Tag(C.gcgo_tag_read()) }
+func readSite() uint32      { return uint32(C.gcgo_site_read()) }
+
+func writeStacks(on bool) {
+	value := int32(0)
+	if on {
+		value = 1
+	}
+	atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stacks)), value)
+}
 
 //export gcgo_empty
 func gcgo_empty(value C.int) C.int { return value }
@@ -73,6 +83,13 @@ func gcgo_intern_tag(name *C.char) (number C.int) {
 		number = C.int(t)
 	}
 	return number
+}
+
+//export gcgo_add_stack
+func gcgo_add_stack(text *C.char, length C.size_t) (site C.uint32_t) {
+	var err error
+	defer gate(&err)
+	return C.uint32_t(process.Shared().AddStack(C.GoStringN(text, C.int(length))))
 }
 
 // gate is deferred first in every function that C calls: it catches panics, and stores the text of an error for

@@ -20,8 +20,22 @@ enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCG
 void gcgo_tag_write(uint16_t tag);
 uint16_t gcgo_tag_read(void);
 
-/* gpuconf_malloc for a library. */
+/* gpuconf_malloc for a library. The caller holds no lock that a thread may wait for while it holds the GIL. */
 void *gcgo_malloc_for(enum gcgo_library library, size_t size, int device, void *stream);
+
+/* The same for a caller that may hold such a lock. */
+void *gcgo_malloc_locked(enum gcgo_library library, size_t size, int device, void *stream);
+
+/* stack.c: whether a recording wants stacks, and noting the calling thread's. */
+extern int gcgo_stacks;
+void gcgo_note_stack(int acquire);
+
+/* The number of the stack that was noted last, for the allocation that follows. */
+void gcgo_site_write(uint32_t site);
+uint32_t gcgo_site_read(void);
+
+int gpuconf_python_stacks_begin(const char *hide);
+void gpuconf_python_stacks_end(void);
 
 void gcgo_set_error(const char *text);
 

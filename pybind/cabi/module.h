@@ -23,6 +23,16 @@ static int refused(void)
 	return 1;
 }
 
+/* The same before a function that may allocate, whose stack is noted while the GIL is held. */
+static int refused_or_noted(void)
+{
+	if (refused())
+		return 1;
+	if (__atomic_load_n(&gcgo_stacks, __ATOMIC_RELAXED))
+		gcgo_note_stack(0);
+	return 0;
+}
+
 /*
  * Refuses subinterpreters. The core has one state for the process, but each interpreter's Python modules track what is in use
  * separately, so a reset in a second interpreter could free the first one's memory. This function runs in each interpreter that

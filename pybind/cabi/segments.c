@@ -109,7 +109,7 @@ static int malloc_segment(void **ptr, size_t size)
 	}
 	injected = 0;
 	stream = torch.current_stream((signed char)device);
-	*ptr = gcgo_malloc_for(GCGO_TORCH, size, device, torch.stream_handle(&stream));
+	*ptr = gcgo_malloc_locked(GCGO_TORCH, size, device, torch.stream_handle(&stream));
 	if (*ptr != NULL || size == 0)
 		return CUDA_SUCCESS;
 	if (strstr(gpuconf_last_error(), " out of memory") != NULL) {

@@ -2,12 +2,17 @@ package process
 
 import "gpuconf/gocore/holder"
 
-// tagOfThread returns the calling thread's tag. It is set once, at start.
-var tagOfThread = func() holder.Tag { return 0 }
+// Threads is what C keeps for each thread. Package cabi supplies it at start, because this package has no C.
+type Threads struct {
+	Tag    func() holder.Tag // of the calling thread
+	Site   func() uint32     // of the calling thread's allocation, while stacks are on
+	Stacks func(on bool)     // switches stacks on or off, for all threads
+}
 
-// ReadTagsWith sets the function that returns the calling thread's tag. Package cabi calls it at start: the tag is in C, and
-// this package has no C.
-func ReadTagsWith(tag func() holder.Tag) { tagOfThread = tag }
+var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {}}
+
+// UseThreads replaces what does nothing. It is called once, at start.
+func UseThreads(t Threads) { threads = t }
 
 // Holder returns who holds what gpuconf itself allocates for a call on this thread.
-func Holder() holder.ID { return holder.Of(holder.Gpuconf, tagOfThread()) }
+func Holder() holder.ID { return holder.Of(holder.Gpuconf, threads.Tag()) }

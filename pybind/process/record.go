@@ -16,8 +16,8 @@ type recording struct {
 }
 
 // StartRecording starts recording memory events of all logical GPUs, including those created later. It keeps the newest
-// capacity events of each, and returns the recording's number.
-func (p *State) StartRecording(capacity int) (id int64, err error) {
+// capacity events of each, with the Python calls that lead to them if stacks is set, and returns the recording's number.
+func (p *State) StartRecording(capacity int, stacks bool) (id int64, err error) {
 	if err := Alive(); err != nil {
 		return 0, err
 	}
@@ -26,7 +26,11 @@ func (p *State) StartRecording(capacity int) (id int64, err error) {
 	if p.running != nil {
 		return 0, status.Errorf(status.FailedPrecondition, "a recording is running already; stop it first")
 	}
-	recorder, err := trace.NewRecorder(capacity)
+	var sites *trace.Sites
+	if stacks {
+		sites = trace.NewSites(threads.Site)
+	}
+	recorder, err := trace.NewRecorder(capacity, sites)
 	if err != nil {
 		return 0, err
 	}
@@ -36,6 +40,8 @@ func (p *State) StartRecording(capacity int) (id int64, err error) {
 		}
 	}
 	p.running = &recording{recorder: recorder}
+	p.sites.Store(sites)
+	threads.Stacks(stacks)
 	return p.recordings.put(p.running), nil
 }
 
@@ -80,6 +86,16 @@ func (p *State) endRecordingLocked() {
 	}
 	one.recorder.Stop(live)
 	p.running = nil
+	threads.Stacks(false)
+	p.sites.Store(nil)
+}
+
+// AddStack adds a stack to the running recording, if it has stacks, and returns its number; see trace.Sites.Add.
+func (p *State) AddStack(text string) uint32 {
+	if sites := p.sites.Load(); sites != nil {
+		return sites.Add(text)
+	}
+	return 0
 }
 
 // Recorded returns the events of a recording that has ended, and the layout of each pool at its end, by number.

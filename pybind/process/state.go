@@ -11,16 +11,18 @@ import (
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
+	"gpuconf/gocore/trace"
 )
 
 // State is the machine that a process runs on and its devices.
 type State struct {
 	mu      sync.Mutex
-	asked   string          // guarded by mu; the choice of Simulate, "" for the environment's choice
-	spec    string          // guarded by mu; the simulated machine, "" for none
-	notices []config.Notice // guarded by mu; of the machine, not of the devices
-	running *recording      // guarded by mu; nil if no recording is running
-	draft   *config.State   // guarded by mu; the switches set before the devices are listed; nil for none
+	asked   string                      // guarded by mu; the choice of Simulate, "" for the environment's choice
+	spec    string                      // guarded by mu; the simulated machine, "" for none
+	notices []config.Notice             // guarded by mu; of the machine, not of the devices
+	running *recording                  // guarded by mu; nil if no recording is running
+	sites   atomic.Pointer[trace.Sites] // written with mu held; of running, or nil
+	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager

@@ -68,7 +68,7 @@ func BenchmarkRecorded(b *testing.B) {
 	for _, recorded := range []bool{false, true, false, true} {
 		b.Run(fmt.Sprintf("recorded=%v", recorded), func(b *testing.B) {
 			if recorded {
-				r, err := trace.NewRecorder(1 << 16)
+				r, err := trace.NewRecorder(1<<16, nil)
 				require.NoError(b, err)
 				require.NoError(b, m.Record(r))
 				defer func() {

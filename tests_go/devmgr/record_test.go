@@ -21,7 +21,7 @@ import (
 
 func startRecording(t testing.TB, m *devmgr.Manager, capacity int) *trace.Recorder {
 	t.Helper()
-	r, err := trace.NewRecorder(capacity)
+	r, err := trace.NewRecorder(capacity, nil)
 	require.NoError(t, err)
 	require.NoError(t, m.Record(r))
 	return r
@@ -36,7 +36,7 @@ func stopRecording(t testing.TB, m *devmgr.Manager, r *trace.Recorder) (events [
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	for _, e := range recording.Events {
-		e.Micros, e.Thread = 0, 0
+		e.Micros, e.Thread, e.Holder = 0, 0, 0
 		events = append(events, e)
 	}
 	return events, recording.Lost
@@ -150,7 +150,7 @@ func TestRecordingOnAClosedManager(t *testing.T) {
 	m, err := devmgr.New(nil, nil)
 	require.NoError(t, err)
 	require.NoError(t, m.Close(false))
-	r, err := trace.NewRecorder(1)
+	r, err := trace.NewRecorder(1, nil)
 	require.NoError(t, err)
 	requireCode(t, status.FailedPrecondition, m.Record(r))
 }
@@ -242,7 +242,7 @@ func TestARecordingBeginsBetweenTwoChanges(t *testing.T) {
 		allocated <- block
 	}()
 	<-entered
-	r, err := trace.NewRecorder(10)
+	r, err := trace.NewRecorder(10, nil)
 	require.NoError(t, err)
 	go func() { recorded <- m.Record(r) }()
 	select {

@@ -198,13 +198,37 @@ func TestUsage(t *testing.T) {
 	}
 	job := finish(t, events, plan.Request{LimitBytes: mib})
 	require.Equal(t, []plan.Usage{
-		{GPU: 0, Allocs: 3, PeakLive: 768, Before: 1, Live: 1, Failures: 1, Unfreed: 1, Streams: 2},
-		{GPU: 3, Allocs: 1, PeakLive: 768, Live: 1, Streams: 1},
+		{GPU: 0, Allocs: 3, PeakLive: 768, Before: 1, Live: 1, Failures: 1, Unfreed: 1, Streams: 2, Holdings: []plan.Holding{{Bytes: 768, Blocks: 2}}},
+		{GPU: 3, Allocs: 1, PeakLive: 768, Live: 1, Streams: 1, Holdings: []plan.Holding{{Bytes: 768, Blocks: 1}}},
 	}, job.Usages())
 	require.Len(t, job.Results(), 2*len(plan.Policies()))
 
 	failed := one(t, events[:1], plan.Regions, 256, plan.Card{})
 	require.Equal(t, 0, failed.Failure.Event, "before the trace began")
+}
+
+func TestHoldersAtThePeak(t *testing.T) {
+	var events []trace.Event
+	for i := range uint64(200) { // one block for each stack
+		events = append(events, trace.Event{Action: trace.Allocate, Addr: i + 1, Bytes: 256 * (i + 1), Holder: uint32(i % 2), Stack: uint32(i)})
+	}
+	events = append(events,
+		trace.Event{Action: trace.Allocate, Addr: 1000, Bytes: 1 << 20, Holder: 7},
+		trace.Event{Action: trace.Free, Addr: 1000, Bytes: 1 << 20},
+		trace.Event{Action: trace.Allocate, Addr: 2000, Bytes: 1 << 19, Holder: 8, Stack: 3}, // not at the peak
+	)
+	holdings := finish(t, events, plan.Request{}).Usages()[0].Holdings
+	require.Len(t, holdings, 100)
+	require.Equal(t, plan.Holding{Holder: 7, Bytes: 1 << 20, Blocks: 1}, holdings[0])
+	require.Equal(t, plan.Holding{Holder: 1, Stack: 199, Bytes: 256 * 200, Blocks: 1}, holdings[1])
+
+	same := finish(t, []trace.Event{
+		{Action: trace.Allocate, Addr: 1, Bytes: 1, Holder: 1, Stack: 2}, {Action: trace.Allocate, Addr: 2, Bytes: 257, Holder: 1, Stack: 2},
+		{Action: trace.Allocate, Addr: 3, Bytes: 1, Holder: 2, Stack: 2}, {Action: trace.Allocate, Addr: 4, Bytes: 1, Holder: 1, Stack: 3},
+	}, plan.Request{}).Usages()[0].Holdings
+	require.Equal(t, []plan.Holding{
+		{Holder: 1, Stack: 2, Bytes: 768, Blocks: 2}, {Holder: 1, Stack: 3, Bytes: 256, Blocks: 1}, {Holder: 2, Stack: 2, Bytes: 256, Blocks: 1},
+	}, same)
 }
 
 func TestRequestsThatCannotBe(t *testing.T) {

@@ -62,6 +62,7 @@ var functions = map[string]any{
 	"OpenPlan":                pybind.OpenPlan,
 	"OpenRecorded":            pybind.OpenRecorded,
 	"OpenSession":             pybind.OpenSession,
+	"OpenVerify":              pybind.OpenVerify,
 	"ReadTensor":              pybind.ReadTensor,
 	"ReleaseTensor":           pybind.ReleaseTensor,
 	"RequestDevice":           pybind.RequestDevice,

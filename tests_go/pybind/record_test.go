@@ -52,11 +52,11 @@ func wholeTrace(t *testing.T, events int) *os.File {
 
 func TestARecordingEndsWithTheDevices(t *testing.T) {
 	onMachine(t, "T4:1GiB")
-	_, err := pybind.StartRecording(0)
+	_, err := pybind.StartRecording(0, false)
 	require.Contains(t, requireKind(t, status.InvalidArgument, err), "1 to")
-	id, err := pybind.StartRecording(100)
+	id, err := pybind.StartRecording(100, false)
 	require.NoError(t, err)
-	_, err = pybind.StartRecording(100)
+	_, err = pybind.StartRecording(100, false)
 	require.Contains(t, requireKind(t, status.FailedPrecondition, err), "running already")
 	initialize(t)
 	held, err := pybind.Allocate(0, 1000)
@@ -82,7 +82,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2 0 0", counts)
 	actions := func(csv string) (actions []string) {
-		events, err := trace.ParseCSV(context.Background(), csv)
+		events, err := trace.ParseNumbered(context.Background(), csv)
 		require.NoError(t, err)
 		for _, e := range events {
 			actions = append(actions, e.Action.String())
@@ -95,11 +95,11 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 		job, err = pybind.OpenRecorded(id)
 		require.NoError(t, err)
 		result, csv := finish(t, job)
-		require.JSONEq(t, `{"events": 4, "lost": 0, "pools": {}}`, result)
+		require.JSONEq(t, `{"events": 4, "lost": 0, "pools": {}, "names": {"holders": [["", ""], ["gpuconf", ""]], "frames": [], "stacks": [[]]}}`, result)
 		require.Equal(t, []string{"segment_alloc", "allocate", "free", "segment_free"}, actions(csv))
 	}
 
-	second, err := pybind.StartRecording(100)
+	second, err := pybind.StartRecording(100, false)
 	require.NoError(t, err)
 	require.NotEqual(t, id, second)
 	_, err = pybind.StopRecording(id)
@@ -122,7 +122,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 	require.Equal(t, 2, summary.Events)
 	require.Len(t, summary.Pools["0"], 1)
 
-	third, err := pybind.StartRecording(100)
+	third, err := pybind.StartRecording(100, false)
 	require.NoError(t, err)
 	for _, drop := range []int64{id, second, third} {
 		_, err = pybind.DropRecording(drop)
@@ -135,7 +135,7 @@ func TestARecordingEndsWithTheDevices(t *testing.T) {
 			require.Contains(t, requireKind(t, status.InvalidArgument, call()), "there is no recording")
 		}
 	}
-	last, err := pybind.StartRecording(100)
+	last, err := pybind.StartRecording(100, false)
 	require.NoError(t, err, "the third was dropped while it ran")
 	_, err = pybind.DropRecording(last)
 	require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 )
 
 func BenchmarkAppend(b *testing.B) {
-	r, err := trace.NewRecorder(1 << 16)
+	r, err := trace.NewRecorder(1<<16, nil)
 	require.NoError(b, err)
 	ring, err := r.Ring(0, &sync.Mutex{})
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
-		ring.Append(trace.Allocate, 4096, 256, 0)
+		ring.Append(trace.Allocate, 4096, 256, 0, 0, 0)
 	}
 	require.NoError(b, r.Close())
 }

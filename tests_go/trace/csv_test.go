@@ -52,9 +52,9 @@ func TestCSVThatOthersWrite(t *testing.T) {
 		{"nothing at no address", header + "1,1,allocate,(nil),0,0\n", []trace.Event{{Micros: 1e6, Thread: 1, Action: trace.Allocate}}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			events, err := trace.ParseCSV(context.Background(), row.text)
+			read, err := trace.ParseCSV(context.Background(), row.text)
 			require.NoError(t, err)
-			require.Equal(t, row.want, events)
+			require.Equal(t, row.want, read.Events)
 		})
 	}
 }
@@ -89,6 +89,14 @@ func TestCSVThatIsNone(t *testing.T) {
 		{"seconds beyond all", header + "1,99999999999999999999,free,0x1,1,0,0\n", "invalid Time "},
 		{"no address", header + "1,1,allocate,(nil),7,0,0\n", "line 2: allocate of 7 bytes without an address"},
 		{"a long line", header + strings.Repeat("x", 1000), `line 2: invalid Thread "` + strings.Repeat("x", 60) + `..."`},
+		{"a stack without frames", "Action,Pointer,Size,Stack\nfree,1,1,7=\n", `invalid Stack "7="`},
+		{"a stack that did not come before", "Action,Pointer,Size,Stack\nfree,1,1,7\n", `invalid Stack "7"`},
+		{"a stack without a number", "Action,Pointer,Size,Stack\nfree,1,1,=a:1:f\n", `invalid Stack "=a:1:f"`},
+		{"a frame without a line", "Action,Pointer,Size,Stack\nfree,1,1,1=a.py:f\n", `invalid Stack "1=a.py:f"`},
+		{"a line that is no number", "Action,Pointer,Size,Stack\nfree,1,1,1=a.py:x:f\n", "invalid Stack "},
+		{"a line too high", "Action,Pointer,Size,Stack\nfree,1,1,1=a.py:2147483648:f\n", "invalid Stack "},
+		{"a tag with half an escape", "Action,Pointer,Size,Tag\nfree,1,1,a%2\n", `invalid Tag "a%2"`},
+		{"a tag that is no text", "Action,Pointer,Size,Tag\nfree,1,1,%ff\n", `invalid Tag "%ff"`},
 		{"bytes that are no text", header + "1,1,\xff\xfe,0x1,1,0,0\n", `line 2: invalid Action "\xff\xfe"`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -109,6 +117,8 @@ func anyEvent(t *rapid.T) trace.Event {
 		Addr:   rapid.Uint64Range(1, 1<<64-1).Draw(t, "address"),
 		Bytes:  rapid.Uint64Range(0, 1<<63-1).Draw(t, "bytes"),
 		Stream: rapid.Uint64().Draw(t, "stream"),
+		Holder: rapid.Uint32().Draw(t, "holder"),
+		Stack:  rapid.Uint32().Draw(t, "stack"),
 	}
 	return e
 }
@@ -116,7 +126,7 @@ func anyEvent(t *rapid.T) trace.Event {
 func TestCSVRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOf(rapid.Custom(anyEvent)).Draw(t, "events")
-		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
+		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, append([]trace.Event{}, events...), again)
 	})
@@ -125,16 +135,42 @@ func TestCSVRoundTrip(t *testing.T) {
 func FuzzParseCSV(f *testing.F) {
 	f.Add("Thread,Time,Action,Pointer,Size,Stream\n1,23:59:59.5,allocate,0x100,1,0\n")
 	f.Add("Action,Pointer,Size\nfree,(nil),0")
+	f.Add("Action,Pointer,Size,Library,Tag,Stack\nallocate,1,1,torch,a%2Cb,1=a.py:1:f;b.py:2:g\nfree,1,1,,,1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		events, err := trace.ParseCSV(context.Background(), text)
+		read, err := trace.ParseCSV(context.Background(), text)
 		if err != nil {
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 			return
 		}
-		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
+		events := read.Events
+		for _, e := range events {
+			require.Less(t, int(e.Holder), len(read.Names.Holders))
+			require.Less(t, int(e.Stack), len(read.Names.Stacks))
+		}
+		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(events))
 		require.NoError(t, err)
 		require.Equal(t, events, again)
 		complete, added := trace.Complete(events)
 		require.Equal(t, events, append([]trace.Event{}, complete[added:]...))
 	})
+}
+
+func TestCSVWithHoldersAndStacks(t *testing.T) {
+	read, err := trace.ParseCSV(context.Background(), "Action,Pointer,Size,Library,Tag,Stack,HolderID\n"+
+		"allocate,0x100,5,torch,optimizer,3=/a b/train%3A.py:12:<module>;x.py:1:f,99\n"+
+		"allocate,0x200,5,torch,a%2C%22b%22,3,99\n"+
+		"allocate,0x300,5,torch,optimizer,4=/a b/train%3A.py:12:<module>;x.py:1:f,99\n"+
+		"free,0x100,5,,,,99\n"+
+		"free,0x200,5,,late,5=x.py:0:g,99\n")
+	require.NoError(t, err)
+	first := trace.Stack{{File: "/a b/train:.py", Line: 12, Function: "<module>"}, {File: "x.py", Line: 1, Function: "f"}}
+	require.Equal(t, trace.Names{
+		Holders: []trace.Holder{{}, {Library: "torch", Tag: "optimizer"}, {Library: "torch", Tag: `a,"b"`}, {Tag: "late"}},
+		Stacks:  []trace.Stack{nil, first, {{File: "x.py", Function: "g"}}},
+	}, read.Names)
+	var numbers [][2]uint32
+	for _, e := range read.Events {
+		numbers = append(numbers, [2]uint32{e.Holder, e.Stack})
+	}
+	require.Equal(t, [][2]uint32{{1, 1}, {2, 1}, {1, 1}, {0, 0}, {3, 2}}, numbers)
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 )
 
 func newRecorder(t require.TestingT, capacity int) *trace.Recorder {
-	r, err := trace.NewRecorder(capacity)
+	r, err := trace.NewRecorder(capacity, nil)
 	require.NoError(t, err)
 	return r
 }
@@ -41,7 +42,7 @@ func recorded(t require.TestingT, r *trace.Recorder, live map[int][]trace.Block)
 }
 
 func record(ring *trace.Ring, action trace.Action, addr, bytes uint64) {
-	ring.Append(action, addr, bytes, 0)
+	ring.Append(action, addr, bytes, 0, 0, 0)
 }
 
 func TestRecordingTellsWhatWasDone(t *testing.T) {
@@ -49,18 +50,18 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	r := newRecorder(t, 10)
 	ring := ringOf(t, r, 2)
 	require.Same(t, ring, ringOf(t, r, 2), "one ring for a GPU")
-	ring.Append(trace.Allocate, 0x100, 5, 7)
-	ring.Append(trace.AllocateFailure, 0, 6, 8)
-	ring.Append(trace.Free, 0x100, 5, 9)
+	ring.Append(trace.Allocate, 0x100, 5, 7, holder.Of(holder.Torch, 0), 0)
+	ring.Append(trace.AllocateFailure, 0, 6, 8, 0, 0)
+	ring.Append(trace.Free, 0x100, 5, 9, holder.Of(holder.Torch, 0), 0)
 	all, lost := r.Count()
 	require.Equal(t, []uint64{3, 0}, []uint64{all, lost})
 	recording := recorded(t, r, nil)
 	after := time.Now().UnixMicro()
 	require.Zero(t, recording.Lost)
 	want := []trace.Event{
-		{Action: trace.Allocate, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 7},
-		{Action: trace.AllocateFailure, GPU: 2, Bytes: 6, Stream: 8},
-		{Action: trace.Free, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 9},
+		{Action: trace.Allocate, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 7, Holder: 1},
+		{Action: trace.AllocateFailure, GPU: 2, Bytes: 6, Stream: 8, Holder: 2},
+		{Action: trace.Free, GPU: 2, Addr: 0x100, Bytes: 5, Stream: 9, Holder: 1},
 	}
 	last := before - 1
 	for i := range recording.Events {
@@ -71,6 +72,7 @@ func TestRecordingTellsWhatWasDone(t *testing.T) {
 	}
 	require.LessOrEqual(t, last, after)
 	require.Equal(t, want, recording.Events)
+	require.Equal(t, trace.Names{Holders: []trace.Holder{{}, {Library: "torch"}, {Library: "c"}}, Stacks: []trace.Stack{nil}}, recording.Names)
 
 	_, err := r.Recording(context.Background())
 	require.Equal(t, status.FailedPrecondition, status.CodeOf(err), "it was given up")
@@ -102,7 +104,7 @@ func TestFullRingKeepsTheNewest(t *testing.T) {
 
 func TestCapacitiesThatCannotBe(t *testing.T) {
 	for _, capacity := range []int{0, -1, trace.MostEvents + 1} {
-		_, err := trace.NewRecorder(capacity)
+		_, err := trace.NewRecorder(capacity, nil)
 		require.ErrorContains(t, err, "a recording can keep 1 to")
 		require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 	}
@@ -155,7 +157,7 @@ func TestThreadsRecord(t *testing.T) {
 			for range each {
 				accounting[i%2].Lock()
 				next[i%2]++
-				ring.Append(trace.AllocateFailure, 0, next[i%2], uint64(i))
+				ring.Append(trace.AllocateFailure, 0, next[i%2], uint64(i), 0, 0)
 				accounting[i%2].Unlock()
 			}
 		})
@@ -252,4 +254,51 @@ func TestCompleteAddsWhatIsOnlyFreed(t *testing.T) {
 		{Micros: 5, Action: trace.Allocate, Addr: 1, Bytes: 10, GPU: 1},
 		{Micros: 5, Action: trace.Allocate, Addr: 2, Bytes: 20, GPU: 1},
 	}, events...), complete)
+}
+
+// Each distinct stack is stored once. A block that was live throughout has its stack, too.
+func TestStacksOfARecording(t *testing.T) {
+	var site uint32
+	sites := trace.NewSites(func() uint32 { return site })
+	r, err := trace.NewRecorder(2, sites)
+	require.NoError(t, err)
+	ring := ringOf(t, r, 0)
+	require.Same(t, sites, ring.Sites())
+	inner := trace.Frame{File: "a.py", Line: 3, Function: "f"}
+	outer := trace.Frame{File: "b.py", Line: 1, Function: "<module>"}
+	one := sites.Add("a.py\x003\x00f\x00b.py\x001\x00<module>\x00")
+	two := sites.Add("b.py\x001\x00<module>\x00")
+	require.NotZero(t, one)
+	require.NotEqual(t, one, two)
+	require.Equal(t, one, sites.Add("a.py\x003\x00f\x00b.py\x001\x00<module>\x00"))
+	for _, malformed := range []string{"", "a", "a\x003\x00", "a\x00x\x00f\x00"} {
+		require.Zero(t, sites.Add(malformed))
+	}
+	require.Equal(t, trace.Stack{inner, outer}, sites.Stack(one))
+	require.Nil(t, sites.Stack(two+1))
+	require.Nil(t, trace.NewSites(nil).Stack(one), "a number of another recording")
+
+	for i, number := range []uint32{one, two, one, 0} { // the first two are overwritten
+		site = number
+		require.Equal(t, number, ring.Site())
+		ring.Append(trace.Allocate, uint64(i+1)<<8, 5, 0, 0, ring.Site())
+	}
+	recording := recorded(t, r, map[int][]trace.Block{0: {
+		{Addr: 0x100, Bytes: 5, Site: one}, {Addr: 0x200, Bytes: 5, Site: two}, {Addr: 0x300, Bytes: 5, Site: one},
+		{Addr: 0x400, Bytes: 5}, {Addr: 0x500, Bytes: 5, Site: two + 1},
+	}})
+	stacks := map[uint64]trace.Stack{}
+	for _, e := range recording.Events {
+		stacks[e.Addr] = recording.Names.Stacks[e.Stack]
+	}
+	require.Equal(t, map[uint64]trace.Stack{0x100: {inner, outer}, 0x200: {outer}, 0x300: {inner, outer}, 0x400: nil, 0x500: nil}, stacks)
+	require.Len(t, recording.Names.Stacks, 3)
+
+	found, ok := trace.Stack{{File: "/x/site-packages/torch/nn.py"}, {File: "/usr/lib/python3.12/runpy.py"}, inner, outer}.CallSite()
+	require.True(t, ok)
+	require.Equal(t, "a.py:3 (f)", found.String())
+	found, _ = trace.Stack{{File: "<frozen runpy>", Line: 1, Function: "g"}}.CallSite()
+	require.Equal(t, "<frozen runpy>:1 (g)", found.String())
+	_, ok = trace.Stack(nil).CallSite()
+	require.False(t, ok)
 }

@@ -3,6 +3,7 @@ package trace_test
 import (
 	"context"
 	"encoding/binary"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -33,9 +34,14 @@ func TestSnapshotsOfPyTorch(t *testing.T) {
 	var first []trace.Event
 	for name, data := range snapshots(t) {
 		t.Run(name, func(t *testing.T) {
-			events, err := trace.ReadSnapshot(context.Background(), data)
+			read, err := trace.ReadSnapshot(context.Background(), data)
 			require.NoError(t, err)
+			events := read.Events
 			require.Greater(t, len(events), 40)
+			for i := range events {
+				require.Less(t, int(events[i].Stack), len(read.Names.Stacks))
+				events[i].Stack = 0
+			}
 			if first == nil {
 				first = events
 			}
@@ -81,7 +87,7 @@ func TestSnapshot(t *testing.T) {
 	live := dict{"size": 512, "requested_size": 300, "state": "active_allocated"}
 	pending := dict{"size": 1024, "state": "active_pending_free"}
 	free := dict{"size": 256, "state": "inactive"}
-	events, err := trace.ReadSnapshot(context.Background(), file(dict{
+	read, err := trace.ReadSnapshot(context.Background(), file(dict{
 		"device_traces": list{list{}, list{alloc, dict{"action": "later"}, dict{"action": "free_requested"},
 			dict{"action": "oom", "size": 5}, dict{"action": "free_completed", "addr": 4096, "size": 100, "stream": 3}}},
 		"segments": list{dict{"device": 1, "address": 1 << 20, "blocks": list{live, free, pending}}, dict{"device": 1, "address": 4096, "blocks": list{live}}},
@@ -93,7 +99,38 @@ func TestSnapshot(t *testing.T) {
 		{Micros: 7, Action: trace.Allocate, GPU: 1, Addr: 4096, Bytes: 100},
 		{Action: trace.AllocateFailure, GPU: 1, Bytes: 5},
 		{Action: trace.Free, GPU: 1, Addr: 4096, Bytes: 100, Stream: 3},
-	}, events, "what is live in the end and in no event comes first; an address that events mention is theirs")
+	}, read.Events, "what is live in the end and in no event comes first; an address that events mention is theirs")
+}
+
+func TestSnapshotWithHoldersAndStacks(t *testing.T) {
+	inner, outer := dict{"filename": "a.py", "line": 3, "name": "f"}, dict{"filename": "b.py", "line": 1, "name": "<module>"}
+	broken := dict{"filename": 7, "line": "x", "name": list{}}
+	alloc := func(addr int, frames any, more dict) dict {
+		entry := dict{"action": "alloc", "addr": addr, "size": 100, "frames": frames}
+		maps.Copy(entry, more)
+		return entry
+	}
+	block := dict{"size": 512, "state": "active_allocated", "frames": list{outer}, "library": "cupy", "tag": "kept"}
+	read, err := trace.ReadSnapshot(context.Background(), file(dict{
+		"device_traces": list{list{
+			alloc(4096, list{inner, outer}, dict{"library": "torch", "tag": "x"}),
+			alloc(8192, list{inner, broken, outer}, dict{"library": 5, "tag": "\xff"}),
+			alloc(12288, 7, nil),
+			dict{"action": "free_completed", "addr": 4096, "size": 100, "frames": list{outer}},
+		}},
+		"segments": list{dict{"address": 1 << 20, "blocks": list{block}}},
+	}))
+	require.NoError(t, err)
+	require.Equal(t, trace.Names{
+		Holders: []trace.Holder{{}, {Library: "torch", Tag: "x"}, {Library: "cupy", Tag: "kept"}},
+		Stacks: []trace.Stack{nil, {{File: "a.py", Line: 3, Function: "f"}, {File: "b.py", Line: 1, Function: "<module>"}},
+			{{File: "b.py", Line: 1, Function: "<module>"}}},
+	}, read.Names)
+	var numbers [][2]uint32
+	for _, e := range read.Events {
+		numbers = append(numbers, [2]uint32{e.Holder, e.Stack})
+	}
+	require.Equal(t, [][2]uint32{{2, 2}, {1, 1}, {0, 1}, {0, 0}, {0, 0}}, numbers)
 }
 
 func TestSnapshotsThatAreNone(t *testing.T) {
@@ -179,10 +216,10 @@ func TestEmptyLinesTakeNoMemory(t *testing.T) {
 	text := "Action,Pointer,Size\n" + strings.Repeat("\n", 1<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	events, err := trace.ParseCSV(context.Background(), text)
+	read, err := trace.ParseCSV(context.Background(), text)
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
-	require.Empty(t, events)
+	require.Empty(t, read.Events)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8*len(text)))
 	_, err = trace.ParseCSV(context.Background(), strings.Repeat(",", 1<<20)+"\n")
 	require.ErrorContains(t, err, "line 1: 1048577 columns in")
@@ -196,15 +233,19 @@ func FuzzReadSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		events, err := trace.ReadSnapshot(context.Background(), data)
+		read, err := trace.ReadSnapshot(context.Background(), data)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20+200*len(data)))
 		if err != nil {
 			require.Equal(t, status.InvalidArgument, status.CodeOf(err))
 			return
 		}
-		again, err := trace.ParseCSV(context.Background(), trace.FormatCSV(events))
+		for _, e := range read.Events {
+			require.Less(t, int(e.Holder), len(read.Names.Holders))
+			require.Less(t, int(e.Stack), len(read.Names.Stacks))
+		}
+		again, err := trace.ParseNumbered(context.Background(), trace.FormatCSV(read.Events))
 		require.NoError(t, err)
-		require.Equal(t, append([]trace.Event{}, events...), again)
+		require.Equal(t, append([]trace.Event{}, read.Events...), again)
 	})
 }

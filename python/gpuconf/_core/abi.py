@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 
 from .. import errors
@@ -85,9 +86,27 @@ def logical_stream(number: int) -> int:
 
 
 @functools.cache
+def _python_library() -> ctypes.PyDLL:
+    """Return the shared object for functions that must be called with the GIL held: PyDLL keeps it."""
+    return ctypes.PyDLL(library_path())
+
+
+def begin_stacks() -> None:
+    """Prepare to note the Python calls that lead to allocations. Calls inside gpuconf itself are left out."""
+    hide = os.path.join(os.path.dirname(os.path.dirname(library_path())), "")
+    if not _python_library().gpuconf_python_stacks_begin(os.fsencode(hide)):
+        raise errors.UnimplementedError("record(stacks=True) needs functions that this Python lacks; record without stacks")
+
+
+def end_stacks() -> None:
+    """Release what :func:`begin_stacks` and the recording after it hold."""
+    _python_library().gpuconf_python_stacks_end()
+
+
+@functools.cache
 def dlpack() -> Callable[..., Any]:
-    """Return ``gpuconf_python_dlpack``, which must be called with the GIL held: PyDLL keeps it."""
-    function = ctypes.PyDLL(library_path()).gpuconf_python_dlpack
+    """Return ``gpuconf_python_dlpack``, which must be called with the GIL held."""
+    function = _python_library().gpuconf_python_dlpack
     int32 = ctypes.c_int32
     function.argtypes = (
         ctypes.py_object,

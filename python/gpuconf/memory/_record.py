@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from .. import errors
+from .._core import abi
 from .._core.handle import Handle
 from .._core.job import Job
 from .._core.made import Made, make
@@ -22,9 +23,23 @@ TYPE_CHECKING = False
 class _Run(Handle):
     """One run of a recording. Dropping this object ends it."""
 
-    def __init__(self) -> None:
+    def __init__(self, stacks: bool) -> None:
         super().__init__(core.pybind_DropRecording)
+        self._stacks = stacks
         self._traces: dict[str, Trace] = {}  # at most one; if several threads stop the run, setdefault keeps the first trace
+
+    def begin(self, events: int) -> None:
+        """Start recording."""
+        if self._stacks:
+            abi.begin_stacks()
+        self.open(core.pybind_StartRecording, events, self._stacks)
+
+    def close(self) -> None:
+        """Close the handle, and release the code objects of stacks."""
+        ending = self._stacks and not self.closed and loaded()
+        super().close()
+        if ending:
+            abi.end_stacks()
 
     def counts(self) -> tuple[int, int, bool]:
         """Return the number of events, how many of them were lost, and whether the run is active."""
@@ -57,7 +72,9 @@ class _Run(Handle):
                 with Job(core.pybind_OpenRecorded, self.number) as job:
                     summary = job.finish()
                     pools = {int(gpu): regions for gpu, regions in summary["pools"].items()}
-                    self._traces.setdefault("trace", make(Trace, job.pages(), summary["events"], summary["lost"], pools))
+                    self._traces.setdefault(
+                        "trace", make(Trace, job.pages(), summary["events"], summary["lost"], pools, summary["names"])
+                    )
             except errors.InvalidArgumentError:
                 if not self._traces:  # otherwise another thread took the trace, and the core has dropped the recording
                     raise
@@ -108,8 +125,9 @@ class Recording(metaclass=Made):
 
     _made_by = "use gpuconf.memory.record()"
 
-    def __init__(self, events: int) -> None:
+    def __init__(self, events: int, stacks: bool) -> None:
         self._capacity = events
+        self._stacks = stacks
         self._run: _Run | None = None
         self._block: weakref.ref[_Block] | None = None  # of the newest with statement
 
@@ -120,12 +138,12 @@ class Recording(metaclass=Made):
 
     def start(self) -> Recording:
         """Start recording. Raises RuntimeError while another recording is running."""
-        return self._begin(_Run())
+        return self._begin(_Run(self._stacks))
 
     def _begin(self, run: _Run) -> Recording:
         before = self._run
         try:
-            run.open(core.pybind_StartRecording, self._capacity)
+            run.begin(self._capacity)
             self._run = run
             return self
         except BaseException:
@@ -172,7 +190,7 @@ class Recording(metaclass=Made):
         return True
 
     def __enter__(self) -> Recording:
-        run = _Run()
+        run = _Run(self._stacks)
         self._arm(run)
         return self._begin(run)
 
@@ -196,12 +214,17 @@ class Recording(metaclass=Made):
         return "<gpuconf.Recording, running>" if self._run.running else "<gpuconf.Recording, ended>"
 
 
-def record(events: int = 1_000_000) -> Recording:
-    """Record allocations, failures and frees of all logical GPUs: time, thread, address, size and stream of each.
+def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
+    """Record allocations, failures and frees of all logical GPUs: time, thread, address, size, stream, library and tag of each.
 
     Use it as a context manager, or call ``start`` and ``stop``. The newest ``events`` of each logical GPU are kept, in memory
-    outside the Python and Go heaps that grows as needed (40 bytes per event). Only one recording can run at a time. ``reset`` and
+    outside the Python and Go heaps that grows as needed (48 bytes per event). Only one recording can run at a time. ``reset`` and
     ``simulate`` end it; ``stop`` then returns the events up to that point. Dropping the Recording ends it too.
+
+    With ``stacks``, each allocation also has the Python calls that led to it: the innermost 64, in a thread that runs Python
+    code. Each distinct stack is stored once, up to 131,072. PyTorch and Numba release the GIL before they allocate; the thread then
+    acquires it again, as PyTorch's own memory history does. In PyTorch's mode ``"segments"``, and for ``gpuconf_malloc``, only
+    threads that hold the GIL have stacks.
 
     Raises ValueError for an invalid number of events.
 
@@ -220,4 +243,4 @@ def record(events: int = 1_000_000) -> Recording:
         raise errors.InvalidTypeError(f"events must be an int, but got {type(events).__name__}: {texts.shown(events)}") from None
     if not 1 <= count <= 1 << 28:
         raise errors.InvalidArgumentError(f"a recording can keep 1 to {1 << 28} events, but got {sizes.shown(count)}")
-    return make(Recording, count)
+    return make(Recording, count, bool(stacks))

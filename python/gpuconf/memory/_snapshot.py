@@ -11,20 +11,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import IO
 
+    from .._core.stacks import Frame
     from ._trace import Pools, TraceEvent
 
 
 def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) -> None:
     """Write a snapshot. Each free is two events, as in PyTorch; the viewer merges them."""
     traces: list[list[dict[str, Any]]] = []
-    extents = _Extents()
+    extents, frames = _Extents(), _Frames()
+    origins: dict[tuple[int, int], dict[str, Any]] = {}  # of the last block at an address
     for e in events:
         while len(traces) <= e.gpu:
             traces.append([])
-        entry = {"addr": e.address, "size": e.nbytes, "stream": e.stream, "time_us": round(e.time * 1e6), "frames": []}
+        entry = {
+            "addr": e.address,
+            "size": e.nbytes,
+            "stream": e.stream,
+            "time_us": round(e.time * 1e6),
+            "frames": frames.of(e.stack),
+        }
+        if e.library or e.tag:
+            entry.update(library=e.library, tag=e.tag)
         if e.action == "allocate":
             traces[e.gpu].append({"action": "alloc", **entry})
             extents.allocate(e)
+            origins[e.gpu, e.address] = {"frames": entry["frames"], "library": e.library, "tag": e.tag}
         elif e.action == "free":
             traces[e.gpu] += ({"action": "free_requested", **entry}, {"action": "free_completed", **entry})
             extents.free(e)
@@ -33,14 +44,14 @@ def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) ->
         elif pools is not None:
             traces[e.gpu].append({"action": e.action, **entry})
     regions = extents.regions() if pools is None else pools
-    segments = [_segment(gpu, region) for gpu in sorted(regions) for region in regions[gpu]]
+    segments = [_segment(gpu, region, origins) for gpu in sorted(regions) for region in regions[gpu]]
     while len(traces) <= max(regions, default=-1):
         traces.append([])
     snapshot = {"segments": segments, "device_traces": traces, "allocator_settings": {}, "external_annotations": []}
     pickle.dump(snapshot, file, protocol=4)  # the viewer reads no later one
 
 
-def _segment(gpu: int, region: Sequence[Any]) -> dict[str, Any]:
+def _segment(gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dict[str, Any]]) -> dict[str, Any]:
     """Return a segment for [address, bytes, [[address, bytes, requested, in use], ...]]."""
     address, nbytes, chunks = region
     blocks = [
@@ -50,6 +61,7 @@ def _segment(gpu: int, region: Sequence[Any]) -> dict[str, Any]:
             "requested_size": requested if in_use else size,
             "state": "active_allocated" if in_use else "inactive",
             "frames": [],
+            **(origins.get((gpu, start), {}) if in_use else {}),
         }
         for start, size, requested, in_use in chunks
     ]
@@ -68,6 +80,19 @@ def _segment(gpu: int, region: Sequence[Any]) -> dict[str, Any]:
         "frames": [],
         "blocks": blocks,
     }
+
+
+class _Frames:
+    """Stacks in PyTorch's format. Equal ones are one object, which a pickle contains once."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[tuple[Frame, ...], list[dict[str, Any]]] = {}
+        self._frames: dict[Frame, dict[str, Any]] = {}
+
+    def of(self, stack: tuple[Frame, ...]) -> list[dict[str, Any]]:
+        if stack not in self._stacks:
+            self._stacks[stack] = [self._frames.setdefault(f, {"filename": f[0], "line": f[1], "name": f[2]}) for f in stack]
+        return self._stacks[stack]
 
 
 class _Extents:

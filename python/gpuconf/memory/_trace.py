@@ -10,6 +10,7 @@ from .. import errors
 from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core, refuse_in_child
+from .._core.stacks import Frame, call_site
 from .._core.table import Table
 from .._typing import Any
 
@@ -17,10 +18,19 @@ Pools = dict[int, list[Any]]
 
 
 # The header of the CSV that Go reads and writes.
-HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU\n"
+HEADER = "Thread,Time,Action,Pointer,Size,Stream,GPU,HolderID,StackID\n"
+
+_NO_NAMES: dict[str, Any] = {"holders": [["", ""]], "frames": [], "stacks": [[]]}
 
 
-class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "gpu", "address", "nbytes", "stream"])):
+class TraceEvent(
+    Table,
+    namedtuple(
+        "TraceEvent",
+        ["time", "thread", "action", "gpu", "address", "nbytes", "stream", "library", "tag", "stack"],
+        defaults=("", "", ()),
+    ),
+):
     """One event on one logical GPU's memory."""
 
     __slots__ = ()
@@ -32,6 +42,16 @@ class TraceEvent(Table, namedtuple("TraceEvent", ["time", "thread", "action", "g
     address: int  # 0 for a failure
     nbytes: int  # the requested size; for segments, which the pool reserves and releases, the segment's size
     stream: int  # the CUDA stream handle; 0 is the default stream
+    library: str  # as in UsageRow; "" if unknown
+    tag: str  # "" for untagged memory
+    stack: tuple[
+        tuple[str, int, str], ...
+    ]  # the calls that led to an allocation, (filename, line, function), innermost first; () if unknown
+
+    @property
+    def call_site(self) -> Frame | None:
+        """The innermost call of ``stack`` that is not in an installed library, else the innermost; None without a stack."""
+        return call_site(self.stack)
 
 
 class Trace(metaclass=Made):
@@ -43,12 +63,21 @@ class Trace(metaclass=Made):
 
     _made_by = "use gpuconf.memory.record() or load_trace()"
 
-    def __init__(self, pages: list[str], count: int, lost: int = 0, pools: Pools | None = None, settings: Any = None) -> None:
-        # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; and each
-        # pool's layout after the last event, if known.
+    def __init__(
+        self,
+        pages: list[str],
+        count: int,
+        lost: int = 0,
+        pools: Pools | None = None,
+        names: dict[str, Any] = _NO_NAMES,
+        settings: Any = None,
+    ) -> None:
+        # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; each pool's
+        # layout after the last event, if known; and what the numbers of holders and stacks in the CSV stand for.
         self._pages = pages
         self._count = count
         self._pools = pools
+        self._names = names
         self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
         self._events: tuple[TraceEvent, ...] | None = None
         self.lost = lost
@@ -57,8 +86,18 @@ class Trace(metaclass=Made):
     def events(self) -> tuple[TraceEvent, ...]:
         """The events, as named tuples."""
         if self._events is None:
-            self._events = tuple(map(_event, self._lines()))
+            holders, stacks = self._holders(), self._stacks()
+            self._events = tuple(_event(line, holders, stacks) for line in self._lines())
         return self._events
+
+    def _holders(self) -> list[tuple[str, str]]:
+        """The library and tag of each number in the CSV."""
+        return [(library, tag) for library, tag in self._names["holders"]]
+
+    def _stacks(self) -> list[tuple[Frame, ...]]:
+        """The stack of each number in the CSV."""
+        frames: list[Frame] = [(file, line, function) for file, line, function in self._names["frames"]]
+        return [tuple(frames[number] for number in stack) for stack in self._names["stacks"]]
 
     def _lines(self) -> Iterator[str]:
         for page in self._pages:
@@ -73,8 +112,10 @@ class Trace(metaclass=Made):
     def save(self, path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - json and pandas call it so
         """Write a file: ``"rmm"``, the CSV format of RMM, or ``"torch"``, a snapshot for https://pytorch.org/memory_viz.
 
-        Without ``format``, the file name decides: ``.csv``, or ``.pickle`` and ``.pkl``. The CSV omits segment events, and has an
-        additional ``GPU`` column if the trace contains GPUs other than GPU:0.
+        Without ``format``, the file name decides: ``.csv``, or ``.pickle`` and ``.pkl``. The CSV omits segment events. It has
+        additional columns where the trace has something for them: ``GPU``, if there are GPUs other than GPU:0, ``Library`` and
+        ``Tag``, and ``Stack``. ``Stack`` is a number and, where that number comes first, the frames after an equals sign:
+        ``7=train.py:12:step;train.py:30:main``, innermost first. In these columns ``%2C`` is a comma, as in URLs.
 
         Raises ValueError if the format is unknown, and OSError as ``open`` does.
         """
@@ -86,8 +127,8 @@ class Trace(metaclass=Made):
                     f"cannot infer the format from {name!r}: use a .csv or .pickle file name, or pass format='rmm' or 'torch'"
                 )
         if format == "rmm":
-            with open(name, "w", encoding="ascii", newline="") as file:
-                file.writelines(_rmm_lines(self._lines))
+            with open(name, "w", encoding="utf-8", newline="") as file:
+                file.writelines(_rmm_lines(self._lines, self._holders(), self._stacks()))
         elif format == "torch":
             from . import _snapshot
 
@@ -101,17 +142,45 @@ class Trace(metaclass=Made):
         return f"<gpuconf.Trace of {len(self)} events{lost}>"
 
 
-def _event(line: str) -> TraceEvent:
-    thread, time, action, pointer, nbytes, stream, gpu = line.split(",")
-    return TraceEvent(float(time), int(thread), action, int(gpu), int(pointer, 16), int(nbytes), int(stream, 16))
+def _event(line: str, holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> TraceEvent:
+    thread, time, action, pointer, nbytes, stream, gpu, holder, stack = line.split(",")
+    library, tag = holders[int(holder)]
+    return TraceEvent(
+        float(time),
+        int(thread),
+        action,
+        int(gpu),
+        int(pointer, 16),
+        int(nbytes),
+        int(stream, 16),
+        library,
+        tag,
+        stacks[int(stack)],
+    )
 
 
-def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
-    """Yield the lines of RMM's file: without segments, with the time of day, and with the GPU only if there are several."""
+# What separates fields, frames and the parts of a frame, and what would end a line.
+_ESCAPED = {ord(character): f"%{ord(character):02X}" for character in '%,;="' + "".join(map(chr, range(32)))}
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPED)
+
+
+def _rmm_lines(
+    lines: Callable[[], Iterator[str]], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]
+) -> Iterator[str]:
+    """Yield the lines of RMM's file: without segments, with the time of day, and with only those additional columns that differ."""
     from time import gmtime, localtime
 
-    several = any(not line.endswith(",0") for line in lines())
-    yield "Thread,Time,Action,Pointer,Size,Stream" + (",GPU\n" if several else "\n")
+    several = any(line.split(",", 7)[6] != "0" for line in lines())
+    named, called = len(holders) > 1, len(stacks) > 1
+    columns = ("GPU", several), ("Library,Tag", named), ("Stack", called)
+    yield ",".join(["Thread,Time,Action,Pointer,Size,Stream", *(name for name, wanted in columns if wanted)]) + "\n"
+    names = [f"{_escaped(library)},{_escaped(tag)}" for library, tag in holders]
+    shown = [
+        f"{i}=" + ";".join(f"{_escaped(f)}:{n}:{_escaped(g)}" for f, n, g in stack) if i else "" for i, stack in enumerate(stacks)
+    ]
     second, clock = "", ""
     for line in lines():
         thread, time, action, rest = line.split(",", 3)
@@ -122,9 +191,17 @@ def _rmm_lines(lines: Callable[[], Iterator[str]]) -> Iterator[str]:
             at = int(second)
             t = localtime(at) if at > 366 * 86400 else gmtime(at)  # a time of day without a date has no time zone either
             clock = f"{t.tm_hour:02}:{t.tm_min:02}:{t.tm_sec:02}"
-        if not several:
-            rest = rest.rpartition(",")[0]
-        yield f"{thread},{clock}{time[len(second) :]},{action},{rest}\n"
+        pointer, nbytes, stream, gpu, holder, stack = rest.split(",")
+        fields = [thread, clock + time[len(second) :], action, pointer, nbytes, stream]
+        if several:
+            fields.append(gpu)
+        if named:
+            fields.append(names[int(holder)])
+        if called:
+            number = int(stack)
+            fields.append(shown[number])
+            shown[number] = stack if number else ""
+        yield ",".join(fields) + "\n"
 
 
 def load_trace(path: str | os.PathLike[str]) -> Trace:
@@ -141,6 +218,6 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
-                return make(Trace, job.pages(), summary["events"], 0, None, summary["settings"])
+                return make(Trace, job.pages(), summary["events"], 0, None, summary["names"], summary["settings"])
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

@@ -13,10 +13,12 @@ from .._core.humanbytes import human_bytes
 from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core
+from .._core.stacks import Frame, call_site, shown
 from .._core.table import Table
 from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
+from ..memory._usage import UNTAGGED
 
 POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 SCHEMA = 1
@@ -72,11 +74,39 @@ class PlanResult(
     failure: PlanFailure | None  # under the given limit
 
 
+class PlanHolder(Table, namedtuple("PlanHolder", ["library", "tag", "stack", "bytes_in_use", "live_blocks"])):
+    """Memory that is live at the peak, of one library under one tag, allocated by the same calls."""
+
+    __slots__ = ()
+
+    library: str  # as in UsageRow; "" if unknown
+    tag: str  # "" for untagged memory
+    stack: tuple[tuple[str, int, str], ...]  # as in TraceEvent; () if unknown
+    bytes_in_use: int  # each block rounded up to a multiple of 256
+    live_blocks: int
+
+    @property
+    def call_site(self) -> Frame | None:
+        """The innermost call of ``stack`` that is not in an installed library, else the innermost; None without a stack."""
+        return call_site(self.stack)
+
+
 class PlanUsage(
     Table,
     namedtuple(
         "PlanUsage",
-        ["gpu", "num_allocs", "peak_bytes_in_use", "live_blocks_before", "live_blocks_after", "failures", "unfreed", "streams"],
+        [
+            "gpu",
+            "num_allocs",
+            "peak_bytes_in_use",
+            "live_blocks_before",
+            "live_blocks_after",
+            "failures",
+            "unfreed",
+            "streams",
+            "holders_at_peak",
+        ],
+        defaults=((),),
     ),
 ):
     """The memory use of a trace on one logical GPU, independent of the policy."""
@@ -91,6 +121,7 @@ class PlanUsage(
     failures: int  # allocations that failed during recording
     unfreed: int  # blocks whose free is missing
     streams: int
+    holders_at_peak: tuple[PlanHolder, ...]  # the largest first, at most 100
 
 
 class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
@@ -121,7 +152,7 @@ class Plan(metaclass=Made):
         self.gpu_memory: int | None = fields["memory"] or None
         self.events = len(trace)
         self.lost = trace.lost
-        self.usages = tuple(PlanUsage(**usage) for usage in fields["usage"] or ())
+        self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results = tuple(map(_result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
 
@@ -213,6 +244,13 @@ class Plan(metaclass=Made):
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
             yield f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak"
+            known = [h for h in u.holders_at_peak if h.library or h.stack]
+            for h in known[:_SHOWN]:
+                site = h.call_site
+                by = " ".join(filter(None, (h.library, h.tag or UNTAGGED, f"at {shown(site)}" if site else "")))
+                yield f"  {human_bytes(h.bytes_in_use)} in {_plural(h.live_blocks, 'block')}: {by}"
+            if len(known) > _SHOWN:
+                yield f"  and {len(known) - _SHOWN} smaller"
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
             yield f"limit: {human_bytes(self.limit)}{on}"
@@ -266,6 +304,18 @@ class Plan(metaclass=Made):
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
                 yield f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: waiting memory is not counted"
+
+
+_SHOWN = 5  # holders at the peak, in the table
+
+
+def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
+    holders, stacks = trace._holders(), trace._stacks()
+    at_peak = []
+    for h in fields["holders_at_peak"]:
+        library, tag = holders[h["holder"]]
+        at_peak.append(PlanHolder(library, tag, stacks[h["stack"]], h["bytes_in_use"], h["live_blocks"]))
+    return PlanUsage(**{**fields, "holders_at_peak": tuple(at_peak)})
 
 
 def _result(fields: dict[str, Any]) -> PlanResult:

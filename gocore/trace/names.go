@@ -1,0 +1,130 @@
+package trace
+
+import (
+	"strconv"
+	"strings"
+
+	"gpuconf/gocore/holder"
+)
+
+// Holder names who holds a block: a library and a tag, as in package holder. Both are "" if unknown.
+type Holder struct {
+	Library, Tag string
+}
+
+// Frame is one call of a stack.
+type Frame struct {
+	File     string
+	Line     int
+	Function string
+}
+
+// String returns "file:line (function)".
+func (f Frame) String() string { return f.File + ":" + strconv.Itoa(f.Line) + " (" + f.Function + ")" }
+
+// Stack is the calls that led to an allocation, innermost first.
+type Stack []Frame
+
+// CallSite returns the innermost call that is not in an installed library or Python's own, or else the innermost.
+func (s Stack) CallSite() (site Frame, ok bool) {
+	if len(s) == 0 {
+		return Frame{}, false
+	}
+	for _, f := range s {
+		if !isLibrary(f.File) {
+			return f, true
+		}
+	}
+	return s[0], true
+}
+
+func isLibrary(file string) bool {
+	return strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") || strings.Contains(file, "/lib/python3.") ||
+		strings.HasPrefix(file, "<frozen ")
+}
+
+// Names are what events refer to by number. Number 0 of each is unknown.
+type Names struct {
+	Holders []Holder
+	Stacks  []Stack
+}
+
+// naming collects Names, each once.
+type naming struct {
+	Names
+	byID    map[holder.ID]uint32
+	bySite  map[uint32]uint32
+	holders map[Holder]uint32
+	stacks  map[string]uint32 // by text
+	texts   map[string]string // the strings of frames, so that equal ones share memory
+}
+
+func newNaming() *naming {
+	return &naming{
+		Names:   Names{Holders: []Holder{{}}, Stacks: []Stack{nil}},
+		byID:    map[holder.ID]uint32{},
+		bySite:  map[uint32]uint32{},
+		holders: map[Holder]uint32{{}: 0}, stacks: map[string]uint32{"": 0}, texts: map[string]string{},
+	}
+}
+
+func (n *naming) holder(h Holder) uint32 {
+	number, ok := n.holders[h]
+	if !ok {
+		number = uint32(len(n.Holders))
+		h = Holder{strings.Clone(h.Library), strings.Clone(h.Tag)}
+		n.holders[h], n.Holders = number, append(n.Holders, h)
+	}
+	return number
+}
+
+// holderOf is holder, for an ID of this process.
+func (n *naming) holderOf(id holder.ID) uint32 {
+	number, ok := n.byID[id]
+	if !ok {
+		number = n.holder(Holder{id.Library().String(), id.Tag().String()})
+		n.byID[id] = number
+	}
+	return number
+}
+
+// site adds the stack of a site of this process; 0 if it is unknown.
+func (n *naming) site(site uint32, sites *Sites) uint32 {
+	number, ok := n.bySite[site]
+	if !ok {
+		if stack := sites.Stack(site); stack != nil {
+			number = uint32(len(n.Stacks))
+			n.Stacks = append(n.Stacks, stack)
+		}
+		n.bySite[site] = number
+	}
+	return number
+}
+
+// stack adds a stack under a text that identifies it. frames is called for a new one.
+func (n *naming) stack(text string, frames func() Stack) uint32 {
+	number, ok := n.stacks[text]
+	if !ok {
+		number = uint32(len(n.Stacks))
+		n.stacks[strings.Clone(text)], n.Stacks = number, append(n.Stacks, n.shared(frames()))
+	}
+	return number
+}
+
+// shared returns a stack whose strings are stored once.
+func (n *naming) shared(frames Stack) Stack {
+	own := make(Stack, len(frames))
+	for i, f := range frames {
+		own[i] = Frame{n.text(f.File), f.Line, n.text(f.Function)}
+	}
+	return own
+}
+
+func (n *naming) text(s string) string {
+	shared, ok := n.texts[s]
+	if !ok {
+		shared = strings.Clone(s)
+		n.texts[shared] = shared
+	}
+	return shared
+}
