@@ -369,7 +369,7 @@ print(*(".".join(name) for name in names))
         "gpuconf._core.import_hook._lock",
         "gpuconf._core.native._lock",
         "gpuconf._core.runtime._lock",
-        "gpuconf.compat.v1._graph._global_lock",
+        "gpuconf.compat.v1._session._interactive_lock",
     }
 
 

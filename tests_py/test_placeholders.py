@@ -6,6 +6,7 @@ Programs of TensorFlow 1 feed their inputs: there was no ``placeholder``, and ``
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
@@ -147,3 +148,38 @@ def test_the_initializers_wait_for_nothing_and_give_nothing(one_gpu: None) -> No
     session.close()
     with pytest.raises(TypeError, match="with an unsupported type"):
         tf.add(init, 1.0)
+
+
+def test_a_fed_result_takes_effect_even_where_tensorflow_folds_constants(one_gpu: None) -> None:
+    a = tf.constant(1.0)
+    doubled = a + a
+    result = doubled + 1.0
+    session = tf.Session()
+    assert session.run(result) == 3
+    assert session.run(result, {doubled: 100.0}) == 101
+    assert session.run([doubled, result], {doubled: 100.0}) == [100, 101]
+
+
+def test_the_blocks_of_a_thread_are_its_own(one_gpu: None) -> None:
+    tf.disable_v2_behavior()
+    graph = tf.Graph()
+    seen = []
+
+    def work() -> None:
+        with graph.as_default():
+            b = tf.constant(2.0)
+            seen.append((b.device, b.op.control_inputs))
+
+    try:
+        with graph.as_default():
+            a = tf.constant(1.0)
+            with tf.device("/gpu:0"), tf.control_dependencies([a]):
+                thread = threading.Thread(target=work)
+                thread.start()
+                thread.join()
+                c = tf.constant(3.0)
+    finally:
+        tf.reset_default_graph()
+        tf.enable_v2_behavior()
+    assert seen == [("", [])]
+    assert (c.device, c.op.control_inputs) == ("/device:GPU:0", [a.op])

@@ -81,10 +81,18 @@ Allocator* gpu_allocator() {
   return allocator;
 }
 
+// As TensorFlow describes a GPU without a known NUMA node and without peers.
+DeviceLocality Locality() {
+  DeviceLocality locality;
+  locality.set_bus_id(1);
+  locality.mutable_links();
+  return locality;
+}
+
 class ImaginaryGpu : public LocalDevice {
  public:
-  ImaginaryGpu(const SessionOptions& options, const std::string& name, int64_t limit)
-      : LocalDevice(options, Device::BuildDeviceAttributes(name, DEVICE_GPU, Bytes(limit), DeviceLocality())),
+  ImaginaryGpu(const SessionOptions& options, const std::string& name, int64_t limit, const std::string& description)
+      : LocalDevice(options, Device::BuildDeviceAttributes(name, DEVICE_GPU, Bytes(limit), Locality(), description)),
         context_(new CopyingContext) {
     info_.default_context = context_.get();
     set_tensorflow_accelerator_device_info(&info_);
@@ -144,7 +152,10 @@ class Factory : public DeviceFactory {
     std::vector<Made> plan;
     TF_RETURN_IF_ERROR(Plan(options.config, &plan));
     for (size_t i = 0; i < plan.size(); ++i) {
-      devices->push_back(std::make_unique<ImaginaryGpu>(options, absl::StrCat(prefix, "/device:GPU:", i), plan[i].limit));
+      const Card& card = cards[plan[i].card];
+      const std::string description = absl::StrCat("device: ", plan[i].card, ", name: ", card.product, ", pci bus id: 0000:00:00.0",
+                                                   ", compute capability: ", card.major, ".", card.minor);
+      devices->push_back(std::make_unique<ImaginaryGpu>(options, absl::StrCat(prefix, "/device:GPU:", i), plan[i].limit, description));
     }
     made = std::move(plan);
     return absl::OkStatus();

@@ -11,7 +11,13 @@ from .._core.public import name_after
 from . import _frameworks as _frameworks  # which watches the other modules
 from . import experimental, optimizer, threading
 from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
-from ._devices import get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
+from ._devices import (
+    experimental_list_devices,
+    get_visible_devices,
+    list_logical_devices,
+    list_physical_devices,
+    set_visible_devices,
+)
 from ._logical import get_logical_device_configuration, set_logical_device_configuration
 from ._placement import get_soft_device_placement, set_soft_device_placement
 from ._run_eagerly import (
@@ -29,6 +35,7 @@ __all__ = [
     "experimental_connect_to_cluster",
     "experimental_connect_to_host",
     "experimental_functions_run_eagerly",
+    "experimental_list_devices",
     "experimental_run_functions_eagerly",
     "functions_run_eagerly",
     "get_logical_device_configuration",

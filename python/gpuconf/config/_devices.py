@@ -35,6 +35,15 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     return [d for d in runtime.logical_devices("list_logical_devices") if device_type is None or d.device_type == device_type]
 
 
+def experimental_list_devices() -> list[str]:
+    """Return the full names of the logical devices. Initialises the runtime. A name of TensorFlow 2.0 to 2.2.
+
+    >>> experimental_list_devices()[-1]
+    '/job:localhost/replica:0/task:0/device:GPU:1'
+    """
+    return [runtime.full_name(d.name) for d in runtime.logical_devices("experimental_list_devices")]
+
+
 def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """Return the physical devices that the runtime uses, in the order in which they were set."""
     physical = runtime.physical_devices()

@@ -9,7 +9,6 @@ from types import TracebackType
 
 from ... import errors
 from ..._core.devices import LogicalDevice
-from ..._core.fork import module_lock
 from ..._core.made import Made, make
 from ..._core.native import core, loaded, refuse_in_child
 from ..._typing import Any, NoReturn
@@ -378,10 +377,14 @@ class _Stack(threading.local):
         self.entered: list[Any] = []
 
 
-_graphs = _Stack()
+class _Graphs(_Stack):
+    """The graphs of a thread: those that it has entered, and its own default graph."""
+
+    own: Graph | None = None
+
+
+_graphs = _Graphs()
 sessions = _Stack()
-_global: Graph | None = None
-_global_lock = module_lock(globals(), "_global_lock")
 
 
 class _Default:
@@ -419,16 +422,17 @@ def default_session(session: Any) -> _Default:
 
 
 def get_default_graph() -> Graph:
-    """Return the default graph: the innermost one that this thread has entered, or a global one that all threads share."""
-    global _global
+    """Return the default graph of this thread: the innermost one that it has entered, or one of its own.
+
+    As in TensorFlow, threads do not share it: enter a graph with ``as_default()`` in each thread that adds to it.
+    """
     if _graphs.entered:
         innermost = _graphs.entered[-1]
         assert isinstance(innermost, Graph)
         return innermost
-    with _global_lock:
-        if _global is None:
-            _global = Graph()
-        return _global
+    if _graphs.own is None:
+        _graphs.own = Graph()
+    return _graphs.own
 
 
 def entered() -> bool:
@@ -437,23 +441,21 @@ def entered() -> bool:
 
 
 def used() -> bool:
-    """Whether the global default graph exists."""
-    return _global is not None
+    """Whether this thread has a default graph of its own."""
+    return _graphs.own is not None
 
 
 def reset_default_graph() -> None:
-    """Replace the global default graph. Existing tensors and sessions keep the old one.
+    """Replace the default graph of this thread. Existing tensors and sessions keep the old one.
 
     Raises AssertionError inside ``Graph.as_default()`` and ``with`` blocks of sessions.
     """
-    global _global
     if _graphs.entered:
         raise errors.NestingError(
             "Do not use tf.reset_default_graph() to clear nested graphs. If you need a cleared graph, exit the nesting and "
             "create a new graph."
         )
-    with _global_lock:
-        _global = None
+    _graphs.own = None
 
 
 def get_default_session() -> Any:

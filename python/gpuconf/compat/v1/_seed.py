@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from ... import errors
 from ..._typing import Any
 from ._graph import get_default_graph
 from ._mode import executing_eagerly
 
 
 def set_random_seed(seed: Any) -> None:
-    """Store the seed: in the default graph if operations build graphs, for the program otherwise. Has no other effect.
+    """Set the seed of the default graph, ``Graph.seed``. Has no effect on results: gpuconf has no random operations.
 
-    Raises TypeError for a seed that Python's ``random.Random`` does not take.
+    Where operations run eagerly, the seed is only checked: raises TypeError for an unhashable seed that is not one number.
     """
     if not executing_eagerly():
         get_default_graph().seed = seed
@@ -18,4 +19,9 @@ def set_random_seed(seed: Any) -> None:
     try:
         hash(seed)
     except TypeError:
-        int(seed)
+        from ...tensors import arrays
+
+        try:
+            int(arrays.numpy().array(seed).item())
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidTypeError(f"the seed must be an integer, but got {arrays.shown(seed)}: {error}") from None

@@ -1,4 +1,4 @@
-"""``tf.compat.v1.random``: the seed, which is stored only."""
+"""``tf.compat.v1.random``: the seed, which has no effect."""
 
 from __future__ import annotations
 

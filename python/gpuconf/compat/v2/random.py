@@ -1,4 +1,4 @@
-"""``tf.random``: the seed, which is stored only."""
+"""``tf.random``: the seed, which has no effect."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ __all__ = ["set_seed"]
 
 
 def set_seed(seed: Any) -> None:
-    """Store the seed. Has no effect: gpuconf has no random operations.
+    """Set the seed of the default graph if operations build graphs. Has no effect on results: gpuconf has no random operations.
 
-    Raises TypeError for a seed that Python's ``random.Random`` does not take.
+    Raises TypeError for an unhashable seed that is not one number.
+
+    >>> set_seed(42)
     """
     set_random_seed(seed)
 

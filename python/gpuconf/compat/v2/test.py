@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ... import errors
 from ..._core.fork import module_lock
 from ..._typing import Any
 from .._logger import get_logger
@@ -44,9 +45,16 @@ def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: tuple
         if each.device_type == "GPU":
             text = each.physical_device_desc.rpartition("compute capability: ")[2]
             capability = tuple(map(int, text.split(".")))
-            if not min_cuda_compute_capability or capability >= min_cuda_compute_capability:
+            if not min_cuda_compute_capability or _at_least(capability, min_cuda_compute_capability):
                 return True
     return False
+
+
+def _at_least(capability: tuple[int, ...], wanted: Any) -> bool:
+    try:
+        return bool(capability >= wanted)
+    except TypeError as error:
+        raise errors.InvalidTypeError(f"{error}: pass (major, minor)") from None
 
 
 def _warn() -> None:

@@ -6,6 +6,7 @@ from ....._core import runtime
 from ....._core.devices import VisibleDevice
 from .....machine.visible import visible_devices
 from ....v1._config_proto import ConfigProto
+from ....v1._device_attributes import DeviceAttributes as SessionDevice
 from ....v1._graph import Graph
 from ....v1._session import Session
 from ._attributes import DeviceAttributes, DeviceLocality, LocalLinks
@@ -23,45 +24,40 @@ def list_local_devices(session_config: ConfigProto | None = None) -> list[Device
     >>> [(d.name, d.memory_limit) for d in device_lib.list_local_devices() if d.device_type == "GPU"]
     [('/device:GPU:0', 84011909120), ('/device:GPU:1', 84011909120)]
     """
-    session = Session(graph=Graph(), config=session_config)
-    try:
-        rows = session.list_devices()
-    finally:
-        session.close()
-    ordinals = list(runtime.ordinals())
-    cards = visible_devices() if any(row.device_type == "GPU" for row in rows) else []
-    listed = []
-    for row in rows:
-        name = row.name[row.name.index("/device:") :]
-        listed.append(
-            DeviceAttributes(
-                name=name,
-                device_type=row.device_type,
-                memory_limit=row.memory_limit_bytes,
-                locality=DeviceLocality(),
-                incarnation=row.incarnation & (1 << 63) - 1,
-                xla_global_id=-1,
-            )
+    with runtime.unchanged():  # no reset comes between the session and the cards
+        session = Session(graph=Graph(), config=session_config)
+        try:
+            rows = session.list_devices()
+        finally:
+            session.close()
+        cards = visible_devices() if any(row.device_type == "GPU" for row in rows) else []
+        return [_attributes(row, cards) for row in rows]
+
+
+def _attributes(row: SessionDevice, cards: list[VisibleDevice]) -> DeviceAttributes:
+    name = row.name[row.name.index("/device:") :]
+    locality, description = DeviceLocality(), ""
+    if row.device_type == "GPU":
+        card = cards[runtime.ordinals()[int(name.rpartition(":")[2])]]
+        node = _numa_node(card.pci_bus_id)
+        locality = DeviceLocality(bus_id=node + 1, numa_node=node, links=LocalLinks())
+        description = (
+            f"device: {card.cuda_ordinal}, name: {card.name}, pci bus id: {card.pci_bus_id}, "
+            f"compute capability: {'.'.join(map(str, card.compute_capability))}"
         )
-        if row.device_type == "GPU":
-            _describe(listed[-1], cards[ordinals[int(name.rpartition(":")[2])]])
-    return listed
-
-
-def _describe(device: DeviceAttributes, card: VisibleDevice) -> None:
-    """Add what is known of the card of a logical GPU."""
-    node = _numa_node(card.pci_bus_id)
-    device.locality.bus_id, device.locality.numa_node = node + 1, node
-    device.locality.links.CopyFrom(LocalLinks())
-    device.locality.MergeFrom(DeviceLocality(links=LocalLinks()))
-    major, minor = card.compute_capability
-    device.physical_device_desc = (
-        f"device: {card.cuda_ordinal}, name: {card.name}, pci bus id: {card.pci_bus_id}, compute capability: {major}.{minor}"
+    return DeviceAttributes(
+        name=name,
+        device_type=row.device_type,
+        memory_limit=row.memory_limit_bytes,
+        locality=locality,
+        incarnation=row.incarnation & (1 << 64) - 1,
+        physical_device_desc=description,
+        xla_global_id=-1,
     )
 
 
 def _numa_node(pci_bus_id: str) -> int:
-    """Return the NUMA node of a PCI device, 0 if the system does not tell one."""
+    """Return the NUMA node of a PCI device, or 0 if it is not known."""
     if runtime.simulated():
         return 0
     try:
