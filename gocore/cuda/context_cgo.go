@@ -71,7 +71,7 @@ func (d *driver) ContextRelease(ordinal int) error {
 	return err
 }
 
-// dropContext frees what a device still holds, and then releases its context. No call is inside the device, and none can enter.
+// dropContext frees what a device still holds (invariant 6), and then releases its context. No call is inside the device, and none can enter.
 //
 // Destroying the context would free everything in it, but another library may keep the context alive. Failures to free are
 // ignored: most likely the context has failed, and then nothing in it can be saved.

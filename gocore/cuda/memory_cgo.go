@@ -59,7 +59,7 @@ func (d *driver) allocate(ordinal int, bytes uint64, what string, take func(*dev
 	return uint64(answer.value), nil
 }
 
-// MemFree frees memory.
+// MemFree frees memory (invariant 5).
 func (d *driver) MemFree(ordinal int, addr uint64) error {
 	g, err := d.enter(ordinal)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	return err
 }
 
-// touch starts a call that accesses ranges of a device's memory, like enter. An empty range may be anywhere.
+// touch starts a call that accesses ranges of a device's memory, like enter (invariant 4). An empty range may be anywhere.
 func (d *driver) touch(ordinal int, bytes uint64, addrs ...uint64) (*device, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

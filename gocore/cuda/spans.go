@@ -42,7 +42,7 @@ func (s *spans) takeAllocation(addr uint64) (bytes uint64, ok bool) {
 	return bytes, true
 }
 
-// addMapped adds a range of mappings, parts of which may already be present.
+// addMapped adds a range of mappings, parts of which may already be present. It joins adjacent ones (invariant 7).
 func (s *spans) addMapped(addr, bytes uint64) {
 	added := span{addr, addr + bytes, true}
 	from := s.after(addr)

@@ -173,7 +173,7 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	return nil
 }
 
-// MemUnmap removes mappings. They leave the devices' reach before CUDA is called.
+// MemUnmap removes mappings. They leave the devices' reach before CUDA is called (invariant 5).
 func (d *driver) MemUnmap(addr, bytes uint64) error {
 	if err := d.begin(); err != nil {
 		return err

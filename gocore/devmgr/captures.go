@@ -18,7 +18,7 @@ import (
 // memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The driver reports when the graph,
 // its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
 //
-// Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured).
+// Nothing is queued in a stream while it is captured, nor in the default stream while that would wait for it (errIfCaptured, invariant 5).
 type captures struct {
 	driver gpu.Driver
 	device gpu.Device
@@ -39,7 +39,7 @@ type capture struct {
 // lookEvery is the number of allocations between two polls.
 const lookEvery = 64
 
-// owner returns the owner of memory allocated for a stream: the stream itself, or the capture that it takes part in.
+// owner returns the owner of memory allocated for a stream: the stream itself, or the capture that it takes part in (invariant 6).
 func (c *captures) owner(stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return number, nil

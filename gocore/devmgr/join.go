@@ -69,7 +69,7 @@ func (m *Manager) errDiffers(inUse string) error {
 		"Use the same GPU options in both places, or call gpuconf.reset() first", m.builtBy, inUse)
 }
 
-// rebuildLocked releases the pools, which must be empty, and builds those of another layout.
+// rebuildLocked releases the pools, which must be empty (invariants 1 and 4), and builds those of another layout.
 func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin string) error {
 	if live := m.sealLocked(); live != "" {
 		m.unsealLocked()

@@ -129,7 +129,7 @@ func closeDriver(driver gpu.Driver) error {
 }
 
 // sealLocked stops all allocations and describes the live blocks and captured graphs of each GPU; "" if there are none. The caller
-// must then close the pools or call unsealLocked.
+// must then close the pools or call unsealLocked (invariant 4).
 func (m *Manager) sealLocked() (live string) {
 	for _, p := range m.gpus {
 		p.bfc.Seal()

@@ -64,7 +64,7 @@ func (u upstream) MemFree(addr uint64) error {
 	return u.driver.MemFree(u.pool.device.Ordinal, addr)
 }
 
-// newPool retains the GPU's context and creates an empty pool on it. The first allocation takes pool memory.
+// newPool retains the GPU's context (invariant 3) and creates an empty pool on it. The first allocation takes pool memory.
 func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool) (*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {

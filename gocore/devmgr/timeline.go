@@ -42,7 +42,7 @@ const (
 
 var _ bfc.Timeline = (*timeline)(nil)
 
-// Mark queues a mark behind all work in the stream.
+// Mark queues a mark behind all work in the stream, unless the stream is being captured (invariant 5).
 func (t *timeline) Mark(s bfc.Stream, number uint64) error {
 	handles, alive := t.numbers.alive(s)
 	if !alive {

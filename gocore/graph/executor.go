@@ -55,7 +55,8 @@ func (r RunRequest) check(g *Graph) error {
 	return nil
 }
 
-// run executes the nodes that a request needs, in order of creation: a node's inputs and control inputs come before it.
+// run executes the nodes that a request needs (invariant 6), in order of creation: a node's inputs and control inputs come before it
+// (invariant 1).
 type run struct {
 	devices *Devices
 	placed  []int32
@@ -114,7 +115,8 @@ func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 	return r
 }
 
-// infer determines the shapes of all tensors in this run, or returns the error of the first node that has none.
+// infer determines the shapes of all tensors before any node is executed (invariant 5), or returns the error of the first node
+// without one.
 func (r *run) infer() error {
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -310,7 +312,7 @@ func (s *step) done(memory int) error {
 	return last.Release()
 }
 
-// abandon releases everything that a failed run holds.
+// abandon releases everything that a failed run holds (invariant 7).
 func (r *run) abandon() error {
 	var err error
 	for _, s := range r.steps {

@@ -44,8 +44,8 @@ func (g *group) pattern() devname.Name {
 	return *g.request
 }
 
-// place returns the devices of all nodes, and the numbers of the new nodes in the order in which they are logged. placed holds the
-// devices of the first nodes; it is appended to, not changed.
+// place returns the devices of all nodes (invariants 3 and 4), and the numbers of the new nodes in the order in which they are logged.
+// placed holds the devices of the first nodes; it is appended to, not changed.
 func place(devices *Devices, soft bool, nodes []*Node, placed []int32) (all, order []int32, err error) {
 	p := &placer{devices: devices, soft: soft, first: len(placed), nodes: nodes[len(placed):], placed: placed, found: map[wish]int32{}}
 	for range p.nodes {

@@ -2,7 +2,7 @@ package pickle
 
 import "fmt"
 
-// Budget bounds the memory, and with it the work, that a file can cause.
+// Budget bounds the memory, and with it the work, that a file can cause (invariants 2 and 3).
 type Budget struct {
 	all, left int
 }

@@ -37,7 +37,7 @@ type machine struct {
 	longest int // bytes of the longest word
 }
 
-// stepsBetween is how many instructions run between two checks of the context.
+// stepsBetween is how many instructions run between two checks of the context (invariant 1).
 const stepsBetween = 1 << 12
 
 func (m *machine) run(ctx context.Context) (root Value, err error) {

@@ -31,7 +31,7 @@ func liveBefore(gpu int, events, liveAtEnd []Event, time int64) (before []Event)
 }
 
 // Complete adds allocations to a trace so that nothing is freed that was not allocated: such blocks were live before
-// the trace began. added is their number. Events keep their order.
+// the trace began (invariant 3). added is their number. Events keep their order.
 func Complete(events []Event) (complete []Event, added int) {
 	byGPU := map[int][]Event{}
 	for _, e := range events {
