@@ -50,6 +50,10 @@ type OutOfMemory struct {
 	Movable     uint64 // whole granules, free or not yet reserved, that can be moved together; 0: the pool has no granules
 	Cause       Cause
 	Err         error // the sub-allocator's reason, or nil
+
+	Holdings []Holding // who holds the most memory, the largest first; at most mostHoldings
+	Others   Holding   // the sum of all others; its Blocks are 0 if there are none
+	Holders  int       // the number of others
 }
 
 // Error states what happened, with the numbers.
@@ -63,6 +67,18 @@ func (e *OutOfMemory) Error() string {
 
 // Unwrap returns the sub-allocator's reason.
 func (e *OutOfMemory) Unwrap() error { return e.Err }
+
+// HeldBy lists the holders of the memory in use, a clause each: "torch, tag optimizer: 3.00GiB (3221225472 bytes) in 12 blocks,
+// allocated at train.py:12 (step)".
+func (e *OutOfMemory) HeldBy() (clauses []string) {
+	for _, h := range e.Holdings {
+		clauses = append(clauses, h.String())
+	}
+	if e.Others.Blocks > 0 {
+		clauses = append(clauses, human.Count(uint64(e.Holders), "other")+": "+e.Others.size())
+	}
+	return clauses
+}
 
 // Figures formats the allocator's numbers.
 func (e *OutOfMemory) Figures() string {
@@ -157,6 +173,7 @@ func (a *Allocator) outOfMemoryLocked(s Stream, requested, rounded uint64, refus
 		Captured:    a.capturedBytesLocked(),
 		Movable:     a.movableLocked(),
 	}
+	e.Holdings, e.Others, e.Holders = a.holdingsLocked()
 	var unmoved errStitch
 	switch {
 	case refusal == errInjected:

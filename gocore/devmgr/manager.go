@@ -21,20 +21,21 @@ import (
 type Manager struct {
 	driver gpu.Driver // nil on a machine without GPUs; immutable
 
-	mu      sync.RWMutex
-	state   *config.State           // guarded by mu
-	found   []gpu.Device            // all GPUs that the process sees; immutable
-	listed  []gpu.Device            // the GPUs of the physical list, in its order; immutable
-	whyNone string                  // why found is empty, "" if unknown; immutable
-	logical []LogicalDevice         // guarded by mu; empty before initialization
-	names   []devname.Name          // guarded by mu; the full names of logical
-	gpus    []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
-	layout  config.Layout           // guarded by mu; what gpus was built from
-	builtBy string                  // guarded by mu; the call that built it, as "file:line (call)"
-	hot     atomic.Pointer[[]*pool] // gpus, for the fast path (hot.go); written with mu held
-	owners  owners                  // which pool an address belongs to
-	streams ownStreams              // which pool a stream stands for
-	closed  bool                    // guarded by mu
+	mu        sync.RWMutex
+	state     *config.State           // guarded by mu
+	found     []gpu.Device            // all GPUs that the process sees; immutable
+	listed    []gpu.Device            // the GPUs of the physical list, in its order; immutable
+	processes func(gpu.Device) string // describes the processes that use a GPU; nil: unknown; immutable
+	whyNone   string                  // why found is empty, "" if unknown; immutable
+	logical   []LogicalDevice         // guarded by mu; empty before initialization
+	names     []devname.Name          // guarded by mu; the full names of logical
+	gpus      []*pool                 // guarded by mu; by number, as in GPU:0, GPU:1
+	layout    config.Layout           // guarded by mu; what gpus was built from
+	builtBy   string                  // guarded by mu; the call that built it, as "file:line (call)"
+	hot       atomic.Pointer[[]*pool] // gpus, for the fast path (hot.go); written with mu held
+	owners    owners                  // which pool an address belongs to
+	streams   ownStreams              // which pool a stream stands for
+	closed    bool                    // guarded by mu
 
 	recorder *trace.Recorder // guarded by mu; nil: nothing is recorded
 	failure  *bfc.Failure    // guarded by mu; nil: none was injected

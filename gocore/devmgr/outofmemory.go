@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
 )
@@ -17,8 +18,12 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 		return err
 	}
 	p.ooms.Add(1)
-	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.\n  %s\n  on %s",
-		human.Exact(bytes), localTask, p.number, p.name, oom.Reason(), oom.Figures(), p.device.Name)
+	text := fmt.Sprintf("OOM when allocating %s on %s/device:GPU:%d by allocator %s: out of memory, %s.\n  %s\n",
+		human.Exact(bytes), localTask, p.number, p.name, oom.Reason(), oom.Figures())
+	for _, clause := range oom.HeldBy() {
+		text += "  in use by " + clause + "\n"
+	}
+	text += "  on " + p.device.Name
 	over := m.oversubscribedLocked(p)
 	if total := p.device.TotalBytes; bytes > total || oom.Limit > total || over > 0 {
 		text += ", which has " + human.Exact(total) + " in total"
@@ -29,9 +34,16 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	text += ". " + p.advice(oom)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighborsLocked(p)
+		if m.processes != nil && isOutOfMemory(oom.Err) {
+			text += m.processes(p.device)
+		}
 	}
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
+
+// DescribeProcesses sets the function that describes, for a report, the other processes that use a GPU: sentences that begin with a
+// space, or "". It must be called before the Manager is shared.
+func (m *Manager) DescribeProcesses(describe func(gpu.Device) string) { m.processes = describe }
 
 // reported is an out-of-memory error with the report in place of the allocator's text.
 type reported struct {

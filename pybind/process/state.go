@@ -115,6 +115,9 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 		return nil, "", err
 	}
 	m.ExplainNoGPU(machine.whyNone)
+	if machine.spec == "" {
+		m.DescribeProcesses(describeNeighbors)
+	}
 	if p.running != nil {
 		if err := m.Record(p.running.recorder); err != nil {
 			return nil, "", errors.Join(err, m.Close(true))

@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/holder"
+	"gpuconf/gocore/trace"
 )
 
 // addUp requires that the rows of a usage add up to its totals.
@@ -124,4 +125,67 @@ func TestUsageIsExactUnderSixteenThreads(t *testing.T) {
 	for _, row := range u.Rows {
 		require.Equal(t, held[row.Holder], row.Bytes, "holder %d", row.Holder)
 	}
+}
+
+func outOfMemoryOf(t *testing.T, a *bfc.Allocator) *bfc.OutOfMemory {
+	_, err := a.Allocate(1 << 40)
+	var oom *bfc.OutOfMemory
+	require.ErrorAs(t, err, &oom)
+	return oom
+}
+
+// The report lists the five largest holders, and the sum of the others.
+func TestOutOfMemoryByHolder(t *testing.T) {
+	a := pool(t, 8*mib, bfc.Options{})
+	require.Empty(t, outOfMemoryOf(t, a).HeldBy())
+	for i := range uint64(8) {
+		for range 2 {
+			_, err := a.AllocateFor(0, 1024*(i+1), holder.Of(holder.Numba, holder.Tag(1000+i))) // tags without a name
+			require.NoError(t, err)
+		}
+	}
+	freed, err := a.AllocateFor(0, 4*mib, holder.Of(holder.CuPy, 0))
+	require.NoError(t, err)
+	require.NoError(t, a.Free(freed.Addr))
+	tag, err := holder.Intern("weights")
+	require.NoError(t, err)
+	_, err = a.AllocateFor(0, mib, holder.Of(holder.Torch, tag))
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"torch, tag weights: 1.00MiB (1048576 bytes) in 1 block",
+		"numba, untagged: 16.0KiB (16384 bytes) in 2 blocks",
+		"numba, untagged: 14.0KiB (14336 bytes) in 2 blocks",
+		"numba, untagged: 12.0KiB (12288 bytes) in 2 blocks",
+		"numba, untagged: 10.0KiB (10240 bytes) in 2 blocks",
+		"4 others: 20.0KiB (20480 bytes) in 8 blocks",
+	}, outOfMemoryOf(t, a).HeldBy())
+}
+
+// While a recording has stacks, holders are split by the innermost call in the program's own code.
+func TestOutOfMemoryByCallSite(t *testing.T) {
+	var site uint32
+	sites := trace.NewSites(func() uint32 { return site })
+	r, err := trace.NewRecorder(10, sites)
+	require.NoError(t, err)
+	a := pool(t, 8*mib, bfc.Options{})
+	before := allocate(t, a, 512)
+	require.NoError(t, a.Record(r, 0))
+	for _, text := range []string{"a.py\x003\x00f\x00", "/site-packages/x.py\x001\x00g\x00a.py\x003\x00f\x00", "b.py\x007\x00h\x00"} {
+		site = sites.Add(text)
+		for range 2 {
+			_, err := a.AllocateFor(0, 1024, holder.Of(holder.Torch, 0))
+			require.NoError(t, err)
+		}
+	}
+	want := []string{
+		"torch, untagged: 4.0KiB (4096 bytes) in 4 blocks, allocated at a.py:3 (f)",
+		"torch, untagged: 2.0KiB (2048 bytes) in 2 blocks, allocated at b.py:7 (h)",
+		"c, untagged: 512 bytes in 1 block",
+	}
+	require.Equal(t, want, outOfMemoryOf(t, a).HeldBy())
+	require.Equal(t, uint32(0), a.MemoryMap().Regions[0].Chunks[0].Site)
+	require.Equal(t, site, a.StopRecording().Regions[0].Chunks[6].Site)
+	require.Len(t, outOfMemoryOf(t, a).HeldBy(), 2, "by holder only")
+	require.NoError(t, a.Free(before.Addr))
+	require.NoError(t, r.Close())
 }

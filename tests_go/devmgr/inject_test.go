@@ -31,6 +31,7 @@ func TestAnInjectedFailure(t *testing.T) {
 		"out of memory, an injected failure, which a test requested.\n"+
 		"  limit 8.00MiB (8388608 bytes), in use 1.0KiB (1024 bytes) in 1 block, reserved 8.00MiB (8388608 bytes), "+
 		"largest free block 8.00MiB (8387584 bytes)\n"+
+		"  in use by c, untagged: 1.0KiB (1024 bytes) in 1 block\n"+
 		"  on Tesla T4. The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation fail.", err.Error())
 	require.True(t, bfc.IsInjected(err))
 	require.Equal(t, uint64(4), m.CountedAllocations())

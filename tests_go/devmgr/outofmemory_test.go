@@ -2,6 +2,7 @@ package devmgr_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,7 @@ func TestOutOfMemory(t *testing.T) {
 				"out of memory, the limit is reached.\n" +
 				"  limit 10.00MiB (10485760 bytes), in use 7.00MiB (7340032 bytes) in 2 blocks, reserved 10.00MiB (10485760 bytes), " +
 				"largest free block 3.00MiB (3145728 bytes)\n" +
+				"  in use by c, untagged: 7.00MiB (7340032 bytes) in 2 blocks\n" +
 				"  on Tesla T4. Free memory, pass wait= to wait until another thread frees memory, or raise this logical GPU's memory_limit.",
 		},
 		{
@@ -71,6 +73,7 @@ func TestOutOfMemory(t *testing.T) {
 				"out of memory, enough memory is free, but it is fragmented.\n" +
 				"  limit 8.00MiB (8388608 bytes), in use 4.00MiB (4194304 bytes) in 4 blocks, reserved 8.00MiB (8388608 bytes), " +
 				"largest free block 1.00MiB (1048576 bytes)\n" +
+				"  in use by c, untagged: 4.00MiB (4194304 bytes) in 4 blocks\n" +
 				"  on Tesla T4. See gpuconf.memory.memory_map(\"GPU:0\"). Allocate the largest buffers first, or raise the limit. " +
 				"With memory growth, scattered free memory is remapped to one contiguous range.",
 		},
@@ -131,6 +134,30 @@ func TestOutOfMemory(t *testing.T) {
 			require.Equal(t, before, stats(t, m, "GPU:0"), "no figure has changed")
 			require.Equal(t, taken, d.taken(t, 0))
 			require.NoError(t, m.Check())
+			d.SetFaults()
+		})
+	}
+}
+
+// Only a device that is full is a reason to look at other processes.
+func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		faults []faults.Fault
+		limit  float64
+		want   bool
+	}{
+		{"the device is full", nil, 100, true},
+		{"the limit is reached", nil, 1, false},
+		{"the device is broken", []faults.Fault{faults.Seeded(1, 0, gpu.ErrorIllegalAddress)}, 100, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, d := initialized(t, "T4:1GiB", sim.Options{UsedBytes: gib - 3*mib}, nil, []float64{row.limit})
+			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." })
+			d.SetFaults(row.faults...)
+			_, err := m.Allocate(0, 4*mib)
+			requireCode(t, status.ResourceExhausted, err)
+			require.Equal(t, row.want, strings.HasSuffix(err.Error(), " on this GPU. Others use Tesla T4."), "%v", err)
 			d.SetFaults()
 		})
 	}
