@@ -133,7 +133,7 @@ $(JAX_VENV)/jax-ready: $(SOURCES) tests_py/oracle/requirements-jax.txt
 .PHONY: oracle
 oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with TensorFlow and write docs/conformance.md; test beside TensorFlow and JAX (downloads them)
 	@PATH="$(PATH):$(abspath $(ORACLE_VENV)/bin)" $(ORACLE_VENV)/bin/python tests_py/oracle/run.py $(ORACLE_ARGS)
-	$(ORACLE_VENV)/bin/python -m pytest tests_py/frameworks/test_tensorflow.py tests_py/test_programs.py
+	$(ORACLE_VENV)/bin/python -m pytest tests_py/frameworks/test_tensorflow.py
 	$(JAX_VENV)/bin/python -m pytest tests_py/frameworks/test_jax.py
 
 # Other allocators, downloaded from package indexes into their own environment (about 300 MB). MINIMALLOC=DIR adds MiniMalloc's public

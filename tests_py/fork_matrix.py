@@ -393,6 +393,7 @@ IN_CHILD: dict[str, Operation] = {
     "set_memory_growth": Operation(lambda _: gpuconf.config.experimental.set_memory_growth(_first_gpu(), True), empty=True),
     "get_memory_growth": Operation(lambda _: gpuconf.config.experimental.get_memory_growth(_first_gpu()), empty=True),
     "set_logical": Operation(lambda _: gpuconf.config.set_logical_device_configuration(_first_gpu(), []), empty=True),
+    "cuda_visible_devices": Operation(lambda _: gpuconf.cuda_visible_devices(), empty=True),
     "visible_devices": Operation(lambda _: gpuconf.visible_devices(), empty=True),
     "soft placement": Operation(lambda _: gpuconf.config.set_soft_device_placement(True), empty=True),
     "configure": Operation(lambda _: gpuconf.configure(growth=True), empty=True),

@@ -163,6 +163,7 @@ def prepare_gpuconf(mode: str) -> Any:
 
     def prepare(program: Program) -> None:
         os.environ["GPUCONF_SIMULATE"] = program.machine or "T4"
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
         if not program.machine:
             os.environ["CUDA_VISIBLE_DEVICES"] = ""
 

@@ -23,12 +23,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from oracle import allocator, configuration, differences, messages, placement, planted, record, sessions, strings
+from oracle import allocator, configuration, differences, messages, placement, planted, programs, record, sessions, strings
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
 from oracle.tensorflow_side import TensorFlow, tf
 
 PARTS = {
+    "programs": 0,
     "messages": 500_000,
     "sessions": 0,
     "configuration": 700_000,
@@ -83,6 +84,10 @@ def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], all
         tallies.append(Tally(part, unit, PARTS.get(part, 0) // divisor))
         return tallies[-1]
 
+    if "programs" in parts:
+        tally = begin("programs", "programs")
+        programs.run(tally)
+        print(tally, flush=True)
     if "messages" in parts:
         tally = begin("messages", "calls")
         messages.run(seed, tally.wanted, tally)
@@ -99,13 +104,13 @@ def compare(seed: int, parts: list[str], divisor: int) -> tuple[list[Tally], all
                 run(theirs, ours, seed, tally.wanted, tally)
                 print(tally, flush=True)
     if "allocator" in parts:
-        programs = allocator.Programs()
+        allocators = allocator.Programs()
         tally = begin("golden traces", "steps")
-        allocator.run_goldens(programs, tally)
+        allocator.run_goldens(allocators, tally)
         print(tally, flush=True)
         tally = begin("allocator", "steps")
-        exact = allocator.run(programs, seed, tally.wanted, tally)
-        programs.close()
+        exact = allocator.run(allocators, seed, tally.wanted, tally)
+        allocators.close()
         print(tally, flush=True)
     return tallies, exact
 
@@ -140,6 +145,10 @@ TensorFlow {tensorflow}, Python {python}, {system}, {date}, seed {seed}.
 
 What each part compares:
 
+- **programs**: programs as people write them for TensorFlow (`tests_py/programs`), unchanged, on
+  TensorFlow and on gpuconf as `tensorflow`: what they print, and the exit code. Programs that print
+  what this setup does not have (figures of GPU memory, results of GPU kernels, a build for CUDA) are
+  left out; each says why.
 - **configuration**: TensorFlow's real context and `tf.config`. The GPUs that gpuconf simulates are
   registered with TensorFlow as a device factory. Random sequences of valid and invalid calls,
   before and after initialization; every exception; the logical devices, their limits and growth.
