@@ -614,8 +614,11 @@ def _import_before_the_forks() -> None:
     import gpuconf._core.abi
     import gpuconf._core.hostmemory
     import gpuconf._core.interchange
-    import gpuconf.compat.v1  # noqa: F401
+    import gpuconf.compat.v1
     import numpy  # noqa: F401
+
+    for name in gpuconf.__all__:  # public names are imported on first use
+        getattr(gpuconf, name)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from .. import errors
-from .._core import abi
+from .._core import abi, sizes, texts
 from .._core.handle import Handle
 from .._core.job import Job
 from .._core.made import Made, make
@@ -22,6 +22,8 @@ TYPE_CHECKING = False
 
 class _Run(Handle):
     """One run of a recording. Dropping this object ends it."""
+
+    _stacks = False  # also of one that a forked child fails to create, which is dropped at once
 
     def __init__(self, stacks: bool) -> None:
         super().__init__(core.pybind_DropRecording)
@@ -234,8 +236,6 @@ def record(events: int = 1_000_000, stacks: bool = False) -> Recording:
     [('allocate', 1, 1000), ('free', 1, 1000)]
     """
     import operator
-
-    from .._core import sizes, texts
 
     try:
         count = operator.index(events)
