@@ -94,6 +94,7 @@ generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differenc
 	$(BIN)/python gocore/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
+	$(BIN)/python tests_py/oracle/tensorflow_names.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
@@ -101,6 +102,7 @@ check-generated: $(VENV)/dev ## fail if a committed generated file is out of dat
 	$(BIN)/python gocore/nvml/generate_trampolines.py --check
 	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
+	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel

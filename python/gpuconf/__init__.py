@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ._core.fork import import_lock
 from ._core.public import load_old_pickles
+from ._missing import error_for, explain_imports
 from ._typing import Any
 
 __version__ = "0.1.0"
@@ -108,6 +109,7 @@ _HOMES = {
 }
 
 load_old_pickles()
+explain_imports()
 
 _importing = import_lock(globals(), "_importing")
 
@@ -123,10 +125,10 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         """Import a public name on first use: importing all of them takes longer than starting Python."""
-        if name not in _HOMES and name not in _SUBMODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import sys
 
+        if name not in _HOMES and name not in _SUBMODULES:
+            raise error_for(__name__, name, sys._getframe(1))
         module = f"{__name__}.{_HOMES.get(name, name)}"
         with _importing:  # one thread at a time, and no fork meanwhile
             __import__(module)

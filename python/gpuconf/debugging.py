@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._missing import watch
 from .config import _arguments, _switch
 
 __all__ = ["get_log_device_placement", "set_log_device_placement"]
@@ -19,3 +20,6 @@ def set_log_device_placement(enabled: bool) -> None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

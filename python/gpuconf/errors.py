@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import sys
 
+from ._missing import watch
 from ._typing import Any
 
 TYPE_CHECKING = False
@@ -475,3 +476,6 @@ def _also(theirs: type[Exception]) -> type[ResourceExhaustedError]:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._missing import watch
 from . import v1, v2
 
 __all__ = ["v1", "v2"]
@@ -9,3 +10,6 @@ __all__ = ["v1", "v2"]
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

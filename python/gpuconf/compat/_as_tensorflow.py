@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from .. import errors
+from .._missing import reason
 
 _ROOT = "gpuconf.compat.v2"
 
@@ -57,7 +58,8 @@ def _module(name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name != f"{parent.__name__}.{own}":
                 raise
-    raise ModuleNotFoundError(f"No module named {name!r}: gpuconf, which stands in for TensorFlow, does not have it", name=name)
+    why = reason(parent.__name__, own) or "gpuconf, which stands in for TensorFlow, does not have it"
+    raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
 
 
 def _is_tensorflow(name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .._core.devices import LogicalDevice, LogicalDeviceConfiguration, PhysicalDevice
 from .._core.public import name_after
+from .._missing import watch
 from . import _frameworks as _frameworks  # which watches the other modules
 from . import experimental, optimizer, threading
 from ._cluster import experimental_connect_to_cluster, experimental_connect_to_host
@@ -56,3 +57,6 @@ name_after(__name__, __all__)
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._core.devices import LogicalDeviceConfiguration as VirtualDeviceConfiguration
+from .._missing import watch
 from ._cluster import ClusterDeviceFilters
 from ._devices import get_device_details, get_visible_devices, list_logical_devices, list_physical_devices, set_visible_devices
 from ._growth import get_memory_growth, set_memory_growth
@@ -47,3 +48,6 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .. import errors
 from .._core import texts
+from .._missing import watch
 from .._typing import Any
 from . import _arguments, _switch
 
@@ -50,3 +51,6 @@ def _value(name: str, value: Any) -> int | None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

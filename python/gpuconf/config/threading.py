@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._missing import watch
 from . import _arguments, _switch
 
 __all__ = [
@@ -34,3 +35,6 @@ def set_inter_op_parallelism_threads(num_threads: int | None) -> None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -11,11 +11,13 @@ array([[11.]], dtype=float32)
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from ... import config, debugging, errors
 from ..._core.device_spec import MutableDeviceSpec as DeviceSpec
 from ..._core.public import name_after
+from ..._missing import error_for
 from ..._typing import Any
 from ...errors import OpError
 from .._aliases import alias
@@ -151,7 +153,7 @@ else:
 
         if name in arrays.DTYPES:
             return arrays.numpy().dtype(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise error_for(__name__, name, sys._getframe(1))
 
 
 name_after(__name__, __all__)

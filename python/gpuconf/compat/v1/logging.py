@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from ..._missing import watch
 from ..._typing import Any
 from .._logger import get_logger
 
@@ -119,3 +120,6 @@ def set_verbosity(v: int | str) -> None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

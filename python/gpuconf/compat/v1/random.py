@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._missing import watch
 from ._seed import set_random_seed
 
 __all__ = ["set_random_seed"]
@@ -9,3 +10,6 @@ __all__ = ["set_random_seed"]
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

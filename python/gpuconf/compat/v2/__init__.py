@@ -18,6 +18,7 @@ import sys
 from ... import config, debugging, errors
 from ..._core.device_spec import DeviceSpec
 from ..._core.public import name_after
+from ..._missing import error_for
 from ..._typing import Any
 from .._aliases import alias
 from .._logger import get_logger
@@ -81,7 +82,7 @@ else:
 
         if name in arrays.DTYPES:
             return arrays.numpy().dtype(name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise error_for(__name__, name, sys._getframe(1))
 
 
 def __dir__() -> list[str]:

@@ -12,6 +12,7 @@ from ..._core.device_spec import name_of
 from ..._core.devices import LogicalDevice
 from ..._core.native import core
 from ..._core.public import name_after
+from ..._missing import watch
 from ..._typing import Any
 
 __all__ = [
@@ -177,3 +178,6 @@ name_after(__name__, __all__)
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..._missing import watch
 from ..._typing import Any
 from ..v1._seed import set_random_seed
 
@@ -20,3 +21,6 @@ def set_seed(seed: Any) -> None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

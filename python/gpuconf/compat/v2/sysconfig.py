@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from ..._missing import watch
 from ..._typing import Any
 from .python.platform import build_info
 
@@ -27,3 +28,6 @@ def get_build_info() -> OrderedDict[str, Any]:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

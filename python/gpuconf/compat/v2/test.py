@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import errors
 from ..._core.fork import module_lock
+from ..._missing import watch
 from ..._typing import Any
 from .._logger import get_logger
 from .python.client.device_lib import list_local_devices
@@ -101,3 +102,6 @@ def is_built_with_xla() -> bool:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

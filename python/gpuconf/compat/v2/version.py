@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..._missing import watch
+
 __all__ = [
     "COMPILER_VERSION",
     "GIT_VERSION",
@@ -21,3 +23,6 @@ GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

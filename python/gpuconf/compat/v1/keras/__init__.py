@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...._missing import watch
 from . import backend
 
 __all__ = ["backend"]
@@ -9,3 +10,6 @@ __all__ = ["backend"]
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from ...._missing import watch
 from ...._typing import Any
 from .._config_proto import ConfigProto
 from .._graph import get_default_graph, get_default_session, reset_default_graph
@@ -61,3 +62,6 @@ def clear_session() -> None:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+watch(globals())

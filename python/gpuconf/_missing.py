@@ -1,0 +1,122 @@
+"""TensorFlow's names that gpuconf does not have: the errors for them say so, and what to use instead.
+
+A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__getattr__``. The names are in ``_tensorflow_names.txt``,
+which is read when one of them is missed.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ._typing import Any
+
+# gpuconf's counterparts of ``tf``, and their marks in the table.
+_ROOTS = {"gpuconf.compat.v2": "2", "gpuconf.compat.v1": "1", "gpuconf": "0"}
+
+_ARRAYS = "use gpuconf.constant with a NumPy array, such as numpy.{name}(...)"
+_HINTS = {
+    "contrib": "TensorFlow 2 removed it",
+    "estimator": "it needs TensorFlow, up to 2.15",
+    "keras": "it needs TensorFlow. gpuconf.compat.v1.keras.backend has set_session, get_session and clear_session",
+    "eye": _ARRAYS,
+    "linspace": _ARRAYS,
+    "ones": _ARRAYS,
+    "ones_like": _ARRAYS,
+    "zeros": _ARRAYS,
+    "zeros_like": _ARRAYS,
+    "convert_to_tensor": "use gpuconf.constant",
+    "random.normal": "use gpuconf.constant(numpy.random.normal(...))",
+    "random.uniform": "use gpuconf.constant(numpy.random.uniform(...))",
+    "profiler": "it needs TensorFlow. gpuconf.memory.record() records memory events",
+}
+
+_names: dict[str, dict[str, str]] = {}  # by module: its names, with the marks of the roots that have them
+
+
+def names() -> dict[str, dict[str, str]]:
+    """Return the public names of TensorFlow's modules, without gpuconf's marks of where gpuconf has them."""
+    if not _names:
+        import os
+
+        with open(os.path.join(os.path.dirname(__file__), "_tensorflow_names.txt"), encoding="utf-8") as file:
+            for line in file:
+                module, _, rest = line.rstrip("\n").partition(":")
+                _names[module] = {name: marks for name, _, marks in (word.partition("=") for word in rest.split())}
+    return _names
+
+
+def tensorflow_path(module: str) -> str:
+    """Return what a module of gpuconf is below ``tf``: ``"config"``, or ``""`` for ``tf`` itself."""
+    for root in _ROOTS:
+        if module == root:
+            return ""
+        if module.startswith(f"{root}."):
+            return module[len(root) + 1 :]
+    return module
+
+
+def reason(module: str, name: str) -> str:
+    """Return why a module does not have a name of TensorFlow, and what to use. Return "" if it is no name of TensorFlow."""
+    if name.startswith("_"):
+        return ""
+    path = tensorflow_path(module)
+    marks = names().get(path, {}).get(name)
+    full = f"{path}.{name}" if path else name
+    if marks is None and full not in _HINTS:
+        return ""
+    here = next((root for root in _ROOTS if module == root or module.startswith(f"{root}.")), "")
+    if full in _HINTS:
+        return f"gpuconf does not have tf.{full}: {_HINTS[full].format(name=name)}"
+    found = next((root for root, mark in _ROOTS.items() if mark in (marks or "") and root != here), None)
+    if found is not None:
+        return f"use {found}.{full}"
+    return f"gpuconf does not have tf.{full}: it needs TensorFlow"
+
+
+def error_for(module: str, name: str, frame: Any = None) -> Exception:
+    """Return the error for an attribute that a module does not have.
+
+    ``frame`` is the caller of the module's ``__getattr__``. ``from module import name`` replaces an AttributeError with its own
+    error, and Python would suggest a name that is only spelled like it.
+    """
+    why = reason(module, name)
+    if not why:
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    if frame is not None and _is_import_from(frame):
+        return ImportError(f"cannot import name {name!r} from {module!r}: {why}", name=module)
+    error = AttributeError(f"module {module!r} has no attribute {name!r}: {why}")
+    error.name, error.obj = name, None  # Python adds the module if they are missing, and a suggestion from it
+    return error
+
+
+def _is_import_from(frame: Any) -> bool:
+    from opcode import opmap
+
+    return bool(frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"])
+
+
+def watch(namespace: dict[str, Any]) -> None:
+    """Give a module a ``__getattr__`` that raises :func:`error_for`."""
+    module = namespace["__name__"]
+
+    def missing(name: str) -> Any:
+        raise error_for(module, name, sys._getframe(1))
+
+    namespace["__getattr__"] = missing
+
+
+class _MissingModules:
+    """The last finder in ``sys.meta_path``. It finds nothing, but says why ``import gpuconf.keras`` fails."""
+
+    @staticmethod
+    def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
+        if name.startswith("gpuconf."):
+            module, _, own = name.rpartition(".")
+            if why := reason(module, own):
+                raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
+
+
+def explain_imports() -> None:
+    """Let a failing import of a module below gpuconf say why."""
+    if _MissingModules not in sys.meta_path:
+        sys.meta_path.append(_MissingModules)
