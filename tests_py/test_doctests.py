@@ -1,4 +1,4 @@
-"""The examples of all docstrings, and of README, print what they say."""
+"""The examples of all docstrings, of README and of docs/tensorflow.md print what they say."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def test_docstring(example: doctest.DocTest, two_gpus: None) -> None:
     assert result.failed == 0
 
 
-def test_readme() -> None:
-    result = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=FLAGS)
+@pytest.mark.parametrize("page", ["README.md", "docs/tensorflow.md"])
+def test_page(page: str) -> None:
+    result = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=FLAGS)
     assert result.attempted > 5
     assert result.failed == 0

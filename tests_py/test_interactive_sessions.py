@@ -35,6 +35,17 @@ def test_memory_grows_unless_a_config_says_otherwise(one_gpu: None) -> None:
     session.close()
 
 
+def test_devices_in_use_stay_as_they_are(one_gpu: None) -> None:
+    """The default options, memory growth, were an error when eager tensors were alive."""
+    x = gpuconf.constant([1.0, 2.0])
+    limit = gpuconf.memory.stats().bytes_reserved
+    session = tf.InteractiveSession()
+    assert tf.constant(1.0).eval() == 1
+    assert gpuconf.memory.stats().bytes_reserved == limit
+    session.close()
+    assert x.numpy().tolist() == [1.0, 2.0]
+
+
 def test_a_second_session_logs_tensorflows_warning(one_gpu: None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="tensorflow"):
         first = tf.InteractiveSession()

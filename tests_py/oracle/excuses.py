@@ -256,7 +256,14 @@ def _(found: Found) -> bool:
     return refused and taken and _NO_TEXT.search(found.calls[-1]) is not None
 
 
-_NODE_NAMES = {"constant": "Const", "matmul": "MatMul", "add": "Add", "add_n": "AddN", "identity": "Identity"}
+_NODE_NAMES = {
+    "constant": "Const",
+    "placeholder": "Placeholder",
+    "matmul": "MatMul",
+    "add": "Add",
+    "add_n": "AddN",
+    "identity": "Identity",
+}
 
 
 def _without_other_scopes(call: str, node: str) -> str:

@@ -139,7 +139,7 @@ class Names(dict[str, Any]):
 
     def build(self, lines: list[tuple[Any, ...]]) -> list[Any]:
         """Add nodes to the default graph: (scopes, kind, the numbers of those to wait for)."""
-        self.update({name: getattr(self._api.compat.v1, name) for name in OPERATIONS}, n=[])
+        self.update({name: getattr(self._api.compat.v1, name) for name in (*OPERATIONS, "placeholder")}, n=[])
         for scopes, make, *controls in lines:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(self._api.compat.v1.control_dependencies([self["n"][i] for each in controls for i in each]))
@@ -202,9 +202,11 @@ class Gpuconf:
         with gpuconf.compat.v1.Graph().as_default(), contextlib.redirect_stderr(told):
             nodes = self.names.build(lines)
             with gpuconf.compat.v1.Session(config=config) as session:
-                session.run([node.op for node in nodes])
+                fed = {node: numpy.ones((2, 2)) for node in nodes if node.op.type == "Placeholder"}
+                wait = gpuconf.compat.v1.no_op("wait")  # if there are only placeholders, which cannot be executed
+                session.run([wait, *(node.op for node in nodes if node not in fed)], fed)
         placed = re.findall(r"^(\S+): (/\S+)$", told.getvalue(), re.MULTILINE)
-        return sorted((name, short(device)) for name, device in placed)
+        return sorted((name, short(device)) for name, device in placed if name != "wait")
 
 
 def short(device: str) -> str:

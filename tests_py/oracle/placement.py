@@ -42,6 +42,7 @@ _COMMON = (
     "'/task:0/gpu:1'",
     "'/gpu:1'",
 )
+_TYPES = {"f": "'float32'", "d": "'float64'", "i": "'int32'"}
 _VALUES = {"f": "[[1.0, 2.0], [3.0, 4.0]]", "d": "numpy.ones((2, 2))", "i": "[[1, 2], [3, 4]]"}
 
 # Copies between GPUs are not compared, because the imaginary GPUs do not support them.
@@ -51,8 +52,9 @@ _NO_STREAM = "No gpu stream is available"
 class _Graphs:
     """Draws programs: lines that create tensors n[0], n[1], ... of types f, d and i, under nested scopes."""
 
-    def __init__(self, draw: random.Random) -> None:
+    def __init__(self, draw: random.Random, placeholders: bool = False) -> None:
         self.draw = draw
+        self.placeholders = placeholders
         self.devices = _DEVICES if draw.random() < 0.4 else _COMMON  # one unknown device makes a whole graph fail
         self.types: list[str] = []
 
@@ -63,6 +65,8 @@ class _Graphs:
         if not self.types or self.draw.random() < 0.35:
             kind = self.draw.choice("ffdii")
             self.types.append(kind)
+            if self.placeholders and self.draw.random() < 0.3:
+                return f"placeholder({_TYPES[kind]}, {self.draw.choice(['(2, 2)', '(None, 2)', '(None, None)'])})"
             return f"constant({_VALUES[kind]})"
         kind = self.draw.choice(list(of_type))
         x, y, z = (f"n[{self.draw.choice(of_type[kind])}]" for _ in range(3))
@@ -121,7 +125,7 @@ def _eager(theirs: Side, ours: Side, draw: random.Random, story: list[str], tall
 
 def draw_graph(draw: random.Random) -> str:
     """A call that creates and places a graph."""
-    graphs = _Graphs(draw)
+    graphs = _Graphs(draw, placeholders=True)
     lines = []
     for made in range(draw.randint(1, 10)):
         scopes = graphs.scopes()

@@ -246,9 +246,9 @@ class Session:
 class InteractiveSession(Session):
     """A session that is the default session from its creation until :meth:`close`, for interpreters and notebooks.
 
-    Without ``config``, memory growth is on. With ``graph``, that is the default graph too. Sessions are closed in reverse order. A
-    second one that is open at the same time logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors of
-    :class:`Session`.
+    Without ``config``, memory growth is on if this is what initialises the GPUs. With ``graph``, that is the default graph too.
+    Sessions are closed in reverse order. A second one that is open at the same time logs TensorFlow's warning, at level ERROR of
+    :func:`get_logger`. Raises the errors of :class:`Session`.
 
     >>> import gpuconf.compat.v1 as tf
     >>> session = tf.InteractiveSession()
@@ -261,7 +261,7 @@ class InteractiveSession(Session):
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if not config:
-            config = ConfigProto(gpu_options=GPUOptions(allow_growth=True))
+            config = None if runtime.initialized() else ConfigProto(gpu_options=GPUOptions(allow_growth=True))
         super().__init__(target, graph, config)
         _count_interactive(1)
         self._defaults = [self.as_default()] if graph is None else [self.as_default(), graph.as_default()]
