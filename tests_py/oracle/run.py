@@ -16,12 +16,16 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import platform
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
+# Read when TensorFlow is first imported, which several of the modules below do.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory statistics, which a plain build lacks
 
 from oracle import allocator, configuration, differences, messages, placement, planted, programs, record, sessions, strings
 from oracle.machine import Gpuconf

@@ -11,9 +11,6 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory statistics, which a plain build lacks
-
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 from tensorflow.python.eager import context
