@@ -22,7 +22,8 @@ class _AsTensorFlow:
         except ImportError as error:
             text = f"gpuconf run --as-tensorflow: gpuconf is not installed for {sys.executable} ({error})"
             raise ImportError(text, name=name) from None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
         gpuconf.install_as_tensorflow()
         return importlib.util.find_spec(name)
 
