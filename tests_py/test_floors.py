@@ -22,7 +22,7 @@ FLOORS = (
     ("tensors",),
     ("allocators", "machine", "planning"),
     ("gpuconf",),
-    ("cli", "compat", "notebook"),
+    ("cli", "compat", "notebook", "pytest_plugin"),
     ("__main__", "_startup"),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

@@ -1,0 +1,52 @@
+"""Modules that use CUDA while they are imported, before workers and tests could say which GPU they may use."""
+
+from __future__ import annotations
+
+import sys
+
+from .._typing import Any
+
+
+def users_of_cuda() -> list[str]:
+    """Return the libraries of this process that have created a CUDA context, without importing any."""
+    found = []
+    core: Any = sys.modules.get("gpuconf._core.runtime")
+    if core is not None and core.initialized() and core.ordinals():
+        found.append("gpuconf")
+    cuda = getattr(sys.modules.get("torch"), "cuda", None)
+    if getattr(cuda, "is_initialized", bool)():
+        found.append("PyTorch")
+    driver: Any = getattr(sys.modules.get("numba.cuda.cudadrv.driver"), "driver", None)
+    if getattr(driver, "is_initialized", False):
+        found.append("Numba")
+    context: Any = sys.modules.get("tensorflow.python.eager.context")
+    if getattr(getattr(context, "_context", None), "_initialized", False):
+        found.append("TensorFlow")
+    bridge: Any = sys.modules.get("jax._src.xla_bridge")
+    if getattr(bridge, "_backends", None):
+        found.append("JAX")
+    if not found and "libcuda.so" in _loaded_libraries() and _has_context():
+        found.append("a library")  # CuPy, and programs' own
+    return found
+
+
+def _loaded_libraries() -> str:
+    try:
+        with open("/proc/self/maps") as maps:
+            return maps.read()
+    except OSError:
+        return ""
+
+
+def _has_context() -> bool:
+    """Whether any GPU's primary context is active, which the driver knows."""
+    import ctypes
+
+    driver = ctypes.CDLL("libcuda.so.1")
+    count, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+    if driver.cuDeviceGetCount(ctypes.byref(count)) != 0:  # not initialized
+        return False
+    for device in range(count.value):
+        if driver.cuDevicePrimaryCtxGetState(device, ctypes.byref(flags), ctypes.byref(active)) == 0 and active.value:
+            return True
+    return False

@@ -1,0 +1,60 @@
+"""The GPUs that a test gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from .. import config as tf_config
+from .. import memory
+from .._core import runtime
+from .._core.devices import LogicalDevice
+from ..machine.visible import visible_devices
+from ._marks import Need
+from ._settings import settings
+
+
+def logical_gpus(need: Need) -> list[LogicalDevice]:
+    """Return the logical GPUs that are good enough. Initializes the devices."""
+    capabilities = {device.cuda_ordinal: device.compute_capability for device in visible_devices()}
+    found = []
+    for device, ordinal in zip(tf_config.list_logical_devices("GPU"), runtime.ordinals(), strict=True):
+        stats = memory.stats(device.name)
+        if need.fits(capabilities[ordinal]) and stats.bytes_limit - stats.bytes_in_use >= need.free:
+            found.append(device)
+    return found
+
+
+def missing(need: Need) -> str:
+    """Return why a test cannot run here, "" if it can."""
+    visible = [device for device in visible_devices() if device.physical_device]
+    if not visible:
+        return "no GPU found"
+    if need.free or runtime.initialized():
+        found = len(logical_gpus(need))
+    else:
+        found = sum(need.fits(device.compute_capability) for device in visible)
+    if found >= need.n:
+        return ""
+    return f"needs {need}, and {found or 'none'} of {len(visible)} visible GPU{'s' if len(visible) > 1 else ''} can serve it"
+
+
+def refuse(config: pytest.Config, why: str) -> None:
+    """Skip the running test, or fail it if GPUs are required."""
+    if settings(config).mode == "required":
+        pytest.fail(f"{why}, and --gpuconf=required", pytrace=False)
+    hint = "; --gpuconf=sim simulates one" if why == "no GPU found" else ""
+    skip(f"{why}{hint}")
+
+
+def skip(why: str) -> None:
+    """Skip the running test, at its own line."""
+    raise pytest.skip.Exception(why, _use_item_location=True)
+
+
+def require(config: pytest.Config, need: Need) -> None:
+    """Skip or fail the running test unless its GPUs are there."""
+    if settings(config).mode == "off":
+        skip("GPU tests are off (--gpuconf=off)")
+    why = missing(need)
+    if why:
+        refuse(config, why)

@@ -1,0 +1,183 @@
+"""The device memory that stays allocated after a test, and the most that it used."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+
+import pytest
+
+from .. import memory
+from .._core import runtime
+from .._core.native import core, loaded
+from ..memory import _caches, _tracebacks
+from ._marks import sizes_text
+
+Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
+
+
+def holdings() -> Holdings:
+    """Return what is in use on all logical GPUs. Initializes nothing."""
+    found: Holdings = {}
+    if not loaded() or not runtime.initialized():
+        return found
+    for device in (d for d in runtime.logical_devices("pytest") if d.device_type == "GPU"):
+        for row in memory.usage(device.name):
+            if row.live_blocks:
+                found[device.name, row.library, row.tag] = row.bytes_in_use, row.live_blocks
+    return found
+
+
+def _buffers() -> set[int]:
+    return {buffer.ptr for buffer in memory.live_buffers()} if loaded() else set()
+
+
+def _difference(now: Holdings, before: Holdings) -> Holdings:
+    """Return what is in ``now`` beyond ``before``."""
+    more: Holdings = {}
+    for key, (size, blocks) in now.items():
+        size_before, blocks_before = before.get(key, (0, 0))
+        if size > size_before or blocks > blocks_before:
+            more[key] = max(0, size - size_before), max(0, blocks - blocks_before)
+    return more
+
+
+def _add(one: Holdings, other: Holdings, sign: int = 1) -> Holdings:
+    total = dict(one)
+    for key, (size, blocks) in other.items():
+        size_now, blocks_now = total.get(key, (0, 0))
+        total[key] = max(0, size_now + sign * size), max(0, blocks_now + sign * blocks)
+    return total
+
+
+def total_bytes(held: Holdings) -> int:
+    """Return the sum of bytes."""
+    return sum(size for size, _ in held.values())
+
+
+def line(key: tuple[str, str, str], size: int, blocks: int) -> str:
+    """Describe memory of one library and tag."""
+    device, library, tag = key
+    name = device.removeprefix("/device:")
+    return f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {library} {tag or '(untagged)'}"
+
+
+class Watch:
+    """Watches one test after the other. ``begin`` and ``end`` are called around each."""
+
+    def __init__(self, peaks: bool) -> None:
+        self._peaks = peaks
+        self._before: Holdings = {}
+        self._generation = -1
+        self._noted: Holdings = {}
+        self._fixtures: dict[int, tuple[int, Holdings]] = {}  # fixtures that outlive a test -> generation, what they hold
+        self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, generation
+        self.start = self.peak = 0  # bytes in use when the test began, and the most so far, on all GPUs
+        self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
+
+    def begin(self) -> None:
+        """Note what is in use."""
+        self._noted = {}
+        self._before, self._generation = holdings(), runtime.current.generation
+        self.start = total_bytes(self._before)
+        self.peak = 0
+        if self._peaks and loaded() and runtime.initialized():
+            import json
+
+            self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], self._generation) for n in range(len(runtime.ordinals()))]
+
+    def note(self) -> None:
+        """Note what is in use beyond the start, before a fixture frees it."""
+        self._noted = _add(self._noted, self._leaked())
+        self._read_peaks()
+
+    def end(self) -> Holdings:
+        """Return what stayed allocated."""
+        self._read_peaks()
+        leaked = _add(self._noted, self._leaked())
+        self._noted = {}
+        return {key: held for key, held in leaked.items() if held != (0, 0)}
+
+    def _leaked(self) -> Holdings:
+        before = self._before if self._generation == runtime.current.generation else {}
+        leaked = _difference(holdings(), before)
+        if leaked:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # "dropped without free()" says less than the leak's own report
+                gc.collect()
+            _caches.empty_caches()
+            leaked = _difference(holdings(), before)
+        return leaked
+
+    def _read_peaks(self) -> None:
+        if not self._peaks or not loaded() or not runtime.initialized():
+            return
+        import json
+
+        peaks = []
+        for number, measurement, generation in self._open:
+            if generation == runtime.current.generation:
+                peaks.append(json.loads(core.pybind_StopPeak(number, measurement))[1])
+        if not self._open or not peaks:  # initialized during the test
+            peaks = [memory.stats(d.name).peak_bytes_in_use for d in runtime.logical_devices("pytest") if d.device_type == "GPU"]
+        self._open = []
+        self.peak = max(self.peak, sum(peaks))
+
+    # Memory of a fixture that outlives the test is no leak of the test that was the first to use it.
+
+    def fixture_begins(self) -> tuple[int, Holdings, set[int]]:
+        """Return what is in use before a fixture of a wider scope is set up."""
+        return runtime.current.generation, holdings(), _buffers()
+
+    def fixture_is_set_up(self, fixture: int, before: tuple[int, Holdings, set[int]] | None) -> None:
+        """Count what a fixture of a wider scope allocated as expected."""
+        now = runtime.current.generation
+        _, held, buffers = before if before is not None and before[0] == now else (now, {}, set())
+        grown = _difference(holdings(), held)
+        if now != self._generation:
+            self._before, self._generation = {}, now
+        self._fixtures[fixture] = now, grown
+        self._wide |= _buffers() - buffers
+        self._before = _add(self._before, grown)
+
+    def free_leaked_buffers(self) -> None:
+        """Free the buffers that earlier tests left on a simulated machine, which is about to be replaced."""
+        if loaded() and runtime.initialized() and runtime.simulated():
+            for buffer in memory.live_buffers():
+                if buffer.ptr not in self._wide:
+                    buffer.free()
+
+    def fixture_is_torn_down(self, fixture: int) -> None:
+        """No longer expect what a fixture allocated."""
+        generation, grown = self._fixtures.pop(fixture, (-1, {}))
+        if generation == self._generation:
+            self._before = _add(self._before, grown, -1)
+
+
+_KEY = pytest.StashKey[Watch]()
+
+
+def watch_of(config: pytest.Config) -> Watch:
+    """Return the watch of a run."""
+    if _KEY not in config.stash:
+        from ._settings import settings
+
+        config.stash[_KEY] = Watch(settings(config).report)
+    return config.stash[_KEY]
+
+
+def drop_locals(error: BaseException) -> None:
+    """Let go of the device memory that the frames of an exception and its chain hold. Their report is made already."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        _tracebacks.clear(error)
+
+
+def uses_gpu() -> bool:
+    """Whether a library in this process has used a GPU, so that a traceback may hold its memory."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is not None and getattr(cuda, "is_initialized", bool)():
+        return True
+    return "cupy" in sys.modules or "numba.cuda.cudadrv.driver" in sys.modules or loaded()

@@ -1,0 +1,154 @@
+"""The marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``: what a test needs, and whether it is there."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+import pytest
+
+from .._core import sizes
+from .._typing import Any
+from ._settings import MARKS, settings
+
+NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
+_FIXTURES = frozenset(("gpu", "gpus"))
+
+_COMPARISONS = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "": operator.ge,
+}
+
+
+class MarkError(Exception):
+    """A mark is invalid: the test errors."""
+
+
+class Need:
+    """What a test needs of GPUs."""
+
+    def __init__(self) -> None:
+        self.n = 1
+        self.free = 0
+        self.capability: list[tuple[str, tuple[int, int]]] = []
+        self.exclusive = False
+        self.allowed: int | None = None  # bytes that may stay; None: any
+
+    def fits(self, capability: tuple[int, int]) -> bool:
+        """Whether a compute capability is good enough."""
+        return all(_COMPARISONS[sign](capability, wanted) for sign, wanted in self.capability)
+
+    def __str__(self) -> str:
+        text = "a GPU" if self.n == 1 else f"{self.n} GPUs"
+        details = [f"{sizes_text(self.free)} free"] if self.free else []
+        details += [f"compute capability {sign or '>='}{major}.{minor}" for sign, (major, minor) in self.capability]
+        return text + (f" with {' and '.join(details)}" if details else "")
+
+
+def sizes_text(count: int) -> str:
+    """Return bytes as the reports of the core show them.
+
+    >>> sizes_text(3145728), sizes_text(0)
+    ('3.00MiB (3145728 bytes)', '0 bytes')
+    """
+    from .._core.humanbytes import human_bytes
+
+    return f"{human_bytes(count)} ({count} bytes)" if count >= 1024 else f"{count} byte{'' if count == 1 else 's'}"
+
+
+def _size(name: str, value: Any) -> int:
+    try:
+        size = sizes.size(name, value)
+    except (ValueError, TypeError) as error:
+        raise MarkError(str(error)) from None
+    if isinstance(value, bool) or size < 0:
+        raise MarkError(f"{name} must be a size of at least 0, but got {value!r}")
+    return size
+
+
+def _capability(text: Any) -> list[tuple[str, tuple[int, int]]]:
+    found = []
+    for part in str(text).split(","):
+        match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})\.(\d{1,3})\s*", part)
+        if match is None or not isinstance(text, str):
+            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got {text!r}")
+        found.append((match[1], (int(match[2]), int(match[3]))))
+    return found
+
+
+def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
+    known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",)}[mark.name]
+    if mark.args and not foreign:
+        raise MarkError(f"{mark.name} takes keywords only{': ' + ', '.join(known) if known else ''}; got {mark.args[0]!r}")
+    for name, value in mark.kwargs.items():
+        if name not in known:
+            if foreign:
+                continue  # the suite's own
+            raise MarkError(f"{mark.name} has no {name!r}{': use ' + ', '.join(known) if known else ' and takes nothing'}")
+        if name == "n":
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {value!r}")
+            need.n = value
+        elif name == "free":
+            need.free = _size("gpu(free=...)", value)
+        elif name == "cc":
+            need.capability = _capability(value)
+        else:
+            need.allowed = _size("gpu_leak(allow=...)", value)
+
+
+_OWN = pytest.StashKey[frozenset[str]]()
+
+
+def registered_by_suite(config: pytest.Config) -> frozenset[str]:
+    """Return which of the marks the suite registers itself, in its configuration or a conftest."""
+    if _OWN not in config.stash:
+        lines = [line for line in config.getini("markers") if line not in MARKS]
+        config.stash[_OWN] = NAMES & {re.split(r"[:( ]", line.strip(), maxsplit=1)[0] for line in lines}
+    return config.stash[_OWN]
+
+
+_NEED = pytest.StashKey["Need | None"]()
+
+
+def need_of(item: pytest.Item) -> Need | None:
+    """Return what a test needs, None if it has none of the marks and fixtures. Raises MarkError for an invalid mark."""
+    if _NEED not in item.stash:
+        item.stash[_NEED] = _need_of(item)
+    return item.stash[_NEED]
+
+
+def _need_of(item: pytest.Item) -> Need | None:
+    marks = [mark for mark in item.iter_markers() if mark.name in NAMES]
+    uses = not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+    if not marks and not uses:
+        return None
+    need = Need()
+    own = registered_by_suite(item.config) if marks else frozenset()
+    for mark in reversed(marks):  # the closest last
+        _fill(need, mark, mark.name in own)
+        if mark.name == "gpu_exclusive":
+            need.exclusive = True
+        if mark.name == "gpu_leak":
+            need.allowed = need.allowed or 0
+    return need
+
+
+def requires_gpu(item: pytest.Item) -> bool:
+    """Whether a test's marks make it one that needs a GPU.
+
+    A mark that the suite registers itself says nothing about the GPUs that gpuconf finds (they may be another vendor's), unless it
+    has arguments of ours or the run chose a mode.
+    """
+    if "gpu_sim" in getattr(item, "fixturenames", ()):
+        return False  # it brings its own
+    own = frozenset() if settings(item.config).chosen else registered_by_suite(item.config)
+    return any(
+        mark.name in ("gpu", "gpu_exclusive") and (mark.name not in own or not mark.kwargs.keys().isdisjoint(("n", "free", "cc")))
+        for mark in item.iter_markers()
+    )

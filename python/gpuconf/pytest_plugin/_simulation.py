@@ -1,0 +1,69 @@
+"""A simulated machine for one test."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from .. import config as tf_config
+from .. import memory
+from .._core import abi, runtime
+from .._core.native import loaded
+from ..machine import simulate as machine
+from . import _leaks, _walk, _workers
+
+
+@contextmanager
+def for_a_test(config: pytest.Config) -> Iterator[Callable[[str], machine.Simulation]]:
+    """Yield a function that simulates a machine. At the end, free what was left on it and restore the machine before."""
+    entered: list[machine.Simulation] = []
+
+    def simulate(spec: str) -> machine.Simulation:
+        _clean(config, bool(entered))
+        simulation = machine.simulate(spec)
+        if not entered:
+            entered.append(simulation.__enter__())
+        walker = _walk.walker_of(config)
+        if walker is not None:
+            walker.rearm()
+        return simulation
+
+    yield simulate
+    if entered:
+        _clean(config, True)
+        entered[0].__exit__(None, None, None)
+        _workers.share_was_dropped(config)
+
+
+def _clean(config: pytest.Config, ours: bool) -> None:
+    """Report and free what the test left on its simulated machine."""
+    if not loaded() or not runtime.initialized():
+        return
+    if not ours:
+        _leaks.watch_of(config).free_leaked_buffers()
+        return
+    _leaks.watch_of(config).note()
+    if not _leaks.holdings():
+        return
+    for buffer in memory.live_buffers():
+        buffer.free()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+    for device in tf_config.list_logical_devices("GPU"):
+        _free_c_blocks(device.name)
+
+
+def _free_c_blocks(device: str) -> None:
+    """Free the blocks of C programs. Buffers and tensors free their own."""
+    if any(row.live_blocks and row.library != "c" for row in memory.usage(device)):
+        return
+    for region in memory.memory_map(device).regions:
+        for chunk in region.chunks:
+            if chunk.in_use:
+                abi.library().gpuconf_free(ctypes.c_void_p(chunk.address), 0, 0, None)

@@ -1,0 +1,60 @@
+"""The header and the summary of a run."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from .._typing import Any
+from ._settings import settings
+
+_MOST_LINES = 20
+
+
+def header(config: pytest.Config) -> str | None:
+    """Return the line of the header; None if nothing was chosen."""
+    import os
+
+    chosen = settings(config)
+    if chosen.mode == "sim":
+        return f"gpuconf: simulated GPUs: {os.environ.get('GPUCONF_SIMULATE', '')}"
+    return f"gpuconf: GPUs are {chosen.mode}" if chosen.mode in ("required", "off") else None
+
+
+def summarize(reporter: Any, config: pytest.Config) -> None:
+    """List leaks, and with --gpuconf-report the memory of tests."""
+    leaks, peaks = [], {}
+    for reports in reporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "teardown":
+                continue
+            found = dict(report.user_properties)
+            if "gpuconf.leak" in found:
+                leaks.append((found["gpuconf.leaked_bytes"], report.nodeid, found["gpuconf.leak"]))
+            if "gpuconf.peak_bytes" in found:
+                peaks[report.nodeid] = found["gpuconf.peak_bytes"], found.get("gpuconf.leaked_bytes", 0)
+    if leaks:
+        reporter.section("GPU memory left allocated")
+        _lines(reporter, [f"{nodeid}  {text}" for _, nodeid, text in sorted(leaks, key=lambda leak: -leak[0])])
+    if settings(config).report and peaks:
+        from ._marks import sizes_text
+
+        reporter.section("GPU memory of tests")
+        lines = [
+            f"peak {sizes_text(peak)}" + (f", left {sizes_text(left)}" if left else "") + f"  {nodeid}"
+            for nodeid, (peak, left) in sorted(peaks.items(), key=lambda one: (-one[1][0], one[0]))
+        ]
+        _lines(reporter, lines, len(lines))
+    if "gpuconf.pytest_plugin._workers" in sys.modules:
+        from ._workers import problem
+
+        if problem(config):
+            reporter.write_line(f"gpuconf: the workers have no GPU of their own: {problem(config)}")
+
+
+def _lines(reporter: Any, lines: list[str], most: int = _MOST_LINES) -> None:
+    for line in lines[:most]:
+        reporter.write_line(line)
+    if len(lines) > most:
+        reporter.write_line(f"and {len(lines) - most} more; -o junit_family=xunit1 --junitxml=FILE has all")

@@ -1,0 +1,107 @@
+"""``gpu_oom_each``: run a test once for each of its allocations, with that allocation failing.
+
+The walk runs before the ordinary run of the test, with fresh fixtures each time. A step passes if the test passes, or ends with the
+injected out-of-memory error. The first step that fails otherwise is the test's result.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from .._core import injected
+from . import _leaks
+
+STEP = pytest.StashKey[int]()  # the number of the allocation that fails; 0: none
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that memory ran out, in any library."""
+    return isinstance(error, MemoryError) or " out of memory" in str(error) or type(error).__name__ == "OutOfMemoryError"
+
+
+class Walker:
+    """The hooks of the walk. Registered when a test uses the fixture."""
+
+    def __init__(self) -> None:
+        self._fired = False
+        self._n = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run the steps, then leave the ordinary run to pytest, or report the step that failed."""
+        if "gpu_oom_each" not in getattr(item, "fixturenames", ()):
+            return None
+        n = 0
+        while True:
+            n += 1
+            item.stash[STEP] = n
+            reports = runtestprotocol(item, nextitem=item.parent, log=False)  # type: ignore[arg-type]  # keeps wider fixtures
+            if any(report.failed for report in reports):
+                self._report(item, nextitem, reports, n)
+                return True
+            if not self._fired or any(report.skipped for report in reports):
+                item.stash[STEP] = 0
+                return None  # the ordinary run
+
+    def _report(self, item: pytest.Item, nextitem: pytest.Item | None, reports: list[pytest.TestReport], n: int) -> None:
+        item.stash[STEP] = 0
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        # The fixtures of wider scope, which the step left for the next one. Not by the hook, which ran for the step already.
+        wider = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), "teardown")
+        if wider.excinfo is not None:
+            reports = [*reports, pytest.TestReport.from_item_and_call(item, wider)]
+        for report in reports:
+            if report.failed and self._fired:
+                report.sections.append(("gpu_oom_each", f"Allocation {n} of this test was made to fail (injected)."))
+            report.user_properties.append(("gpuconf.injected_allocation", n))
+            item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> object:
+        """Make an allocation of the test's own code fail, and accept that the test ends with that error."""
+        n = item.stash.get(STEP, 0)
+        if not n:
+            return (yield)
+        self._fired, self._n = False, n
+        injected.fail_allocation(n)
+        try:
+            result = yield
+        except BaseException as error:
+            self._stop()
+            if not (self._fired and is_out_of_memory(error)):
+                raise
+            self._forget(error)
+            return None
+        self._stop()
+        found = getattr(item, "_excinfo", None)  # where pytest keeps the error of a unittest.TestCase's test
+        if self._fired and found and is_out_of_memory(found[0].value):
+            self._forget(found.pop(0).value)
+        return result
+
+    def _stop(self) -> None:
+        self._fired = injected.counted() >= self._n > 0
+        injected.stop()
+
+    def rearm(self) -> None:
+        """Count from here again: a simulation that the test starts ends the counting."""
+        if self._n and not self._fired:
+            injected.fail_allocation(self._n)
+
+    @staticmethod
+    def _forget(error: BaseException) -> None:
+        for name in ("last_type", "last_value", "last_traceback", "last_exc"):  # as pytest does before the next test
+            vars(sys).pop(name, None)
+        _leaks.drop_locals(error)
+
+
+NAME = "gpuconf-walk"
+
+
+def walker_of(config: pytest.Config) -> Walker | None:
+    """Return the walker of a run, if any test uses the fixture."""
+    found = config.pluginmanager.get_plugin(NAME)
+    return found if isinstance(found, Walker) else None

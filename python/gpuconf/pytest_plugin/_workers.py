@@ -1,0 +1,207 @@
+"""pytest-xdist: each worker gets a GPU and a share of its memory before it collects tests.
+
+The controller lists the GPUs that it may use itself, in a process of its own, so that it creates no CUDA context. It sends each
+worker the UUID of one of them, and a limit in bytes. Workers take turns on the GPUs; one that replaces a crashed worker takes its
+place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from .._typing import Any
+from ._settings import DEFAULT_MACHINE, settings
+
+# Shows the GPUs of this process's mask and the memory that a process would get of each now.
+_PROBE = """
+import json, gpuconf
+from gpuconf._core import runtime
+seen = {d.cuda_ordinal: d for d in gpuconf.visible_devices()}
+gpus = gpuconf.config.list_logical_devices("GPU")
+print(json.dumps([
+    {"uuid": seen[o].uuid, "name": seen[o].name, "total": seen[o].total_memory, "free": gpuconf.memory.stats(d.name).bytes_limit}
+    for d, o in zip(gpus, runtime.ordinals())
+]))
+"""
+_PROBE_S = 120
+_LEAST = 1 << 30  # bytes that a worker needs, where the run does not say how much
+_DRIVERS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg")
+
+
+class Cards:
+    """The controller's side: which worker has which place on which GPU."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self.gpus: list[dict[str, Any]] = []
+        self.why = ""
+        self._places: dict[str, int] = {}  # by worker
+        if may_have_gpus():
+            self._list()
+
+    def _list(self) -> None:
+        try:
+            done = subprocess.run([sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False)
+            self.gpus = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
+            if done.returncode:
+                self.why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+            self.why = str(error)
+
+    def _room(self, gpu: dict[str, Any]) -> int:
+        """Return how many workers fit on a GPU."""
+        chosen = settings(self._config)
+        wanted = int(gpu["total"] * chosen.fraction) if chosen.fraction else chosen.per_worker or _LEAST
+        return int(gpu["free"] // wanted) if wanted else 0
+
+    def most_workers(self) -> int:
+        """Return how many workers fit on all GPUs, 0 if there is none."""
+        chosen = settings(self._config)
+        room = sum(map(self._room, self.gpus))
+        return max(1, room) if self.gpus and (chosen.fraction or chosen.per_worker) else room
+
+    def place(self, worker: str, workers: int) -> dict[str, Any] | None:
+        """Return the GPU and the bytes of a worker, None without GPUs."""
+        if not self.gpus:
+            return None
+        taken = set(self._places.values())
+        self._places[worker] = number = next(n for n in range(len(taken) + 1) if n not in taken)
+        gpu = self.gpus[number % len(self.gpus)]
+        return {"uuid": gpu["uuid"], "limit": self.share(gpu, number % len(self.gpus), workers), "worker": worker}
+
+    def share(self, gpu: dict[str, Any], position: int, workers: int) -> int:
+        """Return the bytes of each worker on a GPU, a multiple of 1 MiB."""
+        chosen = settings(self._config)
+        neighbors = max(1, len(range(position, workers, len(self.gpus))))
+        size = int(gpu["total"] * chosen.fraction) if chosen.fraction else chosen.per_worker
+        return max(1 << 20, (size or gpu["free"] // neighbors) >> 20 << 20)
+
+    def refuse_too_many(self, workers: int) -> None:
+        """Raise pytest.UsageError if the workers' memory does not fit on the GPUs."""
+        chosen = settings(self._config)
+        if not self.gpus or not (chosen.fraction or chosen.per_worker):
+            return
+        for position, gpu in enumerate(self.gpus):
+            here = len(range(position, workers, len(self.gpus)))
+            if here > self._room(gpu):
+                from ._marks import sizes_text
+
+                raise pytest.UsageError(
+                    f"--gpuconf-per-worker: {here} workers of {sizes_text(self.share(gpu, position, workers))} do not fit in the "
+                    f"{sizes_text(gpu['free'])} that are free on {gpu['name']} ({gpu['uuid']}): "
+                    f"use at most {self.most_workers()} workers, or a smaller share"
+                )
+
+    def left(self, worker: str) -> None:
+        """Free the place of a worker that is gone."""
+        self._places.pop(worker, None)
+
+
+_CARDS = pytest.StashKey[Cards]()
+_COUNT = pytest.StashKey[int]()
+
+
+def worker_left(config: pytest.Config, worker: str) -> None:
+    """Free the place of a worker that is gone."""
+    cards = config.stash.get(_CARDS, None)
+    if cards is not None:
+        cards.left(worker)
+
+
+def problem(config: pytest.Config) -> str:
+    """Return why the GPUs could not be shared, "" if nothing went wrong."""
+    cards = config.stash.get(_CARDS, None)
+    return cards.why if cards is not None else ""
+
+
+def may_have_gpus() -> bool:
+    """Whether this machine may have a GPU, or simulates some. Cheap: nothing is loaded."""
+    return bool(os.environ.get("GPUCONF_SIMULATE")) or any(map(os.path.exists, _DRIVERS))
+
+
+def cards_of(config: pytest.Config) -> Cards | None:
+    """Return the GPUs of the controller's workers, None if they are not to be shared."""
+    if settings(config).mode == "off":
+        return None
+    if _CARDS not in config.stash:
+        simulate_if_chosen(config)  # before the options are all read, for -n auto
+        config.stash[_CARDS] = Cards(config)
+    return config.stash[_CARDS]
+
+
+_SIMULATED_BEFORE = pytest.StashKey["str | None"]()
+
+
+def simulate_if_chosen(config: pytest.Config) -> None:
+    """Simulate the GPUs of ``--gpuconf-sim``, in this process and those that it starts. Raises pytest.UsageError for a bad one."""
+    chosen = settings(config)
+    if chosen.mode != "sim" or _SIMULATED_BEFORE in config.stash:
+        return
+    before = os.environ.get("GPUCONF_SIMULATE")
+    spec = chosen.machine or before or DEFAULT_MACHINE
+    from .. import errors
+    from ..machine.simulate import simulate
+
+    try:
+        simulate(spec)
+        simulate(None)
+    except errors.InvalidArgumentError as error:
+        raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
+    except errors.FailedPreconditionError as error:
+        raise pytest.UsageError(f"--gpuconf-sim: {str(error).splitlines()[0]}") from None
+    config.stash[_SIMULATED_BEFORE] = before
+    os.environ["GPUCONF_SIMULATE"] = spec
+
+
+def stop_simulating(config: pytest.Config) -> None:
+    """Restore the environment."""
+    if _SIMULATED_BEFORE not in config.stash:
+        return
+    before = config.stash[_SIMULATED_BEFORE]
+    if before is None:
+        os.environ.pop("GPUCONF_SIMULATE", None)
+    else:
+        os.environ["GPUCONF_SIMULATE"] = before
+    del config.stash[_SIMULATED_BEFORE]
+
+
+# The worker's side
+
+_SHARE = pytest.StashKey[dict[str, Any]]()
+_GENERATION = pytest.StashKey[int]()
+
+
+def take_share(config: pytest.Config, share: dict[str, Any]) -> None:
+    """Make a share this process's visible device and limit."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = share["uuid"]
+    config.stash[_SHARE] = share
+    apply_share(config)
+
+
+def apply_share(config: pytest.Config) -> None:
+    """Set the limit of this worker's share, if a reset or a simulation dropped it. Does nothing without a share."""
+    if _SHARE not in config.stash:
+        return
+    from .. import errors
+    from .._core import runtime
+    from ..allocators._configure import configure
+
+    if config.stash.get(_GENERATION, -1) == runtime.current.generation or runtime.initialized():
+        return
+    chosen = settings(config)
+    try:
+        # Other libraries are routed only if the run says how much they get: their own allocator may be what is tested.
+        configure(config.stash[_SHARE]["limit"], True, "auto" if chosen.fraction or chosen.per_worker else [])
+    except errors.GpuconfError as error:
+        raise pytest.UsageError(f"gpuconf cannot set the memory of worker {config.stash[_SHARE]['worker']}: {error}") from None
+    config.stash[_GENERATION] = runtime.current.generation
+
+
+def share_was_dropped(config: pytest.Config) -> None:
+    """Set the limit again after a test's own simulation has ended."""
+    apply_share(config)

@@ -1,0 +1,150 @@
+"""The fixtures for simulated GPUs, memory and failing allocations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIXTURES = """
+def test_no_gpu_before(): assert gpuconf.config.list_physical_devices("GPU") == []
+def test_sim(gpu_sim):
+    assert repr(gpu_sim("2xH100-80GB")) == "gpuconf.simulate('2xH100-80GB')"
+    gpuconf.config.set_logical_device_configuration(
+        gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=64)] * 3)
+    assert len(gpuconf.config.list_logical_devices("GPU")) == 4
+    KEPT.append(memory.allocate(MIB))
+def test_fresh(gpu_sim):
+    gpu_sim("2xH100-80GB")
+    assert len(gpuconf.config.list_logical_devices("GPU")) == 2
+    assert memory.stats().bytes_in_use == 0
+    assert KEPT[0].freed
+def test_twice(gpu_sim):
+    gpu_sim("T4")
+    KEPT.append(memory.allocate(MIB))
+    gpu_sim("3xT4")
+    assert len(gpuconf.visible_devices()) == 3
+def test_tensors(gpu_sim):
+    gpu_sim("T4")
+    gpuconf.constant([1.0])
+def test_wrong(gpu_sim):
+    with pytest.raises(ValueError, match="unknown GPU model"):
+        gpu_sim("Voodoo2")
+def test_a_marked_test_with_its_own_machine(gpu_sim): gpu_sim("T4")
+test_a_marked_test_with_its_own_machine = pytest.mark.gpu(test_a_marked_test_with_its_own_machine)
+def test_no_gpu_after(): assert gpuconf.config.list_physical_devices("GPU") == []
+
+def test_memory(gpu_sim, gpu_memory):
+    gpu_sim("T4")
+    assert (gpu_memory.start, gpu_memory.peak, gpu_memory.end) == (0, 0, 0)
+    with memory.allocate(MIB):
+        memory.allocate(4 * MIB).free()
+        assert (gpu_memory.peak, gpu_memory.end) == (5 * MIB, MIB)
+    assert (gpu_memory.peak, gpu_memory.end) == (5 * MIB, 0)
+def test_memory_without_devices(gpu_memory): assert gpu_memory.peak == 0
+
+def test_oom_after(gpu_sim, gpu_oom_after):
+    gpu_sim("T4")
+    gpu_oom_after(2)
+    with memory.allocate(MIB):
+        with pytest.raises(gpuconf.errors.ResourceExhaustedError, match="injected"):
+            memory.allocate(MIB)
+        memory.allocate(MIB).free()
+    gpu_oom_after(1)
+def test_oom_ends_with_the_test(gpu_sim):
+    gpu_sim("T4")
+    memory.allocate(MIB).free()
+@pytest.mark.parametrize("n", ["x", -1, 1.0, True, 1 << 70])
+def test_oom_of_nonsense(gpu_sim, gpu_oom_after, n):
+    gpu_sim("T4")
+    with pytest.raises(ValueError, match="gpu_oom_after takes the number of an allocation, at least 1, but got"):
+        gpu_oom_after(n)
+"""
+
+
+def test_fixtures(suite: Callable[..., Any]) -> None:
+    ran = suite(FIXTURES)
+    assert set(ran.outcomes.values()) == {"passed"}, ran.out
+    assert "test_suite.py::test_sim  GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)" in ran.out
+    assert "test_suite.py::test_twice  GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)" in ran.out
+    assert ran.properties["test_memory"]["gpuconf.peak_bytes"] == str(5 << 20)
+
+
+WALKS = """
+SEEN = []
+def load():
+    a = memory.allocate(MIB)
+    try:
+        b = memory.allocate(MIB)
+    except MemoryError:
+        a.free()
+        raise
+    return a, b
+def test_good(gpu, gpu_oom_each):
+    SEEN.append(gpu_oom_each)
+    for buffer in load():
+        buffer.free()
+def test_saw(): assert SEEN == [1, 2, 3, 0]
+def test_recovers(gpu, gpu_oom_each):
+    try:
+        memory.allocate(MIB).free()
+    except MemoryError as error:
+        assert gpu_oom_each == 1 and "injected" in str(error)
+def test_wrong_error(gpu, gpu_oom_each):
+    with memory.allocate(MIB):
+        try:
+            memory.allocate(MIB).free()
+        except MemoryError:
+            raise KeyError("hidden")
+@pytest.mark.gpu_leak
+def test_leaks_on_failure(gpu, gpu_oom_each):
+    a = memory.allocate(MIB)
+    try:
+        b = memory.allocate(MIB)
+    except MemoryError:
+        KEPT.append(a)
+        raise
+    a.free(); b.free()
+@pytest.mark.gpu_leak
+def test_cleans_up(gpu, gpu_oom_each):
+    for buffer in load():
+        buffer.free()
+def test_fails_anyway(gpu, gpu_oom_each):
+    memory.allocate(MIB).free()
+    assert not "this"
+def test_skips(gpu, gpu_oom_each): pytest.skip("not now")
+def test_none(gpu_oom_each): assert gpu_oom_each in (0, 1)
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def prepare(self, gpu, gpu_oom_each): SEEN.append(gpu_oom_each)
+    def test_unittest(self):
+        for buffer in load():
+            buffer.free()
+    def test_unittest_saw(self): self.assertEqual(SEEN[4:8], [1, 2, 3, 0])
+SETUPS = []
+@pytest.fixture(scope="module")
+def wide(): SETUPS.append("wide")
+@pytest.fixture
+def fresh(gpu):
+    SETUPS.append("fresh")
+    with memory.allocate(MIB): # made by the fixture, not by the test
+        yield
+def test_wide(wide, fresh, gpu_oom_each):
+    memory.allocate(MIB).free()
+def test_wide_saw(): assert SETUPS == ["wide", "fresh", "fresh", "fresh"]
+def test_own_machine(gpu_sim, gpu_oom_each):
+    gpu_sim("2xT4")
+    SEEN.append(gpu_oom_each)
+    memory.allocate(MIB, "GPU:1").free()
+def test_own_machine_saw(): assert SEEN[-3:] == [1, 2, 0]
+"""
+
+
+def test_walks(suite: Callable[..., Any]) -> None:
+    ran = suite(WALKS, "--gpuconf-sim=H100-80GB")
+    bad = {"test_wrong_error": "failed", "test_fails_anyway": "failed", "test_leaks_on_failure": "error", "test_skips": "skipped"}
+    assert {name: came for name, came in ran.outcomes.items() if came != "passed"} == bad, ran.out
+    assert "Allocation 2 of this test was made to fail (injected)." in ran.out
+    assert ran.properties["test_wrong_error"]["gpuconf.injected_allocation"] == "2"
+    assert ran.out.count("KeyError: 'hidden'") >= 1

@@ -1,0 +1,175 @@
+"""What stays allocated after a test, and failing tests whose traceback holds device memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LEAKS = """
+@pytest.mark.gpu_leak
+def test_c(gpu_sim):
+    import ctypes
+    gpu_sim("2xT4")
+    gpuconf.config.list_logical_devices()
+    library = ctypes.CDLL(gpuconf.library_path())
+    library.gpuconf_malloc.restype = ctypes.c_void_p
+    assert library.gpuconf_malloc(ctypes.c_size_t(MIB), 1, None)
+@pytest.mark.gpu_leak
+def test_after_c(gpu_sim):
+    gpu_sim("T4")
+def test_leaks(gpu):
+    with memory.tag("cache"):
+        KEPT.append(memory.allocate(3 * MIB))
+    KEPT.append(memory.allocate(1000))
+def test_after(gpu): memory.allocate(5 * MIB).free()
+@pytest.mark.gpu_leak
+def test_strict(gpu): KEPT.append(memory.allocate(MIB))
+@pytest.mark.gpu_leak(allow="1MiB")
+def test_allowed(gpu): KEPT.append(memory.allocate(MIB))
+@pytest.mark.gpu_leak(allow=1000)
+def test_too_much(gpu): KEPT.append(memory.allocate(MIB))
+@pytest.mark.gpu_leak
+def test_clean(gpu): memory.allocate(MIB).free()
+@pytest.mark.gpu_leak
+def test_frees_more(gpu): KEPT.pop().free()
+@pytest.mark.gpu_leak
+def test_garbage(gpu):
+    import warnings
+    warnings.simplefilter("ignore")
+    cycle = [memory.allocate(MIB)]
+    cycle.append(cycle)
+@pytest.fixture(scope="module")
+def model():
+    with memory.allocate(7 * MIB) as buffer:
+        yield buffer
+@pytest.fixture(scope="module")
+def careless_model():
+    KEPT.append(memory.allocate(2 * MIB))
+@pytest.mark.gpu_leak
+def test_first_to_use_a_wide_fixture(model): pass
+@pytest.mark.gpu_leak
+def test_second(model, careless_model): pass
+"""
+THREE = "GPU:0: 3.00MiB (3145728 bytes) in 1 block of gpuconf cache"
+ONE = "GPU:0: 1.00MiB (1048576 bytes) in 1 block of gpuconf (untagged)"
+
+
+def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callable[..., Any]) -> None:
+    ran = suite(LEAKS, "--gpuconf-sim=H100-80GB")
+    assert ran.code == 1
+    # A wide fixture that frees nothing leaks when it is torn down, after the module's last test.
+    assert {name for name, came in ran.outcomes.items() if came != "passed"} == {
+        "test_strict",
+        "test_too_much",
+        "test_c",
+        "test_second",
+    }
+    assert set(ran.outcomes.values()) == {"passed", "error"}
+    summary = ran.out[ran.out.rindex("= GPU memory left allocated =") :]
+    assert "test_suite.py::test_strict  " + ONE in summary
+    assert "test_after" not in summary
+    assert ran.properties["test_leaks"] == {
+        "gpuconf.leaked_bytes": str(3145728 + 1024),
+        "gpuconf.leaked_blocks": "2",
+        "gpuconf.leak": "GPU:0: 1.0KiB (1024 bytes) in 1 block of gpuconf (untagged); " + THREE,
+    }
+    assert ran.properties["test_clean"] == {}
+    text = ran.texts["test_strict"]
+    assert "test_suite.py::test_strict left 1.00MiB (1048576 bytes) of GPU memory allocated:" in text
+    assert ONE in text
+    assert "and gpu_leak allows 1000 bytes" in ran.texts["test_too_much"]
+    assert "GPU:1: 1.00MiB (1048576 bytes) in 1 block of c (untagged)" in ran.texts["test_c"]
+    assert "GPU:0: 2.00MiB (2097152 bytes) in 1 block of gpuconf (untagged)" in ran.texts["test_second"]
+
+
+FAILING = """
+import traceback
+def fill(gpu):
+    limit = memory.stats(gpu.name).bytes_limit
+    return memory.allocate(limit * 9 // 10, gpu.name)
+def test_holds_90_percent(gpu):
+    held = fill(gpu)
+    assert held is None
+def test_has_room(gpu):
+    fill(gpu).free()
+def test_chain(gpu):
+    def inner():
+        held = fill(gpu)
+        raise KeyError("first")
+    try:
+        inner()
+    except KeyError as error:
+        raise ValueError("second") from error
+def test_has_room_again(gpu):
+    fill(gpu).free()
+def test_context(gpu):
+    def inner():
+        held = fill(gpu)
+        raise KeyError("first")
+    try:
+        inner()
+    except KeyError:
+        raise ValueError("second")
+def test_has_room_still(gpu):
+    fill(gpu).free()
+@pytest.fixture
+def broken(gpu):
+    held = fill(gpu)
+    raise RuntimeError("in a fixture")
+def test_fixture_fails(broken): pass
+def test_room_after_a_fixture(gpu):
+    fill(gpu).free()
+@pytest.mark.xfail
+def test_expected(gpu):
+    held = fill(gpu)
+    raise OSError
+def test_room_after_xfail(gpu):
+    fill(gpu).free()
+class TestCase(unittest.TestCase):
+    @pytest.fixture(autouse=True)
+    def take(self, gpu): self.gpu = gpu
+    def test_case_1(self):
+        held = fill(self.gpu)
+        self.assertTrue(False)
+    def test_case_2(self):
+        fill(self.gpu).free()
+def test_a_subtest_fails(gpu, subtests):
+    with subtests.test("inner"):
+        def inner():
+            held = fill(gpu)
+            assert held is None
+        inner()
+def test_room_after_a_subtest(gpu):
+    fill(gpu).free()
+"""
+
+
+def test_a_failing_tests_memory_is_free_for_the_next_one(suite: Callable[..., Any]) -> None:
+    """Without the plugin each test that follows runs out of memory: pytest and Python keep the traceback."""
+    ran = suite(FAILING, "--gpuconf-sim=H100-80GB", "-W", "error")
+    failed = {"test_holds_90_percent", "test_chain", "test_context", "test_case_1", "test_a_subtest_fails"}
+    assert {name for name, came in ran.outcomes.items() if came == "failed"} == failed
+    assert {name for name, came in ran.outcomes.items() if came == "error"} == {"test_fixture_fails"}
+    assert "GPU memory left allocated" not in ran.out
+    assert "held       = <gpuconf.Buffer of" in suite(FAILING, "-l", "--gpuconf-sim=H100-80GB").out
+
+
+def test_the_report_of_memory(suite: Callable[..., Any]) -> None:
+    ran = suite(
+        """
+def test_large(gpu): memory.allocate(5 * MIB).free()
+def test_small(gpu): memory.allocate(3 * MIB).free()
+def test_simulated(gpu_sim):
+    gpu_sim("T4")
+    memory.allocate(4 * MIB).free()
+def test_none(): pass
+""",
+        "--gpuconf-sim=H100-80GB",
+        "--gpuconf-report",
+    )
+    table = ran.out[ran.out.index("= GPU memory of tests =") :].splitlines()[1:4]
+    assert [line.split("  ")[-1] for line in table] == [f"test_suite.py::test_{name}" for name in ("large", "simulated", "small")]
+    assert table[0].startswith("peak 5.00MiB (5242880 bytes)")
+    assert ran.properties["test_small"] == {"gpuconf.peak_bytes": "3145728"}
