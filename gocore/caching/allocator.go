@@ -21,6 +21,7 @@ type Device interface {
 // Options configure an Allocator.
 type Options struct {
 	Settings   Settings
+	TiesByAge  bool   // of free blocks of one size, take one in the oldest segment, as PyTorch does since 2.15; else the lowest
 	LimitBytes uint64 // as torch.cuda.set_per_process_memory_fraction sets it; 0: none
 }
 
@@ -36,7 +37,10 @@ type Allocator struct {
 	device   Device
 	settings Settings
 	limit    uint64 // 0: none
+	ties     order
 	reserved uint64
+	numbers  uint64 // the newest segment's number
+	restored uint64 // the newest number of a restored segment
 
 	shelves  map[shelfKey]*shelf
 	order    []*shelf // as PyTorch walks them: by pool, large before small, then by stream
@@ -47,8 +51,12 @@ type Allocator struct {
 
 // New returns an Allocator without segments.
 func New(device Device, options Options) *Allocator {
+	ties := sizeAddr
+	if options.TiesByAge {
+		ties = sizeAgeAddr
+	}
 	return &Allocator{
-		device: device, settings: options.Settings, limit: options.LimitBytes,
+		ties: ties, device: device, settings: options.Settings, limit: options.LimitBytes,
 		shelves: map[shelfKey]*shelf{}, searches: map[shelfKey]*uint64{}, segments: map[*segment]struct{}{},
 	}
 }
@@ -112,9 +120,13 @@ func (a *Allocator) newMemory(s *shelf, rounded uint64) *Block {
 	return a.newSegment(Block{Addr: addr, Bytes: bytes, shelf: s}, false)
 }
 
+// segmentStep leaves numbers free between two segments, for Swap.
+const segmentStep = 1 << 20
+
 // newSegment adds a segment that is one block.
 func (a *Allocator) newSegment(whole Block, expandable bool) *Block {
-	whole.segment = &segment{addr: whole.Addr, bytes: whole.Bytes, expandable: expandable}
+	a.numbers += segmentStep
+	whole.segment = &segment{addr: whole.Addr, bytes: whole.Bytes, expandable: expandable, number: a.numbers}
 	whole.segment.head = a.newBlock(whole)
 	a.segments[whole.segment] = struct{}{}
 	return whole.segment.head
@@ -137,7 +149,7 @@ func (a *Allocator) shelf(key shelfKey) *shelf {
 	if a.searches[group] == nil {
 		a.searches[group] = new(uint64)
 	}
-	s := &shelf{shelfKey: key, unmapped: ordered{byAddr: true}, counted: a.searches[group]}
+	s := &shelf{shelfKey: key, free: ordered{by: a.ties}, unmapped: ordered{by: addrOnly}, counted: a.searches[group]}
 	a.shelves[key] = s
 	i, _ := slices.BinarySearchFunc(a.order, s, byWalk)
 	a.order = slices.Insert(a.order, i, s)

@@ -25,6 +25,7 @@ type Block struct {
 type segment struct {
 	addr, bytes uint64
 	expandable  bool
+	number      uint64 // increases with each new segment
 	head        *Block // the lowest block; cut and join keep the lower one of two
 }
 

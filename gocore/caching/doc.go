@@ -23,14 +23,15 @@
 // # Source
 //
 // The rules are those of c10/cuda/CUDACachingAllocator.cpp as of PyTorch 2.1 to 2.11, described in PyTorch's "CUDA semantics" under
-// "Memory management". They are the same in these versions but for: settings that did not exist yet (max_non_split_rounding_mb
-// since 2.6, large_segment_size_mb since 2.10), which have the older behavior as their default.
+// "Memory management". They are the same in these versions but for settings that did not exist yet (max_non_split_rounding_mb,
+// large_segment_size_mb), which have the older behavior as their default, and for ties: PyTorch 2.15 takes the free block of the
+// oldest segment, and 2.11 and earlier the lowest one.
 //
 // # Invariants
 //
 //  1. The blocks of a segment are a list in the order of addresses, without gaps, and their sizes add up to the segment's.
 //  2. No two neighbors are both free, nor both unmapped.
-//  3. A block is on its shelf if and only if it is free, and each shelf is sorted by size and then by address.
+//  3. A block is on its shelf if and only if it is free, and each shelf is sorted as Options.TiesByAge says.
 //  4. Reserved is the sum of the segments' sizes; of an expandable segment, only what is mapped counts.
 //
 // # Locks

@@ -15,7 +15,7 @@ func (a *Allocator) fit(s *shelf, rounded uint64) *Block {
 
 // bestFit returns the smallest block that is large enough, and of several the lowest.
 func (a *Allocator) bestFit(s *shelf, rounded uint64) (best *Block) {
-	for b := range s.free.from(key{rounded, 0}) {
+	for b := range s.free.from(key{first: rounded}) {
 		switch {
 		case b.segment.expandable && !a.settings.ExpandableSegments:
 			continue // expandable segments have been turned off: they only get blocks back

@@ -38,7 +38,7 @@ func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {
 		return false
 	}
 	target := max(rounded, a.settings.MaxSplitBytes)
-	for b := range s.free.from(key{target, 0}) {
+	for b := range s.free.from(key{first: target}) {
 		if b.segment.expandable {
 			return false
 		}

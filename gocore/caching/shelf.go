@@ -15,7 +15,7 @@ type shelfKey struct {
 // shelf holds the free blocks that may serve the same requests.
 type shelf struct {
 	shelfKey
-	free     ordered // by size, then address
+	free     ordered // by size, then by the age of the segment if ties go by age, then by address
 	unmapped ordered // by address
 	counted  *uint64 // searches of the pool's size group
 }
@@ -28,26 +28,40 @@ const mostInRun = 256
 // ordered is a sorted list of blocks in runs, each of at most mostInRun entries and none empty. An entry has its block's place in the
 // order, so that a search stays within a run.
 type ordered struct {
-	runs   [][]entry
-	byAddr bool // else by size and then by address
+	runs [][]entry
+	by   order
 }
+
+type order uint8
+
+const (
+	sizeAddr order = iota
+	sizeAgeAddr
+	addrOnly
+)
 
 type entry struct {
 	key   key
 	block *Block
 }
 
-type key struct{ first, second uint64 }
+type key struct{ first, second, third uint64 }
 
 func (k key) before(other key) bool {
-	return k.first < other.first || k.first == other.first && k.second < other.second
+	if k.first != other.first {
+		return k.first < other.first
+	}
+	return k.second < other.second || k.second == other.second && k.third < other.third
 }
 
 func (o *ordered) keyOf(b *Block) key {
-	if o.byAddr {
-		return key{b.Addr, 0}
+	switch o.by {
+	case addrOnly:
+		return key{first: b.Addr}
+	case sizeAgeAddr:
+		return key{b.Bytes, b.segment.number, b.Addr}
 	}
-	return key{b.Bytes, b.Addr}
+	return key{first: b.Bytes, third: b.Addr}
 }
 
 // at returns the place of the first entry that is not before k. It may be behind the last run.

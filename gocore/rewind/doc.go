@@ -19,6 +19,10 @@
 // where it ends. If it does not, and the replay depends on it, that allocation counts as undetermined, and the size is
 // corrected.
 //
+// Newer versions of PyTorch prefer the free block of the older segment. Which of two segments is older that were there when the record
+// began, it does not say. They are taken to be in the order of addresses until an allocation shows otherwise; that allocation counts
+// as undetermined, too.
+//
 // The record does not name the private pool of an allocation. It is that of the segment at its address.
 //
 // # Locks

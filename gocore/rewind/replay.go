@@ -12,12 +12,25 @@ import (
 // stepsBetween is how many events are processed between two checks of the context.
 const stepsBetween = 1 << 10
 
-// Verify replays a history. It fails only with the context's error: a record that contradicts itself differs.
+// Verify replays a history. It fails only with the context's error: a record that contradicts itself differs. A snapshot does not name
+// PyTorch's version, so both ways to break ties are tried.
 func Verify(ctx context.Context, history *trace.History) (*Verdict, error) {
+	verdict, err := verify(ctx, history, false)
+	if err != nil || verdict.Same() {
+		return verdict, err
+	}
+	byAge, err := verify(ctx, history, true)
+	if err == nil && (byAge.Same() || byAge.SameAddress > verdict.SameAddress) {
+		return byAge, nil
+	}
+	return verdict, err
+}
+
+func verify(ctx context.Context, history *trace.History, tiesByAge bool) (*Verdict, error) {
 	verdict := &Verdict{}
 	settings := SettingsOf(history.Settings)
 	for number, gpu := range history.GPUs {
-		r := replay{gpu: gpu, number: number, verdict: verdict, settings: settings}
+		r := replay{gpu: gpu, verdict: verdict, settings: settings, tiesByAge: tiesByAge}
 		if err := r.run(ctx); err != nil {
 			var contradiction inconsistent
 			if !errors.As(err, &contradiction) {
@@ -39,10 +52,10 @@ func SettingsOf(s trace.HistorySettings) caching.Settings {
 
 // replay is the model beside the record of one GPU.
 type replay struct {
-	gpu      trace.GPUHistory
-	number   int
-	verdict  *Verdict
-	settings caching.Settings
+	gpu       trace.GPUHistory
+	tiesByAge bool
+	verdict   *Verdict
+	settings  caching.Settings
 
 	model  *caching.Allocator
 	device *device
@@ -89,7 +102,7 @@ func (r *replay) count() {
 // restore gives the model the state before the first event.
 func (r *replay) restore(begin *start) {
 	r.device = &device{verdict: r.verdict}
-	r.model = caching.New(r.device, caching.Options{Settings: r.settings})
+	r.model = caching.New(r.device, caching.Options{Settings: r.settings, TiesByAge: r.tiesByAge})
 	r.live = map[uint64]*caching.Block{}
 	for _, a := range begin.segments {
 		segment := caching.Segment{Addr: a.Addr, Bytes: a.Bytes, Stream: a.Stream, Pool: a.Pool, Small: a.Small, Expandable: a.Expandable, Pieces: a.pieces()}
@@ -162,7 +175,7 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	}
 	block, err := r.model.Allocate(request)
 	count := &r.verdict.SameAddress
-	for err == nil && block.Addr != e.Addr && r.correct(block, e) {
+	for err == nil && block.Addr != e.Addr && r.undetermined(block, e, request) {
 		count = &r.verdict.Undetermined
 		block, err = r.model.Allocate(request)
 	}
@@ -193,21 +206,27 @@ func (r *replay) first(e trace.Event) error {
 	return nil
 }
 
-// correct handles a block that the model took and PyTorch did not: if the size of the block before it is uncertain, the free block may have been too
-// small. It makes it so, and reports whether it did.
-func (r *replay) correct(taken *caching.Block, e trace.Event) bool {
-	before := taken.Before()
-	if before == nil || r.unsure[before.Addr] == 0 {
+// undetermined handles a block that the model took although PyTorch took another. If the record does not have what decided, it corrects the
+// model and reports true: the request is tried again.
+func (r *replay) undetermined(taken *caching.Block, e trace.Event, request caching.Request) bool {
+	whole := taken.Bytes + taken.FreeAfter() // what the free block had
+	if before := taken.Before(); before != nil {
+		// The block before it may be larger, and the free block too small.
+		excess := whole - r.settings.Round(e.Bytes) + 512
+		if excess <= r.unsure[before.Addr] {
+			r.unsure[before.Addr] -= excess
+			r.model.Free(taken)
+			r.model.Extend(before, before.Bytes+excess)
+			return true
+		}
+	}
+	if !r.tiesByAge {
 		return false
 	}
+	// Of two segments that are older than the record, the other one may be the older.
+	addr := taken.Addr
 	r.model.Free(taken)
-	excess := before.FreeAfter() - r.settings.Round(e.Bytes) + 512
-	if excess > r.unsure[before.Addr] {
-		return false
-	}
-	r.unsure[before.Addr] -= excess
-	r.model.Extend(before, before.Bytes+excess)
-	return true
+	return r.model.Swap(request, e.Addr, addr)
 }
 
 // release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record.

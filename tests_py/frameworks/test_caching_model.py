@@ -1,0 +1,80 @@
+"""PyTorch's own allocator beside gpuconf's model of it: random requests over a driver of host memory, address by address."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import no_gpu
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+
+# Sizes from bytes to 100 MiB, three streams, tensors that another stream still uses when they are freed, and empty_cache().
+PROGRAM = """
+import math, os, random
+import torch
+random.seed(int(os.environ["SEED"]))
+torch.cuda.memory._record_memory_history(max_entries=int(os.environ["ENTRIES"]))
+if os.environ["FRACTION"] != "0":
+    torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
+streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+live = []
+for step in range(4000):
+    p = random.random()
+    if p < 0.53 and len(live) < 120:
+        stream = random.choice(streams)
+        with torch.cuda.stream(stream):
+            try:
+                live.append(torch.empty(int(math.exp(random.random() * math.log(100 << 20))), dtype=torch.uint8, device="cuda"))
+            except torch.OutOfMemoryError:
+                del live[: len(live) // 2]
+    elif p < 0.95 and live:
+        del live[random.randrange(len(live))]
+    elif p < 0.98 and live:
+        live[random.randrange(len(live))].record_stream(random.choice(streams))
+    elif p > 0.995:
+        torch.cuda.empty_cache()
+torch.cuda.memory._dump_snapshot(os.environ["SNAPSHOT"])
+"""
+
+SETTINGS = {
+    "defaults": "",
+    "max_split_size": "max_split_size_mb:32",
+    "roundup": "roundup_power2_divisions:8",
+    "roundup by size": "roundup_power2_divisions:[1:1,4:4,16:2,>:8]",
+    "garbage collection": "garbage_collection_threshold:0.6",
+    "expandable segments": "expandable_segments:True",
+}
+
+
+@pytest.mark.parametrize("entries", [100_000, 1500], ids=["whole", "cut"])
+@pytest.mark.parametrize("fraction", ["0", "0.02"], ids=["unlimited", "limited"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_address_is_the_same(name: str, fraction: str, entries: int, driver: Path, tmp_path: Path) -> None:
+    allocations = 0
+    for seed in range(5):
+        path = tmp_path / f"{seed}.pickle"
+        no_gpu.run(
+            driver,
+            PROGRAM,
+            SNAPSHOT=str(path),
+            SEED=str(seed),
+            ENTRIES=str(entries),
+            FRACTION=fraction,
+            PYTORCH_CUDA_ALLOC_CONF=SETTINGS[name],
+        )
+        command = [sys.executable, "-m", "gpuconf", "plan", str(path), "--verify", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        found = json.loads(done.stdout)
+        assert found["same_address"] + found["undetermined"] == found["allocations"]
+        assert found["same_segments"] == found["segments"]
+        assert found["undetermined"] <= 0.001 * found["allocations"] + 1
+        allocations += found["allocations"]
+    assert allocations > 1000
