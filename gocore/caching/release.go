@@ -31,6 +31,12 @@ func (a *Allocator) drop(b *Block) {
 	a.spare = append(a.spare, b)
 }
 
+// ReleaseOversize releases what an allocation that finds no memory releases first.
+func (a *Allocator) ReleaseOversize(r Request) {
+	rounded := a.settings.Round(r.Bytes)
+	a.releaseOversize(a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}), rounded)
+}
+
 // releaseOversize releases cached blocks that may not be split: one that is large enough for the request, or as many of the largest as
 // are together. It reports whether the request may fit now.
 func (a *Allocator) releaseOversize(s *shelf, rounded uint64) bool {

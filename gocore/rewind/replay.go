@@ -149,6 +149,9 @@ func (r *replay) step(number int, e trace.Event) error {
 		return r.allocate(number, e)
 	}
 	r.release()
+	if len(r.device.pending) > 0 && e.Action == trace.Free {
+		r.releaseFor(number)
+	}
 	if len(r.device.pending) > 0 {
 		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
 		return nil
@@ -252,6 +255,17 @@ func (r *replay) release() {
 				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
 				return
 			}
+		}
+	}
+}
+
+// releaseFor releases blocks that may not be split for the next request: when that is not enough, PyTorch waits for other streams and then
+// releases everything.
+func (r *replay) releaseFor(number int) {
+	for _, e := range r.gpu.Events[number:] {
+		if e.Action == trace.Allocate || e.Action == trace.AllocateFailure {
+			r.model.ReleaseOversize(caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.poolAt(e.Addr)})
+			return
 		}
 	}
 }

@@ -149,3 +149,24 @@ int cudaMemsetAsync(void *d, int v, size_t n, void *st)
 
 /* {type, device, device pointer, host pointer}: device memory. */
 int cudaPointerGetAttributes(int *a, const void *p) { a[0] = 2; a[1] = device; (void)p; return 0; }
+
+/* The newest form of a driver function, as the driver exports it. PyTorch looks up what expandable segments need. */
+int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags, int *result)
+{
+	char newer[128];
+	void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+
+	(void)version;
+	(void)flags;
+	snprintf(newer, sizeof newer, "%s_v2", name);
+	*function = dlsym(library, newer);
+	if (*function == NULL)
+		*function = dlsym(library, name);
+	if (result != NULL)
+		*result = *function != NULL ? 0 : 1; /* success, or symbol not found */
+	return 0;
+}
+int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, int *result)
+{
+	return cudaGetDriverEntryPointByVersion(name, function, 0, flags, result);
+}
