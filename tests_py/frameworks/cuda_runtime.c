@@ -150,7 +150,33 @@ int cudaMemsetAsync(void *d, int v, size_t n, void *st)
 /* {type, device, device pointer, host pointer}: device memory. */
 int cudaPointerGetAttributes(int *a, const void *p) { a[0] = 2; a[1] = device; (void)p; return 0; }
 
-/* The newest form of a driver function, as the driver exports it. PyTorch looks up what expandable segments need. */
+/*
+ * What expandable segments need of the driver beyond its documentation: addresses that are aligned to the granularity although no alignment is
+ * requested, as the real driver returns them. And handles that can be exported, which no test exports.
+ */
+static int reserve(unsigned long long *address, size_t bytes, size_t alignment, unsigned long long hint, unsigned long long flags)
+{
+	return CU(cuMemAddressReserve, address, bytes, alignment == 0 ? (size_t)2 << 20 : alignment, hint, flags);
+}
+static int create(unsigned long long *handle, size_t bytes, const int *properties, unsigned long long flags)
+{
+	int plain[8]; /* CUmemAllocationProp */
+
+	memcpy(plain, properties, sizeof plain);
+	plain[1] = 0;
+	plain[6] = 0; /* flags: that other devices may access it directly */
+	return CU(cuMemCreate, handle, bytes, plain, flags);
+}
+
+/* What the driver does not know of, the GPU does not have: exchange over a fabric, direct access by other devices. */
+static int attribute(int *value, int number, int ordinal)
+{
+	if (CU(cuDeviceGetAttribute, value, number, ordinal) != 0)
+		*value = 0;
+	return 0;
+}
+
+/* The newest form of a driver function. PyTorch looks up what expandable segments need. */
 int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version, unsigned long long flags, int *result)
 {
 	char newer[128];
@@ -162,6 +188,12 @@ int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned
 	*function = dlsym(library, newer);
 	if (*function == NULL)
 		*function = dlsym(library, name);
+	if (strcmp(name, "cuMemAddressReserve") == 0)
+		*function = (void *)reserve;
+	else if (strcmp(name, "cuMemCreate") == 0)
+		*function = (void *)create;
+	else if (strcmp(name, "cuDeviceGetAttribute") == 0)
+		*function = (void *)attribute;
 	if (result != NULL)
 		*result = *function != NULL ? 0 : 1; /* success, or symbol not found */
 	return 0;
