@@ -1,6 +1,6 @@
 /*
- * The NVML functions that PyTorch calls before it maps an expandable segment: it asks whether the GPU belongs to an NVLink fabric. This
- * one does not.
+ * The NVML functions that PyTorch calls: before it maps an expandable segment it asks whether the GPU belongs to an NVLink fabric, which
+ * this one does not.
  */
 #define NVML_ERROR_NOT_SUPPORTED 3
 
@@ -22,5 +22,14 @@ int nvmlDeviceGetGpuFabricInfoV(void *device, void *info)
 
 int nvmlDeviceGetNvLinkRemoteDeviceType(void) { return NVML_ERROR_NOT_SUPPORTED; }
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void) { return NVML_ERROR_NOT_SUPPORTED; }
-int nvmlDeviceGetComputeRunningProcesses(void) { return NVML_ERROR_NOT_SUPPORTED; }
+
+/* For the text of an out-of-memory error. */
+int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned *count, void *processes)
+{
+	(void)device;
+	(void)processes;
+	*count = 0;
+	return 0;
+}
+
 int nvmlSystemGetCudaDriverVersion_v2(void) { return NVML_ERROR_NOT_SUPPORTED; }
