@@ -51,6 +51,7 @@ class World:
         import numpy as np
 
         self.v1, self.np = v1, np
+        v1.logging.set_verbosity(v1.logging.FATAL)  # two interactive sessions at a time are an error message
         gpuconf.simulate(MACHINE)
         self.empty = background in EMPTY
         self.library = _c_library()
@@ -199,6 +200,18 @@ def _session(world: World) -> None:
         session.run(world.node)
 
 
+def _interactive_session(world: World) -> None:
+    with world.graph.as_default():
+        session = world.v1.InteractiveSession()
+        world.node.eval()
+        session.close()
+
+
+def _local_devices(world: World) -> None:
+    world.v1.test.gpu_device_name()
+    world.v1.get_logger().debug("listed")
+
+
 def _record(world: World) -> None:
     with contextlib.suppress(gpuconf.errors.GpuconfError), gpuconf.memory.record(1000):
         gpuconf.memory.allocate(1000).free()
@@ -318,6 +331,8 @@ BACKGROUND: dict[str, Callable[[World], None]] = {
     "one graph": _shared_graph,
     "default graph": _default_graph,
     "sessions": _session,
+    "interactive sessions": _interactive_session,
+    "local devices": _local_devices,
     "record": _record,
     "plan": _plan,
     "scopes": _scope,
@@ -363,6 +378,11 @@ def _drop_attributes(*names: str) -> Callable[[World], None]:
             vars(world).pop(name, None)
 
     return act
+
+
+def _in_graph(world: World, add: Callable[[], object]) -> object:
+    with world.graph.as_default():
+        return add()
 
 
 def _constant_in(world: World) -> None:
@@ -449,6 +469,13 @@ IN_CHILD: dict[str, Operation] = {
     "default graph": Operation(lambda w: w.v1.get_default_graph(), EITHER, empty=True),
     "new session": Operation(lambda w: w.v1.Session(graph=w.graph)),
     "run": Operation(lambda w: w.session.run(w.node)),
+    "placeholder": Operation(lambda w: _in_graph(w, lambda: w.v1.placeholder("float32", [None, 2]))),
+    "no_op": Operation(lambda w: _in_graph(w, w.v1.global_variables_initializer)),
+    "interactive session": Operation(lambda w: w.v1.InteractiveSession(graph=w.graph)),
+    "local devices": Operation(lambda w: w.v1.test.gpu_device_name(), empty=True),
+    "strategy": Operation(lambda w: w.v1.distribute.MirroredStrategy(), empty=True),
+    "session of Keras": Operation(lambda w: w.v1.keras.backend.get_session(), EITHER, empty=True),
+    "TensorFlow's logger": Operation(lambda w: w.v1.get_logger().debug("child"), QUIET, empty=True),
     "leave a session": Operation(lambda w: _leave(w.entered_session), QUIET),
     "drop sessions and graphs": Operation(_drop_attributes("dropped_session", "dropped_graph"), QUIET),
     # C

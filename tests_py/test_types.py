@@ -18,7 +18,9 @@ from gpuconf.compat.v1 import ConfigProto, GPUOptions
 PROGRAM = """\
 import gpuconf as tf
 import gpuconf.compat.v1 as tf1
+import gpuconf.compat.v2 as tf2
 from gpuconf.allocators import torch
+from gpuconf.compat.v2.python.client import device_lib
 
 gpus: list[tf.config.PhysicalDevice] = tf.config.list_physical_devices("GPU")
 half = tf.config.LogicalDeviceConfiguration(memory_limit=1024, experimental_priority=-1)
@@ -51,6 +53,15 @@ tf1.ConfigProto(device_count={"GPU": "1"})  # dict-item
 config.gpu_options = options  # misc
 config.log_device_placement = "yes"  # assignment
 tf1.Session(config={"allow_growth": True})  # arg-type
+
+is_there: bool = tf2.test.is_gpu_available(min_cuda_compute_capability=(7, 0))
+tf2.test.is_gpu_availabl()  # attr-defined
+replicas: int = tf2.distribute.MirroredStrategy(["/gpu:0"]).num_replicas_in_sync
+tf2.distribute.MirroredStrategy().num_replicas  # attr-defined
+limits: list[int] = [d.memory_limit for d in device_lib.list_local_devices()]
+tf1.InteractiveSession(tf1.ConfigProto())  # arg-type
+shape: tuple[int | None, ...] | None = tf1.placeholder(tf2.float32, [None, 2]).shape
+tf1.logging.set_verbosity(tf1.logging.ERROR)
 
 with tf.device("GPU:0"), tf.memory.allocate("1MiB") as buffer:
     data: bytearray = buffer.copy_to_host()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import errors
+from ..._core.native import refuse_in_child
 from ..._typing import Any
 from ...tensors import arrays
 from ...tensors.operations import listed
@@ -46,6 +47,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
     >>> tf.Session().run(x + 1.0, feed_dict={x: [[1.0, 2.0]]})
     array([[2., 3.]], dtype=float32)
     """
+    refuse_in_child()  # before NumPy is imported
     if dtype is None:
         raise errors.InvalidTypeError("Expected DataType for argument 'dtype' not None.")
     sizes = None if shape is None else arrays.partial_shape_of(shape)
