@@ -171,17 +171,32 @@ UV := uv==0.13.9
 FRAMEWORKS_VENV = .venv-frameworks/$(SET)
 TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis)==[^"]*)",/\1/p' pyproject.toml)
 
-$(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt)
+$(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt) tests_py/frameworks/accelerate.txt
 	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "unknown set $(SET); the sets are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
 	@$(MAKE) --no-print-directory VENV=$(FRAMEWORKS_VENV) install
 	@echo "installing $(SET) into $(FRAMEWORKS_VENV)"
 	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/requirements/$(SET).txt $(TEST_TOOLS)
+	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --no-deps --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/accelerate.txt
 	@touch $@
 
 .PHONY: test-frameworks
 test-frameworks: $(FRAMEWORKS_VENV)/frameworks-ready ## test with PyTorch, CuPy and Numba of a SET, without a GPU (downloads them)
 	$(FRAMEWORKS_VENV)/bin/python -m pytest tests_py/frameworks tests_py/test_interchange.py -rs
+
+# Real programs around gpuconf. They need Debian's packages chromium and chromium-driver, and their own environment.
+INTEGRATIONS_VENV ?= .venv-integrations
+
+$(INTEGRATIONS_VENV)/integrations-ready: $(SOURCES) tests_py/integrations/requirements.txt
+	@test -x /usr/bin/chromedriver || { echo "install Debian's packages chromium and chromium-driver" >&2; exit 1; }
+	@$(MAKE) --no-print-directory VENV=$(INTEGRATIONS_VENV) install
+	@echo "installing the programs and their drivers into $(INTEGRATIONS_VENV)"
+	@$(INTEGRATIONS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests_py/integrations/requirements.txt $(TEST_TOOLS)
+	@touch $@
+
+.PHONY: test-integrations
+test-integrations: $(INTEGRATIONS_VENV)/integrations-ready ## test in a real browser (needs chromium and chromium-driver)
+	$(INTEGRATIONS_VENV)/bin/python -m pytest tests_py/integrations -rs
 
 .PHONY: clean
 clean: ## remove everything that the other targets created

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -112,6 +113,46 @@ def test_pictures_without_matplotlib(here: Path) -> None:
     assert "█ in use" in out
     assert err == "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'; printing text instead\n"
     assert not (here / "memory.png").exists()
+
+
+def test_a_page(here: Path) -> None:
+    pytest.importorskip("plotly", reason="plotly is not installed: pip install 'gpuconf[report]'")
+    code, out, err = run("plan", "holes.csv", "--limit", "7MiB", "--html", "memory.html", cwd=here)
+    assert (code, err) == (0, "")
+    assert "fits with" in out
+    assert "<title>gpuconf memory report</title>" in (here / "memory.html").read_text()
+    code, _, err = run("plan", "holes.csv", "--html", "no/memory.html", cwd=here)
+    assert (code, err) == (1, "gpuconf plan: [Errno 2] No such file or directory: 'no/memory.html'\n")
+
+
+def test_a_page_without_plotly(here: Path) -> None:
+    (here / "plotly").mkdir()
+    (here / "plotly" / "__init__.py").write_text("raise ImportError('not here')")
+    found = run("plan", "holes.csv", "--html", "memory.html", cwd=here, env={"PYTHONPATH": str(here)})
+    assert found == (1, "", "gpuconf plan: the report needs plotly: pip install 'gpuconf[report]'\n")
+    assert not (here / "memory.html").exists()
+
+
+def test_progress_is_shown_on_a_terminal_only(here: Path) -> None:
+    """And erased before the result."""
+    pytest.importorskip("plotly", reason="plotly is not installed: pip install 'gpuconf[report]'")
+    import pty
+
+    terminal, ours = pty.openpty()
+    with open(terminal, "rb", buffering=0) as read:
+        command = [COMMAND, "plan", "holes.csv", "--html", "memory.html"]
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=ours, cwd=here, env=environment({"TERM": "xterm"}), check=True
+        )
+        os.close(ours)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := read.read(1024):
+                shown += part
+    assert b"gpuconf plan: reading the trace" in shown
+    assert b"gpuconf plan: writing the report 100%" in shown
+    assert shown.endswith(b"\r\033[K")
+    assert b"reading" not in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ FLOORS = (
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
-LAZY = {("gpuconf", "compat"), ("gpuconf", "notebook")}
+LAZY = {("gpuconf", "compat"), ("gpuconf", "notebook"), ("memory", "planning")}
 
 
 def name_of(path: Path) -> str:

@@ -12,11 +12,12 @@ from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
-from ..planning import plot
+from ..planning import plot, report
 from ..planning.plan import POLICIES, SCHEMA, Plan, plan
 from ..planning.verify import Verification, verify
 from . import console
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
+from .progress import Progress
 
 
 def add_to(commands: Any) -> None:
@@ -43,6 +44,11 @@ def add_to(commands: Any) -> None:
         help="plot memory use over time, to a .png or .svg file (needs matplotlib) or as text",
     )
     planning.add_argument(
+        "--html",
+        metavar="FILE",
+        help="write a report of the memory over time to an HTML page that needs no network (needs plotly)",
+    )
+    planning.add_argument(
         "--verify",
         action="store_true",
         help="instead of planning, replay a PyTorch snapshot and compare every address with the recorded one",
@@ -60,11 +66,18 @@ def _limit(text: str) -> int:
 def _plan(options: argparse.Namespace) -> int:
     if options.verify:
         return _verify(options)
-    trace = load_trace(options.trace)
-    try:
-        found = plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)
-    except errors.InvalidArgumentError as error:
-        raise UsageError(str(error)) from None
+    if options.html is not None:
+        report.plotly_script()  # if it is missing, the rest would be in vain
+    with Progress("gpuconf plan") as progress:
+        progress.show("reading the trace")
+        trace = load_trace(options.trace)
+        progress.show("replaying the trace")
+        try:
+            found = plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)
+        except errors.InvalidArgumentError as error:
+            raise UsageError(str(error)) from None
+        if options.html is not None:
+            report.write(trace, found, options.html, lambda fraction: progress.show("writing the report", fraction))
     if options.json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
@@ -75,7 +88,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    for name in ("limit", "gpu", "policy", "plot"):
+    for name in ("limit", "gpu", "policy", "plot", "html"):
         if getattr(options, name) is not None:
             raise UsageError(f"--verify cannot be used with --{name}")
     found = verify(options.trace)

@@ -50,10 +50,25 @@ __all__ = [
     "memory_map",
     "record",
     "release",
+    "report",
     "stats",
     "tag",
     "usage",
 ]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..planning.report import report
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load ``report`` on first use. It needs the planner, which is on a floor above and reads traces."""
+        if name == "report":
+            import importlib
+
+            return importlib.import_module("gpuconf.planning.report").report
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 _dask.register()
 name_after(__name__, __all__)

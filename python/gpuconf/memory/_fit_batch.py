@@ -194,7 +194,7 @@ def _search(function: Callable[[int], Any], start: int, device: Device | None, a
     while size:
         before = _in_use()
         result, error, uses = _attempt(function, size, chosen)
-        runs.append(Run(size, error is None, uses))
+        runs.append(Run(size, error is None, uses, _torch_segments()))
         tries.append(_told(runs[-1], why))
         if error is None:
             best = size, result
@@ -276,7 +276,17 @@ def _left(name: str) -> int:
     return now.bytes_limit - now.bytes_in_use
 
 
+def _torch_segments() -> bool:
+    """Whether PyTorch uses its own allocator, which takes segments from gpuconf's pools."""
+    adaptor: Any = sys.modules.get("gpuconf.allocators.torch")
+    return adaptor is not None and adaptor.installed() == "segments"
+
+
 def _totals(number: int) -> tuple[int, int]:
+    """Return the number of allocations so far, and their total size."""
+    if _torch_segments():  # only PyTorch knows what it places into its segments
+        theirs = sys.modules["torch"].cuda.memory_stats(runtime.ordinals()[number])
+        return theirs.get("allocation.all.allocated", 0), theirs.get("allocated_bytes.all.allocated", 0)
     import json
 
     told = json.loads(core.pybind_MemoryTotals(number))

@@ -15,19 +15,20 @@ from collections.abc import Sequence
 # total     the sum of their sizes
 Use = namedtuple("Use", ["room", "peak", "refused", "count", "total"])
 
-# A run with a batch size. uses has one Use for each logical GPU, and is empty where nothing could be measured.
-Run = namedtuple("Run", ["batch_size", "fits", "uses"])
+# A run with a batch size. uses has one Use for each logical GPU, and is empty where nothing could be measured. coarse: whether a
+# library takes memory from the pool in large segments, so that peaks are not in proportion to what the run needs.
+Run = namedtuple("Run", ["batch_size", "fits", "uses", "coarse"])
 
 # Multiplying by this until it fits is the search that this one must not exceed in tries.
 _STEP = 0.9
+# How far a prediction from coarse peaks may be off.
+_COARSE = 0.85
 # The fraction of a predicted size that is tried: memory may grow in steps, blocks are rounded up, and free memory is fragmented.
 _MARGIN = 0.95
 # The fractions of an upper bound that are tried first and then, while nothing is known about a whole run.
 _PROBES = (1 / 4, 1 / 8)
 # The same for a function that must not run again after a run that fit.
 _BLIND = (1 / 2, 1 / 8)
-# The second of these for a function that has made at most one allocation before the one that failed.
-_FEW = 1 / 2
 # From this fraction of the allocations of a whole run on, those that a failed run has made tell something about the others.
 _TELLING = 0.5
 # By how much a prediction must exceed a size that fits to be worth another run.
@@ -45,7 +46,7 @@ def next_size(runs: Sequence[Run], again: bool) -> tuple[int, str]:
     found, most = _predicted(runs) if again and len(runs) == 2 else (0, 0)
     if found < fitting[0].batch_size * WORTHWHILE:
         return 0, ""
-    if most >= int(runs[0].batch_size * _STEP):
+    if most >= int(runs[0].batch_size * _STEP * (_COARSE if runs[0].coarse else 1)):
         return 0, ""  # one more run could be more than the search that multiplies by 0.9 takes
     return found, "the measured peaks predict that it fits"
 
@@ -130,7 +131,7 @@ def _after_failures(failed: Sequence[Run], fractions: tuple[float, float]) -> tu
     known = [use for use in last.uses if use.refused]
     if not known:
         return max(1, last.batch_size // 2), "half of it, because nothing was measured"
-    bounds = [_bound(last.batch_size, use, fractions[0] if first else _FEW if use.count <= 1 else fractions[1]) for use in known]
+    bounds = [_bound(last.batch_size, use, fractions[0 if first else 1]) for use in known]
     size = min(size for size, _ in bounds)
     why = "to measure a whole run" if any(blind for _, blind in bounds) else "the allocation that failed was that much too large"
     return max(1, int(min(most, size * _MARGIN))), why
