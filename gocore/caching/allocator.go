@@ -77,6 +77,16 @@ func (a *Allocator) Allocate(r Request) (*Block, error) {
 	return a.take(b, rounded), nil
 }
 
+// AllocateNew serves a request with memory from the device, even if a free block holds it. It fails with ErrOutOfMemory.
+func (a *Allocator) AllocateNew(r Request) (*Block, error) {
+	rounded := a.settings.Round(r.Bytes)
+	b := a.newMemory(a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}), rounded)
+	if b == nil {
+		return nil, ErrOutOfMemory
+	}
+	return a.take(b, rounded), nil
+}
+
 // take hands out a block that is on no shelf, and puts the rest of it back.
 func (a *Allocator) take(b *Block, rounded uint64) *Block {
 	if rest := b.Bytes - rounded; a.settings.splits(b.shelf.small, rounded, rest) {

@@ -171,16 +171,21 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	if r.live[e.Addr] != nil {
 		return inconsistentf("event %d: the block at %#x is allocated twice", number, e.Addr)
 	}
-	r.release()
+	released := r.release()
 	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.poolAt(e.Addr)}
 	if number == 1 && len(r.device.pending) == 0 && r.model.Fit(request) != e.Addr {
 		return r.first(e)
 	}
-	block, err := r.model.Allocate(request)
+	allocate := r.model.Allocate
+	if released && len(r.device.pending) > 0 {
+		// PyTorch looks for a free block before it waits for other streams and releases, not again afterwards.
+		allocate = r.model.AllocateNew
+	}
+	block, err := allocate(request)
 	count := &r.verdict.SameAddress
 	for err == nil && block.Addr != e.Addr && r.undetermined(block, e, request) {
 		count = &r.verdict.Undetermined
-		block, err = r.model.Allocate(request)
+		block, err = allocate(request)
 	}
 	switch {
 	case err != nil:
@@ -232,8 +237,9 @@ func (r *replay) undetermined(taken *caching.Block, e trace.Event, request cachi
 	return r.model.Swap(request, e.Addr, addr)
 }
 
-// release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record.
-func (r *replay) release() {
+// release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record. It reports whether
+// it released everything.
+func (r *replay) release() bool {
 	var frees []numbered
 	for _, e := range r.device.pending {
 		if e.Action == trace.SegmentFree || e.Action == trace.SegmentUnmap {
@@ -241,11 +247,11 @@ func (r *replay) release() {
 		}
 	}
 	if len(frees) == 0 {
-		return
+		return false
 	}
 	if all := r.model.Releasable(); sameRanges(all, frees) {
 		r.model.ReleaseCached()
-		return
+		return true
 	}
 	for _, e := range frees {
 		// The segments of a private pool are released when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
@@ -253,10 +259,11 @@ func (r *replay) release() {
 		if byAge || r.poolAt(e.Addr) != (caching.PoolID{}) {
 			if !r.model.ReleaseAt(e.Addr) {
 				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
-				return
+				return false
 			}
 		}
 	}
+	return false
 }
 
 // releaseFor releases blocks that may not be split for the next request: when that is not enough, PyTorch waits for other streams and then
