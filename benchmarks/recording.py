@@ -56,6 +56,44 @@ def _pairs() -> float:
     return (time.perf_counter() - begin) / (NUMBER // 10) * 1e9
 
 
+def stacks() -> list[dict[str, str]]:
+    """What record(stacks=True) adds to an allocation and its free, by the depth of the calls; and the cost of a tag."""
+    rows = []
+    with tf.simulate("H100-80GB"):
+        tf.config.list_logical_devices()
+        for depth in (5, 20, 60):
+            times: list[tuple[float, float]] = []
+            for _ in range(ROUNDS):
+                with tf.memory.record(events=200_000):
+                    off = _deep(depth, _pairs)
+                with tf.memory.record(events=200_000, stacks=True):
+                    on = _deep(depth, _pairs)
+                times.append((off, on))
+            added = statistics.median(on - off for off, on in times)
+            off, on = (statistics.median(column) for column in zip(*times, strict=True))
+            what = f"`allocate` and `free`, {depth} calls deep"
+            rows.append({"what": what, "without": f"{off:.0f} ns", "with": f"{on:.0f} ns", "added": f"{added:.0f} ns"})
+        times = [(_pairs(), _tagged_pairs()) for _ in range(ROUNDS)]
+        off, on = (statistics.median(column) for column in zip(*times, strict=True))
+        added = statistics.median(on - off for off, on in times)
+        what = "`allocate` and `free`, in `with gpuconf.memory.tag(...)`"
+        rows.append({"what": what, "without": f"{off:.0f} ns", "with": f"{on:.0f} ns", "added": f"{added:.0f} ns"})
+    return rows
+
+
+def _deep(depth: int, call: Callable[[], float]) -> float:
+    return call() if depth <= 1 else _deep(depth - 1, call)
+
+
+def _tagged_pairs() -> float:
+    allocate, tag = tf.memory.allocate, tf.memory.tag("benchmark")
+    begin = time.perf_counter()
+    for _ in range(NUMBER // 10):
+        with tag:
+            allocate(4096).free()
+    return (time.perf_counter() - begin) / (NUMBER // 10) * 1e9
+
+
 def plans() -> list[dict[str, str]]:
     """The time of a plan of a million events, from the file on, for each policy."""
     rows = []

@@ -95,12 +95,16 @@ const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
 
 static inline __attribute__((always_inline)) void *take(enum gcgo_library library, int acquire, size_t size, int device, void *stream)
 {
+	uint16_t number = tag;
+
 	forget_error();
 	if (refuse() || size == 0)
 		return NULL;
 	if (__builtin_expect(__atomic_load_n(&gcgo_stacks, __ATOMIC_RELAXED), 0))
 		gcgo_note_stack(acquire);
-	return (void *)gcgo_malloc(size, device, (uint16_t)(tag << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope);
+	if (library == GCGO_TORCH && number == 0)
+		number = gcgo_backward_tag();
+	return (void *)gcgo_malloc(size, device, (uint16_t)(number << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope);
 }
 
 void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, 0, size, device, stream); }
@@ -134,7 +138,11 @@ void gcgo_scope_write(int64_t logical) { scope = logical; }
 
 int64_t gcgo_scope_read(void) { return scope; }
 
-void gcgo_tag_write(uint16_t number) { tag = number; }
+void gcgo_tag_write(uint16_t number)
+{
+	tag = number;
+	gcgo_tag_written(number);
+}
 
 uint16_t gcgo_tag_read(void) { return tag; }
 

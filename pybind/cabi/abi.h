@@ -20,6 +20,10 @@ enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCG
 void gcgo_tag_write(uint16_t tag);
 uint16_t gcgo_tag_read(void);
 
+/* backward.c: the tag of a thread without one, which may be one of PyTorch's for the backward pass; and after each change of a thread's tag. */
+uint16_t gcgo_backward_tag(void);
+void gcgo_tag_written(uint16_t tag);
+
 /* gpuconf_malloc for a library. The caller holds no lock that a thread may wait for while it holds the GIL. */
 void *gcgo_malloc_for(enum gcgo_library library, size_t size, int device, void *stream);
 

@@ -40,11 +40,53 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
         print(rows())
         """),
     )
-    # The gradient comes from a thread of autograd's, which is in no tag.
+    # The gradient comes from a thread of autograd's, which has no tag of its own.
     assert out.splitlines() == [
-        "[('gpuconf', '', 5120, 1), ('torch', '', 4096, 1), ('torch', 'weights', 4096, 1)]",
+        "[('gpuconf', '', 5120, 1), ('torch', 'backward', 4096, 1), ('torch', 'weights', 4096, 1)]",
         "True True",
         "[('gpuconf', '', 5120, 1)]",
+    ]
+
+
+@needs_torch
+def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
+    """Other threads don't, and a hook has the tag that it enters."""
+    out = no_gpu.run(
+        driver,
+        ROWS
+        + textwrap.dedent("""
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch, threading
+        kept = []
+        def hook(gradient):
+            with gpuconf.memory.tag("hook"):
+                kept.append(torch.empty(3000, device="cuda"))
+        w = torch.empty(1000, device="cuda", requires_grad=True)
+        w.register_hook(hook)
+        def backward():
+            (w * 2).sum().backward()
+            w.grad = None
+        with gpuconf.memory.measure() as first:
+            backward()
+        with gpuconf.memory.tag("outer"):
+            with gpuconf.memory.tag("inner"), gpuconf.memory.measure() as second:
+                backward()
+            thread = threading.Thread(target=lambda: kept.append(torch.empty(9000, device="cuda")))
+            thread.start()
+            thread.join()
+            with gpuconf.memory.measure() as third:
+                backward()
+        backward()
+        for measured in (first, second, third):
+            print(sorted(r.tag for r in measured.rows if r.peak > r.before))
+        print(rows())
+        """),
+    )
+    assert out.splitlines() == [
+        "['', 'hook']",
+        "['hook', 'inner']",
+        "['hook', 'outer']",
+        "[('torch', 'hook', 48128, 4), ('torch', '', 40192, 2)]",
     ]
 
 

@@ -576,6 +576,25 @@ def case_threads_keep_the_books() -> None:
     expect(live() == 0, "blocks are left")
 
 
+def case_usage_names_the_holders() -> None:
+    """Blocks count by library and tag, a backward pass too; with stacks, the calls of both sides of a training step are known."""
+    torch = need("torch")
+    gpuconf.configure(limit="256MiB", libraries=["torch"])
+    with gpuconf.memory.tag("weights"):
+        weight = torch.randn(512, 512, device="cuda", requires_grad=True)
+    buffer = gpuconf.memory.allocate(MIB)
+    with gpuconf.memory.record(stacks=True) as recording, gpuconf.memory.tag("step"):
+        (weight @ weight).sum().backward()
+    usage, stats = gpuconf.memory.usage(), gpuconf.memory.stats()
+    held = {(row.library, row.tag): row.bytes_in_use for row in usage if row.bytes_in_use}
+    expect(held[("torch", "weights")] == held[("gpuconf", "")] == MIB, f"not who holds it: {usage}")
+    expect(held[("torch", "step")] >= MIB and ("torch", "") not in held, f"the gradient is not the step's: {usage}")
+    expect(sum(held.values()) == stats.bytes_in_use, "the rows do not add up")
+    sites = {event.call_site for event in recording.events if event.action == "allocate"}
+    expect(any(site is not None and site[2] == "case_usage_names_the_holders" for site in sites), f"calls are missing: {sites}")
+    buffer.free()
+
+
 def cases() -> dict[str, Callable[[], None]]:
     """All cases by name."""
     return {name.removeprefix("case_"): value for name, value in globals().items() if name.startswith("case_")}

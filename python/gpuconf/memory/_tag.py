@@ -108,8 +108,9 @@ def tag(name: str) -> Tag:
     Blocks allocated in the ``with`` block count under ``name``, by any library that allocates from gpuconf's pools. Inside
     several tags, the innermost counts. A block keeps its tag until it is freed, wherever that happens.
 
-    A tag belongs to its thread. A new thread starts without one, and so do PyTorch's threads for the backward pass: what they
-    allocate is untagged. asyncio tasks that wait inside a tag share it. PyTorch in mode ``"segments"``, and CuPy with a pool of
+    A tag belongs to its thread, and a new thread starts without one. PyTorch runs a backward pass in threads of its own: they
+    count under the tag that any other thread entered, or returned to, last, which is the one around ``loss.backward()`` if tags
+    are used in one thread. asyncio tasks that wait inside a tag share it. PyTorch in mode ``"segments"``, and CuPy with a pool of
     its own, ask gpuconf for large segments; those count under the tag of the thread that needed the segment.
 
     A tag survives a reset. A process can use 8,190 different names; later ones count under ``"(other)"``.

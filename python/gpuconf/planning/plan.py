@@ -244,10 +244,11 @@ class Plan(metaclass=Made):
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
             yield f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak"
-            known = [h for h in u.holders_at_peak if h.library or h.stack]
+            known = [h for h in u.holders_at_peak if h.library or h.tag or h.stack]
             for h in known[:_SHOWN]:
                 site = h.call_site
-                by = " ".join(filter(None, (h.library, h.tag or UNTAGGED, f"at {shown(site)}" if site else "")))
+                who = (h.library, h.tag or UNTAGGED) if h.library or h.tag else ()
+                by = " ".join([*who, *([f"at {shown(site)}"] if site else ())])
                 yield f"  {human_bytes(h.bytes_in_use)} in {_plural(h.live_blocks, 'block')}: {by}"
             if len(known) > _SHOWN:
                 yield f"  and {len(known) - _SHOWN} smaller"
