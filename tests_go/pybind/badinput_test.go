@@ -18,6 +18,7 @@ import (
 var functions = map[string]any{
 	"AddConstant":             pybind.AddConstant,
 	"AddNode":                 pybind.AddNode,
+	"AddPlaceholder":          pybind.AddPlaceholder,
 	"Allocate":                pybind.Allocate,
 	"CloseJob":                pybind.CloseJob,
 	"CloseSession":            pybind.CloseSession,
@@ -72,6 +73,7 @@ var functions = map[string]any{
 	"RunSession":              pybind.RunSession,
 	"SessionDevices":          pybind.SessionDevices,
 	"SessionLog":              pybind.SessionLog,
+	"SessionShapes":           pybind.SessionShapes,
 	"SetLogicalConfiguration": pybind.SetLogicalConfiguration,
 	"SetMemoryGrowth":         pybind.SetMemoryGrowth,
 	"SetSetting":              pybind.SetSetting,

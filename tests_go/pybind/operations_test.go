@@ -130,6 +130,66 @@ func graphOf(t *testing.T, numbers ...float32) (id int64, sum string) {
 	return id, sum
 }
 
+func TestPlaceholdersAcrossTheBorder(t *testing.T) {
+	onMachine(t, "T4")
+	_, err := pybind.Enumerate("{}")
+	require.NoError(t, err)
+	graph, err := pybind.NewGraph()
+	require.NoError(t, err)
+	defer func() {
+		_, err := pybind.DropGraph(graph)
+		require.NoError(t, err)
+	}()
+	for i, row := range []struct {
+		shape    string
+		unranked bool
+		want     string
+	}{
+		{"-1,2", false, `{"id": 0, "name": "p", "dtype": "float32", "shape": [-1, 2]}`},
+		{"", true, `{"id": 1, "name": "p_1", "dtype": "float32", "shape": null}`},
+		{"", false, `{"id": 2, "name": "p_2", "dtype": "float32", "shape": []}`},
+	} {
+		node, err := pybind.AddPlaceholder(graph, "p", "float32", row.shape, row.unranked, "", "")
+		require.NoError(t, err, i)
+		require.JSONEq(t, row.want, node)
+	}
+	sum, err := pybind.AddNode(graph, "Add", "", "0 1", "", 0, "")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id": 3, "name": "Add", "dtype": "float32", "shape": null}`, sum)
+	wait, err := pybind.AddNode(graph, "NoOp", "init", "", "3", 0, "")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"id": 4, "name": "init"}`, wait)
+
+	receipt, err := pybind.OpenSession(graph, "{}", "{}", "main.py:3 (Session)")
+	require.NoError(t, err)
+	session := receipt >> 1
+	from, bytes := host([]float32{1, 2, 3, 4, 5, 6})
+	feeds := fmt.Sprintf(`"feeds": [[0, %d, %d, 3, 2], [1, %d, 8, 2]]`, from, bytes, from)
+	shapes, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]], "targets": [4], `+feeds+`}`)
+	require.NoError(t, err)
+	require.Equal(t, "[[3,2]]", shapes)
+	into := make([]float32, 6)
+	address, size := host(into)
+	_, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[3, %d, %d]], "targets": [4], %s}`, address, size, feeds))
+	require.NoError(t, err)
+	require.Equal(t, []float32{2, 4, 4, 6, 6, 8}, into)
+
+	for name, call := range map[string]func() error{
+		"nothing fed":       func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[3, 0, 0]]}`); return err },
+		"no tensor":         func() error { _, err := pybind.SessionShapes(session, `{"fetches": [[4, 0, 0]]}`); return err },
+		"an invalid size":   func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "-2", false, "", ""); return err },
+		"not a size":        func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "x", false, "", ""); return err },
+		"an unknown device": func() error { _, err := pybind.AddPlaceholder(graph, "p", "float32", "", true, "", "x:y"); return err },
+	} {
+		t.Run(name, func(t *testing.T) { requireKind(t, status.InvalidArgument, call()) })
+	}
+	_, err = pybind.AddPlaceholder(graph, "p", "complex64", "", true, "", "")
+	requireKind(t, status.InvalidType, err)
+	_, err = pybind.CloseSession(session)
+	require.NoError(t, err)
+	require.Equal(t, live{Tensors: []string{}}, liveTensors(t))
+}
+
 func TestSessionsAcrossTheBorder(t *testing.T) {
 	onMachine(t, "T4")
 	_, err := pybind.Enumerate("{}")
@@ -147,7 +207,7 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	require.Equal(t, []float32{2, 4}, into)
 	require.Equal(t, "2 1 8", ran, "two operations, and the result is copied")
 	from, size := host([]float32{5, 6})
-	ran, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d]], "targets": [1]}`, address, bytes, from, size))
+	ran, err = pybind.RunSession(session, fmt.Sprintf(`{"fetches": [[1, %d, %d]], "feeds": [[0, %d, %d, 2]], "targets": [1]}`, address, bytes, from, size))
 	require.NoError(t, err)
 	require.Equal(t, []float32{10, 12}, into)
 	require.Equal(t, "1 2 16", ran, "one operation; what is fed is copied to the GPU")
@@ -164,12 +224,14 @@ func TestSessionsAcrossTheBorder(t *testing.T) {
 	for name, step := range map[string]string{
 		"a node that is not there": fmt.Sprintf(`{"fetches": [[2, %d, %d]]}`, address, bytes),
 		"a target that is not":     `{"targets": [-1]}`,
-		"a feed that is not":       fmt.Sprintf(`{"feeds": [[2, %d, %d]]}`, address, bytes),
+		"a feed that is not":       fmt.Sprintf(`{"feeds": [[2, %d, %d, 2]]}`, address, bytes),
 		"too little room":          fmt.Sprintf(`{"fetches": [[1, %d, %d]]}`, address, bytes-4),
 		"no room":                  `{"fetches": [[1, 0, 0]]}`,
 		"nowhere":                  `{"fetches": [[1, -8, 8]]}`,
-		"a feed that is too short": fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d]]}`, address, bytes-4),
-		"a feed from nowhere":      `{"targets": [1], "feeds": [[0, -8, 8]]}`,
+		"a feed that is too short": fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d, 2]]}`, address, bytes-4),
+		"a feed of another shape":  fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d, 1, 2]]}`, address, bytes),
+		"a feed of no shape":       fmt.Sprintf(`{"targets": [1], "feeds": [[0, %d, %d, -1, -2]]}`, address, bytes),
+		"a feed from nowhere":      `{"targets": [1], "feeds": [[0, -8, 8, 2]]}`,
 	} {
 		_, err := pybind.RunSession(session, step)
 		require.NotEmpty(t, requireKind(t, status.InvalidArgument, err), name)
