@@ -169,7 +169,7 @@ gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.m
 SET ?= torch-2.15-cuda13
 UV := uv==0.13.9
 FRAMEWORKS_VENV = .venv-frameworks/$(SET)
-TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis)==[^"]*)",/\1/p' pyproject.toml)
+TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis|ipykernel|nbclient)==[^"]*)",/\1/p' pyproject.toml)
 
 $(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt) tests_py/frameworks/accelerate.txt
 	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "unknown set $(SET); the sets are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
@@ -198,6 +198,10 @@ $(INTEGRATIONS_VENV)/integrations-ready: $(SOURCES) tests_py/integrations/requir
 test-integrations: $(INTEGRATIONS_VENV)/integrations-ready ## test in a real browser (needs chromium and chromium-driver)
 	$(INTEGRATIONS_VENV)/bin/python -m pytest tests_py/integrations -rs
 
+.PHONY: notebook-picture
+notebook-picture: $(INTEGRATIONS_VENV)/integrations-ready ## draw docs/notebook.png, a notebook in JupyterLab
+	$(INTEGRATIONS_VENV)/bin/python tests_py/integrations/notebook_picture.py docs/notebook.png
+
 .PHONY: clean
 clean: ## remove everything that the other targets created
-	rm -rf $(VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(INTEGRATIONS_VENV) $(JAX_VENV) $(PEERS_VENV) .venv-frameworks build dist coverage.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -109,10 +109,19 @@ def test_demo_uses_the_gpus_of_the_machine(tmp_path: Path) -> None:
     assert "read back         bytes that were on the GPU" in done.stdout
 
 
-def test_notebook() -> None:
-    notebook = nbformat.read(EXAMPLES / "tour.ipynb", as_version=4)
+def test_the_notebook_for_teachers() -> None:
+    notebook = nbformat.read(EXAMPLES / "teaching.ipynb", as_version=4)
     NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
     outputs = "".join(str(cell.get("outputs", "")) for cell in notebook.cells)
-    assert "before 0, peak 7000320, after 5000192 bytes" in outputs
+    assert "this cell took 1.86GiB at its peak and left 1.40GiB on GPU:0" in outputs
+    assert "out of memory, the limit is reached" in outputs
+    assert "5.40GiB" in outputs
+    assert "does not fit" in outputs
+    assert "stitches: 1  reserved MiB: 8192" in outputs
     assert "cannot reset while device memory is in use" in outputs
-    assert "'1024'" in outputs
+    assert "array([[11.]]" in outputs
+
+
+def test_every_notebook_is_tested() -> None:
+    """The one for PyTorch runs in tests_py/frameworks."""
+    assert {path.name for path in EXAMPLES.glob("*.ipynb")} == {"teaching.ipynb", "pytorch.ipynb"}

@@ -153,10 +153,10 @@ def test_gpumem(kernel: Kernel) -> None:
     assert result["text/plain"] == "300"
     assert [line.split() for line in report["text/plain"].splitlines()] == [
         ["this", "cell", "took", "1.29GiB", "at", "its", "peak", "and", "left", "300.00MiB", "on", "GPU:1"],
-        ["device", "memory", "of", "before", "peak", "after", "took", "left"],
-        ["GPU:1", "0B", "1.29GiB", "300.00MiB", "1.29GiB", "+300.00MiB"],
-        ["gpuconf", "(untagged)", "0B", "300.00MiB", "300.00MiB", "300.00MiB", "+300.00MiB"],
-        ["gpuconf", "scratch", "0B", "1.00GiB", "0B", "1.00GiB", "0B"],
+        ["device", "memory", "of", "took", "left", "peak", "after"],
+        ["GPU:1", "all", "1.29GiB", "+300.00MiB", "1.29GiB", "300.00MiB"],
+        ["gpuconf", "(untagged)", "300.00MiB", "+300.00MiB", "300.00MiB", "300.00MiB"],
+        ["gpuconf", "scratch", "1.00GiB", "0B", "1.00GiB", "0B"],
     ]
     assert "scratch" in report["text/html"]
     freed = kernel.run("%%gpumem\nkept.free()")

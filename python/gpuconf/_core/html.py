@@ -42,8 +42,11 @@ def code(value: object) -> Html:
     return Html(f"<code>{escape(value)}</code>")
 
 
-def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em") -> Html:
-    """Return a bar of ``total`` bytes with colored parts, from the left. Zeros are left out; the smallest part is 2 pixels wide."""
+def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em", most: str = "10vw") -> Html:
+    """Return a bar of ``total`` bytes with colored parts, from the left. Zeros are left out; the smallest part is 2 pixels wide.
+
+    ``most`` limits the width in a narrow window.
+    """
     total = max(total, 1)
     drawn = [
         f'<div style="float:left;box-sizing:border-box;width:{100 * min(nbytes, total) / total:.2f}%;min-width:2px;'
@@ -52,7 +55,8 @@ def bar(parts: Iterable[tuple[int, str]], total: int, width: str = "14em") -> Ht
         if nbytes > 0
     ]
     return Html(
-        f'<div style="width:{width};height:0.8em;overflow:hidden;background-color:{FREE}" aria-hidden="true">{"".join(drawn)}</div>'
+        f'<div style="width:{width};max-width:{most};height:0.8em;margin:0.2em 0;overflow:hidden;background-color:{FREE}" '
+        f'aria-hidden="true">{"".join(drawn)}</div>'
     )
 
 

@@ -112,7 +112,7 @@ def _blocks(region: Region) -> int:
 
 def _html_bar(region: Region) -> html.Html:
     runs = ((len(list(run)), _COLORS[cell]) for cell, run in itertools.groupby(_cells(region, 120)))
-    return html.bar(runs, 120, "24em")
+    return html.bar(runs, 120, "24em", "30vw")
 
 
 def _cells(region: Region, width: int) -> list[int]:

@@ -62,14 +62,17 @@ class CellMemory:
 
     def _rows(self) -> Iterator[tuple[str, str, Row]]:
         for gpu, rows in self._used:
-            yield gpu, "", rows[0]
+            yield gpu, "all", rows[0]
             if len(rows) > 2 or any(row.tag for row in rows):
                 for row in rows[1:]:
                     if row.changed:
                         yield "", f"{row.library} {row.tag or '(untagged)'}", row
 
     def __str__(self) -> str:
-        rows = [(gpu, part, *map(human_bytes, row[2:]), human_bytes(row.took), signed(row.left)) for gpu, part, row in self._rows()]
+        rows = [
+            (gpu, part, human_bytes(row.took), signed(row.left), human_bytes(row.peak), human_bytes(row.after))
+            for gpu, part, row in self._rows()
+        ]
         return "\n".join([self._summary(), *(columns([_HEAD, *rows], left=2) if rows else ())])
 
     __repr__ = __str__
@@ -81,11 +84,12 @@ class CellMemory:
             if gpu:
                 most = row.peak  # a part's bar is relative to its GPU's peak
             bar = html.change_bar(row.before, row.peak, row.after, most)
-            rows.append((html.code(gpu) if gpu else "", part, bar, *map(html.size, row[2:]), html.size(row.took), signed(row.left)))
+            sizes = (html.size(row.took), signed(row.left), html.size(row.peak), html.size(row.after))
+            rows.append((html.code(gpu) if gpu else "", part, bar, *sizes))
         return html.titled(self._summary(), html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3) if rows else "")
 
 
-_HEAD = ("device", "memory of", "before", "peak", "after", "took", "left")
+_HEAD = ("device", "memory of", "took", "left", "peak", "after")
 
 
 def _deed(row: Row) -> str:

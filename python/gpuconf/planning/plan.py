@@ -221,12 +221,13 @@ class Plan(metaclass=Made):
     def _repr_html_(self) -> str:
         top = [html.line(text) for text in self._summary()]
         bottom = [html.line(text) for text in (*self._failures(), *self._notes())]
+        most = max((max(r.bytes_limit, r.least_limit) for r in self.results), default=0)
         rows = [
             (
                 f"GPU:{r.gpu}",
                 _named(r),
                 _YES[r.fits],
-                html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, r.bytes_limit),
+                html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, most),
                 *map(html.size, (r.least_limit, r.peak_bytes_in_use, r.peak_bytes_reserved)),
                 f"{100 * r.fragmentation:.1f}%",
             )

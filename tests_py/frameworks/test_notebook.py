@@ -1,0 +1,33 @@
+"""The notebook for PyTorch users, with PyTorch, in a real kernel on the fake GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import no_gpu
+import pytest
+
+NOTEBOOK = Path(__file__).resolve().parent.parent.parent / "examples" / "pytorch.ipynb"
+
+RUN = f"""
+import nbformat
+from nbclient import NotebookClient
+notebook = nbformat.read({str(NOTEBOOK)!r}, as_version=4)
+NotebookClient(notebook, timeout=100, kernel_name="python3").execute()
+for cell in notebook.cells:
+    for output in cell.get("outputs", []):
+        print(output.get("text") or output.get("data", {{}}).get("text/plain") or output.get("evalue"))
+"""
+
+
+def test_the_notebook_for_pytorch(driver: Path) -> None:
+    if no_gpu.torch_folder() is None:
+        pytest.skip("PyTorch with CUDA is not installed")
+    out = no_gpu.run(driver, RUN, FAKECUDA_MEMORY=str(8 << 30))
+    assert "torch: will be routed on import" in out
+    assert "this cell took 390.62MiB at its peak and left 390.62MiB on GPU:0" in out
+    assert "torch optimizer     1.14GiB  +781.25MiB" in out
+    assert "CUDA out of memory." in out
+    assert "tracebacks      3  4.00GiB" in out
+    assert "fits with tensorflow, regions, virtual" in out
+    assert out.endswith("GPU:0 0B in use (-1.53GiB, peak 1.53GiB)\n\n")
