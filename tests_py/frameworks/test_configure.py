@@ -266,9 +266,9 @@ def test_what_a_framework_refuses_is_logged_and_breaks_nothing(driver: Path, tmp
         print(gpuconf.memory.allocate(1000).free())
         """
     assert beside(driver, tmp_path, program) == [
-        "not changed: RuntimeError: too late",
+        "not all passed on: RuntimeError: too late",
         "visible ['0'] GPU",
-        "TensorFlow: not changed: RuntimeError: too late",
+        "TensorFlow: not all passed on: RuntimeError: too late",
         "None",
     ]
 

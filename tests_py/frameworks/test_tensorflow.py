@@ -105,7 +105,7 @@ print(gpuconf.configure(growth=True).libraries["tensorflow"])
 print(tf.config.get_logical_device_configuration(theirs)[0].memory_limit)
 """
     assert results(driver, program) == [
-        "not changed: ValueError: Cannot set memory growth on device when virtual devices configured",
+        "not all passed on: ValueError: Cannot set memory growth on device when virtual devices configured",
         "300",
     ]
 

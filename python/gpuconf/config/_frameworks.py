@@ -65,7 +65,7 @@ def _pass_on_imported(name: str) -> None:
     if name in _following and loaded() and runtime.enumerated():  # not loaded: in a forked child
         text = pass_on(name)
         if text.startswith("not "):
-            notices.log("warning" if text.startswith("not changed") else "info", f"{NAMES[name]}: {text}")
+            notices.log("info" if text.startswith("not passed on") else "warning", f"{NAMES[name]}: {text}")
 
 
 def pass_on(name: str) -> str:
@@ -83,7 +83,7 @@ def pass_on(name: str) -> str:
     try:
         said = _pass_on_to_jax() if name == "jax" else _pass_on_to_tensorflow()
     except Exception as error:  # of the framework; it must fail neither its import nor a call of gpuconf.config
-        return f"not changed: {type(error).__name__}: {error}"
+        return f"not all passed on: {type(error).__name__}: {error}"
     return said if said.startswith("not ") else f"{said}: it uses its own allocator, outside gpuconf's limits"
 
 
