@@ -7,7 +7,7 @@ import sys
 import threading
 import types
 from collections import namedtuple
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
 from .._core.table import Table
@@ -73,20 +73,27 @@ _KINDS = (
 )
 
 
-def _kinds() -> list[tuple[type, Any]]:
-    found = ((_class_of(module, name), block) for module, name, block in _KINDS)
-    return [(cls, block) for cls, block in found if cls is not None]
+class _Blocks(dict):  # type: ignore[type-arg]
+    """By class, the function that returns the block of an object; None for classes that hold no device memory."""
 
+    def __init__(self) -> None:
+        found = ((_class_of(module, name), block) for module, name, block in _KINDS)
+        self._kinds = [(cls, block) for cls, block in found if cls is not None]
 
-def _block_of(thing: object, kinds: Iterable[tuple[type, Any]]) -> _Block | None:
-    for cls, block in kinds:
-        if issubclass(type(thing), cls):  # not isinstance: that reads __class__, which runs code of proxies
-            try:
-                found: _Block | None = block(thing)
-            except Exception:
-                return None  # half built, freed by another thread, or of another version of the library
-            return found
-    return None
+    def __missing__(self, cls: type) -> Any:
+        self[cls] = next((block for kind, block in self._kinds if issubclass(cls, kind)), None)
+        return self[cls]
+
+    def block_of(self, thing: object) -> _Block | None:
+        """Return the block that an object holds."""
+        block = self[type(thing)]  # not __class__: reading that runs code of proxies
+        if block is None:
+            return None
+        try:
+            found: _Block | None = block(thing)
+        except Exception:
+            return None  # half built, freed by another thread, or of another version of the library
+        return found
 
 
 # What a search does not enter: from these, everything else in the process can be reached.
@@ -104,7 +111,7 @@ def holds_device_memory(thing: object) -> bool:
     """Whether an object, or what it contains, is a live block of device memory."""
     if thing is None:
         return False
-    kinds = _kinds()
+    kinds = _Blocks()
     seen: set[int] = set()
     level = [thing]
     for _ in range(_DEPTH):
@@ -113,7 +120,7 @@ def holds_device_memory(thing: object) -> bool:
             if id(each) in seen or isinstance(each, _WALLS):
                 continue
             seen.add(id(each))
-            if _block_of(each, kinds) is not None:
+            if kinds.block_of(each) is not None:
                 return True
             if len(seen) > _MOST:
                 return False
@@ -124,20 +131,16 @@ def holds_device_memory(thing: object) -> bool:
 
 def holders(most: int = 10) -> list[Holder]:
     """List the objects that hold the most device memory, largest first, at most ``most``. Views of the same memory count once."""
-    kinds = _kinds()
+    kinds = _Blocks()
     blocks: dict[Any, tuple[int, list[object]]] = {}
     for thing in gc.get_objects():
-        found = _block_of(thing, kinds)
+        found = kinds.block_of(thing)
         if found is not None:
             blocks.setdefault(found[0], (found[1], []))[1].append(thing)
     largest = sorted(blocks.values(), key=lambda block: -block[0])[:most]
     blocks.clear()
-    ours = {id(largest), id(blocks), *(id(block[1]) for block in largest), *(id(block) for block in largest)}
-    names = _Names(ours)
-    return [
-        Holder(nbytes, _describe(things[0]), tuple(dict.fromkeys(name for each in things for name in names.of(each))))
-        for nbytes, things in largest
-    ]
+    names = _names([things[:_VIEWS] for _, things in largest])
+    return [Holder(nbytes, _describe(things[0]), tuple(found)) for (nbytes, things), found in zip(largest, names, strict=True)]
 
 
 def _describe(thing: Any) -> str:
@@ -148,44 +151,66 @@ def _describe(thing: Any) -> str:
     return f"{name} {tuple(thing.shape)} {str(thing.dtype).removeprefix('torch.')}"
 
 
-class _Names:
-    """Finds the variables that refer to an object, directly or through containers and attributes."""
+_VIEWS = 20  # objects for which the variables are looked up, of those that hold the same memory
+_PASSING: tuple[type, ...] = (types.FrameType, types.GeneratorType, types.TracebackType, type(iter([])))
 
-    def __init__(self, ours: set[int]) -> None:
-        self._ours = ours  # containers of this search
-        self._modules: dict[int, str] = {}
-        for name, module in list(sys.modules.items()):
-            if isinstance(module, types.ModuleType):
-                self._modules.setdefault(id(vars(module)), name)
-        self._locals: dict[int, list[tuple[str, str]]] = {}  # by the id of the value
-        for frame in _running():
-            where = f"in {frame.f_code.co_name}() at {frame.f_code.co_filename}:{frame.f_lineno}"
-            for name, value in _locals_of(frame).items():
-                self._locals.setdefault(value, []).append((name, where))
 
-    def of(self, thing: object) -> Iterator[str]:
-        seen = {id(thing)}
-        level: list[tuple[object, str]] = [(thing, "")]
-        for _ in range(_DEPTH):
-            above: list[tuple[object, str]] = []
-            for each, path in level:
-                yield from (f"{name}{path} {where}" for name, where in self._locals.get(id(each), ()))
-                for referrer in gc.get_referrers(each):
-                    if id(referrer) in seen or id(referrer) in self._ours or referrer is level or referrer is above:
-                        continue
-                    if isinstance(referrer, (types.FrameType, types.GeneratorType, type(iter([])), types.TracebackType)):
-                        continue
-                    module = self._modules.get(id(referrer))
-                    if module is not None and isinstance(referrer, dict):
-                        yield from (f"{module}.{key}{path}" for key, value in list(referrer.items()) if value is each)
-                        continue
-                    step = _step(referrer, each, path)
-                    if step is not None:
-                        seen.add(id(referrer))
-                        above.append((referrer, step))
-            if not above or len(above) > 1000:
-                return
-            level = above
+def _names(blocks: list[list[object]]) -> list[dict[str, None]]:
+    """Return the variables that refer to the objects of each block, directly or through containers and attributes.
+
+    The garbage collector goes through all objects to find referrers, so all blocks are looked up together, level by level.
+    """
+    names: list[dict[str, None]] = [{} for _ in blocks]
+    modules, variables = _modules(), _variables()
+    # By id: an object, and the blocks that it leads to, each with the rest of the path.
+    level = {id(thing): (thing, [(block, "")]) for block, things in enumerate(blocks) for thing in things}
+    seen = {id(blocks), *map(id, blocks)}
+    for _ in range(_DEPTH):
+        if not 0 < len(level) <= _MOST_WAYS:
+            break
+        for number, (_, ends) in level.items():
+            for block, path in ends:
+                names[block].update((f"{name}{path} {where}", None) for name, where in variables.get(number, ()))
+        objects = [thing for thing, _ in level.values()]
+        seen.update(level, (id(objects), id(level)), map(id, level.values()))
+        above: dict[int, tuple[object, list[tuple[int, str]]]] = {}
+        for referrer in gc.get_referrers(*objects):
+            if id(referrer) in seen or isinstance(referrer, _PASSING):
+                continue
+            module = modules.get(id(referrer))
+            for number in dict.fromkeys(map(id, gc.get_referents(referrer))):
+                thing, ends = level.get(number, (None, []))
+                for block, path in ends:
+                    if module is not None:
+                        names[block].update(
+                            (f"{module}.{key}{path}", None) for key, value in list(referrer.items()) if value is thing
+                        )
+                    elif (step := _step(referrer, thing, path)) is not None:
+                        above.setdefault(id(referrer), (referrer, []))[1].append((block, step))
+        level = above
+    return names
+
+
+_MOST_WAYS = 1000
+
+
+def _modules() -> dict[int, str]:
+    """Return the names of the modules, by the id of their namespace."""
+    found: dict[int, str] = {}
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType):
+            found.setdefault(id(vars(module)), name)
+    return found
+
+
+def _variables() -> dict[int, list[tuple[str, str]]]:
+    """Return the local variables of all running functions and where they are, by the id of their value."""
+    found: dict[int, list[tuple[str, str]]] = {}
+    for frame in _running():
+        where = f"in {frame.f_code.co_name}() at {frame.f_code.co_filename}:{frame.f_lineno}"
+        for name, value in _locals_of(frame).items():
+            found.setdefault(value, []).append((name, where))
+    return found
 
 
 def _step(referrer: Any, thing: Any, path: str) -> str | None:
