@@ -48,6 +48,7 @@ def eager_again() -> Iterator[None]:
         ("compat.v1.logging", "compat.v1.logging"),
         ("compat.v2.python.client.device_lib", "compat.v2.python.client.device_lib"),
         ("compat.v2.python.platform.build_info", "compat.v2.python.platform.build_info"),
+        ("compat.v2.python.framework.ops", "compat.v2.python.framework.ops"),
     ],
 )
 def test_a_module_is_loaded_once(name: str, module: str) -> None:
@@ -173,6 +174,18 @@ def test_eager_execution_is_switched_on_before_the_first_graph(one_gpu: None) ->
     assert tf.executing_eagerly()
     v1.get_default_graph()
     v1.enable_v2_behavior()
+
+
+def test_the_functions_that_answers_on_the_web_import_from_ops(one_gpu: None) -> None:
+    from gpuconf.compat.v2.python.framework import ops
+    from gpuconf.compat.v2.python.framework.ops import disable_eager_execution
+
+    assert all(getattr(ops, name) is getattr(v1, name) for name in ops.__all__)
+    disable_eager_execution()
+    assert not tf.executing_eagerly()
+    graph = ops.get_default_graph()
+    ops.reset_default_graph()
+    assert ops.get_default_graph() is not graph
 
 
 def test_default_graphs_belong_to_threads(one_gpu: None) -> None:

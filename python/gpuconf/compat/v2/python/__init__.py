@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from . import client, platform
+from . import client, framework, platform
 
-__all__ = ["client", "platform"]
+__all__ = ["client", "framework", "platform"]
 
 
 def __dir__() -> list[str]:
