@@ -81,6 +81,7 @@ def test_usage_by_tag_is_in_the_table(kernel: Kernel) -> None:
 
 def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
     first = kernel.run("%gpu limit 6GiB --growth")
+    assert (first.stdout, first.stderr) == ("", "")
     assert "GPU:1   NVIDIA H100 80GB HBM3  80.00GiB  6.00GiB     yes" in first.text
     assert kernel.run("%gpu limit 6GiB --growth").text == first.text
     assert kernel.run("kept = gpuconf.memory.allocate('1GiB')").status == "ok"

@@ -83,7 +83,7 @@ class Commands:
             _refuse(f"{error}{' (%gpu reset discards the configuration)' if runtime.initialized() else ''}")
         display(Devices())
         for library, status in done.libraries.items():
-            if status != "not installed" and not status.startswith("not routed: the GPUs are simulated"):
+            if status != "not installed" and not runtime.simulated():  # no library uses simulated GPUs
                 print(f"{library}: {status}")
 
     def _map(self, rest: str) -> None:
