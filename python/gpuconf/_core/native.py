@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from .. import errors
 from .._typing import Any
+from . import loading
 from .fork import module_lock
 
 TYPE_CHECKING = False
@@ -117,6 +118,8 @@ def _load() -> Any:
         import json  # noqa: F401
 
         _module = _gpuconf
+        while loading.then:
+            loading.then.pop()()
         return _gpuconf
 
 

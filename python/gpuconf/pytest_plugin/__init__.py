@@ -4,17 +4,18 @@ Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, `
 ``gpu_oom_each``; options ``--gpuconf...``. ``docs/pytest.md`` describes them. pytest loads the plugin by its entry point;
 ``-p no:gpuconf`` leaves it out.
 
-Every suite in an environment that has gpuconf loads this file, so it imports next to nothing, and its hooks ask first whether a
-test or the process uses a GPU at all.
+Every suite in an environment that has gpuconf loads this file. So it imports next to nothing, and it registers the hooks that run
+for each test when one of them concerns GPUs, or when the process loads the core.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 import pytest
 
+from .._core import loading
 from .._typing import Any
 from ._fixtures import gpu, gpu_memory, gpu_oom_after, gpu_oom_each, gpu_sim, gpus
 
@@ -29,13 +30,8 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
-    "pytest_fixture_post_finalizer",
-    "pytest_fixture_setup",
-    "pytest_make_collect_report",
+    "pytest_exception_interact",
     "pytest_report_header",
-    "pytest_runtest_makereport",
-    "pytest_runtest_setup",
-    "pytest_runtest_teardown",
     "pytest_terminal_summary",
     "pytest_testnodedown",
     "pytest_unconfigure",
@@ -43,8 +39,9 @@ __all__ = [
 ]
 
 _CORE = "gpuconf._core._gpuconf"  # loaded by the first call that needs it
-_LIBRARIES = frozenset(("cupy", "numba.cuda.cudadrv.driver", "torch"))
+_LIBRARIES = frozenset((_CORE, "cupy", "numba.cuda.cudadrv.driver", "torch"))
 _MARKS = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
+_WATCH = pytest.StashKey[Callable[[], None]]()
 _FIXTURES = frozenset(("gpu", "gpus", "gpu_sim", "gpu_memory", "gpu_oom_after", "gpu_oom_each"))
 
 
@@ -66,10 +63,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in MARKS:
         config.addinivalue_line("markers", line)
 
-    if settings(config).mode == "off":
+    chosen = settings(config)
+    watch = config.stash[_WATCH] = _watcher(config)
+    if _CORE in sys.modules:
+        watch()
+    else:
+        loading.then.append(watch)
+    if chosen.mode == "off":
         return
     given: Any = getattr(config, "workerinput", None)
-    if given is None and settings(config).mode == "sim":
+    if given is None and chosen.mode == "sim":
         from ._workers import simulate_if_chosen
 
         simulate_if_chosen(config)
@@ -77,10 +80,16 @@ def pytest_configure(config: pytest.Config) -> None:
         from ._workers import take_share
 
         take_share(config, given["gpuconf"])
+    if chosen.fail_on_cuda_at_collection:
+        from ._collection import Guard
+
+        config.pluginmanager.register(Guard(), "gpuconf-collection")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Restore the environment, and remove the files of this run's locks."""
+    if config.stash.get(_WATCH, None) in loading.then:
+        loading.then.remove(config.stash[_WATCH])
     if not hasattr(config, "workerinput") and "gpuconf.pytest_plugin._workers" in sys.modules:
         from ._workers import stop_simulating
 
@@ -132,108 +141,49 @@ def pytest_testnodedown(node: Any) -> None:
 # Collection
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Fail a module that uses CUDA while it is imported, if the option is set."""
-    if not isinstance(collector, pytest.Module):
-        return (yield)
-    from ._settings import settings
-
-    if not settings(collector.config).fail_on_cuda_at_collection:
-        return (yield)
-    from ._collection import users_of_cuda
-
-    before = users_of_cuda()
-    report = yield
-    users = [name for name in users_of_cuda() if name not in before]
-    if users and report.passed:
-        report.outcome = "failed"
-        report.longrepr = (
-            f"{collector.nodeid} used CUDA while it was imported ({', '.join(users)}), "
-            "before tests and workers have their GPU: move that into a fixture or a test"
-        )
-        report.result = []
-    return report
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Register the walk if a test uses its fixture."""
-    if any("gpu_oom_each" in getattr(item, "fixturenames", ()) for item in items):
-        from . import _walk
+    """Watch the tests if one of them concerns GPUs. Otherwise the plugin has no hook that runs for each test."""
+    parents: set[pytest.Collector | None] = set()
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if not _FIXTURES.isdisjoint(names) or (item.own_markers and _marked(item)):
+            _watch(config)
+            if "gpu_oom_each" in names:
+                from ._walk import register
 
-        if not config.pluginmanager.has_plugin(_walk.NAME):
-            config.pluginmanager.register(_walk.Walker(), _walk.NAME)
+                register(config)
+                break
+        elif item.parent not in parents:
+            parents.add(item.parent)
+            if any(_marked(parent) for parent in item.listchain()):
+                _watch(config)
+
+
+def _marked(node: Any) -> bool:
+    return any(mark.name in _MARKS for mark in getattr(node, "own_markers", ()))
+
+
+def _watcher(config: pytest.Config) -> Callable[[], None]:
+    return lambda: _watch(config)
+
+
+def _watch(config: pytest.Config) -> None:
+    """Register the hooks that run for each test."""
+    from ._tests import register
+
+    register(config)
 
 
 # Tests
 
 
-def _concerned(item: pytest.Item) -> bool:
-    """Whether a test has one of the marks or fixtures."""
-    if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
-        return True
-    return any(mark.name in _MARKS for mark in item.iter_markers())
+def pytest_exception_interact(node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any]) -> None:
+    """Let go of the device memory that a failed test's traceback holds."""
+    if call.excinfo is not None and not (_LIBRARIES.isdisjoint(sys.modules) or node.config.getoption("usepdb", False)):
+        from ._leaks import drop_locals, uses_gpu
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Check that the test's GPUs are there, before its fixtures are set up."""
-    if _CORE in sys.modules or _concerned(item):
-        from ._tests import begin
-
-        begin(item)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Release the GPU's lock after all fixtures are torn down."""
-    try:
-        return (yield)
-    finally:
-        if _CORE in sys.modules:
-            from ._tests import release
-
-            release(item)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let go of the memory that a failed test's traceback holds, and report what the test left allocated."""
-    report = yield
-    if _CORE in sys.modules or (call.excinfo is not None and not _LIBRARIES.isdisjoint(sys.modules)):
-        from ._tests import reported
-
-        reported(item, call, report)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
-    """Note what a fixture that outlives the test allocates."""
-    if fixturedef.scope == "function":
-        return (yield)
-    before = None
-    if _CORE in sys.modules:
-        from ._leaks import watch_of
-
-        before = watch_of(request.config).fixture_begins()
-    try:
-        return (yield)
-    finally:
-        if _CORE in sys.modules:
-            from ._leaks import watch_of
-
-            watch_of(request.config).fixture_is_set_up(id(fixturedef), before)
-
-
-def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
-    """Forget what a fixture allocated."""
-    if fixturedef.scope != "function" and _CORE in sys.modules:
-        from ._leaks import watch_of
-
-        watch_of(request.config).fixture_is_torn_down(id(fixturedef))
+        if uses_gpu():
+            drop_locals(call.excinfo.value)
 
 
 # Reports
@@ -241,6 +191,10 @@ def pytest_fixture_post_finalizer(fixturedef: pytest.FixtureDef[Any], request: p
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say which GPUs are simulated or required, if the run chose a mode."""
+    from ._settings import settings
+
+    if settings(config).mode == "auto":
+        return None
     from ._summary import header
 
     return header(config)
@@ -248,6 +202,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """List the tests that left GPU memory allocated, and with --gpuconf-report what each test used."""
-    from ._summary import summarize
+    if _CORE in sys.modules or config.pluginmanager.has_plugin("dsession"):  # pytest-xdist, whose workers report
+        from ._summary import summarize
 
-    summarize(terminalreporter, config)
+        summarize(terminalreporter, config)

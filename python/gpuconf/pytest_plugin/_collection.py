@@ -3,8 +3,32 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+
+import pytest
 
 from .._typing import Any
+
+
+class Guard:
+    """Fails a module that uses CUDA while it is imported."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Compare who has used CUDA before and after."""
+        before = users_of_cuda()
+        report = yield
+        users = [name for name in users_of_cuda() if name not in before]
+        if users and report.passed:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{collector.nodeid} used CUDA while it was imported ({', '.join(users)}), "
+                "before tests and workers have their GPU: move that into a fixture or a test"
+            )
+            report.result = []
+        return report
 
 
 def users_of_cuda() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
 from .._core.native import loaded
@@ -13,38 +15,93 @@ from ._settings import settings
 _LOCK = pytest.StashKey[Any]()  # the lock of the GPU, or None
 
 
-def begin(item: pytest.Item) -> None:
-    """Check the marks, wait for the GPU's lock, and note what is in use."""
-    _leaks.watch_of(item.config).begin()
-    try:
-        need = need_of(item)
-    except MarkError as error:
-        pytest.fail(str(error), pytrace=False)
-    if need is not None and requires_gpu(item):
-        _workers.apply_share(item.config)
-        _devices.require(item.config, need)
-    if need is not None and hasattr(item.config, "workerinput"):
-        from ._exclusive import held
+class Tests:
+    """The hooks that run for each test."""
 
-        lock = held(item.config, need.exclusive)
-        lock.__enter__()
-        item.stash[_LOCK] = lock
+    def __init__(self) -> None:
+        self._begun: pytest.Item | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Note what is in use, check the marks, and wait for the GPU's lock, before the test's fixtures are set up."""
+        self._begun = item
+        _leaks.watch_of(item.config).begin()
+        try:
+            need = need_of(item)
+        except MarkError as error:
+            pytest.fail(str(error), pytrace=False)
+        if need is None:
+            return
+        if requires_gpu(item):
+            _workers.apply_share(item.config)
+            _devices.require(item.config, need)
+        if hasattr(item.config, "workerinput"):
+            from ._exclusive import held
+
+            lock = held(item.config, need.exclusive)
+            lock.__enter__()
+            item.stash[_LOCK] = lock
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Begin here if one of the test's fixtures loaded the core, and so had these hooks registered."""
+        if self._begun is not item:
+            self._begun = item
+            _leaks.watch_of(item.config).begin()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Release the GPU's lock after all fixtures are torn down."""
+        try:
+            return (yield)
+        finally:
+            lock = item.stash.get(_LOCK, None)
+            if lock is not None:
+                item.stash[_LOCK] = None
+                lock.__exit__(None, None, None)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Let go of the memory that a failed test's traceback holds, and report what the test left allocated."""
+        report = yield
+        if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
+            _leaks.drop_locals(call.excinfo.value)
+        if call.when == "teardown" and loaded():
+            _look(item, report)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
+        """Note what a fixture that outlives the test allocates."""
+        if fixturedef.scope == "function":
+            return (yield)
+        watch = _leaks.watch_of(request.config)
+        before = watch.fixture_begins()
+        try:
+            return (yield)
+        finally:
+            watch.fixture_is_set_up(id(fixturedef), before)
+
+    @pytest.hookimpl
+    def pytest_fixture_post_finalizer(self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+        """Forget what a fixture allocated."""
+        if fixturedef.scope != "function":
+            _leaks.watch_of(request.config).fixture_is_torn_down(id(fixturedef))
 
 
-def release(item: pytest.Item) -> None:
-    """Release the GPU's lock."""
-    lock = item.stash.get(_LOCK, None)
-    if lock is not None:
-        item.stash[_LOCK] = None
-        lock.__exit__(None, None, None)
+_NAME = "gpuconf-tests"
 
 
-def reported(item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport) -> None:
-    """Look at memory after a step of a test whose report has just been made."""
-    if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
-        _leaks.drop_locals(call.excinfo.value)
-    if call.when != "teardown" or not loaded():
-        return
+def register(config: pytest.Config) -> None:
+    """Register the hooks."""
+    if not config.pluginmanager.has_plugin(_NAME):
+        config.pluginmanager.register(Tests(), _NAME)
+
+
+def _look(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Compare what is in use after a test with what was before."""
     watch = _leaks.watch_of(item.config)
     leaked = watch.end()
     if settings(item.config).report and watch.peak > watch.start:

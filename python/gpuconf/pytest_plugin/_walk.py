@@ -101,6 +101,12 @@ class Walker:
 NAME = "gpuconf-walk"
 
 
+def register(config: pytest.Config) -> None:
+    """Register the hooks of the walk."""
+    if not config.pluginmanager.has_plugin(NAME):
+        config.pluginmanager.register(Walker(), NAME)
+
+
 def walker_of(config: pytest.Config) -> Walker | None:
     """Return the walker of a run, if any test uses the fixture."""
     found = config.pluginmanager.get_plugin(NAME)
