@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import allocator, c_abi, config_calls, import_time, out_of_memory, placement, recording  # noqa: E402
+from benchmarks import allocator, c_abi, config_calls, import_time, out_of_memory, placement, pytest_plugin, recording  # noqa: E402
 from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
@@ -28,6 +28,12 @@ ratios: absolute times differ between machines.
 ## Import
 
 {imports}
+
+## The pytest plugin
+
+Whole runs of a suite that uses none of it, with and without the plugin.
+
+{pytest}
 
 ## Calls from Python
 
@@ -136,6 +142,7 @@ def main() -> None:
     }
     print("import ...", flush=True)
     facts["imports"] = table(import_time.measure())
+    facts["pytest"] = table(pytest_plugin.measure())
     print("calls from Python ...", flush=True)
     facts["calls"] = table(config_calls.measure())
     print("operations ...", flush=True)
