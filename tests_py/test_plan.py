@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from test_command import run
 
 MIB = 1 << 20
 ALL = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
@@ -311,3 +312,26 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
             }
         ],
     }
+
+
+def test_a_folder_of_traces(tmp_path: Path) -> None:
+    """The processes of a job, the one that needs most first."""
+    (tmp_path / "rank0.csv").write_text(trace_of(30, 40))
+    (tmp_path / "rank1.csv").write_text(trace_of(100, 40, -1))
+    (tmp_path / "notes.txt").write_text("not a trace")
+    arguments = ["plan", str(tmp_path), "--limit", "100MiB", "--policy", "pytorch", "--policy", "virtual"]
+    assert run(*arguments) == (
+        3,
+        "trace      fits  live at peak    pytorch    virtual\n"
+        "rank1.csv  no       140.00MiB  140.00MiB  140.00MiB\n"
+        "rank0.csv  yes       70.00MiB   70.00MiB   70.00MiB\n",
+        "",
+    )
+    status, out, _ = run(*arguments[:2], "--json")
+    told = json.loads(out)
+    assert (status, told["schema"], [t["trace"] for t in told["traces"]]) == (0, 1, ["rank1.csv", "rank0.csv"])
+    assert told["traces"][0]["usages"][0]["peak_bytes_in_use"] == 140 * MIB
+    assert run(*arguments, "--plot")[0] == 2
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "no traces in" in run("plan", str(empty))[2]

@@ -12,7 +12,7 @@ from .._core.glyphs import glyphs_of
 from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
-from ..planning import plot, report
+from ..planning import plot, ranks, report
 from ..planning.plan import POLICIES, SCHEMA, Plan, plan
 from ..planning.verify import Verification, verify
 from . import console
@@ -29,7 +29,11 @@ def add_to(commands: Any) -> None:
         epilog="exit codes: 0 the job fits with at least one policy, or no limit was given; 1 the trace cannot be read; "
         "2 invalid usage; 3 the job does not fit or, with --verify, the replay differs from the snapshot",
     )
-    planning.add_argument("trace", metavar="TRACE", help="an RMM log (CSV) or a PyTorch memory snapshot")
+    planning.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="an RMM log (CSV) or a PyTorch memory snapshot; or a folder of them, one for each process of a job",
+    )
     planning.add_argument("--limit", type=_limit, metavar="SIZE", help="memory limit of each logical GPU: bytes, 24GiB, 500MB")
     planning.add_argument("--gpu", metavar="MODEL", help="GPU model, such as A10; without --limit, its default limit applies")
     planning.add_argument(
@@ -66,6 +70,8 @@ def _limit(text: str) -> int:
 def _plan(options: argparse.Namespace) -> int:
     if options.verify:
         return _verify(options)
+    if os.path.isdir(options.trace):
+        return _ranks(options)
     if options.html is not None:
         report.plotly_script()  # if it is missing, the rest would be in vain
     with Progress("gpuconf plan") as progress:
@@ -85,6 +91,27 @@ def _plan(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
+
+
+def _ranks(options: argparse.Namespace) -> int:
+    for name in ("plot", "html"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} is for one trace, and {options.trace!r} is a folder")
+    plans = []
+    files = ranks.files_of(options.trace)
+    with Progress("gpuconf plan") as progress:
+        for i, path in enumerate(files):
+            progress.show(f"replaying {os.path.basename(path)}", i / len(files))
+            trace = load_trace(path)
+            try:
+                plans.append((os.path.basename(path), plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)))
+            except errors.InvalidArgumentError as error:
+                raise UsageError(str(error)) from None
+    if options.json:
+        print(json.dumps(ranks.to_dict(plans), indent=2))
+    else:
+        print(*ranks.table(plans), sep="\n")
+    return DOES_NOT_FIT if any(found.fits is False for _, found in plans) else OK
 
 
 def _verify(options: argparse.Namespace) -> int:
