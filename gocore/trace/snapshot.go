@@ -88,6 +88,7 @@ var snapshotActions = [...]Action{
 func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
 	s := snapshot{ctx: ctx, budget: pickle.NewBudget(len(data)), seen: map[place]struct{}{}}
 	s.data, s.naming, s.stacks = data, newNaming(), map[pickle.Value]uint32{}
+	s.frameAt, s.framePlaces = map[pickle.Value]uint32{}, map[Frame]uint32{}
 	var err error
 	var root pickle.Value
 	if s.tree, root, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
@@ -113,10 +114,13 @@ type snapshot struct {
 	before []Event
 	walked int // entries
 
-	data   []byte
-	naming *naming
-	stacks map[pickle.Value]uint32 // by list of frames, which entries may share
-	text   []byte                  // scratch space
+	data        []byte
+	naming      *naming
+	stacks      map[pickle.Value]uint32 // by list of frames, which entries may share
+	frames      []Frame                 // those read so far
+	framePlaces map[Frame]uint32        // in frames
+	frameAt     map[pickle.Value]uint32 // places, by the dict in the file
+	key         []byte                  // scratch space
 }
 
 // place identifies a block.

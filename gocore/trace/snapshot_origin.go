@@ -1,7 +1,7 @@
 package trace
 
 import (
-	"strconv"
+	"encoding/binary"
 	"unicode/utf8"
 
 	"gpuconf/gocore/pickle"
@@ -37,24 +37,28 @@ func (s *snapshot) stack(list pickle.Value) (number uint32, err error) {
 		return number, nil
 	}
 	frames = frames[:min(len(frames), mostFrames)]
-	stack := make(Stack, 0, len(frames))
-	s.text = s.text[:0]
+	s.key = s.key[:0]
 	for _, frame := range frames {
 		if err := s.step(); err != nil {
 			return 0, err
 		}
-		f := s.frame(frame)
-		if f == (Frame{}) {
-			continue
+		place, err := s.frame(frame)
+		if err != nil {
+			return 0, err
 		}
-		stack = append(stack, f)
-		s.text = append(append(append(s.text, f.File...), 0), strconv.Itoa(f.Line)...)
-		s.text = append(append(append(s.text, 0), f.Function...), 0)
+		if s.frames[place] != (Frame{}) {
+			s.key = binary.LittleEndian.AppendUint32(s.key, place)
+		}
 	}
-	if err := s.budget.Take(2*len(s.text) + frameBytes*len(stack)); err != nil {
+	if err := s.budget.Take((1 + frameBytes/4) * len(s.key)); err != nil {
 		return 0, err
 	}
-	number = s.naming.stack(string(s.text), func() Stack { return stack })
+	number = s.naming.stack(string(s.key), func() (stack Stack) {
+		for key := s.key; len(key) > 0; key = key[4:] {
+			stack = append(stack, s.frames[binary.LittleEndian.Uint32(key)])
+		}
+		return stack
+	})
 	s.stacks[list] = number
 	return number, nil
 }
@@ -64,12 +68,30 @@ const (
 	frameBytes = 64
 )
 
-func (s *snapshot) frame(frame pickle.Value) Frame {
+// frame returns the place in s.frames of a frame, which many stacks may share: with the frames of C++, a file is a fraction of the text of all
+// its stacks.
+func (s *snapshot) frame(frame pickle.Value) (place uint32, err error) {
+	if place, ok := s.frameAt[frame]; ok {
+		return place, nil
+	}
+	if err := s.budget.Take(frameBytes); err != nil {
+		return 0, err
+	}
 	line, ok := s.tree.Get(frame, wordLine).Uint()
 	if !ok || line > mostLine {
 		line = 0
 	}
-	return Frame{s.textOf(s.tree.Get(frame, wordFilename)), int(line), s.textOf(s.tree.Get(frame, wordName))}
+	f := Frame{s.textOf(s.tree.Get(frame, wordFilename)), int(line), s.textOf(s.tree.Get(frame, wordName))}
+	place, ok = s.framePlaces[f]
+	if !ok {
+		if err := s.budget.Take(len(f.File) + len(f.Function) + 2*frameBytes); err != nil {
+			return 0, err
+		}
+		place = uint32(len(s.frames))
+		s.frames, s.framePlaces[f] = append(s.frames, f), place
+	}
+	s.frameAt[frame] = place
+	return place, nil
 }
 
 // textOf returns a text of the file; "" if it is not valid UTF-8, or longer than mostText.
