@@ -25,7 +25,7 @@ func (f Frame) String() string { return f.File + ":" + strconv.Itoa(f.Line) + " 
 // Stack is the calls that led to an allocation, innermost first.
 type Stack []Frame
 
-// CallSite returns the innermost call that is not in an installed library or Python's own, or else the innermost.
+// CallSite returns the innermost call that is not in an installed library or Python's own, nor machine code, or else the innermost.
 func (s Stack) CallSite() (site Frame, ok bool) {
 	if len(s) == 0 {
 		return Frame{}, false
@@ -40,7 +40,7 @@ func (s Stack) CallSite() (site Frame, ok bool) {
 
 func isLibrary(file string) bool {
 	return strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") || strings.Contains(file, "/lib/python3.") ||
-		strings.HasPrefix(file, "<frozen ")
+		strings.HasPrefix(file, "<frozen ") || strings.HasSuffix(file, ".so") || strings.Contains(file, ".so.") || file == "??"
 }
 
 // Names are what events refer to by number. Number 0 of each is unknown.

@@ -249,3 +249,11 @@ func FuzzReadSnapshot(f *testing.F) {
 		require.Equal(t, append([]trace.Event{}, read.Events...), again)
 	})
 }
+
+// PyTorch records frames of C++, too, and the program's own are below them.
+func TestCallSitesAreTheProgramsOwn(t *testing.T) {
+	own := trace.Frame{File: "/home/me/train.py", Line: 12, Function: "step"}
+	site, ok := trace.Stack{{File: "??", Function: "??"}, {File: "/usr/lib/libc10_cuda.so", Line: 7}, {File: "/usr/lib/libpython3.11.so.1.0"}, own}.CallSite()
+	require.True(t, ok)
+	require.Equal(t, own, site)
+}

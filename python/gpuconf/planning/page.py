@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from .._core.humanbytes import human_bytes
+from .._core.stacks import call_site
 from .._typing import Any
 from .history import Block, History, Site
 from .plan import Plan, PlanResult
@@ -370,9 +371,8 @@ def _site_row(site: Site) -> tuple[str, ...]:
 
 
 def _label(stack: Sequence[Any]) -> str:
-    """Return the innermost frame of the program's own code: outside site-packages, if there is one."""
-    own = [frame for frame in stack if "site-packages" not in frame[0] and not frame[0].startswith("<")]
-    file, line, function = (own or stack)[0]
+    """Return the innermost frame of the program's own code, if there is one."""
+    file, line, function = call_site(tuple(stack)) or ("", 0, "")
     return f"{os.path.basename(file)}:{line} {function}"
 
 
