@@ -95,8 +95,12 @@ class Commands:
         display(release(rest or None))
 
     def _reset(self, rest: str) -> None:
-        _refuse_arguments("reset", rest)
-        reset()
+        if rest:
+            _refuse(f"reset takes no arguments, but got {rest!r}")
+        try:
+            reset()
+        except errors.FailedPreconditionError as error:
+            _refuse(f"{error} (%gpu release frees what stored errors and outputs keep)")
         display(Devices())
 
     def _watch(self, rest: str) -> None:
@@ -108,11 +112,6 @@ class Commands:
 
     def _help(self, _: str) -> None:
         print(inspect.getdoc(Commands.gpu))
-
-
-def _refuse_arguments(command: str, rest: str) -> None:
-    if rest:
-        _refuse(f"{command} takes no arguments, but got {rest!r}")
 
 
 def _refuse(text: str) -> NoReturn:
