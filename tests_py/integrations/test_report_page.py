@@ -126,17 +126,19 @@ def picture(browser: Any, name: str) -> None:
 
 def test_it_is_dark_where_pages_are(browser: Any, page: Path) -> None:
     """Also when that changes while the page is open."""
+    text = "return getComputedStyle(document.querySelector('#time-0 .xtick text')).fill"
+    background = "return getComputedStyle(document.body).backgroundColor"
+
+    def shown(browser: Any) -> tuple[str, str]:
+        return browser.execute_script(text), browser.execute_script(background)
+
     colors = {}
-    for scheme in ("light", "dark", "light"):
-        if scheme not in colors:
-            open_page(browser, page, scheme=scheme)
-            picture(browser, f"report-{scheme}")
-        else:
-            chromium.prefer(browser, scheme)
-        text = "return getComputedStyle(document.querySelector('#time-0 .xtick text')).fill"
-        background = "return getComputedStyle(document.body).backgroundColor"
-        found = browser.execute_script(text), browser.execute_script(background)
-        assert colors.setdefault(scheme, found) == found
+    for scheme in ("light", "dark"):
+        open_page(browser, page, scheme=scheme)
+        picture(browser, f"report-{scheme}")
+        colors[scheme] = shown(browser)
+    chromium.prefer(browser, "light")
+    WebDriverWait(browser, 10).until(lambda b: shown(b) == colors["light"])
     assert colors["light"][0] != colors["dark"][0]
     assert colors["light"][1] != colors["dark"][1]
 
