@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ var functions = map[string]any{
 	"SetLogicalConfiguration": pybind.SetLogicalConfiguration,
 	"SetMemoryGrowth":         pybind.SetMemoryGrowth,
 	"SetSetting":              pybind.SetSetting,
-	"SetTag":                  pybind.SetTag,
+	"SetTag":                  setTag,
 	"SetVisibleDevices":       pybind.SetVisibleDevices,
 	"Setting":                 pybind.Setting,
 	"Simulate":                pybind.Simulate,
@@ -89,6 +90,15 @@ var functions = map[string]any{
 	"VisibleDevices":          pybind.VisibleDevices,
 	"WaitForFree":             pybind.WaitForFree,
 	"WaitJob":                 pybind.WaitJob,
+}
+
+// setTag leaves no tag behind: it belongs to the thread, on which other tests run later.
+func setTag(number int64) (bool, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	done, err := pybind.SetTag(number)
+	_, _ = pybind.SetTag(0)
+	return done, err
 }
 
 func TestEveryBoundFunctionIsTested(t *testing.T) {
