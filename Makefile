@@ -138,6 +138,10 @@ oracle: $(ORACLE_VENV)/oracle-ready $(JAX_VENV)/jax-ready ## compare with Tensor
 	$(ORACLE_VENV)/bin/python -m pytest tests_py/frameworks/test_tensorflow.py
 	$(JAX_VENV)/bin/python -m pytest tests_py/frameworks/test_jax.py
 
+.PHONY: test-tensorflow
+test-tensorflow: $(VENV)/dev ## run TensorFlow's tests of these APIs from a checkout, TENSORFLOW=DIR, and write their table into docs/conformance.md
+	@$(BIN)/python tests_py/tensorflow_tests/run.py "$(TENSORFLOW)"
+
 # Other allocators, downloaded from package indexes into their own environment (about 300 MB). MINIMALLOC=DIR adds MiniMalloc's public
 # problems, CSV files id,lower,upper,size.
 PEERS_VENV ?= .venv-peers

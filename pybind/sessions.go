@@ -28,6 +28,7 @@ type protoOptions struct {
 
 	SoftPlacement *bool `json:"allow_soft_placement"` // null leaves it to the configuration
 	LogPlacement  *bool `json:"log_device_placement"`
+	PlacePruned   bool  `json:"place_pruned_graph"`
 
 	IntraOpThreads int64 `json:"intra_op_parallelism_threads"`
 	InterOpThreads int64 `json:"inter_op_parallelism_threads"`
@@ -99,6 +100,7 @@ func OpenSession(graphID int64, options string, env string, origin string) (rece
 	}
 	id, renamed, err := process.Shared().OpenSession(process.SessionRequest{
 		Graph: graphID, Devices: o, SoftPlacement: sent.SoftPlacement, LogPlacement: sent.LogPlacement,
+		PlacePruned: sent.PlacePruned,
 	}, variables, origin)
 	if err != nil {
 		return 0, err

@@ -574,3 +574,47 @@ def test_graphs_and_sessions_can_not_be_copied(way: Any) -> None:
             with pytest.raises(TypeError, match="cannot be copied or pickled: create it in the process that uses it"):
                 way(owner)
         assert session.run(a) == 1.0
+
+
+def test_only_what_runs_is_placed(cpu_only: None) -> None:
+    """``graph_options.place_pruned_graph``, and interactive sessions."""
+    with tf.device("/device:GPU:0"):
+        a = tf.constant(1.0, name="a")
+    b = tf.constant(2.0, name="b") + 1.0
+    pruned = tf.ConfigProto(log_device_placement=True)
+    pruned.graph_options.place_pruned_graph = True
+    with tf.Session() as whole, pytest.raises(ValueError, match="Cannot assign a device to node 'a'"):
+        whole.run(b)
+    with tf.Session(config=pruned) as session:
+        assert session.run(b) == 3
+        assert session.run(a + b, feed_dict={a: 5.0}) == 8
+        with pytest.raises(ValueError, match="Cannot assign a device to node 'a'"):
+            session.run(a)
+        assert session.run([b, b + b]) == [3, 6]
+    session = tf.InteractiveSession()
+    try:
+        assert b.eval() == 3
+        with pytest.raises(ValueError, match="Cannot assign a device to node 'a'"):
+            a.eval()
+    finally:
+        session.close()
+
+
+def test_a_pruned_placement_is_logged_once(one_gpu: None, capsys: pytest.CaptureFixture[str]) -> None:
+    a = tf.constant([[1.0]], name="a")
+    tf.constant(2.0, name="unused")
+    c = tf.matmul(a, a, name="c")
+    config = tf.ConfigProto(log_device_placement=True)
+    config.graph_options.place_pruned_graph = True
+    with tf.Session(config=config) as session:
+        session.run(c)
+        session.run(a)
+        session.run([a, c])
+    lines = [line.split(":")[0] for line in capsys.readouterr().err.splitlines() if "/gpu:0" in line and "->" not in line]
+    assert sorted(lines) == ["a", "c"]
+
+
+def test_an_interactive_session_does_not_change_its_configuration(one_gpu: None) -> None:
+    config = tf.ConfigProto()
+    tf.InteractiveSession(config=config).close()
+    assert config == tf.ConfigProto()

@@ -96,7 +96,7 @@ func newRun(devices *Devices, placed []int32, request RunRequest) *run {
 	for _, feed := range request.Feeds {
 		r.fed[feed.Node] = feed.Value
 	}
-	r.collect(slices.Concat(request.Fetches, request.Targets))
+	r.collect(request)
 	for i := range r.steps {
 		s := &r.steps[i]
 		r.at[s.node] = i
@@ -168,9 +168,22 @@ func (r *run) isFed(n *Node) bool {
 }
 
 // collect creates a step for every node that the wanted nodes depend on.
-func (r *run) collect(wanted []*Node) {
+func (r *run) collect(request RunRequest) {
+	for _, n := range request.needed() {
+		r.steps = append(r.steps, step{node: n})
+	}
+}
+
+// needed returns the nodes to execute, in the order of their numbers: fetches, targets, and what they read or wait for. A fed node
+// reads nothing.
+func (request *RunRequest) needed() []*Node {
+	fed := make(map[*Node]bool, len(request.Feeds))
+	for _, feed := range request.Feeds {
+		fed[feed.Node] = true
+	}
+	var found []*Node
 	seen := map[*Node]bool{}
-	stack := wanted
+	stack := slices.Concat(request.Fetches, request.Targets)
 	for len(stack) > 0 {
 		n := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
@@ -178,13 +191,14 @@ func (r *run) collect(wanted []*Node) {
 			continue
 		}
 		seen[n] = true
-		r.steps = append(r.steps, step{node: n})
-		if !r.isFed(n) {
+		found = append(found, n)
+		if !fed[n] {
 			stack = append(stack, n.inputs...)
 			stack = append(stack, n.controls...)
 		}
 	}
-	slices.SortFunc(r.steps, func(a, b step) int { return cmp.Compare(a.node.id, b.node.id) })
+	slices.SortFunc(found, func(a, b *Node) int { return cmp.Compare(a.id, b.id) })
+	return found
 }
 
 // expect counts a read in a memory. The first read in another memory also reads the tensor in its own memory, to copy it.

@@ -11,6 +11,7 @@ import (
 type SessionOptions struct {
 	SoftPlacement bool // allow another device if the requested device does not exist
 	LogPlacement  bool // keep the placement log for DrainLog
+	PlacePruned   bool // place only the nodes that a run executes, anew in each run
 }
 
 // Session places the nodes of a graph on devices and runs them, including nodes that are added later. It is safe for concurrent use.
@@ -23,6 +24,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	placed []int32  // guarded by mu; the devices of the graph's first nodes
+	logged []bool   // guarded by mu; by node, with PlacePruned
 	log    []string // guarded by mu
 	closed bool     // guarded by mu
 }
@@ -40,7 +42,8 @@ func NewSession(g *Graph, devices *Devices, options SessionOptions) *Session {
 }
 
 // Run executes a request and returns the tensors of its fetches in the same order. Each is a separate tensor in the first CPU's memory,
-// and the caller must release it. The whole graph is placed first, including nodes that are not executed.
+// and the caller must release it. The whole graph is placed first, including nodes that are not executed, unless the session
+// has PlacePruned.
 func (s *Session) Run(request RunRequest) ([]*Tensor, RunStats, error) {
 	r, err := s.prepare(request)
 	if err != nil {
@@ -67,7 +70,11 @@ func (s *Session) prepare(request RunRequest) (*run, error) {
 	if err := request.check(s.graph); err != nil {
 		return nil, err
 	}
-	placed, err := s.place()
+	place := s.place
+	if s.options.PlacePruned {
+		place = func() ([]int32, error) { return s.placePruned(request) }
+	}
+	placed, err := place()
 	if err != nil {
 		return nil, err
 	}

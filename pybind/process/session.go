@@ -20,6 +20,8 @@ type SessionRequest struct {
 
 	// Its placement options; nil uses the configuration's, which are off by default.
 	SoftPlacement, LogPlacement *bool
+
+	PlacePruned bool
 }
 
 // OpenSession opens a session on the devices that it requests, which it creates if necessary. origin is the caller, as
@@ -46,6 +48,7 @@ func (p *State) OpenSession(request SessionRequest, env config.Env, origin strin
 
 // sessionOptions takes options that the session does not set from the configuration.
 func (w *Work) sessionOptions(request SessionRequest) (options graph.SessionOptions, err error) {
+	options.PlacePruned = request.PlacePruned
 	err = w.manager.Inspect(func(s *config.State) error {
 		if request.SoftPlacement == nil {
 			options.SoftPlacement, err = s.SoftPlacement(false)

@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # with oneDNN the CPU has memory statistics, which a plain build lacks
 
+from tensorflow_tests.run import HEADING
+
 from oracle import allocator, configuration, differences, messages, placement, planted, programs, record, sessions, strings
 from oracle.machine import Gpuconf
 from oracle.tally import Tally
@@ -198,7 +200,9 @@ it without TensorFlow.
 
 def write_page(table: list[str], seed: int) -> None:
     """Write docs/conformance.md."""
-    (differences.ROOT / "docs" / "conformance.md").write_text(
+    page = differences.ROOT / "docs" / "conformance.md"
+    _, heading, tests = page.read_text().partition(HEADING)  # written by make test-tensorflow
+    page.write_text(
         _PAGE.format(
             tensorflow=tf.__version__,
             python=platform.python_version(),
@@ -207,6 +211,7 @@ def write_page(table: list[str], seed: int) -> None:
             seed=seed,
             table="\n".join(table),
         )
+        + f"\n{heading}{tests}"
     )
 
 

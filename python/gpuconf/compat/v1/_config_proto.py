@@ -46,7 +46,8 @@ class ConfigProto(Message):
     """The options of a session.
 
     These fields have an effect: ``gpu_options``, ``device_count`` (how many GPUs this session sees and how many CPU devices it
-    has), ``allow_soft_placement`` and ``log_device_placement``. The others are stored but ignored.
+    has), ``allow_soft_placement``, ``log_device_placement`` and ``graph_options.place_pruned_graph``. The others are stored but
+    ignored.
 
     >>> config = ConfigProto(log_device_placement=True)
     >>> config.gpu_options.per_process_gpu_memory_fraction = 0.4

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..._core.device_spec import DeviceSpec
+
 
 class DeviceAttributes:
     """A device of a session: its full name, type (``"GPU"``), memory limit in bytes and incarnation.
@@ -10,7 +12,7 @@ class DeviceAttributes:
     """
 
     def __init__(self, name: str, device_type: str, memory_limit_bytes: int, incarnation: int) -> None:
-        self._name = name
+        self._name: str = DeviceSpec.from_string(name).to_string()
         self._device_type = device_type
         self._memory_limit_bytes = memory_limit_bytes
         self._incarnation = incarnation

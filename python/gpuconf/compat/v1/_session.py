@@ -36,6 +36,7 @@ class Session:
 
     _ending = staticmethod(sys.is_finalizing)
     _number = 0
+    _place_pruned = False  # whether each run places only what it executes, whatever the ConfigProto says
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
@@ -53,7 +54,7 @@ class Session:
         self._graph = _graph.get_default_graph() if graph is None else graph
         self._closed = False
         self._entered: tuple[Any, Any] | None = None  # the contexts of the `with` block
-        options = options_of(config)
+        options = options_of(config, self._place_pruned)
         graph_number = self._graph._number
         self._number = runtime.join(
             "Session",
@@ -246,9 +247,9 @@ class Session:
 class InteractiveSession(Session):
     """A session that is the default session from its creation until :meth:`close`, for interpreters and notebooks.
 
-    Without ``config``, memory growth is on if this is what initialises the GPUs. With ``graph``, that is the default graph too.
-    Sessions are closed in reverse order. A second one that is open at the same time logs TensorFlow's warning, at level ERROR of
-    :func:`get_logger`. Raises the errors of :class:`Session`.
+    Without ``config``, memory growth is on if this is what initializes the GPUs. Each run places only the nodes that it executes.
+    With ``graph``, that is the default graph too. Sessions are closed in reverse order. A second one that is open at the same time
+    logs TensorFlow's warning, at level ERROR of :func:`get_logger`. Raises the errors of :class:`Session`.
 
     >>> import gpuconf.compat.v1 as tf
     >>> session = tf.InteractiveSession()
@@ -257,6 +258,7 @@ class InteractiveSession(Session):
     >>> session.close()
     """
 
+    _place_pruned = True
     _defaults: Any = ()  # the contexts in which it is the default
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:

@@ -6,12 +6,12 @@ from ..._typing import Any
 from ._config_proto import ConfigProto
 
 
-def options_of(config: ConfigProto | None) -> str:
+def options_of(config: ConfigProto | None, place_pruned: bool = False) -> str:
     """Return a ConfigProto as JSON for the core. For None, placement follows ``gpuconf.config``."""
     import json
 
     if config is None:
-        return "{}"
+        return json.dumps({"place_pruned_graph": place_pruned})
     gpu = config.gpu_options
     more = gpu.experimental
     virtual: list[dict[str, Any]] = [
@@ -35,6 +35,7 @@ def options_of(config: ConfigProto | None) -> str:
             "virtual_devices": virtual,
             "allow_soft_placement": config.allow_soft_placement,
             "log_device_placement": config.log_device_placement,
+            "place_pruned_graph": place_pruned or config.graph_options.place_pruned_graph,
             "intra_op_parallelism_threads": config.intra_op_parallelism_threads,
             "inter_op_parallelism_threads": config.inter_op_parallelism_threads,
         }

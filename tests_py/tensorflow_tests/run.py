@@ -1,0 +1,181 @@
+"""Run TensorFlow's own tests of device configuration over gpuconf: ``make test-tensorflow TENSORFLOW=DIR``.
+
+``DIR`` is a checkout of TensorFlow's source. The test files are read from there and run unmodified, on simulated machines. The
+table of what became of them is written into docs/conformance.md. Exit status 1 if a test fails that is not listed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "conformance.md"
+HEADING = "## TensorFlow's own tests\n"
+
+# The files, and whether TensorFlow 2's behavior or TensorFlow 1's is on.
+FILES = {
+    "tensorflow/python/framework/config_test.py": "v2",
+    "tensorflow/python/framework/config_vgpu_test.py": "v2",
+    "tensorflow/python/framework/device_spec_test.py": "v2",
+    "tensorflow/python/framework/device_test.py": "v2",
+    "tensorflow/python/eager/device_placement_test.py": "v2",
+    "tensorflow/python/client/session_test.py": "v1",
+}
+MACHINES = ("", "A100-40GB", "2xT4")
+
+# Tests that fail, and why. Where the reason is a difference, its id in tests_py/oracle/differences.json.
+_MULTIPLY = "tf.multiply"
+_SERIALIZED = "a graph as a message (Session.graph_def)"
+OUT_OF_SCOPE = {
+    "ConfigTest.testDevicePolicy": "Tensor.gpu(), which TensorFlow has deprecated",
+    "HardDevicePlacementTest.testSimpleConstantsExplicitCPU": _MULTIPLY,
+    "SessionTest.testRunFeedDict": _MULTIPLY,
+    "SessionTest.testErrorCodeWithNoNodeDef": "Session.partial_run",
+    "SessionTest.testInferShapesFalse": _SERIALIZED,
+    "SessionTest.testInferShapesTrue": _SERIALIZED,
+}
+LISTED = {
+    "DeviceTest.testGetMemoryInfoBasic": "scratch",
+    "DeviceTest.testGetMemoryUsageSubstring": "scratch",
+    "TensorFloat32Test.test_tensor_float_32_enabled": "kernel-switches",
+}
+# Tests that expect a machine without GPUs, but do not skip others.
+WITHOUT_GPUS = {"SessionTest.testDefaultSessionPlacePrunedGraph", "SessionTest.testInteractivePlacePrunedGraph"}
+
+
+def outcomes(checkout: Path, file: str, machine: str) -> dict[str, tuple[str, str]]:
+    """Run a file's tests on a machine, and return the kind of outcome of each test, and its reason."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tensorflow_tests.one_file", str(checkout / file), FILES[file]],
+        cwd=ROOT / "tests_py",
+        env={
+            **{k: v for k, v in os.environ.items() if k != "GPUCONF_SIMULATE"},
+            **({"GPUCONF_SIMULATE": machine} if machine else {}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if done.returncode:
+        sys.exit(f"{file} on {machine or 'a machine without GPUs'} ended with {done.returncode}:\n{done.stderr}")
+    found: dict[str, tuple[str, str]] = {name: (kind, reason) for name, (kind, reason) in json.loads(done.stdout).items()}
+    for name, (kind, _) in found.items():
+        if kind == "fail" and machine and name in WITHOUT_GPUS:
+            found[name] = ("skip", "expects a machine without GPUs")
+        elif kind == "fail" and name in OUT_OF_SCOPE:
+            found[name] = ("scope", OUT_OF_SCOPE[name])
+        elif kind == "fail" and name in LISTED:
+            found[name] = ("listed", LISTED[name])
+    return found
+
+
+def verdict(kinds: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return what became of a test on all machines together."""
+    for kind in ("fail", "listed", "pass", "scope", "skip"):
+        for found, reason in kinds:
+            if found == kind:
+                return kind, reason
+    raise AssertionError
+
+
+def main(checkout: Path) -> None:
+    """Run all files, and write the table."""
+    if not (checkout / next(iter(FILES))).is_file():
+        sys.exit(f"{checkout} is not a checkout of TensorFlow: it has no {next(iter(FILES))}")
+    verdicts: dict[str, dict[str, tuple[str, str]]] = {}
+    for file in FILES:
+        runs = [outcomes(checkout, file, machine) for machine in MACHINES]
+        verdicts[file] = {name: verdict([run[name] for run in runs]) for name in runs[0]}
+        print(f"{file}: {dict(Counter(kind for kind, _ in verdicts[file].values()))}", flush=True)
+    failed = [f"{name}: {reason}" for found in verdicts.values() for name, (kind, reason) in found.items() if kind == "fail"]
+    everything = {name: kind for found in verdicts.values() for name, (kind, _) in found.items()}
+    stale = [name for name in LISTED if everything.get(name) != "listed"]
+    stale += [name for name in OUT_OF_SCOPE if everything.get(name) != "scope"]
+    if failed or stale:
+        sys.exit("\n".join([*failed, *(f"{name} is listed in {__file__}, but does not fail so" for name in stale)]))
+    text = PAGE.read_text() if PAGE.exists() else ""
+    PAGE.write_text(text.partition(HEADING)[0].rstrip() + "\n\n" + section(verdicts))
+
+
+_NAMES = {"pass": "pass", "listed": "listed difference", "scope": "out of scope", "skip": "skipped by the test"}
+
+
+def section(verdicts: dict[str, dict[str, tuple[str, str]]]) -> str:
+    """Return the part of the page that this command writes."""
+    rows = json.loads((ROOT / "tests_py" / "oracle" / "differences.json").read_text())
+    numbers = {row["id"]: number for number, row in enumerate(rows, start=1)}
+    lines = [
+        HEADING,
+        "Written by `make test-tensorflow TENSORFLOW=DIR`, which reads these files from a checkout of",
+        "TensorFlow's source and runs them unmodified. A small adapter, `tests_py/tensorflow_tests/adapter.py`,",
+        "holds gpuconf's functions under the names of TensorFlow's private modules. The machines are simulated:",
+        f"{', '.join(machine or 'no GPU' for machine in MACHINES)}. A test counts as passed if it passes on a machine and fails on",
+        "none.",
+        "",
+        "| file | tests | pass | listed difference | out of scope | skipped by the test |",
+        "|---|---|---|---|---|---|",
+    ]
+    total: Counter[str] = Counter()
+    for file, found in verdicts.items():
+        count = Counter(kind for kind, _ in found.values())
+        total += count
+        lines.append(
+            f"| `{file.removeprefix('tensorflow/python/')}` | {len(found)} | " + " | ".join(str(count[k]) for k in _NAMES) + " |"
+        )
+    lines.append(f"| all | {total.total()} | " + " | ".join(str(total[kind]) for kind in _NAMES) + " |")
+    lines += ["", "Tests that do not pass, and what they need or where they differ:", "", "| test | | why |", "|---|---|---|"]
+    for found in verdicts.values():
+        for name, (kind, reason) in sorted(found.items()):
+            if kind != "pass":
+                why = (
+                    f"difference {numbers[reason]} in [differences.md](differences.md)"
+                    if kind == "listed"
+                    else _shown(kind, reason)
+                )
+                lines.append(f"| {name.replace('.', ' ')} | {_NAMES[kind]} | {why} |")
+    return "\n".join([*lines, ""])
+
+
+# Public names of what tests import from private modules.
+_PUBLIC = {
+    "client.session.register_session_run_conversion_functions": "tf.compat.v1.register_session_run_conversion_functions, private",
+    "eager.def_function.function": "tf.function",
+    "framework.function.Defun": "functions in graphs",
+    "framework.ops.colocate_with": "tf.compat.v1.colocate_with",
+    "ops.array_ops.reshape": "tf.reshape",
+    "ops.array_ops.shape": "tf.shape",
+    "ops.array_ops.sparse_placeholder": "sparse tensors",
+    "ops.data_flow_ops.FIFOQueue": "queues",
+    "ops.gen_control_flow_ops.enter": "control flow",
+    "ops.variable_v1.VariableV1": "tf.Variable",
+    "ops.variables.Variable": "tf.Variable",
+    "tensorflow.core.protobuf.config_pb2.CallableOptions": "CallableOptions",
+    "tensorflow.core.protobuf.config_pb2.RunOptions": "RunOptions",
+    "tensorflow.core.protobuf.tensorflow_server_pb2.ServerDef": "clusters",
+    "framework.test_util.create_local_cluster": "clusters",
+    "training.server_lib.Server.create_local_server": "clusters",
+    "dtypes.object": "tensors of strings",
+    "dtypes.str": "tensors of strings",
+    "framework.dtypes.string": "tensors of strings",
+    "dtypes.int64": "tensors of int64",
+    "framework.dtypes.int64": "tensors of int64",
+    "framework.dtypes.float16": "tensors of float16",
+    "framework.test_ops.test_attr": "an operation that only TensorFlow's tests have",
+    "framework.test_ops.is_tensor_float32_enabled": "an operation that only TensorFlow's tests have",
+    "framework.config.disable_op_determinism": "config.disable_op_determinism, which is private",
+}
+
+
+def _shown(kind: str, reason: str) -> str:
+    reason = _PUBLIC.get(reason, reason).replace("|", "\\|")
+    return reason if kind == "skip" or reason.startswith("target=") else f"needs {reason}"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).absolute())
