@@ -95,6 +95,15 @@ def test_an_endless_value_in_another_place_is_refused_with_a_short_text(value: A
         lambda endless: gpuconf.memory.allocate(1, wait=endless),
         gpuconf.memory.stats,
         gpuconf.memory.record,
+        lambda endless: v1.placeholder("float32", endless),
+        v1.placeholder,
+        lambda endless: gpuconf.constant(1.0, dtype=endless),
+        v1.no_op,
+        v1.InteractiveSession,
+        lambda endless: v1.test.is_gpu_available(min_cuda_compute_capability=endless),
+        v1.logging.set_verbosity,
+        v1.random.set_random_seed,
+        v1.distribute.MirroredStrategy,
     ):
         with pytest.raises(TypeError) as caught:
             call(value())

@@ -56,6 +56,8 @@ def dtype_of(dtype: Any) -> Any:
     """Return a supported NumPy dtype, in native byte order. ``float`` is float32, as in TensorFlow."""
     if dtype is float or (isinstance(dtype, str) and dtype == "float"):
         dtype = "float32"
+    if isinstance(dtype, (list, tuple, dict)):  # NumPy would read a structure, however deep
+        raise errors.InvalidTypeError(f"Cannot convert the argument `type_value`: {shown(dtype)} to a DType")
     try:
         found = numpy().dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:  # NumPy reads "," as a list of types, using Python's parser

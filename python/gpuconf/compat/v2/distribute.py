@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 
 from ... import config, errors
 from ..._core import texts
@@ -104,7 +105,7 @@ class _DefaultStrategy(Strategy):
         Raises UnimplementedError for an ``axis`` other than None: that adds up the elements of a tensor.
         """
         if not isinstance(reduce_op, ReduceOp):
-            name = str(reduce_op).upper()
+            name = reduce_op.upper() if isinstance(reduce_op, str) else texts.bounded_repr(reduce_op)
             if name not in ReduceOp.__members__:
                 raise errors.InvalidArgumentError(f"{name!r} is not a valid ReduceOp")
         if axis is not None:
@@ -132,9 +133,11 @@ class MirroredStrategy(Strategy):
         del cross_device_ops
         logical = config.list_logical_devices("GPU") or config.list_logical_devices("CPU")
         try:
-            given = list(devices or logical)
+            given = list(islice(devices or logical, _MOST + 1))  # an iterator may be endless
         except TypeError as error:
             raise errors.InvalidTypeError(str(error)) from None
+        if len(given) > _MOST:
+            raise errors.InvalidArgumentError(f"`devices` has more than {_MOST} entries")
         names = tuple(map(_full_name, given))
         if len(set(names)) != len(names):
             raise errors.NestingError(f"No duplicates allowed in `devices` argument: {names}")
@@ -150,6 +153,7 @@ def _full_name(device: Any) -> str:
     return name
 
 
+_MOST = 4096  # devices of a strategy
 _REST = "gpuconf configures devices: num_replicas_in_sync and extended.worker_devices work without TensorFlow"
 _default = _DefaultStrategy(StrategyExtended(()))
 
