@@ -77,6 +77,7 @@ def test_an_alarms_handler_may_use_gpuconf() -> None:
             inside += 1
         gpuconf.simulate("H100-80GB")
         gpuconf.memory.allocate(1000).free()  # an import cannot be interrupted by an import of the same module
+        gpuconf.config.list_logical_devices()
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
         while inside < 20:
