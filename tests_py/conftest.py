@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("soak", deadline=None, max_examples=2000, print_blob=True)
@@ -21,25 +21,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 _FOREIGN = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_SIMULATE")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """No test may leave device memory in use: the plugin's mark checks it."""
+    for item in items:
+        item.add_marker(pytest.mark.gpu_leak)
+
+
 @pytest.fixture(autouse=True)
-def clean_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Start without devices and without a simulation, on any machine; end with nothing in use."""
+def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_sim: Callable[[str | None], object]) -> None:
+    """Start without devices and without a simulation, on any machine. The plugin restores that, whatever the test simulates."""
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
-    _start_over()
-    yield
-    try:
-        _start_over()  # raises, and so fails the test, if a buffer is live
-    except RuntimeError:
-        for buffer in gpuconf.memory.live_buffers():
-            buffer.free()  # so that only the test that left it fails
-        _start_over()
-        raise
-
-
-def _start_over() -> None:
-    gpuconf.simulate(None)
+    gpu_sim(None)
 
 
 @pytest.fixture

@@ -48,7 +48,14 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     assert maps == "[]"
     loaded = {name.partition(".")[0] for name in modules.split()}
     own = {name for name in modules.split() if name.startswith("gpuconf.")} - {f"gpuconf.{old}" for old in _MOVED}
-    assert own == {"gpuconf._core", "gpuconf._core.fork", "gpuconf._core.public", "gpuconf._missing", "gpuconf._typing"}
+    assert own == {
+        "gpuconf._core",
+        "gpuconf._core.fork",
+        "gpuconf._core.loading",
+        "gpuconf._core.public",
+        "gpuconf._missing",
+        "gpuconf._typing",
+    }
     heavy = {
         "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
         "pickle", "re", "socket", "subprocess", "tempfile", "torch", "typing", "unittest", "urllib",

@@ -14,6 +14,7 @@ Importing gpuconf loads neither the compiled core nor CUDA. The first call that 
 
 from __future__ import annotations
 
+from ._core import loading
 from ._core.fork import import_lock
 from ._core.public import load_old_pickles
 from ._missing import error_for, explain_imports
@@ -134,6 +135,19 @@ if not TYPE_CHECKING:
             __import__(module)
             value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
         return value
+
+
+def _import_the_rest() -> None:
+    """Import the other modules with the core: a signal handler could use one whose import it has interrupted."""
+    import sys
+
+    module = sys.modules[__name__]
+    for name in __all__:
+        if not _HOMES.get(name, name).startswith(("compat", "notebook")):
+            getattr(module, name)
+
+
+loading.then.append(_import_the_rest)
 
 
 def __dir__() -> list[str]:

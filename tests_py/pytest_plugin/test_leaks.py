@@ -165,11 +165,27 @@ def test_simulated(gpu_sim):
     gpu_sim("T4")
     memory.allocate(4 * MIB).free()
 def test_none(): pass
+def test_leaks(gpu):
+    for _ in range(2):
+        KEPT.append(memory.allocate(MIB))
+def test_records_itself(gpu):
+    with memory.record() as recording:
+        memory.allocate(MIB).free()
+    assert [e.action for e in recording.events if "segment" not in e.action][-2:] == ["allocate", "free"]
+def test_leaks_on_its_own_machine(gpu_sim):
+    gpu_sim("2xT4")
+    KEPT.append(memory.allocate(MIB, "GPU:1"))
 """,
         "--gpuconf-sim=H100-80GB",
         "--gpuconf-report",
     )
-    table = ran.out[ran.out.index("= GPU memory of tests =") :].splitlines()[1:4]
-    assert [line.split("  ")[-1] for line in table] == [f"test_suite.py::test_{name}" for name in ("large", "simulated", "small")]
+    assert ran.code == 0, ran.out
+    table = ran.out[ran.out.index("= GPU memory of tests =") :].splitlines()[1:5]
+    order = ("large", "simulated", "records_itself", "small")
+    assert [line.split("  ")[-1] for line in table] == [f"test_suite.py::test_{name}" for name in order]
+    twice = "GPU:0: 2.00MiB (2097152 bytes) in 2 blocks of gpuconf (untagged), allocated at "
+    assert ran.properties["test_leaks"]["gpuconf.leak"].startswith(twice)
+    assert ran.properties["test_leaks"]["gpuconf.leak"].endswith("test_suite.py:16 (test_leaks) (2 times)")
+    assert ran.properties["test_leaks_on_its_own_machine"]["gpuconf.leak"].endswith("(test_leaks_on_its_own_machine)")
     assert table[0].startswith("peak 5.00MiB (5242880 bytes)")
     assert ran.properties["test_small"] == {"gpuconf.peak_bytes": "3145728"}

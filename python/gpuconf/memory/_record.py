@@ -144,6 +144,8 @@ class Recording(metaclass=Made):
 
     def _begin(self, run: _Run) -> Recording:
         before = self._run
+        while _background:
+            _background.pop().stop()
         try:
             run.begin(self._capacity)
             self._run = run
@@ -214,6 +216,17 @@ class Recording(metaclass=Made):
         if self._run._traces:
             return f"<gpuconf.Recording: {self._run.trace()!r}>"
         return "<gpuconf.Recording, running>" if self._run.running else "<gpuconf.Recording, ended>"
+
+
+_background: list[Recording] = []  # at most one
+
+
+def record_in_background(events: int) -> Recording:
+    """Start a recording with stacks that ends when another one starts, which then need not know of it."""
+    recording = make(Recording, events, True)
+    recording.start()
+    _background.append(recording)
+    return recording
 
 
 def record(events: int = 1_000_000, stacks: bool = False) -> Recording:

@@ -38,7 +38,7 @@ def gpu(gpus: list[LogicalDevice]) -> LogicalDevice:
 
 
 @pytest.fixture
-def gpu_sim(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Simulation]]:
+def gpu_sim(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], Simulation]]:
     """A function that simulates GPUs for this test: ``gpu_sim("2xH100-80GB")``. Afterwards the previous machine is restored.
 
     Memory that the test left allocated is reported as a leak and freed.

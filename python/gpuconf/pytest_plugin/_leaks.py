@@ -8,11 +8,14 @@ import warnings
 
 import pytest
 
-from .. import memory
-from .._core import runtime
+from .. import errors, memory
+from .._core import runtime, stacks
 from .._core.native import core, loaded
-from ..memory import _caches, _tracebacks
+from ..memory import _caches, _record, _tracebacks
 from ._marks import sizes_text
+
+_MOST_EVENTS = 100_000  # of one test, on each GPU, among which call sites are looked up
+_MOST_SITES = 3
 
 Holdings = dict[tuple[str, str, str], tuple[int, int]]  # (device, library, tag) -> bytes, blocks
 
@@ -56,11 +59,14 @@ def total_bytes(held: Holdings) -> int:
     return sum(size for size, _ in held.values())
 
 
-def line(key: tuple[str, str, str], size: int, blocks: int) -> str:
-    """Describe memory of one library and tag."""
+def line(key: tuple[str, str, str], size: int, blocks: int, sites: list[str]) -> str:
+    """Describe memory of one library and tag, and where it was allocated, the most frequent call site first."""
     device, library, tag = key
     name = device.removeprefix("/device:")
-    return f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {library} {tag or '(untagged)'}"
+    text = f"{name}: {sizes_text(size)} in {blocks} block{'' if blocks == 1 else 's'} of {library} {tag or '(untagged)'}"
+    counted = sorted({site: sites.count(site) for site in sites}.items(), key=lambda one: (-one[1], one[0]))
+    places = [site if count == 1 else f"{site} ({count} times)" for site, count in counted[:_MOST_SITES]]
+    return f"{text}, allocated at {', '.join(places)}" if places else text
 
 
 class Watch:
@@ -74,11 +80,16 @@ class Watch:
         self._fixtures: dict[int, tuple[int, Holdings]] = {}  # fixtures that outlive a test -> generation, what they hold
         self._open: list[tuple[int, int, int]] = []  # number of the GPU, id of the measurement, generation
         self.start = self.peak = 0  # bytes in use when the test began, and the most so far, on all GPUs
+        self.call_sites: dict[tuple[str, str, str], list[str]] = {}  # where what is still in use was allocated
+        self._recording: memory.Recording | None = None
         self._wide: set[int] = set()  # the addresses of buffers of fixtures that outlive a test
 
     def begin(self) -> None:
         """Note what is in use."""
         self._noted = {}
+        self.call_sites = {}
+        self._recording = None
+        self.record()
         self._before, self._generation = holdings(), runtime.current.generation
         self.start = total_bytes(self._before)
         self.peak = 0
@@ -87,16 +98,48 @@ class Watch:
 
             self._open = [(n, json.loads(core.pybind_StartPeak(n))[1], self._generation) for n in range(len(runtime.ordinals()))]
 
+    def record(self, machine_is_new: bool = False) -> None:
+        """Record call sites from here on, if the run reports memory. A recording of the test's own takes precedence.
+
+        Lists the devices of a machine that the plugin itself has just simulated; listing any other's is up to the test.
+        """
+        if self._recording is not None and self._recording.running:
+            return
+        if self._peaks and machine_is_new:
+            runtime.physical_devices()
+        if self._peaks and loaded() and runtime.enumerated():
+            try:
+                self._recording = _record.record_in_background(_MOST_EVENTS)
+            except errors.FailedPreconditionError:  # an earlier test has left one running
+                return
+
+    def _read_call_sites(self) -> None:
+        """Find out where the memory that is still in use was allocated."""
+        if self._recording is None:
+            return
+        live: dict[tuple[int, int], tuple[tuple[str, str, str], str]] = {}
+        for event in self._recording.stop().events:
+            if event.action == "allocate" and event.call_site is not None:
+                key = f"/device:GPU:{event.gpu}", event.library, event.tag
+                live[event.gpu, event.address] = key, stacks.shown(event.call_site)
+            elif event.action == "free":
+                live.pop((event.gpu, event.address), None)
+        for key, site in live.values():
+            self.call_sites.setdefault(key, []).append(site)
+        self._recording = None
+
     def note(self) -> None:
         """Note what is in use beyond the start, before a fixture frees it."""
         self._noted = _add(self._noted, self._leaked())
         self._read_peaks()
+        self._read_call_sites()
 
     def end(self) -> Holdings:
         """Return what stayed allocated."""
         self._read_peaks()
         leaked = _add(self._noted, self._leaked())
         self._noted = {}
+        self._read_call_sites()
         return {key: held for key, held in leaked.items() if held != (0, 0)}
 
     def _leaked(self) -> Holdings:

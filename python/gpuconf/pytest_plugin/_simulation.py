@@ -19,15 +19,16 @@ from . import _leaks, _walk, _workers
 
 
 @contextmanager
-def for_a_test(config: pytest.Config) -> Iterator[Callable[[str], machine.Simulation]]:
+def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine.Simulation]]:
     """Yield a function that simulates a machine. At the end, free what was left on it and restore the machine before."""
     entered: list[machine.Simulation] = []
 
-    def simulate(spec: str) -> machine.Simulation:
+    def simulate(spec: str | None) -> machine.Simulation:
         _clean(config, bool(entered))
         simulation = machine.simulate(spec)
         if not entered:
             entered.append(simulation.__enter__())
+        _leaks.watch_of(config).record(machine_is_new=True)
         walker = _walk.walker_of(config)
         if walker is not None:
             walker.rearm()

@@ -45,9 +45,11 @@ class Tests:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Begin here if one of the test's fixtures loaded the core, and so had these hooks registered."""
+        watch = _leaks.watch_of(item.config)
         if self._begun is not item:
             self._begun = item
-            _leaks.watch_of(item.config).begin()
+            watch.begin()
+        watch.record()  # if a fixture listed the devices
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
@@ -111,7 +113,8 @@ def _look(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holdings) -> None:
-    lines = [_leaks.line(key, *held) for key, held in sorted(leaked.items())]
+    sites = _leaks.watch_of(item.config).call_sites
+    lines = [_leaks.line(key, *held, sites.get(key, [])) for key, held in sorted(leaked.items())]
     total = _leaks.total_bytes(leaked)
     _set_property(report, "gpuconf.leaked_bytes", total)
     _set_property(report, "gpuconf.leaked_blocks", sum(blocks for _, blocks in leaked.values()))
