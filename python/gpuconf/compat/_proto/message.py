@@ -230,7 +230,11 @@ class Message:
     def CopyFrom(self, other_msg: Any) -> None:  # noqa: N802
         """Become a copy of another message of the same type. Raises TypeError for any other object."""
         self._require_same("CopyFrom", other_msg)
-        if other_msg is not self:
+        if other_msg is self:
+            return
+        if not other_msg._is_part():  # nothing of it is set
+            self.Clear()
+        else:
             self.SetInParent()
             for field in self.FIELDS.values():
                 value = self._values.get(field.name)
