@@ -11,6 +11,8 @@ _ERASE = "\r\033[K"
 class Progress:
     """A context manager; leaving the block erases the line."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, command: str) -> None:
         terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._command = command if terminal else ""
@@ -27,6 +29,8 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         if self._shown:
             _write(_ERASE)
 

@@ -122,7 +122,8 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
 
     As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start`` runs out of
     memory, it releases memory (:func:`release`) and tries a smaller size. The peaks of two sizes predict which one fits in the
-    limit. After a small size has fit, it runs the predicted one. It takes at most as many tries as multiplying by 0.9 would.
+    limit. After a small size has fit, it runs the predicted one. It rarely needs more than three tries; few tries may leave a size
+    below the best one, and ``predicted`` is then larger.
 
     As a decorator, ``@fit_batch``, ``@fit_batch(start=512)``, for a whole training function: ``train(x)`` calls
     ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result. ``train.fit`` is then
