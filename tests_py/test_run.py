@@ -190,7 +190,7 @@ def test_children_find_it_too(tmp_path: Path) -> None:
         if __name__ == "__main__":
             for method in ("spawn", "forkserver"):
                 with multiprocessing.get_context(method).Pool(1) as pool:
-                    print(pool.map(gpus, [0]))
+                    print(pool.map(gpus, [0]), flush=True)  # before the next child writes
             subprocess.run([sys.executable, "-c", "import tensorflow; print(tensorflow.__name__)"], check=True)
         """,
     )
