@@ -16,19 +16,24 @@ func OpenLoad(descriptor int64) (job int64, err error) {
 	if err := process.Alive(); err != nil {
 		return 0, err
 	}
+	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
+		read, err := load(ctx, file)
+		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": read.Settings}
+		return process.Outcome{Head: head, Events: read.Events, Large: isLarge(read.Events)}, err
+	})
+}
+
+// openFileJob creates a job that works on an open file.
+func openFileJob(descriptor int64, work func(context.Context, *process.File) (process.Outcome, error)) (job int64, err error) {
 	file, err := process.ShareFile(descriptor)
 	if err != nil {
 		return 0, err
 	}
-	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
-		read, settings, err := load(ctx, file)
-		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": settings}
-		return process.Outcome{Head: head, Events: read.Events, Large: isLarge(read.Events)}, err
-	}, file.Close), nil
+	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) { return work(ctx, file) }, file.Close), nil
 }
 
 // load reads a file. The first byte determines whether it is a pickle.
-func load(ctx context.Context, file *process.File) (read trace.Recording, settings *trace.HistorySettings, err error) {
+func load(ctx context.Context, file *process.File) (trace.Recording, error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
@@ -37,18 +42,13 @@ func load(ctx context.Context, file *process.File) (read trace.Recording, settin
 	})
 	switch {
 	case err != nil:
-		return read, nil, err
+		return trace.Recording{}, err
 	case isPickle(data):
-		if read, err = trace.ReadSnapshot(ctx, data); err != nil {
-			return read, nil, err
-		}
-		found, err := trace.ReadSettings(ctx, data)
-		return read, &found, err
+		return trace.ReadSnapshot(ctx, data)
 	case !process.IsText(data):
-		return read, nil, errNoTrace()
+		return trace.Recording{}, errNoTrace()
 	}
-	read, err = trace.ParseCSV(ctx, string(data))
-	return read, nil, err
+	return trace.ParseCSV(ctx, string(data))
 }
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }

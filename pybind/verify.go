@@ -16,13 +16,7 @@ func OpenVerify(descriptor int64) (job int64, err error) {
 	if err := process.Alive(); err != nil {
 		return 0, err
 	}
-	file, err := process.ShareFile(descriptor)
-	if err != nil {
-		return 0, err
-	}
-	return process.OpenJob(func(ctx context.Context, _ *process.Input) (process.Outcome, error) {
-		return verified(ctx, file)
-	}, file.Close), nil
+	return openFileJob(descriptor, verified)
 }
 
 func verified(ctx context.Context, file *process.File) (process.Outcome, error) {

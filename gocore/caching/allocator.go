@@ -1,6 +1,7 @@
 package caching
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 )
@@ -177,15 +178,5 @@ func byWalk(a, b *shelf) int {
 		}
 		return 1
 	}
-	return compareUint(a.stream, b.stream)
-}
-
-func compareUint(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return cmp.Compare(a.stream, b.stream)
 }

@@ -1,6 +1,9 @@
 package caching
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Segment describes memory that an allocator holds.
 type Segment struct {
@@ -67,7 +70,7 @@ func (a *Allocator) Segments() (segments []Segment) {
 		}
 		segments = append(segments, made)
 	}
-	slices.SortFunc(segments, func(a, b Segment) int { return compareUint(a.Addr, b.Addr) })
+	slices.SortFunc(segments, func(a, b Segment) int { return cmp.Compare(a.Addr, b.Addr) })
 	return segments
 }
 
@@ -181,7 +184,7 @@ func (a *Allocator) Releasable() (ranges []Range) {
 			}
 		}
 	}
-	slices.SortFunc(ranges, func(a, b Range) int { return compareUint(a.Addr, b.Addr) })
+	slices.SortFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Addr, b.Addr) })
 	return ranges
 }
 

@@ -3,9 +3,7 @@ package caching
 import "math/bits"
 
 const (
-	kib = 1 << 10
 	mib = 1 << 20
-	gib = 1 << 30
 
 	leastBlock   = 512      // requests are rounded up to multiples of this
 	mostSmall    = 1 * mib  // the largest block of the small group

@@ -1,6 +1,7 @@
 package rewind
 
 import (
+	"cmp"
 	"slices"
 
 	"gpuconf/gocore/caching"
@@ -154,13 +155,13 @@ func sizeGroups(gpu trace.GPUHistory, settings *caching.Settings) groups {
 			g.sizes = append(g.sizes, e)
 		}
 	}
-	slices.SortFunc(g.sizes, func(a, b trace.Event) int { return compare(a.Addr, b.Addr) })
+	slices.SortFunc(g.sizes, func(a, b trace.Event) int { return cmp.Compare(a.Addr, b.Addr) })
 	return g
 }
 
 // small reports whether a range that is mapped or unmapped is for small blocks: as a block in it says or, if there is none, its size.
 func (g groups) small(e trace.Event) bool {
-	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr, func(b trace.Event, addr uint64) int { return compare(b.Addr, addr) })
+	i, _ := slices.BinarySearchFunc(g.sizes, e.Addr, func(b trace.Event, addr uint64) int { return cmp.Compare(b.Addr, addr) })
 	if i < len(g.sizes) && g.sizes[i].Addr-e.Addr < e.Bytes {
 		return g.settings.Round(g.sizes[i].Bytes) <= mostUnsplit
 	}

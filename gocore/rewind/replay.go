@@ -1,6 +1,7 @@
 package rewind
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -110,7 +111,7 @@ func (r *replay) restore(begin *start) {
 			r.live[block.Addr] = block
 		}
 	}
-	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return compare(a.Addr, b.Addr) })
+	slices.SortFunc(r.gpu.Segments, func(a, b trace.Segment) int { return cmp.Compare(a.Addr, b.Addr) })
 }
 
 // pieces divides an area into blocks and what lies between them.
@@ -296,7 +297,7 @@ func sameRanges(ranges []caching.Range, events []numbered) bool {
 
 // poolAt returns the pool of the segment at an address.
 func (r *replay) poolAt(addr uint64) caching.PoolID {
-	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr, func(s trace.Segment, addr uint64) int { return compare(s.Addr, addr) })
+	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr, func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
 	if !there {
 		i--
 	}

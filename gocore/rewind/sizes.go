@@ -1,6 +1,7 @@
 package rewind
 
 import (
+	"cmp"
 	"slices"
 
 	"gpuconf/gocore/caching"
@@ -75,7 +76,7 @@ func (s *start) resolve(open map[uint64]uint64, events []trace.Event) {
 
 func (s *start) block(addr uint64) *lived {
 	a := areaAt(s.segments, addr)
-	i, _ := slices.BinarySearchFunc(a.blocks, addr, func(b lived, addr uint64) int { return compare(b.addr, addr) })
+	i, _ := slices.BinarySearchFunc(a.blocks, addr, func(b lived, addr uint64) int { return cmp.Compare(b.addr, addr) })
 	return &a.blocks[i]
 }
 

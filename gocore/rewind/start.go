@@ -1,6 +1,7 @@
 package rewind
 
 import (
+	"cmp"
 	"slices"
 
 	"gpuconf/gocore/caching"
@@ -91,7 +92,7 @@ func liveAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]lived, err
 	for _, block := range live {
 		list = append(list, block)
 	}
-	slices.SortFunc(list, func(a, b lived) int { return compare(a.addr, b.addr) })
+	slices.SortFunc(list, func(a, b lived) int { return cmp.Compare(a.addr, b.addr) })
 	return list, nil
 }
 
@@ -127,7 +128,7 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 	for _, s := range segments {
 		areas = append(areas, &area{Segment: s})
 	}
-	slices.SortFunc(areas, func(a, b *area) int { return compare(a.Addr, b.Addr) })
+	slices.SortFunc(areas, func(a, b *area) int { return cmp.Compare(a.Addr, b.Addr) })
 	for i, a := range areas[min(1, len(areas)):] {
 		if before := areas[i]; before.Addr+before.Bytes > a.Addr {
 			return nil, inconsistentf("the segments at %#x and %#x overlap", before.Addr, a.Addr)
@@ -137,7 +138,7 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 }
 
 func areaAt(areas []*area, addr uint64) *area {
-	i, there := slices.BinarySearchFunc(areas, addr, func(a *area, addr uint64) int { return compare(a.Addr, addr) })
+	i, there := slices.BinarySearchFunc(areas, addr, func(a *area, addr uint64) int { return cmp.Compare(a.Addr, addr) })
 	if !there {
 		i--
 	}
@@ -148,13 +149,3 @@ func areaAt(areas []*area, addr uint64) *area {
 }
 
 const smallSegment = 2 << 20
-
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}

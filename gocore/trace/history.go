@@ -63,18 +63,6 @@ func ReadHistory(ctx context.Context, data []byte) (*History, error) {
 	return r.history, err
 }
 
-// ReadSettings reads the settings from a snapshot.
-func ReadSettings(ctx context.Context, data []byte) (HistorySettings, error) {
-	r := historyReader{snapshot: snapshot{ctx: ctx, budget: pickle.NewBudget(len(data))}, history: &History{}}
-	tree, root, err := pickle.Read(ctx, data, snapshotWords, r.budget)
-	if err != nil {
-		return HistorySettings{}, err
-	}
-	r.tree = tree
-	r.settings(tree.Get(root, wordSettings))
-	return r.history.Settings, nil
-}
-
 type historyReader struct {
 	snapshot
 	history *History
@@ -98,7 +86,7 @@ func (r *historyReader) read(root pickle.Value) error {
 			return fmt.Errorf("segments[%d]%w", i, err)
 		}
 	}
-	r.settings(r.tree.Get(root, wordSettings))
+	r.history.Settings = r.settings(root)
 	return nil
 }
 
@@ -220,24 +208,25 @@ func (r *historyReader) heldBlock(entry pickle.Value, addr uint64) (b HeldBlock,
 }
 
 // settings reads allocator_settings. A value that is missing, negative or of another type is the default.
-func (r *historyReader) settings(entry pickle.Value) {
+func (s *snapshot) settings(root pickle.Value) (read HistorySettings) {
+	entry := s.tree.Get(root, wordSettings)
 	bytes := func(in pickle.Value, word int) uint64 {
-		n, ok := r.tree.Get(in, word).Uint()
+		n, ok := s.tree.Get(in, word).Uint()
 		if !ok {
 			return 0
 		}
 		return n
 	}
-	s := &r.history.Settings
-	s.MaxSplitBytes = bytes(entry, wordMaxSplit)
-	s.MaxRoundingBytes = bytes(entry, wordMaxRounding)
-	s.LargeSegmentBytes = bytes(entry, wordLargeSegment)
-	s.ExpandableSegments = bytes(entry, wordExpandableSegments) == 1
-	if threshold, ok := r.tree.Get(entry, wordGarbageThreshold).Number(); ok && threshold > 0 && threshold < 1 {
-		s.GarbageThreshold = threshold
+	read.MaxSplitBytes = bytes(entry, wordMaxSplit)
+	read.MaxRoundingBytes = bytes(entry, wordMaxRounding)
+	read.LargeSegmentBytes = bytes(entry, wordLargeSegment)
+	read.ExpandableSegments = bytes(entry, wordExpandableSegments) == 1
+	if threshold, ok := s.tree.Get(entry, wordGarbageThreshold).Number(); ok && threshold > 0 && threshold < 1 {
+		read.GarbageThreshold = threshold
 	}
-	roundup := r.tree.Get(entry, wordRoundup)
-	for i := range s.RoundupDivisions {
-		s.RoundupDivisions[i] = bytes(roundup, wordInterval+i)
+	roundup := s.tree.Get(entry, wordRoundup)
+	for i := range read.RoundupDivisions {
+		read.RoundupDivisions[i] = bytes(roundup, wordInterval+i)
 	}
+	return read
 }

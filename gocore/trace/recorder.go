@@ -33,6 +33,8 @@ type Recording struct {
 	Events []Event
 	Lost   uint64 // older entries that were overwritten
 	Names  Names
+
+	Settings *HistorySettings // of PyTorch's allocator; nil unless a snapshot was read
 }
 
 // NewRecorder starts a recording that keeps the newest capacity entries of each logical GPU. sites is where its stacks are

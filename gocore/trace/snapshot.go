@@ -94,13 +94,17 @@ func ReadSnapshot(ctx context.Context, data []byte) (Recording, error) {
 	if s.tree, root, err = pickle.Read(ctx, data, snapshotWords, s.budget); err == nil {
 		err = s.read(root)
 	}
-	if err != nil && ctx.Err() == nil {
-		err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = status.Errorf(status.InvalidArgument, "it is not a memory snapshot: %w", err)
+		}
+		return Recording{}, err
 	}
 	if len(s.before) > 0 {
 		s.events = append(s.before, s.events...)
 	}
-	return Recording{Events: s.events, Names: s.naming.Names}, err
+	settings := s.settings(root)
+	return Recording{Events: s.events, Names: s.naming.Names, Settings: &settings}, nil
 }
 
 // snapshot builds the events of one file.
