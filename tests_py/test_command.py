@@ -285,6 +285,6 @@ def test_devices_as_json() -> None:
 
 def test_no_devices() -> None:
     hidden = {"GPUCONF_SIMULATE": "T4", "CUDA_VISIBLE_DEVICES": "-1"}
-    assert run("devices", env=hidden) == (0, "simulated: T4\nno GPUs\n", "")
+    assert run("devices", env=hidden) == (3, "simulated: T4\nno GPUs\n", "")
     _, out, _ = run("devices", "--json", env=hidden)
     assert json.loads(out) == {"schema": 1, "simulated": "T4", "devices": []}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from .._core.columns import columns
-from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..machine.simulate import simulated
 from ..machine.visible import visible_devices
-from .exits import OK
+from .exits import CONDITION, OK
+from .output import add_json, example, print_json, print_table, size
+
+_EXAMPLE = """
+gpuconf devices
+gpuconf devices --json | jq -r '.devices[].uuid'
+"""
 
 
 def add_to(commands: Any) -> None:
@@ -18,28 +21,30 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "devices",
         help="list the GPUs that a process sees",
-        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name.",
+        description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name. "
+        "The exit code is 3 if there is none.",
+        **example(_EXAMPLE),
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, with sizes in bytes")
+    add_json(parser)
     parser.set_defaults(run=_devices)
 
 
 def _devices(options: argparse.Namespace) -> int:
     devices, machine = visible_devices(), simulated()
+    code = OK if devices else CONDITION
     if options.json:
-        print(json.dumps({"schema": 1, "simulated": machine or None, "devices": [d.to_dict() for d in devices]}, indent=2))
-        return OK
+        print_json({"simulated": machine or None, "devices": [d.to_dict() for d in devices]})
+        return code
     if machine:
         print(f"simulated: {machine}")
     if not devices:
         print("no GPUs")
-        return OK
-    rows = [("CUDA", "name", "memory", "capability", "PCI bus", "NVML", "UUID", "device")]
-    rows += [
+        return code
+    rows = [
         (
             str(d.cuda_ordinal),
             d.name,
-            human_bytes(d.total_memory),
+            size(d.total_memory),
             ".".join(map(str, d.compute_capability)),
             d.pci_bus_id,
             "-" if d.nvml_index is None else str(d.nvml_index),
@@ -48,5 +53,6 @@ def _devices(options: argparse.Namespace) -> int:
         )
         for d in devices
     ]
-    print(*columns(rows, left=len(rows[0])), sep="\n")
-    return OK
+    header = ("CUDA", "name", "memory", "capability", "PCI bus", "NVML", "UUID", "device")
+    print_table(header, rows, drop=("device", "PCI bus", "capability", "NVML"))
+    return code

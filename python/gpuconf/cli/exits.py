@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-OK, ERROR, USAGE, DOES_NOT_FIT, INTERRUPTED = 0, 1, 2, 3, 130
-DIFFERS = 3
+OK, ERROR, USAGE = 0, 1, 2
+CONDITION = 3  # there is no GPU, or a condition that the command checks does not hold
+DOES_NOT_FIT = DIFFERS = CONDITION
+TIMED_OUT = 124  # as timeout(1)
+INTERRUPTED = 130
 
 
 class UsageError(Exception):

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Sequence
 
 from .. import __version__, errors
-from . import console, devices, plan, run
+from . import console
 from .exits import ERROR, INTERRUPTED, USAGE, UsageError
+
+# Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the command that
+# runs is imported, because `gpuconf run` starts other programs.
+COMMANDS = (
+    "devices",
+    "plan",
+    "run",
+    "completion",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     console.prepare()
-    code, failed = _run(arguments)
+    code, failed = _run(sys.argv[1:] if arguments is None else arguments)
     unwritten = console.finish()
     if unwritten is not None and not failed:
         return _output_failed("gpuconf", unwritten)
     return code
 
 
-def _run(arguments: Sequence[str] | None) -> tuple[int, bool]:
+def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     """Return the exit code, and whether standard output has already failed."""
     command = "gpuconf"
     try:
-        options = _parser().parse_args(arguments)
+        options = parser(arguments).parse_args(arguments)
         command = f"gpuconf {options.command}"
         if sys.stdout is None:
             console.complain(f"{command}: standard output is closed")
@@ -54,13 +64,12 @@ def _output_failed(command: str, error: OSError) -> int:
     return ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser: of one command if the first argument names it, else of all."""
     about = "GPU configuration and memory planning, on real and simulated GPUs."
-    parser = argparse.ArgumentParser(prog="gpuconf", description=about)
-    parser.add_argument("--version", action="version", version=f"gpuconf {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    plan.add_to(commands)
-    devices.add_to(commands)
-    run.add_to(commands)
-    return parser
+    top = argparse.ArgumentParser(prog="gpuconf", description=about)
+    top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name in arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS:
+        importlib.import_module(f".{name}", __package__).add_to(commands)
+    return top

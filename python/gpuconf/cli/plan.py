@@ -17,6 +17,7 @@ from ..planning.plan import POLICIES, SCHEMA, Plan, plan
 from ..planning.verify import Verification, verify
 from . import console
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
+from .output import colors
 from .progress import Progress
 
 
@@ -87,7 +88,7 @@ def _plan(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_dict(), indent=2))
     else:
-        print(_colored(str(found)) if _colors() else found)
+        print(_colored(str(found)) if colors() else found)
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
@@ -147,10 +148,6 @@ def _draw(found: Plan, options: argparse.Namespace) -> None:
             console.complain(f"gpuconf plan: {error}; printing text instead")
     stream = sys.stderr if options.json else sys.stdout
     print(*plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
-
-
-def _colors() -> bool:
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _colored(text: str) -> str:

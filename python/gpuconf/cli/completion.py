@@ -1,0 +1,39 @@
+"""``gpuconf completion``."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import errors
+from .._typing import Any
+from .exits import OK
+from .output import example
+
+_EXAMPLE = """
+gpuconf completion bash > ~/.local/share/bash-completion/completions/gpuconf
+"""
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "completion",
+        help="print a shell's completion script",
+        description="Print the script with which a shell completes gpuconf's commands and options (needs shtab).",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.set_defaults(run=_completion)
+
+
+def _completion(options: argparse.Namespace) -> int:
+    try:
+        import shtab
+    except ImportError:
+        raise errors.UnimplementedError("completion needs shtab: pip install 'gpuconf[cli]'") from None
+    from .main import parser
+
+    print(shtab.complete(parser(), shell=options.shell))
+    return OK

@@ -1,0 +1,116 @@
+"""What commands print: JSON objects, and tables, with rich on a terminal if it is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+
+SCHEMA = 1
+
+FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}  # what shtab completes for an argument that is a file
+
+# A cell is a text, or a text and its style on a terminal, such as "bold" or "red".
+Cell = str | tuple[str, str]
+
+_GAP = 2  # spaces between columns
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add the option --json."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object, with sizes in bytes")
+
+
+def example(text: str) -> dict[str, Any]:
+    """Return the arguments of ``add_parser`` that end a command's help with an example, printed as it is written."""
+    lines = "\n".join(f"  {line}" for line in text.strip("\n").splitlines())
+    return {"epilog": f"{_EXAMPLE}\n{lines}", "formatter_class": _Help}
+
+
+_EXAMPLE = "example:"
+
+
+class _Help(argparse.HelpFormatter):
+    """Wraps a description, but not an example."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(_EXAMPLE) else super()._fill_text(text, width, indent)
+
+
+def print_json(fields: dict[str, Any]) -> None:
+    """Print one object: ``schema`` and the fields."""
+    print(json.dumps({"schema": SCHEMA, **fields}, indent=2, allow_nan=False))
+
+
+def size(count: int | None) -> str:
+    """Return a byte count for people; - for unknown."""
+    return "-" if count is None else human_bytes(count)
+
+
+def colors(stream: Any = None) -> bool:
+    """Whether to color what is written to a stream, standard output by default: only on a terminal, and not with NO_COLOR."""
+    stream = sys.stdout if stream is None else stream
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_table(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: Sequence[str] = (), drop: Sequence[str] = ()
+) -> None:
+    """Print a table.
+
+    The columns named in ``right`` are right-aligned. Those in ``drop`` are left out, in this order, until the table is no wider
+    than the terminal. In a pipe or a file every column is printed, and no text is cut.
+    """
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    kept = _kept(header, rows, drop, width)
+    header = [header[i] for i in kept]
+    rows = [[row[i] for i in kept] for row in rows]
+    if sys.stdout.isatty() and _print_rich(header, rows, right):
+        return
+    print(*_plain([header, *rows], [name in right for name in header]), sep="\n")
+
+
+def text_of(cell: Cell) -> str:
+    """Return a cell without its style."""
+    return cell if isinstance(cell, str) else cell[0]
+
+
+def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[str], width: int) -> list[int]:
+    """Return the columns to print."""
+    kept = list(range(len(header)))
+    widths = [max(len(text_of(row[i])) for row in [header, *rows]) for i in kept]
+    for name in drop:
+        if sum(widths[i] for i in kept) + _GAP * (len(kept) - 1) <= width:
+            break
+        kept.remove(header.index(name))
+    return kept
+
+
+def _plain(rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> list[str]:
+    texts = [tuple(map(text_of, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    padded = [[cell.rjust(w) if r else cell.ljust(w) for cell, w, r in zip(row, widths, right, strict=True)] for row in texts]
+    return [(" " * _GAP).join(row).rstrip() for row in padded]
+
+
+def _print_rich(header: Sequence[str], rows: Sequence[Sequence[Cell]], right: Sequence[str]) -> bool:
+    """Print with rich. Returns False if it is not installed."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+    except ImportError:
+        return False
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+    for name in header:
+        table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(*((cell,) if isinstance(cell, str) else cell)) for cell in row))
+    Console(highlight=False).print(table)
+    return True

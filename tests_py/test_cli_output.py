@@ -1,0 +1,112 @@
+"""What all commands have in common: help with an example, JSON, tables, completion."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpuconf.cli.main import COMMANDS
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+
+
+def run(*arguments: str, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+    return done.returncode, done.stdout, done.stderr
+
+
+def on_terminal(*arguments: str, columns: int, env: dict[str, str] | None = None) -> str:
+    """What a command writes to a terminal of that width, with its control sequences."""
+    ours, theirs = pty.openpty()
+    sized = {"COLUMNS": str(columns), "LINES": "50", "TERM": "xterm-256color", **(env or {})}
+    done = subprocess.Popen([COMMAND, *arguments], stdout=theirs, stderr=subprocess.PIPE, env=environment(sized))
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # the terminal has no writer any more
+            break
+        if not chunk:
+            break
+        written += chunk
+    os.close(ours)
+    _, complaints = done.communicate(timeout=60)
+    assert complaints == b""
+    return written.decode()
+
+
+OLDER = {"plan", "run"}  # their examples are in docs and README
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - OLDER))
+def test_help_has_an_example(command: str) -> None:
+    code, out, err = run(command, "--help")
+    assert (code, err) == (0, "")
+    assert "\nexample:\n  gpuconf" in out
+    assert max(map(len, out.partition("example:")[0].splitlines())) <= 80
+
+
+def test_help_lists_every_command() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(f"    {command} " in out or f"    {command}\n" in out for command in COMMANDS)
+
+
+def test_a_table_in_a_pipe_has_all_columns_and_no_colors() -> None:
+    _, out, _ = run("devices", env={"GPUCONF_SIMULATE": "2xH100-80GB", "COLUMNS": "40"})
+    header = out.splitlines()[1]
+    assert header.split()[0] == "CUDA"
+    assert header.split()[-1] == "device"
+    assert "\033" not in out
+
+
+@pytest.mark.parametrize("rich", [True, False], ids=["rich", "plain"])
+def test_a_table_on_a_terminal_fits(tmp_path: Path, rich: bool) -> None:
+    env = {"GPUCONF_SIMULATE": "2xH100-80GB", "NO_COLOR": "1"}
+    if not rich:
+        (tmp_path / "rich.py").write_text("raise ImportError('not here')")
+        env["PYTHONPATH"] = str(tmp_path)
+    narrow = on_terminal("devices", columns=80, env=env)
+    wide = on_terminal("devices", columns=200, env=env)
+    uuid = run("devices", env=env)[1].split("GPU-")[1].split()[0]
+    for text, width in ((narrow, 80), (wide, 200)):
+        lines = text.replace("\033[1m", "").replace("\033[0m", "").replace("\r", "").splitlines()
+        assert max(map(len, lines)) <= width
+        assert f"GPU-{uuid}" in text
+    assert "/physical_device:GPU:0" in wide
+    assert "/physical_device:GPU:0" not in narrow
+
+
+def test_colors_are_for_terminals_and_NO_COLOR_turns_them_off() -> None:  # noqa: N802
+    env = {"GPUCONF_SIMULATE": "H100"}
+    assert "\033[1m" in on_terminal("devices", columns=200, env=env)
+    assert "\033[3" not in on_terminal("devices", columns=200, env={**env, "NO_COLOR": "1"})
+    assert "\033" not in on_terminal("devices", columns=200, env={**env, "TERM": "dumb"})
+
+
+def test_completion_knows_the_commands_and_their_options(tmp_path: Path) -> None:
+    code, script, err = run("completion", "bash")
+    assert (code, err) == (0, "")
+    (tmp_path / "gpuconf").write_text(script)
+    ask = """
+    source ./gpuconf
+    COMP_WORDS=(gpuconf {words}) COMP_CWORD={last} COMP_LINE="gpuconf {words}" COMP_POINT=100
+    _shtab_gpuconf gpuconf; echo "${{COMPREPLY[@]}}"
+    """
+    for words, last, wanted in (("dev", 1, "devices"), ("devices --j", 2, "--json")):
+        asked = ["bash", "-c", ask.format(words=words, last=last)]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60)
+        assert done.stdout.split() == [wanted], done
+
+
+def test_completion_without_shtab(tmp_path: Path) -> None:
+    (tmp_path / "shtab.py").write_text("raise ImportError('not here')")
+    code, out, err = run("completion", "zsh", env={"PYTHONPATH": str(tmp_path)})
+    assert (code, out) == (1, "")
+    assert err == "gpuconf completion: completion needs shtab: pip install 'gpuconf[cli]'\n"
