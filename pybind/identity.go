@@ -9,6 +9,10 @@ func Identities() (devices string, err error) {
 	if err != nil {
 		return "", err
 	}
+	source := "CUDA"
+	if process.Shared().Simulated() {
+		source = "simulation"
+	}
 	list := make([]map[string]any, len(found))
 	for i, id := range found {
 		list[i] = map[string]any{
@@ -20,6 +24,8 @@ func Identities() (devices string, err error) {
 			"nvml_index":         orNull(id.NVMLIndex, -1),
 			"compute_capability": [2]int{id.Device.ComputeMajor, id.Device.ComputeMinor},
 			"total_memory":       id.Device.TotalBytes,
+			"memory_kind":        id.Device.MemoryKind.String(),
+			"memory_source":      source,
 		}
 	}
 	return encode(list)

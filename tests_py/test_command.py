@@ -280,6 +280,8 @@ def test_devices_as_json() -> None:
         "nvml_index": None,
         "compute_capability": [7, 5],
         "total_memory": 8 << 30,
+        "memory_kind": "dedicated",
+        "memory_source": "simulation",
     }
 
 

@@ -94,7 +94,7 @@ BAD_SPECS = {
     "   ": "spec is empty",
     ",": "an entry is empty",
     "T4,": "an entry is empty",
-    "3xFoo": 'unknown GPU model "Foo"; known models: GB200-186GB, B200-180GB, GB10, RTX5090, H200-141GB',
+    "3xFoo": 'unknown GPU model "Foo"; known models: GB200-186GB, B200-180GB, GB10, Thor-128GB, Orin-64GB, RTX5090, H200-141GB',
     "A100-64GB": 'unknown GPU model "A100-64GB"; known models: ',
     "0xT4": "must be from 1 to 64",
     "65xT4": "must be from 1 to 64",

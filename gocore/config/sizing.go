@@ -15,7 +15,8 @@ const mib = 1 << 20
 type Memory struct {
 	AvailableBytes uint64
 	TotalBytes     uint64
-	ComputeMajor   int // 9 of compute capability 9.0
+	ComputeMajor   int  // 9 of compute capability 9.0
+	Shared         bool // with the host, which must keep some of it
 	Sizing
 }
 
@@ -29,12 +30,13 @@ type Sizing struct {
 // DefaultLimit returns the limit of a GPU without an explicit one.
 //
 // It is the available memory minus a reserve for the system. There is no reserve if it would take everything; it changes
-// abruptly at 2 GiB. A fraction refers to total memory instead, without a reserve; above 1 it needs unified memory.
+// abruptly at 2 GiB. If the host shares the memory, the reserve is at least an eighth of it, because a host without memory stops working;
+// TensorFlow makes no difference there. A fraction refers to total memory instead, without a reserve; above 1 it needs unified memory.
 // SystemMiB overrides both, and TF_DEVICE_MIN_SYS_MEMORY_IN_MB overrides all three.
 func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
 	if m.Fraction == 0 {
 		limitBytes = m.AvailableBytes
-		if reserve := systemReserve(m); reserve < limitBytes {
+		if reserve := max(systemReserve(m), m.hostReserve()); reserve < limitBytes {
 			limitBytes -= reserve
 		}
 	} else if limitBytes, err = fractionLimit(m); err != nil {
@@ -73,6 +75,14 @@ func systemReserve(m Memory) uint64 {
 		return 1536 * mib
 	}
 	return 1800 * mib
+}
+
+// hostReserve is what the host keeps of memory that it shares.
+func (m Memory) hostReserve() uint64 {
+	if m.Shared {
+		return m.TotalBytes / 8
+	}
+	return 0
 }
 
 func fractionLimit(m Memory) (uint64, error) {

@@ -133,6 +133,8 @@ CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
 	                      supports(device, ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
 	out->managed = supports(device, ATTRIBUTE_MANAGED_MEMORY);
 	out->oversubscribes = out->managed && supports(device, ATTRIBUTE_CONCURRENT_MANAGED_ACCESS);
+	out->integrated = supports(device, ATTRIBUTE_INTEGRATED);
+	out->host_page_tables = supports(device, ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 	if (out->virtual_memory) {
 		struct cuda_answer granularity = cudacall_granularity(device);
 		out->granularity = granularity.value;

@@ -35,7 +35,7 @@ struct cuda_description {
 	int has_instance;
 	size_t total_bytes;
 	int major, minor, multiprocessors;
-	int stream_priorities, virtual_memory, stream_mem_ops, managed, oversubscribes;
+	int stream_priorities, virtual_memory, stream_mem_ops, managed, oversubscribes, integrated, host_page_tables;
 	uint64_t granularity; /* the minimum, of virtual memory; 0 if not supported */
 };
 

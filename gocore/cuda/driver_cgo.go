@@ -110,6 +110,7 @@ func (d *driver) describe(ordinal int) (*device, error) {
 			ComputeMinor:     int(c.minor),
 			Multiprocessors:  int(c.multiprocessors),
 			TotalBytes:       uint64(c.total_bytes),
+			MemoryKind:       memoryKind(c.integrated != 0, c.host_page_tables != 0),
 			LeastPriority:    least,
 			GreatestPriority: greatest,
 			VMM:              c.virtual_memory != 0,
@@ -120,6 +121,17 @@ func (d *driver) describe(ordinal int) (*device, error) {
 		streams: map[gpu.Stream]struct{}{},
 		events:  map[gpu.Event]struct{}{},
 	}, nil
+}
+
+// memoryKind distinguishes the kinds. A GB10 has both attributes.
+func memoryKind(integrated, hostPageTables bool) gpu.MemoryKind {
+	switch {
+	case integrated:
+		return gpu.Unified
+	case hostPageTables:
+		return gpu.Coherent
+	}
+	return gpu.Dedicated
 }
 
 func uuidOf(c *C.CUuuid) (u uuid) {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/meminfo"
 )
 
 // tooManyBytes is more than any GPU can address. Drivers return different errors for such requests; here they are out of memory.
@@ -23,7 +24,20 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	}
 	defer d.leave(g)
 	answer := C.cudacall_mem_info(C.uint64_t(g.context))
-	return uint64(answer.value), uint64(answer.second), d.failure(answer.result, "cuMemGetInfo of GPU %d", uint64(ordinal))
+	freeBytes, totalBytes = uint64(answer.value), uint64(answer.second)
+	if g.info.MemoryKind == gpu.Unified {
+		freeBytes = max(freeBytes, min(reclaimable(), totalBytes))
+	}
+	return freeBytes, totalBytes, d.failure(answer.result, "cuMemGetInfo of GPU %d", uint64(ordinal))
+}
+
+// reclaimable returns the memory that the host can still provide, which CUDA counts only as far as it is unused. 0 if unknown.
+func reclaimable() uint64 {
+	host, err := meminfo.Read()
+	if err != nil {
+		return 0
+	}
+	return host.AvailableBytes
 }
 
 // MemAlloc allocates memory.

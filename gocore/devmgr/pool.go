@@ -153,7 +153,8 @@ func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env confi
 		return 0, driverError(err, "Failed to query available memory for GPU %d", device.Ordinal)
 	}
 	limit, notices, err := config.DefaultLimit(config.Memory{
-		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Sizing: wanted.Sizing,
+		AvailableBytes: free, TotalBytes: total, ComputeMajor: device.ComputeMajor, Shared: device.MemoryKind == gpu.Unified,
+		Sizing: wanted.Sizing,
 	}, env)
 	m.notice(notices...)
 	return limit, err

@@ -10,6 +10,7 @@ type Device struct {
 	ComputeMinor    int
 	Multiprocessors int
 	TotalBytes      uint64
+	MemoryKind      MemoryKind
 
 	// The stream priorities that the device accepts: GreatestPriority (numerically lowest, most urgent) to
 	// LeastPriority. Both are 0 if the device does not support priorities.
@@ -36,7 +37,8 @@ type Driver interface {
 	// ContextSynchronize waits until all work queued on the device is done, including work in destroyed streams.
 	ContextSynchronize(ordinal int) error
 
-	// MemGetInfo returns the free and total bytes of a device.
+	// MemGetInfo returns the free and total bytes of a device. On a device with Unified memory, free is what the host can still
+	// provide, including memory that its kernel would reclaim first.
 	MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err error)
 
 	// MemAlloc allocates device memory. MemFree frees memory of MemAlloc and MemAllocManaged.

@@ -45,6 +45,9 @@ type Card struct {
 	ComputeMajor int
 	ComputeMinor int
 
+	// MemoryKind is as Device.MemoryKind. What Memory returns for a Unified card is meaningless, even if it is no error.
+	MemoryKind MemoryKind
+
 	MIG MIGMode
 	// Instances are the card's MIG devices, which CUDA then uses instead of the card. Empty unless MIG is MIGOn.
 	Instances []Instance

@@ -5,6 +5,8 @@ package nvml
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -56,6 +58,8 @@ func (m *monitor) card(index int) gpu.Card {
 	}
 	card.ComputeMajor, card.ComputeMinor, ret = device.GetCudaComputeCapability()
 	read(ret, "nvmlDeviceGetCudaComputeCapability")
+	card.MemoryKind, ret = memoryKind(device, card.Name)
+	read(ret, "nvmlDeviceGetAddressingMode")
 	card.MIG, ret = migMode(device)
 	read(ret, "nvmlDeviceGetMigMode")
 	if card.MIG == gpu.MIGOn {
@@ -70,6 +74,29 @@ func (m *monitor) card(index int) gpu.Card {
 // A GPU is always function 0 of its device.
 func busID(pci nvml.PciInfo) string {
 	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
+}
+
+// integrated are parts of the names of GPUs that share the host's memory. Some drivers for them report numbers, which are wrong.
+var integrated = []string{"GB10", "Orin", "Thor", "Xavier", "Tegra", "nvgpu"}
+
+// memoryKind returns where a card's memory is. NVML has no direct answer: a GPU without memory of its own does not support the query of
+// its size, and one that the CPU can access uses the CPU's page tables (ATS, address translation services).
+func memoryKind(device nvml.Device, name string) (gpu.MemoryKind, nvml.Return) {
+	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == '(' || r == ')' })
+	if slices.ContainsFunc(words, func(word string) bool { return slices.Contains(integrated, word) }) {
+		return gpu.Unified, nvml.SUCCESS
+	}
+	if _, ret := device.GetMemoryInfo(); Result(ret) == ErrorNotSupported {
+		return gpu.Unified, nvml.SUCCESS
+	}
+	mode, ret := device.GetAddressingMode()
+	switch {
+	case status.CodeOf(failure(ret, "")) == status.Unimplemented:
+		return gpu.Dedicated, nvml.SUCCESS
+	case ret == nvml.SUCCESS && mode.Value == uint32(nvml.DEVICE_ADDRESSING_MODE_ATS):
+		return gpu.Coherent, ret
+	}
+	return gpu.Dedicated, ret
 }
 
 func migMode(device nvml.Device) (gpu.MIGMode, nvml.Return) {

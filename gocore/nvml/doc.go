@@ -28,7 +28,7 @@
 // # Peculiarities of NVML
 //
 //   - Its order of GPUs differs from CUDA's, and it ignores CUDA_VISIBLE_DEVICES.
-//   - GPUs that share the host's memory (GB10, Jetson) do not support memory queries.
+//   - GPUs that share the host's memory (GB10, Jetson) do not support memory queries, or answer with wrong numbers: see Card.MemoryKind.
 //   - In a container, PIDs are the host's, unless the container shares the host's PID namespace.
 //   - Under WSL no processes are listed. If the driver does not know a process's memory, it returns all ones.
 //   - In a container with only a MIG instance, some properties of its card cannot be read.

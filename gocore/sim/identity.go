@@ -30,6 +30,7 @@ func (c Card) describe(slot, ordinal int) gpu.Device {
 		ComputeMinor:     c.Model.ComputeMinor,
 		Multiprocessors:  c.Model.Multiprocessors,
 		TotalBytes:       c.MemoryBytes,
+		MemoryKind:       c.Model.MemoryKind(),
 		LeastPriority:    0,
 		GreatestPriority: c.Model.GreatestPriority,
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"gpuconf/gocore/gpu"
 )
 
 // Model is a GPU model of the catalogue. It is an immutable value.
@@ -40,6 +42,9 @@ var models = []Model{
 	{"B200-180GB", []string{"B200"}, "NVIDIA B200", 180 * gib, 10, 0, 148, 1965, -5, 2 * mib},
 	// 6144 CUDA cores. The CPU shares its memory. The clock is from deviceQuery; the data sheet lists none.
 	{"GB10", []string{"GB10-128GB"}, "NVIDIA GB10", 128 * gib, 12, 1, 48, 2418, -5, 2 * mib},
+	// The Jetson boards share the CPU's memory, too. Smaller Orins have the same name.
+	{"Thor-128GB", []string{"Thor"}, "NVIDIA Thor", 128 * gib, 11, 0, 20, 1575, -5, 2 * mib},
+	{"Orin-64GB", []string{"Orin"}, "Orin (nvgpu)", 64 * gib, 8, 7, 16, 1300, -5, 2 * mib},
 	{"RTX5090", []string{"RTX5090-32GB"}, "NVIDIA GeForce RTX 5090", 32 * gib, 12, 0, 170, 2407, -5, 2 * mib},
 	{"H200-141GB", []string{"H200"}, "NVIDIA H200", 141 * gib, 9, 0, 132, 1980, -5, 2 * mib},
 	// The 480 GB in the product's name are the CPU's memory.
@@ -104,6 +109,17 @@ func modelNames() string {
 		names[i] = m.Name
 	}
 	return strings.Join(names, ", ")
+}
+
+// MemoryKind returns where the model's memory is.
+func (m Model) MemoryKind() gpu.MemoryKind {
+	switch family, _, _ := strings.Cut(m.Name, "-"); family {
+	case "GB10", "Thor", "Orin":
+		return gpu.Unified
+	case "GH200", "GB200":
+		return gpu.Coherent
+	}
+	return gpu.Dedicated
 }
 
 // oversubscribes reports whether managed memory may exceed the card's memory. That needs page faults on the GPU (Pascal or newer).

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/visible"
 )
@@ -167,6 +168,15 @@ func (c Card) text() string {
 		}
 	}
 	return c.Model.Name // not reached: the last unit divides every size
+}
+
+// Devices describes the cards, all of them visible.
+func (s Spec) Devices() []gpu.Device {
+	devices := make([]gpu.Device, len(s.Cards))
+	for i, card := range s.Cards {
+		devices[i] = card.describe(i, i)
+	}
+	return devices
 }
 
 // Identities returns the cards in the form that visible.Select takes. The indices that it returns are Options.Visible.

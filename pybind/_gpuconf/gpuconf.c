@@ -1177,6 +1177,32 @@ PyObject * _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), Py
 
 
 PyObject *
+_wrap__gpuconf_pybind_Cards(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *env;
+    const char *keywords[] = {"env", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_Cards(env);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Cards(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_CountRecorded(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1958,6 +1984,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, after, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: after: char *\ntype: flags: int64_t\ntype: device: char *" },
     {(char *) "pybind_AddPlaceholder", (PyCFunction) _wrap__gpuconf_pybind_AddPlaceholder, METH_VARARGS|METH_KEYWORDS, "pybind_AddPlaceholder(graphID, name, dtype, shape, unranked, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: dtype: char *\ntype: shape: char *\ntype: unranked: bool\ntype: after: char *\ntype: device: char *" },
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
+    {(char *) "pybind_Cards", (PyCFunction) _wrap__gpuconf_pybind_Cards, METH_VARARGS|METH_KEYWORDS, "pybind_Cards(env)\n\ntype: env: char *" },
     {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_CountRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
     {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },

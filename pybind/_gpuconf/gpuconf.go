@@ -184,6 +184,21 @@ func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_Cards
+func pybind_Cards(env *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Cards(C.GoString(env))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_CloseJob
 func pybind_CloseJob(id C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()

@@ -40,6 +40,13 @@ func (p *State) Identities() ([]Identity, error) {
 	return list, nil
 }
 
+// Simulated reports whether the listed devices are simulated.
+func (p *State) Simulated() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spec != ""
+}
+
 // numberLocked sets the NVML indices. If NVML is not available they stay unknown, and a notice says why.
 func (p *State) numberLocked(list []Identity) {
 	cards, err := listCards()

@@ -11,7 +11,7 @@ import (
 // a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants human pickle",
-	1: "gpu devname visible offheap holder",
+	1: "gpu devname visible offheap holder meminfo",
 	2: "trace chunks",
 	3: "cuda nvml sim cublas host suballoc bfc config caching",
 	4: "devmgr plan rewind",

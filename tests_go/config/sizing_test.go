@@ -164,3 +164,21 @@ func TestLimitsStayInRange(t *testing.T) {
 		}
 	})
 }
+
+// A host without memory stops working, so the default limit leaves it an eighth of what it shares with a GPU. What a caller sets holds.
+func TestTheHostKeepsMemoryThatItShares(t *testing.T) {
+	shared := config.Memory{AvailableBytes: 100 * gib, TotalBytes: 128 * gib, ComputeMajor: 12, Shared: true}
+	limit, _, err := config.DefaultLimit(shared, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 84*gib, limit)
+
+	limit, _, err = config.DefaultLimit(shared, config.Env{"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "1024"})
+	require.NoError(t, err)
+	require.EqualValues(t, 99*gib, limit)
+
+	small := shared
+	small.TotalBytes, small.AvailableBytes = 8*gib, 8*gib
+	limit, _, err = config.DefaultLimit(small, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 8*gib-1800<<20, limit, "TensorFlow's reserve is more")
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/meminfo"
 )
 
 // TestSynchronousCallsWait: work of a non-blocking stream, which waits for no other stream, sees the effect of a synchronous call.
@@ -150,4 +151,36 @@ func TestErrorsSayWhatWasAsked(t *testing.T) {
 	require.NoError(t, driver.ContextRelease(0))
 	_, err = driver.MemAlloc(0, 1)
 	require.EqualError(t, err, "GPU 0 has no retained context: CUDA_ERROR_INVALID_CONTEXT (201)")
+}
+
+// TestKindsOfMemory: on a GPU that shares the host's memory, free is what the host can still provide, not only what it leaves unused.
+func TestKindsOfMemory(t *testing.T) {
+	host, err := meminfo.Read()
+	require.NoError(t, err)
+	for _, row := range []struct {
+		variables map[string]string
+		kind      gpu.MemoryKind
+	}{
+		{nil, gpu.Dedicated},
+		{map[string]string{"FAKECUDA_ATS": "1"}, gpu.Coherent},
+		{map[string]string{"FAKECUDA_ATS": "1", "FAKECUDA_INTEGRATED": "1"}, gpu.Unified},
+	} {
+		t.Run(row.kind.String(), func(t *testing.T) {
+			configure(t, row.variables)
+			driver := open(t)
+			devices, err := driver.Devices()
+			require.NoError(t, err)
+			require.Equal(t, row.kind, devices[0].MemoryKind)
+			require.NoError(t, driver.ContextRetain(0))
+			_, err = driver.MemAlloc(0, 512*mib)
+			require.NoError(t, err)
+			free, total, err := driver.MemGetInfo(0)
+			require.NoError(t, err)
+			if row.kind == gpu.Unified && host.AvailableBytes > total {
+				require.Equal(t, total, free)
+			} else if row.kind != gpu.Unified {
+				require.Equal(t, total-512*mib, free)
+			}
+		})
+	}
 }

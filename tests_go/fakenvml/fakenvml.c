@@ -11,10 +11,11 @@
  *     card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=1048576 NVIDIA H100 80GB HBM3
  *     process 4711 bytes=1024 list=compute gi=-1 ci=-1
  *     instance MIG-1 gi=1 ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb
+ *     addressing ats
  *     fail nvmlDeviceGetMemoryInfo 3
  *     fail nvmlDeviceGetName 15 GPU-1
  *
- * A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
+ * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
  * without an instance. A process belongs to the card above it; "bytes=-1" is memory that the driver does not know; its list is
  * "compute", "mps" or "graphics". A call fails with the given number, for one UUID or for all.
  *
@@ -53,6 +54,7 @@ struct device {
 	enum mig mig;
 	int places; /* of a card: including holes */
 	unsigned long long total, used;
+	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
 };
 
 struct process {
@@ -129,6 +131,17 @@ static void read_process(const char *line)
 	process->ci = (unsigned)ci;
 }
 
+static void read_addressing(const char *line)
+{
+	static const char *const modes[] = {"none", "hmm", "ats"};
+	char mode[8] = "";
+	if (sscanf(line, "addressing %7s", mode) != 1)
+		misread(line);
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(mode, modes[i]) == 0)
+			machine.device[last_card()].addressing = i;
+}
+
 static void read_machine(void)
 {
 	memset(&machine, 0, sizeof machine);
@@ -143,6 +156,8 @@ static void read_machine(void)
 			read_instance(line);
 		else if (strncmp(line, "hole", 4) == 0)
 			machine.device[last_card()].places++;
+		else if (strncmp(line, "addressing ", 11) == 0)
+			read_addressing(line);
 		else if (strncmp(line, "process ", 8) == 0)
 			read_process(line);
 		else if (sscanf(line, "fail %63s %d %79s", failure->function, &failure->result, failure->uuid) >= 2)
@@ -444,6 +459,17 @@ int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *
 {
 	BEGIN(device);
 	return processes(device, "mps", room, (char *)infos, sizeof *infos);
+}
+
+struct addressing {
+	unsigned version, value;
+};
+
+int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode)
+{
+	BEGIN(device);
+	mode->value = device->addressing;
+	return SUCCESS;
 }
 
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)

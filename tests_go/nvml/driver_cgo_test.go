@@ -235,6 +235,7 @@ func TestEveryCallFails(t *testing.T) {
 var optional = map[string]bool{
 	"nvmlSystemGetCudaDriverVersion":          true, // not reported
 	"nvmlDeviceGetMigMode":                    true, // no MIG
+	"nvmlDeviceGetAddressingMode":             true, // the GPU's own memory, as far as is known
 	"nvmlDeviceGetComputeRunningProcesses":    true, // the other lists are reported
 	"nvmlDeviceGetMPSComputeRunningProcesses": true,
 	"nvmlDeviceGetGraphicsRunningProcesses":   true,
@@ -262,4 +263,35 @@ func all(s survey) string {
 		}
 	}
 	return strings.TrimSpace(strings.Join(texts, "\n"))
+}
+
+// TestKindsOfMemory: some drivers of GPUs that share the host's memory report numbers, so what counts is the name, too.
+func TestKindsOfMemory(t *testing.T) {
+	named := func(name string) string {
+		return "driver 580.95.05\ncuda 13000\ncard " + cardUUID + " domain=0 bus=1 device=0 cc=12.1 mig=none total=1048576 used=0 " + name + "\n"
+	}
+	rows := []struct {
+		name, machine string
+		kind          gpu.MemoryKind
+	}{
+		{"a card", named("NVIDIA H100 80GB HBM3"), gpu.Dedicated},
+		{"a card whose driver mirrors the host's pages", named("NVIDIA H100 80GB HBM3") + "addressing hmm\n", gpu.Dedicated},
+		{"no memory of its own", named("NVIDIA Something New") + "fail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
+		{"a GB10", named("NVIDIA GB10") + "addressing ats\nfail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
+		{"a Jetson with wrong numbers", named("Orin (nvgpu)"), gpu.Unified},
+		{"the host's page tables", named("NVIDIA GH200 480GB") + "addressing ats\n", gpu.Coherent},
+		{"an old driver", named("NVIDIA GH200 480GB") + "fail nvmlDeviceGetAddressingMode 13\n", gpu.Dedicated},
+	}
+	var machines []string
+	for _, row := range rows {
+		machines = append(machines, row.machine)
+	}
+	surveys := surveyWith(t, fakenvml.Build(t), machines)
+	for i, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			got := surveys[i].Cards[0]
+			require.Empty(t, got.Failed)
+			require.Equal(t, row.kind, got.Card.MemoryKind)
+		})
+	}
 }

@@ -31,7 +31,18 @@ func card(s *server.Server, index int) *server.Device {
 	device.GetComputeRunningProcessesFunc = none
 	device.GetMPSComputeRunningProcessesFunc = none
 	device.GetGraphicsRunningProcessesFunc = none
+	device.GetAddressingModeFunc = func() (upstream.DeviceAddressingMode, upstream.Return) {
+		return upstream.DeviceAddressingMode{}, upstream.ERROR_FUNCTION_NOT_FOUND
+	}
 	return device
+}
+
+// allCards prepares every card of a mock server.
+func allCards(s *server.Server) *server.Server {
+	for i := range s.Devices {
+		card(s, i)
+	}
+	return s
 }
 
 func TestNVIDIAsOwnMachines(t *testing.T) {
@@ -49,6 +60,7 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 		{"DGX B200", dgxb200.New(), "NVIDIA B200 180GB HBM3e", "560.28.03", 10, 0, 180, [2]int{12, 6}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			allCards(row.server)
 			monitor, err := nvml.Over(row.server, nvml.Host{})
 			require.NoError(t, err)
 			system, err := monitor.System()
@@ -79,7 +91,7 @@ func TestNVIDIAsOwnMachines(t *testing.T) {
 }
 
 func TestADividedH100(t *testing.T) {
-	machine := dgxh100.New()
+	machine := allCards(dgxh100.New())
 	device := card(machine, 3)
 	_, ret := device.SetMigMode(upstream.DEVICE_MIG_ENABLE)
 	require.Equal(t, upstream.SUCCESS, ret)
@@ -193,7 +205,7 @@ func TestAfterClose(t *testing.T) {
 
 // TestCallsMeetAClose is for the race detector: no call reaches NVML after Close.
 func TestCallsMeetAClose(t *testing.T) {
-	machine := dgxh100.New()
+	machine := allCards(dgxh100.New())
 	var shut bool // written by Shutdown: any concurrent call would be a race
 	machine.ShutdownFunc = func() upstream.Return { shut = true; return upstream.SUCCESS }
 	machine.DeviceGetCountFunc = func() (int, upstream.Return) {

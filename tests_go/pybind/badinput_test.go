@@ -35,6 +35,7 @@ var functions = map[string]any{
 	"DropRecording":           pybind.DropRecording,
 	"EnterScope":              pybind.EnterScope,
 	"Enumerate":               pybind.Enumerate,
+	"Cards":                   pybind.Cards,
 	"Execute":                 pybind.Execute,
 	"FailAllocation":          pybind.FailAllocation,
 	"FeedPlan":                pybind.FeedPlan,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 )
 
@@ -83,4 +84,18 @@ func TestFasterCardsAreKnownAsFaster(t *testing.T) {
 	for i := 2; i < len(identities); i++ {
 		require.Greater(t, identities[i-1].Speed, identities[i].Speed, spec.Cards[i].Model.Name)
 	}
+}
+
+func TestKindsOfMemory(t *testing.T) {
+	spec, err := sim.ParseSpec("H100,GB10,Thor,Orin:8GiB,GH200,GB200")
+	require.NoError(t, err)
+	var kinds []string
+	for _, device := range spec.Devices() {
+		kinds = append(kinds, device.MemoryKind.String())
+	}
+	require.Equal(t, []string{"dedicated", "unified", "unified", "unified", "coherent", "coherent"}, kinds)
+	m := newMachine(t, "GB10", sim.Options{})
+	devices, err := m.Devices()
+	require.NoError(t, err)
+	require.Equal(t, gpu.Unified, devices[0].MemoryKind)
 }

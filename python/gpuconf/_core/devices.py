@@ -91,7 +91,19 @@ class VisibleDevice(
     Table,
     namedtuple(
         "VisibleDevice",
-        ["cuda_ordinal", "physical_device", "name", "uuid", "pci_bus_id", "nvml_index", "compute_capability", "total_memory"],
+        [
+            "cuda_ordinal",
+            "physical_device",
+            "name",
+            "uuid",
+            "pci_bus_id",
+            "nvml_index",
+            "compute_capability",
+            "total_memory",
+            "memory_kind",
+            "memory_source",
+        ],
+        defaults=["dedicated", "CUDA"],
     ),
 ):
     """One GPU, with all its names."""
@@ -108,9 +120,18 @@ class VisibleDevice(
     nvml_index: int | None  # its number in nvidia-smi; None if NVML does not report it, as for simulated GPUs
     compute_capability: tuple[int, int]
     total_memory: int  # bytes
+    # "dedicated" for the GPU's own memory, "unified" for the host's, which the GPU shares (GB10, Jetson), "coherent" for the GPU's
+    # own memory that the CPU can also access (GH200)
+    memory_kind: str
+    memory_source: str  # where total_memory comes from: "CUDA" or "simulation"
 
     def _repr_html_(self) -> str:
         return visible_table([self])
+
+
+def _memory(device: VisibleDevice) -> html.Html:
+    kind = "" if device.memory_kind == "dedicated" else f" {device.memory_kind}"
+    return html.Html(html.size(device.total_memory) + kind)
 
 
 def visible_table(devices: Iterable[VisibleDevice]) -> html.Html:
@@ -119,7 +140,7 @@ def visible_table(devices: Iterable[VisibleDevice]) -> html.Html:
         (
             one.cuda_ordinal,
             one.name,
-            html.size(one.total_memory),
+            _memory(one),
             ".".join(map(str, one.compute_capability)),
             html.code(one.pci_bus_id),
             "-" if one.nvml_index is None else one.nvml_index,

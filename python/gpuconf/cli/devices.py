@@ -44,7 +44,7 @@ def _devices(options: argparse.Namespace) -> int:
         (
             str(d.cuda_ordinal),
             d.name,
-            size(d.total_memory),
+            size(d.total_memory) + ("" if d.memory_kind == "dedicated" else f" {d.memory_kind}"),
             ".".join(map(str, d.compute_capability)),
             d.pci_bus_id,
             "-" if d.nvml_index is None else str(d.nvml_index),

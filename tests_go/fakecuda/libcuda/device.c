@@ -212,6 +212,12 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	case 16:
 		*value = 132;
 		return SUCCESS;
+	case 18:
+		*value = number_from("FAKECUDA_INTEGRATED", 0) != 0;
+		return SUCCESS;
+	case 100:
+		*value = number_from("FAKECUDA_ATS", 0) != 0;
+		return SUCCESS;
 	case 75:
 		*value = fake.major;
 		return SUCCESS;

@@ -1,0 +1,165 @@
+package process
+
+import (
+	"strings"
+	"sync"
+
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/meminfo"
+	"gpuconf/gocore/nvml"
+	"gpuconf/gocore/sim"
+	"gpuconf/gocore/status"
+)
+
+// Survey is what is known of every card of the machine, whatever CUDA_VISIBLE_DEVICES says, without CUDA.
+type Survey struct {
+	Spec    string // of the simulated machine; "" for the real one
+	System  gpu.System
+	WhyNone string // why nothing is known about cards; "" if something is
+	Cards   []CardSurvey
+}
+
+// CardSurvey is one card. Errors are texts for people.
+type CardSurvey struct {
+	gpu.Card
+	Memory         Amounts
+	Errors         []string
+	Processes      []gpu.Process
+	ProcessesError string // why the processes are unknown; "" if they are known
+	Instances      []InstanceSurvey
+}
+
+// InstanceSurvey is a MIG instance of a card.
+type InstanceSurvey struct {
+	gpu.Instance
+	Memory Amounts
+}
+
+// Amounts is a memory's size and use, each nil if unknown, and where the numbers come from.
+type Amounts struct {
+	TotalBytes, UsedBytes, FreeBytes *uint64
+	Source                           string // "NVML", "/proc/meminfo", "simulation"; "" if unknown
+}
+
+// surveyor keeps NVML open between surveys: starting it takes milliseconds, and a live view asks once a second.
+var surveyor struct {
+	sync.Mutex
+	monitor gpu.Monitor // guarded by Mutex; nil until the first survey, and after a failure
+}
+
+// Survey returns the cards of the machine. If there are none, or nothing can be found out, WhyNone says why.
+func (p *State) Survey(env config.Env) (Survey, error) {
+	if err := Alive(); err != nil {
+		return Survey{}, err
+	}
+	p.mu.Lock()
+	asked := p.asked
+	p.mu.Unlock()
+	if asked == "" {
+		asked = env["GPUCONF_SIMULATE"]
+	}
+	if asked != "" {
+		return surveySimulated(asked)
+	}
+	surveyor.Lock()
+	defer surveyor.Unlock()
+	found, err := surveyLocked()
+	if err != nil {
+		if surveyor.monitor != nil { // after an update of the driver, only a new start helps
+			_ = surveyor.monitor.Close()
+			surveyor.monitor = nil
+		}
+		return Survey{WhyNone: err.Error()}, nil
+	}
+	return found, nil
+}
+
+func surveyLocked() (s Survey, err error) {
+	if surveyor.monitor == nil {
+		if surveyor.monitor, err = nvml.Open(); err != nil {
+			surveyor.monitor = nil
+			return Survey{}, err
+		}
+	}
+	if s.System, err = surveyor.monitor.System(); err != nil {
+		return Survey{}, err
+	}
+	cards, err := surveyor.monitor.Cards()
+	if err != nil {
+		return Survey{}, err
+	}
+	if len(cards) == 0 {
+		s.WhyNone = "the NVIDIA driver lists no GPU"
+	}
+	for _, card := range cards {
+		s.Cards = append(s.Cards, surveyCard(surveyor.monitor, card))
+	}
+	return s, nil
+}
+
+func surveyCard(monitor gpu.Monitor, card gpu.Card) CardSurvey {
+	s := CardSurvey{Card: card}
+	if card.Err != nil {
+		s.Errors = strings.Split(card.Err.Error(), "\n")
+	}
+	if card.UUID == "" {
+		s.ProcessesError = "the card cannot be identified"
+		return s
+	}
+	var err error
+	if s.Memory, err = amounts(monitor, card.UUID, card.MemoryKind); err != nil {
+		s.Errors = append(s.Errors, err.Error())
+	}
+	if s.Processes, err = monitor.Processes(card.UUID); err != nil {
+		s.ProcessesError = err.Error()
+	}
+	for _, instance := range card.Instances {
+		memory, err := amounts(monitor, instance.UUID, gpu.Dedicated)
+		if err != nil {
+			s.Errors = append(s.Errors, err.Error())
+		}
+		s.Instances = append(s.Instances, InstanceSurvey{instance, memory})
+	}
+	return s
+}
+
+// amounts returns the memory of a card or an instance. For memory that a GPU shares with the host, it is the host's, and the use of the
+// host's programs counts.
+func amounts(monitor gpu.Monitor, uuid string, kind gpu.MemoryKind) (Amounts, error) {
+	if kind == gpu.Unified {
+		host, err := meminfo.Read()
+		if err != nil {
+			return Amounts{}, err
+		}
+		used := host.TotalBytes - host.AvailableBytes
+		return Amounts{&host.TotalBytes, &used, &host.AvailableBytes, meminfo.Source}, nil
+	}
+	use, err := monitor.Memory(uuid)
+	if err != nil {
+		return Amounts{}, err
+	}
+	return Amounts{&use.TotalBytes, &use.UsedBytes, &use.FreeBytes, "NVML"}, nil
+}
+
+// surveySimulated returns the cards of a specification. What processes use of them is only known to the processes.
+func surveySimulated(asked string) (Survey, error) {
+	spec, err := sim.ParseSpec(asked)
+	if err != nil {
+		return Survey{}, err
+	}
+	s := Survey{Spec: spec.String()}
+	for i, d := range spec.Devices() {
+		s.Cards = append(s.Cards, CardSurvey{
+			Card: gpu.Card{
+				Index: i, UUID: d.UUID, PCIBusID: d.PCIBusID, Name: d.Name, ComputeMajor: d.ComputeMajor, ComputeMinor: d.ComputeMinor,
+				MemoryKind: d.MemoryKind, MIG: gpu.MIGAbsent,
+			},
+			Memory: Amounts{TotalBytes: &d.TotalBytes, Source: "simulation"},
+		})
+	}
+	if len(s.Cards) == 0 {
+		return s, status.Errorf(status.Internal, "the simulated machine %q has no GPU", asked)
+	}
+	return s, nil
+}

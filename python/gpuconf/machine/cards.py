@@ -1,0 +1,117 @@
+"""The cards of the machine, whether this process sees them or not, without CUDA."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .._core import runtime
+from .._core.native import core
+from .._core.table import Table
+from .._typing import Any
+
+
+class CardMemory(Table, namedtuple("CardMemory", ["kind", "total", "used", "free", "source"])):
+    """The memory of a card or a MIG instance, in bytes; None where unknown. Unified memory is the host's, with all its uses."""
+
+    __slots__ = ()
+
+    kind: str  # "dedicated", "unified" or "coherent"
+    total: int | None
+    used: int | None
+    free: int | None
+    source: str | None  # where the numbers come from: "NVML", "/proc/meminfo" or "simulation"
+
+
+class CardProcess(Table, namedtuple("CardProcess", ["pid", "bytes", "instance"])):
+    """A process that uses a card, as the driver reports it."""
+
+    __slots__ = ()
+
+    pid: int  # on the host: see Survey.host_pids
+    bytes: int | None  # None if the driver does not report it
+    instance: str | None  # the UUID of the MIG instance that it uses
+
+
+class CardInstance(Table, namedtuple("CardInstance", ["uuid", "name", "memory"])):
+    """A MIG instance of a card."""
+
+    __slots__ = ()
+
+    uuid: str
+    name: str
+    memory: CardMemory
+
+
+class Card(
+    Table,
+    namedtuple(
+        "Card",
+        [
+            "index",
+            "uuid",
+            "name",
+            "pci_bus_id",
+            "compute_capability",
+            "mig",
+            "memory",
+            "processes",
+            "processes_error",
+            "instances",
+            "errors",
+        ],
+    ),
+):
+    """One card. A text that could not be read is empty; ``errors`` says why."""
+
+    __slots__ = ()
+
+    index: int  # its number in nvidia-smi
+    uuid: str
+    name: str
+    pci_bus_id: str
+    compute_capability: tuple[int, int]
+    mig: str  # "none", "off", "on" or "unknown"
+    memory: CardMemory
+    processes: tuple[CardProcess, ...]
+    processes_error: str | None  # why the processes are unknown
+    instances: tuple[CardInstance, ...]
+    errors: tuple[str, ...]
+
+
+class Survey(Table, namedtuple("Survey", ["simulated", "why_none", "driver", "cuda", "host_pids", "cards"])):
+    """All cards of the machine."""
+
+    __slots__ = ()
+
+    simulated: str | None  # the simulated machine's spec
+    why_none: str | None  # why there is no card
+    driver: str | None  # its version
+    cuda: tuple[int, int] | None  # the newest CUDA version that the driver supports
+    host_pids: bool  # this process is in a container: the driver's PIDs are the host's
+    cards: tuple[Card, ...]
+
+
+def survey() -> Survey:
+    """Return all cards of the machine: the simulated one if there is one, else those that NVML reports.
+
+    Creates no CUDA context and takes no device memory. ``CUDA_VISIBLE_DEVICES`` has no effect. A machine without a driver has no
+    card, which ``why_none`` explains. Raises ValueError if ``GPUCONF_SIMULATE`` is invalid.
+    """
+    text = core.pybind_Cards(runtime.environment())
+    import json
+
+    found = json.loads(text)
+    return Survey(**{**found, "cuda": found["cuda"] and tuple(found["cuda"]), "cards": tuple(map(_card, found["cards"]))})
+
+
+def _card(found: dict[str, Any]) -> Card:
+    return Card(
+        **{
+            **found,
+            "compute_capability": tuple(found["compute_capability"]),
+            "memory": CardMemory(**found["memory"]),
+            "processes": tuple(CardProcess(**one) for one in found["processes"]),
+            "instances": tuple(CardInstance(**{**one, "memory": CardMemory(**one["memory"])}) for one in found["instances"]),
+            "errors": tuple(found["errors"]),
+        }
+    )

@@ -1,0 +1,22 @@
+"""NVIDIA's management library as tests_go/fakenvml imitates it, for tests in Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "tests_go" / "fakenvml" / "fakenvml.c"
+
+ONE_H100 = """driver 580.95.05
+cuda 13000
+card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=1073741824 NVIDIA H100 80GB HBM3
+"""
+
+
+def fake_nvml(folder: Path) -> Path:
+    """Build the library. Returns the folder for LD_LIBRARY_PATH; FAKE_NVML names the description of the machine."""
+    library = folder / "libnvidia-ml.so.1"
+    options = ["-shared", "-fPIC", "-O1", "-pthread", "-Wl,-soname,libnvidia-ml.so.1"]
+    subprocess.run([os.environ.get("CC", "cc"), *options, "-o", str(library), str(SOURCE)], check=True)
+    return folder
