@@ -163,6 +163,10 @@ WHEEL ?= $(firstword $(wildcard dist/*.whl))
 gpu-test: ## test a wheel on this machine's GPU, with the libraries installed there
 	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
 
+.PHONY: gpu-all
+gpu-all: ## run every case and benchmark for a GPU from a wheel, in steps; call it again to continue (GPU_ARGS="--minutes 9")
+	$(PYTHON) tests_py/gpu/unattended.py --page docs/gpu-results.md $(GPU_ARGS) $(WHEEL)
+
 .PHONY: gpu-bench
 gpu-bench: ## measure a wheel on this machine's GPU and write docs/gpu-results.md
 	$(PYTHON) benchmarks/gpu.py $(WHEEL)

@@ -97,6 +97,10 @@ def c_abi_pair() -> Callable[[int], Callable[[], None]]:
 
     def of(size: int) -> Callable[[], None]:
         wanted = ctypes.c_size_t(size)
+        first = library.gpuconf_malloc(wanted, 0, None)
+        if not first:
+            raise SystemExit(f"gpuconf_malloc of {size} bytes failed")
+        library.gpuconf_free(first, 0, 0, None)
 
         def pair() -> None:
             library.gpuconf_free(library.gpuconf_malloc(wanted, 0, None), 0, 0, None)
@@ -195,20 +199,10 @@ def machine(env: dict[str, str]) -> str:
     return f"{today}: {smi}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
 
 
-def write(env: dict[str, str], path: Path) -> None:
-    """Run all measurements and write the page."""
-    found: dict[str, list[dict[str, float]]] = {}
-    missing = set()
-    for _ in range(TURNS):
-        for name in CONTENDERS:
-            measured = child(name, env)
-            if measured is None:
-                missing.add(name)
-            else:
-                found.setdefault(name, []).append(measured)
+def lines_of(found: dict[str, list[dict[str, float]]], limit: dict[str, float] | None) -> list[str]:
+    """The page's sections on speed and on the limit, from the rounds of each contender."""
     medians = {name: {size: statistics.median(one[size] for one in runs) for size in runs[0]} for name, runs in found.items()}
-    lines = ["# On a GPU", "", f"Written by `make gpu-bench` on {machine(env)}.", ""]
-    lines += ["## One allocation and one free", "", "ns of host time; the contenders take turns; medians of their best rounds.", ""]
+    lines = ["## One allocation and one free", "", "ns of host time; the contenders take turns; medians of their best rounds.", ""]
     lines += ["| | " + " | ".join(human(size) for size in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
     for name, by_size in medians.items():
         lines.append(f"| {name} | " + " | ".join(f"{by_size[str(size)]:.0f}" for size in SIZES) + " |")
@@ -217,12 +211,25 @@ def write(env: dict[str, str], path: Path) -> None:
         if what in medians and over in medians:
             ratios = [medians[what][str(size)] / medians[over][str(size)] for size in SIZES]
             lines.append(f"| {what} / {over} | " + " | ".join(f"{ratio:.3f}" for ratio in ratios) + f" | {bar:.3g} |")
-    limit = child("limit", env)
-    lines += ["", "## The limit, seen by the driver", ""]
-    taken, wanted = limit["taken"] / MIB, limit["limit"] / MIB
-    lines += [f"Limit {wanted:.0f} MiB; taken from the driver {taken:.2f} MiB ({taken - wanted:+.2f}; at most +2)."]
+    if limit:
+        taken, wanted = limit["taken"] / MIB, limit["limit"] / MIB
+        lines += ["", "## The limit, seen by the driver", ""]
+        lines += [f"Limit {wanted:.0f} MiB; taken from the driver {taken:.2f} MiB ({taken - wanted:+.2f}; at most +2)."]
+    missing = sorted(set(CONTENDERS) - set(found))
     if missing:
-        lines += ["", f"Left out, because the library is not installed: {', '.join(sorted(missing))}."]
+        lines += ["", f"Left out, because the library is not installed: {', '.join(missing)}."]
+    return lines
+
+
+def write(env: dict[str, str], path: Path) -> None:
+    """Run all measurements and write the page."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for _ in range(TURNS):
+        for name in CONTENDERS:
+            measured = child(name, env)
+            if measured is not None:
+                found.setdefault(name, []).append(measured)
+    lines = ["# On a GPU", "", f"Written by `make gpu-bench` on {machine(env)}.", "", *lines_of(found, child("limit", env))]
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 

@@ -7,17 +7,11 @@ the installed gpuconf is used. Prints a line for each case, and exits with code 
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
-import os
-import re
-import subprocess
 import sys
-import tempfile
-import zipfile
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-MISSING = 77
+import steps
 
 
 def main() -> int:
@@ -26,26 +20,19 @@ def main() -> int:
     parser.add_argument("wheel", nargs="?", help="the wheel to test")
     parser.add_argument("--only", default="", help="run the cases whose names contain this")
     options = parser.parse_args()
-    names = re.findall(r"^def case_(\w+)\(", (HERE / "cases.py").read_text(), re.M)
+    counts = collections.Counter({"passed": 0, "left out": 0, "FAILED": 0})
     with contextlib.ExitStack() as stack:
-        env = dict(os.environ)
-        if options.wheel:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            zipfile.ZipFile(options.wheel).extractall(folder)
-            env["PYTHONPATH"] = os.pathsep.join([folder, env.get("PYTHONPATH", "")])
-        counts = {"passed": 0, "left out": 0, "FAILED": 0}
-        for name in names:
+        environment = steps.unpacked(options.wheel, stack)
+        for name in steps.all_cases():
             if options.only not in name:
                 continue
-            done = subprocess.run(
-                [sys.executable, HERE / "cases.py", name], capture_output=True, text=True, check=False, env=env, timeout=600
-            )
-            result = {0: "passed", MISSING: "left out"}.get(done.returncode, "FAILED")
+            found = steps.run(steps.of_case(name, limit=600), environment)
+            result = "FAILED" if found["result"] == "timed out" else found["result"]
             counts[result] += 1
-            why = done.stdout.strip().rpartition("\n")[2] if result == "left out" else ""
-            print(f"{result:8}  {name.replace('_', ' ')}{': ' if why else ''}{why}", flush=True)
+            why = f": {found['why']}" if "why" in found else ""
+            print(f"{result:8}  {name.replace('_', ' ')}{why}", flush=True)
             if result == "FAILED":
-                print(done.stdout + done.stderr, flush=True)
+                print(found["output"], flush=True)
     print(", ".join(f"{count} {result}" for result, count in counts.items()))
     return 1 if counts["FAILED"] else 0
 

@@ -1,0 +1,47 @@
+"""Cases for a real GPU, one process each: ``python case.py NAME``; without a name, all their names.
+
+Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in this folder; its
+docstring is the promise. It succeeds or raises; Missing names what the machine lacks. A case may return a dictionary of figures,
+which the last line of the output has as JSON. Nothing here needs pytest, so that a machine with only Python and the driver can run
+it (run.py).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def homes() -> dict[str, str]:
+    """The module of each case, read without importing anything."""
+    found = {}
+    for path in sorted(HERE.glob("*.py")):
+        for name in re.findall(r"^def case_(\w+)\(", path.read_text(), re.MULTILINE):
+            found[name] = path.stem
+    return found
+
+
+def main(name: str) -> int:
+    """Run one case; its exit code."""
+    import gpuconf
+    from checks import MISSING, Missing
+
+    if gpuconf.simulated() or not gpuconf.config.list_physical_devices("GPU"):
+        print("there is no real GPU")
+        return MISSING
+    try:
+        figures = getattr(importlib.import_module(homes()[name]), f"case_{name}")()
+    except Missing as missing:
+        print(str(missing).partition("\n")[0])
+        return MISSING
+    print(json.dumps(figures or {}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if sys.argv[1:] else print("\n".join(homes())))

@@ -1,0 +1,97 @@
+"""Memory that passes between streams, and memory of captured graphs, through the C symbols."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any
+
+import gpuconf
+from checks import MIB, driver, expect, live, rounds
+
+
+def own_streams(count: int) -> tuple[Any, list[ctypes.c_void_p]]:
+    """The driver, with the primary context of the first GPU current, and streams that do not wait for each other."""
+    cuda = driver()
+    streams = [ctypes.c_void_p() for _ in range(count)]
+    for stream in streams:
+        expect(cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0, "no stream")
+    cuda.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
+    cuda.cuMemcpyDtoHAsync_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
+    return cuda, streams
+
+
+def own_allocator() -> Any:
+    """The C symbols."""
+    library = ctypes.CDLL(gpuconf.library_path())
+    library.gpuconf_malloc.restype = ctypes.c_void_p
+    library.gpuconf_malloc.argtypes = [ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    library.gpuconf_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    library.gpuconf_last_error.restype = ctypes.c_char_p
+    return library
+
+
+def case_a_million_hand_overs_lose_no_canary() -> None:
+    """One block passes from stream to stream while they work: each reads what it wrote, and no other stream writes in between."""
+    gpuconf.configure(limit="64MiB", libraries=[])
+    gpuconf.config.list_logical_devices()
+    library, (cuda, streams) = own_allocator(), own_streams(3)
+    batch, size, slow = 4096, 4096, 32 * MIB
+    slab = library.gpuconf_malloc(slow, 0, None)
+    ballast = library.gpuconf_malloc(64 * MIB - slow - size, 0, None)
+    expect(bool(slab and ballast), library.gpuconf_last_error().decode())
+    place = ctypes.c_void_p()
+    expect(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(batch), 0) == 0 and place.value is not None, "no pinned memory")
+    read = (ctypes.c_ubyte * batch).from_address(place.value or 0)
+    count = rounds(1_000_000)
+    for begin in range(0, count, batch):
+        todo = min(batch, count - begin)
+        for i in range(todo):
+            stream = streams[i % 3]
+            if i % 64 == 0:
+                cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host continues
+            block = library.gpuconf_malloc(size, 0, stream)
+            if not block:
+                raise AssertionError(library.gpuconf_last_error().decode())
+            cuda.cuMemsetD8Async(block, i % 251 + 1, size, stream)
+            cuda.cuMemcpyDtoHAsync_v2(place.value + i, block + i % size, 1, stream)
+            library.gpuconf_free(block, size, 0, stream)
+        for stream in streams:
+            expect(cuda.cuStreamSynchronize(stream) == 0, "a stream has failed")
+        wrong = [i for i in range(todo) if read[i] != i % 251 + 1]
+        expect(not wrong, f"canaries died in rounds {[begin + i for i in wrong[:5]]}")
+    for block in (slab, ballast):
+        library.gpuconf_free(block, 0, 0, None)
+    expect(live() == 0, "blocks are left")
+
+
+def case_a_captured_graph_keeps_its_memory() -> None:
+    """Memory allocated for a captured stream belongs to the graph until the graph is destroyed: its launches harm no other data."""
+    gpuconf.configure(limit="64MiB", libraries=[])
+    gpuconf.config.list_logical_devices()
+    library, (cuda, (side, other)) = own_allocator(), own_streams(2)
+    expect(cuda.cuStreamBeginCapture_v2(side, 0) == 0, "no capture")
+    inside = library.gpuconf_malloc(MIB, 0, side)
+    expect(bool(inside), library.gpuconf_last_error().decode())
+    cuda.cuMemsetD8Async(inside, 1, MIB, side)
+    library.gpuconf_free(inside, 0, 0, side)
+    graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
+    expect(cuda.cuStreamEndCapture(side, ctypes.byref(graph)) == 0, "the capture was spoiled")
+    expect(cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)) == 0, "no executable")
+    expect(cuda.cuGraphDestroy(graph) == 0, "the graph stays")
+    outside = library.gpuconf_malloc(63 * MIB, 0, other)
+    expect(bool(outside), library.gpuconf_last_error().decode())
+    cuda.cuMemsetD8Async(outside, 9, 63 * MIB, other)
+    expect(cuda.cuGraphLaunch(execute, other) == 0 == cuda.cuStreamSynchronize(other), "no launch")
+    for block, value in ((inside, 1), (outside, 9), (outside + 63 * MIB - 1, 9)):
+        byte = ctypes.c_ubyte()
+        expect(cuda.cuMemcpyDtoH_v2(ctypes.byref(byte), ctypes.c_uint64(block), ctypes.c_size_t(1)) == 0, "no copy")
+        expect(byte.value == value, f"{byte.value} instead of {value}")
+    library.gpuconf_free(outside, 0, 0, other)
+    expect(gpuconf.memory.stats().captured_bytes == MIB, "the graph has lost its memory")
+    expect(cuda.cuGraphExecDestroy(execute) == 0, "the executable stays")
+    for _ in range(1000):  # the driver reports it on its own thread
+        if gpuconf.memory.stats().captured_bytes == 0:
+            break
+        time.sleep(0.01)
+    expect(gpuconf.memory.stats().captured_bytes == 0, "the graph's memory has not come back")
