@@ -21,6 +21,7 @@ FLOORS = (
     ("debugging", "memory"),
     ("tensors",),
     ("allocators", "machine", "planning"),
+    ("sharing",),
     ("gpuconf",),
     ("cli", "compat", "notebook", "pytest_plugin"),
     ("__main__", "_startup"),

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/figures"
 	"gpuconf/gocore/holder"
 	"gpuconf/gocore/invariants"
 	"gpuconf/gocore/status"
@@ -35,20 +36,21 @@ type Allocator struct {
 	timeline   Timeline     // immutable; nil: one stream only; called with mu held
 
 	mu      sync.Mutex
-	closed  bool         // guarded by mu, as are all fields below
-	sealed  bool         // Allocate refuses
-	served  uint64       // the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not exactly one stream
-	regions []region     // sorted by address
-	chunks  chunks.Table // every chunk of every region
-	bins    chunks.Bins  // the free chunks, by size
-	index   chunks.Index // the live chunks, by address
-	lastID  uint64       // of the last allocation; 0 before the first one
-	stats   Stats        // except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
-	totals  Totals       // except the fields that Totals computes: Allocs, Regions
-	cleared uint64       // lastID at the last ClearStats
-	peaks   peaks        // of stats.BytesInUse
-	rows    []row        // by holder.ID
-	seen    []holder.ID  // the rows that were used since New
+	closed  bool          // guarded by mu, as are all fields below
+	sealed  bool          // Allocate refuses
+	served  uint64        // the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not exactly one stream
+	regions []region      // sorted by address
+	chunks  chunks.Table  // every chunk of every region
+	bins    chunks.Bins   // the free chunks, by size
+	index   chunks.Index  // the live chunks, by address
+	lastID  uint64        // of the last allocation; 0 before the first one
+	stats   Stats         // except the fields that Stats computes: NumAllocs, LiveBlocks, PeakBytesInUse, LargestFreeBlockBytes
+	totals  Totals        // except the fields that Totals computes: Allocs, Regions
+	cleared uint64        // lastID at the last ClearStats
+	peaks   peaks         // of stats.BytesInUse
+	live    *figures.Pool // where the figures are published; never nil
+	rows    []row         // by holder.ID
+	seen    []holder.ID   // the rows that were used since New
 	open    measurements
 	parts   []part      // always empty; its capacity is scratch space for stitching
 	ring    *trace.Ring // the running recording; nil: none
@@ -81,7 +83,7 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, served: noOne, streams: make([]stream, 1)}
+		timeline: opts.Timeline, only: noStream, served: noOne, streams: make([]stream, 1), live: new(figures.Pool)}
 	if a.name == "" {
 		a.name = "bfc"
 	}
@@ -176,6 +178,7 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 		if refusal != nil {
 			refusal = a.makeRoomLocked(rounded, s, refusal)
 		}
+		a.publishReservedLocked()
 		if refusal != nil {
 			return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
@@ -233,8 +236,10 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID
 	c.Own(a.lastID, by)
 	a.index.Insert(c.Addr, i)
 	a.totals.AllocatedBytes += c.Bytes
-	if a.stats.allocated(c.Bytes, bytes) > a.peaks.least {
-		a.peaks.reach(a.stats.BytesInUse)
+	inUse := a.stats.allocated(c.Bytes, bytes)
+	if a.live.InUse = inUse; inUse > a.peaks.least {
+		a.peaks.reach(inUse)
+		a.live.Peak = a.peaks.recent
 	}
 	if r := &a.rows[by]; r.allocated(c.Bytes) > r.peaks.least {
 		a.raiseRowLocked(by)
@@ -300,7 +305,7 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	}
 	i := a.index.Remove(at)
 	c := &a.chunks.Records[i]
-	a.stats.freed(c.Bytes, c.Requested)
+	a.live.InUse = a.stats.freed(c.Bytes, c.Requested)
 	a.rows[c.Holder()].freed(c.Bytes)
 	c.Requested = 0
 	a.joinLocked(i, c.Prev, c.Next)
@@ -373,6 +378,8 @@ func (a *Allocator) Close() error {
 	notUnmapped := a.dropSitesLocked()
 	a.rows, a.seen = nil, nil
 	a.stats.BytesInUse, a.stats.RequestedBytesInUse, a.stats.BytesReserved = 0, 0, 0
+	*a.live = figures.Pool{}
+	a.live = new(figures.Pool)
 	return errors.Join(a.unmapTables(), notUnmapped, a.releaseLocked(regions), dropped)
 }
 

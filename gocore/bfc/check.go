@@ -274,6 +274,9 @@ func (c *checker) accounting() error {
 	if err := c.a.peaks.check(c.inUse); err != nil {
 		return err
 	}
+	if live := *c.a.live; live.InUse != s.BytesInUse || live.Peak != c.a.peaks.recent || live.Reserved != s.BytesReserved+c.a.spareBytesLocked() {
+		return broken(9, "the published figures %+v differ from the counters %+v", live, *s)
+	}
 	if err := c.holders(); err != nil {
 		return err
 	}

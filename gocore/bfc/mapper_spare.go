@@ -25,6 +25,7 @@ func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
 func (a *Allocator) startAnewLocked() {
 	if a.mapper != nil && a.space.addr != a.space.end && !a.firstOnlyLocked() {
 		a.spareAllLocked(a.space.addr + a.space.granule)
+		a.publishReservedLocked()
 	}
 }
 

@@ -19,7 +19,11 @@ func (a *Allocator) allocateSharedLocked(s Stream, bytes, rounded uint64, by hol
 		refusal := a.growLocked(rounded, s)
 		if refusal == nil {
 			i = a.atOnceLocked(s, rounded)
-		} else if i, refusal = a.lastResortLocked(s, rounded, refusal); i == chunks.None {
+		} else {
+			i, refusal = a.lastResortLocked(s, rounded, refusal)
+		}
+		a.publishReservedLocked()
+		if i == chunks.None {
 			return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 		}
 	}

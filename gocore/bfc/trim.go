@@ -24,6 +24,7 @@ func (a *Allocator) Trim() (releasedBytes uint64, err error) {
 		return 0, refusal
 	}
 	releasedBytes, err = a.trimLocked()
+	a.publishReservedLocked()
 	return releasedBytes, errors.Join(refusal, err)
 }
 

@@ -47,6 +47,7 @@ func (m *Manager) buildLocked(layout config.Layout, env config.Env, origin strin
 	m.putLocked(pools, logical)
 	m.injectLocked(pools)
 	m.recordNewLocked(pools)
+	m.publishNewLocked(pools)
 	return nil
 }
 

@@ -40,6 +40,8 @@ type Manager struct {
 	recorder *trace.Recorder // guarded by mu; nil: nothing is recorded
 	failure  *bfc.Failure    // guarded by mu; nil: none was injected
 
+	publisher Publisher // guarded by mu; nil: the figures are not published
+
 	noticesMu sync.Mutex
 	notices   []config.Notice // guarded by noticesMu
 }
@@ -116,6 +118,7 @@ func (m *Manager) Close(force bool) error {
 	m.hot.Store(nil)
 	err := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
 	m.gpus, m.logical, m.names = nil, nil, nil
+	err = errors.Join(err, m.publishLocked(nil))
 	return errors.Join(err, closeDriver(m.driver))
 }
 

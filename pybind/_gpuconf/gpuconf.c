@@ -457,6 +457,232 @@ PyObject * _wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), P
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerClaim(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t id;
+    char *request;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"id", "request", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsO", (char **) keywords, &id, &request, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerClaim(id, request, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerClaim(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerClose(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerClose(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerClose(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerInit(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *folder;
+    int64_t group;
+    const char *keywords[] = {"folder", "group", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "sL", (char **) keywords, &folder, &group)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerInit(folder, group);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerInit(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerIsShared(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerOpen(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *folder;
+    bool create;
+    PyObject *py_create;
+    const char *keywords[] = {"folder", "create", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "sO", (char **) keywords, &folder, &py_create)) {
+        return NULL;
+    }
+    create = (bool) PyObject_IsTrue(py_create);
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerOpen(folder, create);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerOpen(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerPublish(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t id;
+    char *claim;
+    char *said;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"id", "claim", "said", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LssO", (char **) keywords, &id, &claim, &said, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerPublish(id, claim, said, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerPublish(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerRelease(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    const char *keywords[] = {"claim", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &claim)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerRelease(claim);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerRelease(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    bool retval;
+
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerUnpublish();
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerWait(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    int64_t claim;
+    char *cards;
+    int64_t milliseconds;
+    const char *keywords[] = {"claim", "cards", "milliseconds", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsL", (char **) keywords, &claim, &cards, &milliseconds)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerWait(claim, cards, milliseconds);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerWait(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LimitBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1424,6 +1650,84 @@ PyObject * _wrap__gpuconf_pybind_JobResult(PyObject * PYBINDGEN_UNUSED(dummy), P
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerCheck(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerCheck(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerCheck(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerGrant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t claim;
+    const char *keywords[] = {"claim", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &claim)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerGrant(claim);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerGrant(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerRows(id);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -1956,6 +2260,15 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
     {(char *) "pybind_InternTag", (PyCFunction) _wrap__gpuconf_pybind_InternTag, METH_VARARGS|METH_KEYWORDS, "pybind_InternTag(name)\n\ntype: name: char *" },
     {(char *) "pybind_IsUnified", (PyCFunction) _wrap__gpuconf_pybind_IsUnified, METH_VARARGS|METH_KEYWORDS, "pybind_IsUnified(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_LedgerClaim", (PyCFunction) _wrap__gpuconf_pybind_LedgerClaim, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClaim(id, request, last)\n\ntype: id: int64_t\ntype: request: char *\ntype: last: bool" },
+    {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
+    {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
+    {(char *) "pybind_LedgerPublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerPublish, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPublish(id, claim, said, last)\n\ntype: id: int64_t\ntype: claim: char *\ntype: said: char *\ntype: last: bool" },
+    {(char *) "pybind_LedgerRelease", (PyCFunction) _wrap__gpuconf_pybind_LedgerRelease, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRelease(claim)\n\ntype: claim: int64_t" },
+    {(char *) "pybind_LedgerUnpublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerUnpublish, METH_NOARGS, "pybind_LedgerUnpublish()\n\n" },
+    {(char *) "pybind_LedgerWait", (PyCFunction) _wrap__gpuconf_pybind_LedgerWait, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerWait(claim, cards, milliseconds)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: milliseconds: int64_t" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_MakeTensor", (PyCFunction) _wrap__gpuconf_pybind_MakeTensor, METH_VARARGS|METH_KEYWORDS, "pybind_MakeTensor(host, nbytes, dtype, shape, name, device)\n\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: name: char *\ntype: device: char *" },
@@ -1994,6 +2307,9 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Initialize", (PyCFunction) _wrap__gpuconf_pybind_Initialize, METH_VARARGS|METH_KEYWORDS, "pybind_Initialize(env, origin)\n\ntype: env: char *\ntype: origin: char *" },
     {(char *) "pybind_JobPage", (PyCFunction) _wrap__gpuconf_pybind_JobPage, METH_VARARGS|METH_KEYWORDS, "pybind_JobPage(id, number)\n\ntype: id: int64_t\ntype: number: int64_t" },
     {(char *) "pybind_JobResult", (PyCFunction) _wrap__gpuconf_pybind_JobResult, METH_VARARGS|METH_KEYWORDS, "pybind_JobResult(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerCheck", (PyCFunction) _wrap__gpuconf_pybind_LedgerCheck, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerCheck(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerGrant", (PyCFunction) _wrap__gpuconf_pybind_LedgerGrant, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerGrant(claim)\n\ntype: claim: int64_t" },
+    {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },

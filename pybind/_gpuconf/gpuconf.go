@@ -589,6 +589,186 @@ func pybind_JobResult(id C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_LedgerCheck
+func pybind_LedgerCheck(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerCheck(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_LedgerClaim
+func pybind_LedgerClaim(id C.longlong, request *C.char, last C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerClaim(int64(id), C.GoString(request), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_LedgerClose
+func pybind_LedgerClose(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerClose(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerGrant
+func pybind_LedgerGrant(claim C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerGrant(int64(claim))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_LedgerInit
+func pybind_LedgerInit(folder *C.char, group C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerInit(C.GoString(folder), int64(group))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerIsShared
+func pybind_LedgerIsShared(id C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerIsShared(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerOpen
+func pybind_LedgerOpen(folder *C.char, create C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerOpen(C.GoString(folder), boolPyToGo(create))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_LedgerPublish
+func pybind_LedgerPublish(id C.longlong, claim *C.char, said *C.char, last C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerPublish(int64(id), C.GoString(claim), C.GoString(said), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_LedgerRelease
+func pybind_LedgerRelease(claim C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerRelease(int64(claim))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerRows
+func pybind_LedgerRows(id C.longlong) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerRows(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
+//export pybind_LedgerUnpublish
+func pybind_LedgerUnpublish() C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerUnpublish()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
+//export pybind_LedgerWait
+func pybind_LedgerWait(claim C.longlong, cards *C.char, milliseconds C.longlong) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerWait(int64(claim), C.GoString(cards), int64(milliseconds))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_LimitBytes
 func pybind_LimitBytes(number C.longlong) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()

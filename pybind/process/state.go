@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/graph"
+	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/sim"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
@@ -23,6 +24,8 @@ type State struct {
 	running *recording                  // guarded by mu; nil if no recording is running
 	sites   atomic.Pointer[trace.Sites] // written with mu held; of running, or nil
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
+
+	publication *ledger.Publication // guarded by mu; nil: the figures of the pools are not published
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -120,6 +123,11 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	}
 	if p.running != nil {
 		if err := m.Record(p.running.recorder); err != nil {
+			return nil, "", errors.Join(err, m.Close(true))
+		}
+	}
+	if p.publication != nil {
+		if err := p.publishLocked(m); err != nil {
 			return nil, "", errors.Join(err, m.Close(true))
 		}
 	}

@@ -25,9 +25,11 @@ CancelledError           RuntimeError             the session was closed
 
 OperatorNotAllowedInGraphError is an InvalidTypeError: a graph tensor was used as a bool, or iterated over.
 
+A request for memory of a shared GPU that is not granted in time raises DeadlineExceededError.
+
 The other classes of ``tf.errors`` are RuntimeErrors that gpuconf never raises. They exist for ``except`` clauses in programs
-written for TensorFlow: AbortedError, DataLossError, DeadlineExceededError, OutOfRangeError, PermissionDeniedError and
-UnauthenticatedError. ``OK``, ``CANCELLED``, ... ``UNAUTHENTICATED`` are TensorFlow's numeric codes.
+written for TensorFlow: AbortedError, DataLossError, OutOfRangeError, PermissionDeniedError and UnauthenticatedError. ``OK``,
+``CANCELLED``, ... ``UNAUTHENTICATED`` are TensorFlow's numeric codes.
 
 Errors can be pickled and copied with their attributes and notes, so workers of ``concurrent.futures``, Dask and Ray can return
 them. An out-of-memory error that also has PyTorch's or CuPy's class becomes a plain ResourceExhaustedError in a process that has
@@ -295,7 +297,7 @@ class CancelledError(_Coded, RuntimeError):
 
 
 class DeadlineExceededError(_Coded, RuntimeError):
-    """A deadline has passed. TensorFlow class that gpuconf never raises."""
+    """A deadline has passed: memory of a shared GPU was not granted in time. The message lists who holds it."""
 
     code = "DEADLINE_EXCEEDED"
     _error_code = DEADLINE_EXCEEDED

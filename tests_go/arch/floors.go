@@ -11,9 +11,9 @@ import (
 // a package is named after its folder; "pybind/..." is everything below pybind.
 var floors = []string{
 	0: "status invariants human pickle",
-	1: "gpu devname visible offheap holder meminfo",
+	1: "gpu devname visible offheap holder meminfo figures",
 	2: "trace chunks",
-	3: "cuda nvml sim cublas host suballoc bfc config caching",
+	3: "cuda nvml sim cublas host suballoc bfc config caching ledger",
 	4: "devmgr plan rewind",
 	5: "graph",
 	6: "placement",
@@ -31,7 +31,7 @@ var closed = []struct{ from, to, instead string }{
 // outside are packages outside the module and the standard library, and the packages that may import them. A trailing "..." stands
 // for everything below.
 var outside = []struct{ by, path string }{
-	{"offheap sim host pybind/process", "golang.org/x/sys/unix"},
+	{"offheap sim host ledger pybind/process", "golang.org/x/sys/unix"},
 	{"nvml", "github.com/NVIDIA/go-nvml/..."},
 	{"host", "gonum.org/v1/gonum/..."},
 	{"pybind", "github.com/go-python/gopy/gopyh"},

@@ -1,4 +1,4 @@
-"""Handles of core objects that close when the Python object is dropped: jobs and recordings."""
+"""Handles of core objects that close when the Python object is dropped: jobs, recordings, ledgers and claims."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class Handle:
         self._ref = None  # last: if this is interrupted, the next call completes it
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise errors.InvalidTypeError("a recording or a job cannot be copied or pickled; its trace can")
+        raise errors.InvalidTypeError(
+            "recordings, jobs, ledgers and claims cannot be copied or pickled; the trace of a recording can"
+        )
 
     def __del__(self) -> None:
         if not self._ending():

@@ -1,0 +1,93 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/human"
+)
+
+// Check returns what is wrong with the ledger, one sentence each; nothing if the invariants hold. It changes nothing.
+func (l *Ledger) Check() (findings []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return []string{err.Error()}
+	}
+	locked, err := l.lock(patience)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer locked.unlock()
+	v, err := l.look()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	findings = append(findings, l.checkBell()...)
+	findings = append(findings, l.checkNames()...)
+	return append(findings, checkClaims(v.claims())...)
+}
+
+// checkClaims checks invariants 1, 2 and 4.
+func checkClaims(claims []*slotView) (findings []string) {
+	ids, tickets := map[ID]bool{}, map[uint64]ID{}
+	var granted []*slotView
+	for _, s := range claims {
+		if ids[s.id] {
+			findings = append(findings, fmt.Sprintf("claim %s is in two slots", s.id))
+		}
+		ids[s.id] = true
+		if other, taken := tickets[s.ticket]; taken {
+			findings = append(findings, fmt.Sprintf("claims %s and %s have the same ticket %d", other, s.id, s.ticket))
+		}
+		tickets[s.ticket] = s.id
+		if s.state == stateGranted {
+			granted = append(granted, s)
+		}
+	}
+	slices.SortFunc(granted, func(a, b *slotView) int { return cmp.Compare(a.granted, b.granted) })
+	leased := map[string]uint64{}
+	for _, s := range granted {
+		for _, c := range s.cards {
+			if !c.Leased {
+				continue
+			}
+			leased[c.UUID] += c.Bytes
+			if leased[c.UUID] > c.Total {
+				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, it has %s (claim %s of process %d)", c.UUID,
+					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID))
+			}
+		}
+	}
+	return findings
+}
+
+func (l *Ledger) checkBell() []string {
+	var stat unix.Stat_t
+	path := l.folder + "/" + wakeName
+	if l.bell.fd < 0 {
+		return []string{path + " cannot be opened: waiters look every 20 ms instead of being woken"}
+	}
+	if err := unix.Fstat(l.bell.fd, &stat); err != nil || stat.Size < wordBytes || stat.Nlink == 0 {
+		return []string{path + " was truncated or removed: waiters look every 20 ms instead of being woken"}
+	}
+	return nil
+}
+
+// checkNames reports what does not belong to a ledger.
+func (l *Ledger) checkNames() (findings []string) {
+	names, err := l.list()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, name := range names {
+		if name != headerName && name != wakeName && !strings.HasPrefix(name, filePrefix) && !strings.HasPrefix(name, newPrefix) {
+			findings = append(findings, fmt.Sprintf("%s/%s does not belong to the ledger", l.folder, Clean(name, 100)))
+		}
+	}
+	return findings
+}

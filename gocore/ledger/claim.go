@@ -1,0 +1,237 @@
+package ledger
+
+import (
+	"crypto/rand"
+	"sync"
+	"time"
+
+	"gpuconf/gocore/human"
+	"gpuconf/gocore/status"
+)
+
+// Request is for bytes on a number of cards, all or nothing.
+type Request struct {
+	Cards  []Card // the candidates, of which the policy picks; Leased is ignored
+	Count  int
+	Policy Policy
+	Text   Text
+}
+
+// Claim is a request of this process: waiting, granted or released. It is safe for concurrent use.
+type Claim struct {
+	ledger *Ledger
+
+	mu       sync.Mutex
+	held     holding // guarded by mu, as are all fields below
+	record   record
+	released bool
+}
+
+// patience is how long a call waits for the grant lock. Others hold it for microseconds.
+const patience = 100 * time.Millisecond
+
+// Claim enters a request. It is granted at once if there is room and no older request is delayed; otherwise call Wait.
+func (l *Ledger) Claim(request Request) (*Claim, error) {
+	if err := l.checkRequest(&request); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	locked, err := l.lock(patience)
+	if err != nil {
+		return nil, err
+	}
+	defer locked.unlock()
+	v, err := l.look()
+	if err != nil {
+		return nil, err
+	}
+	held, err := l.take(v)
+	if err != nil {
+		return nil, err
+	}
+	c := &Claim{ledger: l, held: held, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
+		process: l.self, since: now(), ticket: v.nextTicket(), cards: request.Cards, text: request.Text}}
+	_, _ = rand.Read(c.record.id[:]) // never fails
+	c.decideLocked(v)
+	if err := l.write(held, &c.record); err != nil {
+		l.drop(held)
+		return nil, err
+	}
+	return c, nil
+}
+
+func (l *Ledger) checkRequest(r *Request) error {
+	if len(r.Cards) == 0 || len(r.Cards) > MostCards {
+		return status.Errorf(status.InvalidArgument, "a claim names 1 to %d cards, not %d", MostCards, len(r.Cards))
+	}
+	if r.Count < 1 || r.Count > len(r.Cards) {
+		return status.Errorf(status.InvalidArgument, "%s requested, but there are %d", human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
+	}
+	seen, possible, largest := map[string]bool{}, 0, uint64(0)
+	for i := range r.Cards {
+		c := &r.Cards[i]
+		c.Leased = false
+		if !isUUID(c.UUID) || seen[c.UUID] {
+			return status.Errorf(status.InvalidArgument, "a card's UUID is invalid or named twice: %q", c.UUID)
+		}
+		seen[c.UUID] = true
+		if c.Bytes == 0 || c.Bytes > mostBytes || c.Total > mostBytes {
+			return status.Errorf(status.InvalidArgument, "a claim of %d bytes on %s is invalid", c.Bytes, c.UUID)
+		}
+		c.Budget = min(c.Budget, c.Total)
+		largest = max(largest, c.Total)
+		if c.Bytes <= c.Total {
+			possible++
+		}
+	}
+	if possible < r.Count {
+		return status.Errorf(status.InvalidArgument, "%s on each of %s can never be leased: the largest card has %s, its reserve not counted", human.Exact(r.Cards[0].Bytes),
+			human.Count(uint64(r.Count), "card"), human.Exact(largest))
+	}
+	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
+	return nil
+}
+
+// decideLocked grants the claim if it is its turn. The caller holds the grant lock, and writes the record then.
+func (c *Claim) decideLocked(v *view) (granted bool) {
+	var others []*slotView
+	for _, s := range v.claims() {
+		if s.id != c.record.id {
+			others = append(others, s)
+		}
+	}
+	leased, waiting := leases(others)
+	var older []*record
+	for _, r := range waiting {
+		if r.ticket < c.record.ticket {
+			older = append(older, r)
+		}
+	}
+	taken := decide(leased, older, &c.record)
+	for _, i := range taken {
+		c.record.cards[i].Leased = true
+	}
+	if taken != nil {
+		c.record.state, c.record.since, c.record.granted = stateGranted, now(), v.nextGrant()
+	}
+	return taken != nil
+}
+
+// Wait waits for the grant, at most for a time, and reports whether the claim is granted. cards, unless nil, replaces what was said of
+// the candidates: their use by others changes.
+func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.released {
+		return false, errReleased()
+	}
+	if c.record.state == stateGranted {
+		return true, nil
+	}
+	if cards != nil {
+		if err := c.replaceCardsLocked(cards); err != nil {
+			return false, err
+		}
+	}
+	deadline := now() + uint64(max(most, 0))
+	for {
+		generation, heard := c.ledger.bell.generation()
+		granted, err := c.tryLocked(cards != nil)
+		if granted || err != nil {
+			return granted, err
+		}
+		cards = nil
+		left := int64(deadline) - int64(now())
+		if left <= 0 {
+			return false, nil
+		}
+		c.ledger.bell.wait(generation, heard, min(time.Duration(left), lookAgain))
+	}
+}
+
+// lookAgain is how often a waiter looks again by itself: a killed process wakes no waiter.
+const lookAgain = 100 * time.Millisecond
+
+func (c *Claim) replaceCardsLocked(cards []Card) error {
+	request := Request{Cards: cards, Count: int(c.record.count), Policy: c.record.policy, Text: c.record.text}
+	if err := c.ledger.checkRequest(&request); err != nil {
+		return err
+	}
+	c.record.cards = request.Cards
+	return nil
+}
+
+// tryLocked looks whether it is the claim's turn. changed: the record differs from what is stored.
+func (c *Claim) tryLocked(changed bool) (granted bool, err error) {
+	l := c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return false, err
+	}
+	locked, err := l.lock(patience)
+	if err != nil {
+		return false, err
+	}
+	defer locked.unlock()
+	v, err := l.look()
+	if err != nil {
+		return false, err
+	}
+	before := c.record
+	before.cards = append([]Card(nil), c.record.cards...)
+	granted = c.decideLocked(v)
+	if !granted && !changed {
+		return false, nil
+	}
+	if err := l.write(c.held, &c.record); err != nil {
+		c.record = before
+		return false, err
+	}
+	l.bell.ring() // it holds other cards now, or none any more
+	return granted, nil
+}
+
+// Release frees the claim's bytes at once, also if children have copies of its descriptor. A second call does nothing.
+func (c *Claim) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.released {
+		c.released = true
+		c.ledger.drop(c.held)
+		c.ledger.bell.ring()
+	}
+}
+
+// ID returns the claim's identity.
+func (c *Claim) ID() ID { return c.record.id }
+
+// Cards returns the leased cards, in the order of the candidates; none while the claim waits.
+func (c *Claim) Cards() (leased []Card) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, card := range c.record.cards {
+		if card.Leased {
+			leased = append(leased, card)
+		}
+	}
+	return leased
+}
+
+// Descriptor returns the descriptor that holds the claim. Children that inherit it keep the claim alive.
+func (c *Claim) Descriptor() (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.released {
+		return -1, errReleased()
+	}
+	return c.held.fd, nil
+}
+
+func errReleased() error {
+	return status.Errorf(status.FailedPrecondition, "the claim was released")
+}

@@ -1,0 +1,64 @@
+// Package ledger records what the processes of one machine lease of its GPUs. Programs that know nothing of each other share cards
+// within their bytes, and each sees what the others have.
+//
+// # Idea
+//
+// A ledger is a folder. Its parts:
+//
+//	ledger      the header, one line of text: format version, private or shared. Its flock is the grant lock
+//	wake        a word that a release changes, and on which waiters sleep (futex)
+//	slots-*     slot files: each belongs to one user, who alone can write it, and has 128 slots
+//	.new-*      files that are not finished
+//
+// A slot is a claim (bytes on cards, leased or waited for) or a process (the live figures of its memory pools). A slot is alive as long
+// as the open-file-description lock of its first byte is held, and its entry in the file's directory is not 0. The kernel drops the lock
+// when the last descriptor of the open file is closed, also if the process is killed. What a slot without a lock says does not matter.
+//
+// A claim is decided by the process that makes it: it takes the grant lock, reads all live slots, and writes only its own. So no process
+// needs to write to other users' files, and a claim of several cards is granted in one step.
+//
+// One lock and one place for all cards, rather than a file for each card: a claim of several cards needs no order of locks, a waiter for
+// any of several cards stands in one queue, and a shared folder has no file that one user creates and all others must trust.
+//
+// # States
+//
+//	free       the directory entry is 0, or the lock is not held
+//	waiting    a claim with a ticket
+//	granted    a claim whose leased cards count
+//	process    the figures of a process
+//
+//	free -> waiting -> granted -> free, free -> granted -> free, waiting -> free, free -> process -> free
+//
+// # Invariants
+//
+//  1. For each card, and each granted claim: the leases that were granted up to it and are alive add up to at most its Total, the card's
+//     memory less its reserve. So live leases never exceed the card.
+//  2. IDs and tickets of live claims are unique.
+//  3. A slot comes alive, or becomes granted, only under the grant lock. It may become free at any time.
+//  4. A granted claim leases exactly as many cards as it requested; a waiting one none.
+//  5. Order: in the order of tickets, each waiting claim that does not fit holds the cards on which least is missing to it; a younger
+//     claim gets only what is left. So claims of one class (same cards, bytes and count) are granted in order, and a smaller one passes
+//     an older one only where it does not delay it.
+//  6. No starvation: what a waiting claim's best cards have left for it never decreases by a younger claim, and increases with each release.
+//  7. A process writes only slots that it has locked, in files of its own user. It writes the directory entry last.
+//  8. A file gets its name when it is complete, and never changes its size.
+//  9. No order depends on a clock. Tickets count up from the highest live one.
+//
+// Check checks 1, 2 and 4, and what reading refuses: damaged files, other versions, wrong owners, modes and sizes.
+//
+// # Locks in memory
+//
+// Claim.mu and Publication.mu, then Ledger.mu, then the grant lock. Claim.Wait sleeps with Claim.mu alone.
+//
+// # What is defended, and what is not
+//
+// Files are opened without following symbolic links, and checked after they are opened: owner, mode, type, size. What others can shrink
+// is read with pread and never through a mapping, because reading a truncated mapping ends the process; a process maps only its own
+// user's file, and the wake file only for the kernel. Everything that is read may be hostile: it has bounds and a checksum, and texts
+// come without control characters. The user of a slot is the owner of its file, whatever it says.
+//
+// In a shared ledger, a hostile user can see who leases what. They can keep others waiting: by holding the grant lock (errors name the
+// process), by claiming all memory, by a ticket that is too low, or by a file that is refused as damaged (errors name the file; the
+// administrator can remove it). They can use a GPU without a lease: a ledger is an agreement, like a limit. They cannot change or end
+// another user's claims or figures, pretend to be another user, make others follow a link, or end another process.
+package ledger

@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"errors"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/status"
+)
+
+// openFolder opens the folder and refuses one that another user could change or replace.
+func (l *Ledger) openFolder() error {
+	if !filepath.IsAbs(l.folder) {
+		return status.Errorf(status.InvalidArgument, "the ledger's folder %q must be an absolute path", l.folder)
+	}
+	fd, err := openAt(unix.AT_FDCWD, l.folder, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return l.folderProblem(err)
+	}
+	l.dir = fd
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return l.folderProblem(err)
+	}
+	l.owner, l.mode = stat.Uid, stat.Mode
+	if err := l.checkPlace(); err != nil {
+		return err
+	}
+	if stat.Mode&0o022 != 0 && stat.Mode&unix.S_ISVTX == 0 {
+		return status.Errorf(status.FailedPrecondition, "other users can change the files of %s (mode %04o). For a ledger of your own set mode 0700; for one "+
+			"that several users share run: gpuconf ledger init --shared %s", l.folder, stat.Mode&0o7777, l.folder)
+	}
+	return l.checkAbove()
+}
+
+func (l *Ledger) folderProblem(err error) error {
+	switch {
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR) && isLink(l.folder):
+		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is a symbolic link. Set GPUCONF_LEDGER to the folder itself", l.folder)
+	case errors.Is(err, unix.ENOENT):
+		return status.Errorf(status.NotFound, "there is no ledger: %s does not exist", l.folder)
+	case errors.Is(err, unix.ENOTDIR):
+		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is not a folder", l.folder)
+	}
+	return status.Errorf(status.Unavailable, "cannot open the ledger's folder %s: %w", l.folder, err)
+}
+
+func isLink(path string) bool {
+	var stat unix.Stat_t
+	return unix.Lstat(path, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
+}
+
+// remote are file systems on which locks or shared mappings do not work between machines, or at all.
+var remote = map[int64]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.AFS_SUPER_MAGIC: "AFS",
+	unix.AFS_FS_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+}
+
+func (l *Ledger) checkPlace() error {
+	var stat unix.Statfs_t
+	if err := unix.Fstatfs(l.dir, &stat); err != nil {
+		return l.folderProblem(err)
+	}
+	if name := remote[int64(uint32(stat.Type))]; name != "" {
+		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is on a network file system (%s). A ledger is for one machine: set GPUCONF_LEDGER to "+
+			"a local folder", l.folder, name)
+	}
+	return nil
+}
+
+// checkAbove refuses a path that another user could redirect: every folder above belongs to root, to this user or to the owner of the
+// ledger, and others cannot write to it, or not rename what is in it.
+func (l *Ledger) checkAbove() error {
+	fd, err := openAt(l.dir, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
+	for path := filepath.Dir(l.folder); err == nil; path = filepath.Dir(path) {
+		var stat, parent unix.Stat_t
+		if err = unix.Fstat(fd, &stat); err != nil {
+			break
+		}
+		if !l.isSafeAbove(&stat) {
+			closeFile(fd)
+			return status.Errorf(status.FailedPrecondition, "other users can replace the ledger's folder %s: %s belongs to user %d and has mode %04o. "+
+				"Set GPUCONF_LEDGER to another folder", l.folder, path, stat.Uid, stat.Mode&0o7777)
+		}
+		var up int
+		up, err = openAt(fd, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
+		closeFile(fd)
+		fd = up
+		if err == nil {
+			if err = unix.Fstat(up, &parent); err == nil && parent.Ino == stat.Ino && parent.Dev == stat.Dev { // the root
+				closeFile(up)
+				return nil
+			}
+		}
+	}
+	if errors.Is(err, unix.EACCES) { // a folder above cannot be opened: nor can others, unless they own it
+		return nil
+	}
+	return l.folderProblem(err)
+}
+
+func (l *Ledger) isSafeAbove(stat *unix.Stat_t) bool {
+	writable := uint32(0o022)
+	if stat.Uid == l.uid && stat.Gid == l.gid {
+		writable = 0o002 // many systems give each user a group of their own, and let it write
+	}
+	isTrusted := stat.Uid == 0 || stat.Uid == l.owner || stat.Uid == l.uid
+	return isTrusted && (stat.Mode&writable == 0 || stat.Mode&unix.S_ISVTX != 0)
+}
+
+// problem is the error of a system call on a file of the ledger.
+func (l *Ledger) problem(err error, name, what string) error {
+	path := l.folder + "/" + name
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return status.Errorf(status.FailedPrecondition, "%s is a symbolic link, which a ledger never contains. Do not use this ledger", path)
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return status.Errorf(status.Unavailable, "%s %s: the disk is full (a ledger takes about 1 MiB for each user)", what, path)
+	case errors.Is(err, unix.EROFS):
+		return status.Errorf(status.Unavailable, "%s %s: the file system is read-only. Set GPUCONF_LEDGER to another folder", what, path)
+	case errors.Is(err, errShort):
+		return damaged(path, "it is truncated")
+	case errors.Is(err, unix.ENOENT):
+		return status.Errorf(status.NotFound, "there is no ledger in %s: %s is missing", l.folder, name)
+	}
+	return status.Errorf(status.Unavailable, "%s %s: %w", what, path, err)
+}
+
+func damaged(path, why string) error {
+	return status.Errorf(status.FailedPrecondition, "%s is damaged: %s. gpuconf does not repair it. When no program uses the ledger, remove the file", path, why)
+}

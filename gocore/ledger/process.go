@@ -1,0 +1,56 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process identifies a process. A later process with the same PID has another start time.
+type Process struct {
+	PID       int
+	Start     uint64 // clock ticks since boot: field 22 of /proc/PID/stat; 0 if unknown
+	Namespace uint64 // the inode number of its PID namespace; 0 if unknown
+}
+
+// Self returns this process.
+func Self() Process {
+	p := Process{PID: os.Getpid(), Namespace: ownNamespace()}
+	p.Start, _ = startOf("self")
+	return p
+}
+
+func ownNamespace() uint64 {
+	var stat unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &stat) != nil {
+		return 0
+	}
+	return stat.Ino
+}
+
+// startOf returns a process's start time.
+func startOf(pid string) (start uint64, ok bool) {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name in parentheses may contain anything
+	if len(fields) < 20 {
+		return 0, false
+	}
+	start, err = strconv.ParseUint(string(fields[19]), 10, 64)
+	return start, err == nil
+}
+
+// IsGone reports whether a process of this PID namespace has ended.
+func (p Process) IsGone() bool {
+	if errors.Is(unix.Kill(p.PID, 0), unix.ESRCH) {
+		return true
+	}
+	start, ok := startOf(fmt.Sprint(p.PID))
+	return ok && p.Start != 0 && start != p.Start // another process with its PID; unreadable: it belongs to another user
+}

@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The order of grants, decided on plain numbers.
+//
+// Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing, as many as it needs,
+// and a younger one gets only what is left then (invariants 5 and 6).
+
+// decide returns the indices of the cards that a request gets now, in the order of its cards; nil if it must wait. leased is what live
+// leases take of each card; older are the waiting requests with lower tickets, in order.
+func decide(leased map[string]uint64, older []*record, request *record) []int {
+	held := map[string]uint64{}
+	for uuid, bytes := range leased {
+		held[uuid] = bytes
+	}
+	for _, r := range older {
+		taken, _ := choose(held, r)
+		for _, i := range taken {
+			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Bytes, mostBytes)
+		}
+	}
+	taken, fits := choose(held, request)
+	if !fits {
+		return nil
+	}
+	slices.Sort(taken)
+	return taken
+}
+
+// choose returns the cards that a request takes if it fits, else those that it holds.
+func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
+	room := func(i int) int64 { // that would be left; negative: what is missing
+		c := &r.cards[i]
+		return int64(c.Budget) - int64(held[c.UUID]) - int64(c.Bytes)
+	}
+	fitting := 0
+	for i := range r.cards {
+		taken = append(taken, i)
+		if room(i) >= 0 {
+			fitting++
+		}
+	}
+	fits = fitting >= int(r.count)
+	slices.SortStableFunc(taken, func(a, b int) int {
+		ra, rb := room(a), room(b)
+		if fits && r.policy == Pack && ra >= 0 && rb >= 0 {
+			return cmp.Compare(ra, rb)
+		}
+		return cmp.Compare(rb, ra)
+	})
+	return taken[:r.count], fits
+}
+
+// leases sums what the granted claims take of each card, and returns the waiting ones.
+func leases(claims []*slotView) (leased map[string]uint64, waiting []*record) {
+	leased = map[string]uint64{}
+	for _, s := range claims {
+		if s.state == stateWaiting {
+			waiting = append(waiting, &s.record)
+			continue
+		}
+		for _, c := range s.cards {
+			if c.Leased {
+				leased[c.UUID] = min(leased[c.UUID]+c.Bytes, mostBytes)
+			}
+		}
+	}
+	return leased, waiting
+}

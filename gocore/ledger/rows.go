@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	"errors"
+
+	"gpuconf/gocore/figures"
+)
+
+// ClaimRow is a live claim, as others see it.
+type ClaimRow struct {
+	ID      ID
+	Process Process
+	UID     uint32 // of the slot file's owner
+	Text    Text
+	Granted bool
+	Count   int
+	Cards   []Card // granted: the leased ones; waiting: all candidates
+	Ticket  uint64
+	Seconds float64 // since the grant, or since the request
+	Gone    bool    // the process has ended, and a child keeps the claim
+	Local   bool    // the PID is one of this process's PID namespace
+}
+
+// ProcessRow is a live process and its pools.
+type ProcessRow struct {
+	Process Process
+	UID     uint32
+	Claim   ID // or zero
+	Text    Text
+	Pools   []PoolRow
+	Gone    bool
+	Local   bool
+}
+
+// PoolRow is a pool with its live figures.
+type PoolRow struct {
+	figures.Place
+	Figures figures.Pool
+}
+
+// Rows returns all live claims, by ticket, and processes. It takes no lock, so no other process can delay it.
+func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, nil, err
+	}
+	v, err := l.look()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range v.claims() {
+		claims = append(claims, l.claimRow(s))
+	}
+	for i := range v.slots {
+		s := &v.slots[i]
+		if s.kind != kindProcess {
+			continue
+		}
+		row, err := l.processRow(s)
+		if errors.Is(err, errVanished) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		processes = append(processes, row)
+	}
+	return claims, processes, nil
+}
+
+func (l *Ledger) claimRow(s *slotView) ClaimRow {
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.state == stateGranted, Count: int(s.count), Ticket: s.ticket,
+		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
+	row.Local, row.Gone = l.whereabouts(s.process)
+	for _, c := range s.cards {
+		if c.Leased || !row.Granted {
+			row.Cards = append(row.Cards, c)
+		}
+	}
+	return row
+}
+
+// whereabouts reports whether a PID means something here, and whether its process has ended.
+func (l *Ledger) whereabouts(p Process) (local, gone bool) {
+	local = p.Namespace == l.self.Namespace
+	return local, local && p.IsGone()
+}
+
+func (l *Ledger) processRow(s *slotView) (ProcessRow, error) {
+	row := ProcessRow{Process: s.process, UID: s.file.stat.Uid, Claim: s.id, Text: s.text}
+	row.Local, row.Gone = l.whereabouts(s.process)
+	data := make([]byte, MostPools*figures.Bytes)
+	if err := readAt(s.file.fd, data, slotAt(s.slot)+figuresAt); err != nil {
+		return row, l.problem(err, s.file.name, "cannot read")
+	}
+	if lives, _ := isLocked(s.file.fd, slotAt(s.slot)); !lives {
+		return row, errVanished
+	}
+	for i, pool := range s.pools {
+		word := func(n int) uint64 { return order.Uint64(data[i*figures.Bytes+8*n:]) }
+		row.Pools = append(row.Pools, PoolRow{pool, figures.Pool{Limit: word(0), Reserved: word(1), InUse: word(2), Peak: word(3)}})
+	}
+	return row, nil
+}

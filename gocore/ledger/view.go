@@ -1,0 +1,225 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// slotView is a live slot: its lock is held.
+type slotView struct {
+	file *slotFile
+	slot int
+	record
+}
+
+// view is what the ledger says at one time.
+type view struct {
+	slots []slotView // live ones
+	free  []freeSlot // of this user, that may be taken
+}
+
+type freeSlot struct {
+	file *slotFile
+	slot int
+	used bool // its directory entry is still that of a process that ended
+}
+
+// look reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
+func (l *Ledger) look() (*view, error) {
+	files, err := l.slotFiles()
+	if err != nil {
+		return nil, err
+	}
+	v := &view{}
+	for _, f := range files {
+		if err := l.lookInto(v, f); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (l *Ledger) lookInto(v *view, f *slotFile) error {
+	entries := make([]byte, 8*slotsInFile)
+	if err := readAt(f.fd, entries, directoryAt); err != nil {
+		return l.problem(err, f.name, "cannot read")
+	}
+	isOwn := f.stat.Uid == l.uid
+	for slot := range slotsInFile {
+		used := order.Uint64(entries[8*slot:]) != 0
+		lives := false
+		if used {
+			var err error
+			if lives, err = isLocked(f.fd, slotAt(slot)); err != nil {
+				return l.problem(err, f.name, "cannot read the locks of")
+			}
+		}
+		switch {
+		case !lives && isOwn:
+			v.free = append(v.free, freeSlot{f, slot, used})
+		case lives:
+			r, err := l.readRecord(f, slot)
+			if errors.Is(err, errVanished) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			v.slots = append(v.slots, slotView{f, slot, r})
+		}
+	}
+	return nil
+}
+
+var errVanished = errors.New("the slot is free again")
+
+// mostAttempts is how often a record is read that is being written, 100 microseconds apart.
+const mostAttempts = 100
+
+// usualBytes covers most records, so that one read suffices.
+const usualBytes = 1024
+
+// readRecord reads a live slot's record. Its writer may be at work if the caller does not hold the grant lock; then it is read again.
+func (l *Ledger) readRecord(f *slotFile, slot int) (r record, err error) {
+	data, why := make([]byte, usualBytes, recordBytes), ""
+	for range mostAttempts {
+		if err = readAt(f.fd, data, slotAt(slot)); err != nil {
+			return r, l.problem(err, f.name, "cannot read")
+		}
+		if length := int(order.Uint32(data[4:])); length > len(data) && length <= recordBytes {
+			data = data[:recordBytes]
+			continue
+		}
+		if r, why = decode(data); why == "" {
+			return r, nil
+		}
+		if lives, _ := l.isLive(f, slot); !lives {
+			return r, errVanished
+		}
+		pause(int64(100 * time.Microsecond))
+	}
+	return r, damaged(l.folder+"/"+f.name, fmt.Sprintf("%s (slot %d, of user %d)", why, slot, f.stat.Uid))
+}
+
+func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
+	entry := make([]byte, 8)
+	if err := readAt(f.fd, entry, entryAt(slot)); err != nil || order.Uint64(entry) == 0 {
+		return false, err
+	}
+	return isLocked(f.fd, slotAt(slot))
+}
+
+// claims returns the live claims in the order of their tickets.
+func (v *view) claims() (found []*slotView) {
+	for i := range v.slots {
+		if v.slots[i].kind == kindClaim {
+			found = append(found, &v.slots[i])
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *slotView) int {
+		if a.ticket != b.ticket {
+			return int(min(max(int64(a.ticket)-int64(b.ticket), -1), 1))
+		}
+		return slices.Compare(a.id[:], b.id[:])
+	})
+	return found
+}
+
+// nextTicket is higher than all live ones. There is no counter to keep: if no request lives, none can be overtaken.
+func (v *view) nextTicket() (ticket uint64) {
+	for _, s := range v.slots {
+		ticket = max(ticket, s.ticket)
+	}
+	return ticket + 1
+}
+
+func (v *view) nextGrant() (number uint64) {
+	for _, s := range v.slots {
+		number = max(number, s.granted)
+	}
+	return number + 1
+}
+
+// holding is a slot that this process holds: an open file of its own, with the lock of the slot.
+type holding struct {
+	file *slotFile // not its descriptor, which the ledger may close
+	fd   int
+	slot int
+}
+
+// take takes a free slot of this user's files, or of a new file. The caller holds the grant lock.
+func (l *Ledger) take(v *view) (holding, error) {
+	for _, free := range v.free {
+		if h, ok, err := l.tryTake(free); ok || err != nil {
+			return h, err
+		}
+	}
+	f, err := l.createFile()
+	if err != nil {
+		return holding{}, err
+	}
+	h, ok, err := l.tryTake(freeSlot{file: f})
+	if err == nil && !ok {
+		err = damaged(l.folder+"/"+f.name, "another program locks its slots")
+	}
+	return h, err
+}
+
+// tryTake takes a slot, unless it is locked: by a vandal, or by a child that inherited a claim which was released.
+func (l *Ledger) tryTake(free freeSlot) (h holding, ok bool, err error) {
+	fd, err := openAt(l.dir, free.file.name, unix.O_RDWR, 0)
+	if err != nil {
+		return h, false, l.problem(err, free.file.name, "cannot open")
+	}
+	if err = l.isSame(fd, free.file); err == nil && free.used { // before the lock makes what it says alive again
+		err = l.writeEntry(holding{free.file, fd, free.slot}, 0)
+	}
+	if err == nil {
+		if ok, err = tryLock(fd, slotAt(free.slot)); err != nil {
+			err = l.problem(err, free.file.name, "cannot lock a slot of")
+		}
+	}
+	if !ok || err != nil {
+		closeFile(fd)
+		return h, false, err
+	}
+	return holding{free.file, fd, free.slot}, true, nil
+}
+
+// isSame checks that an open file is the one that was checked, not another one that has its name now.
+func (l *Ledger) isSame(fd int, f *slotFile) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return l.problem(err, f.name, "cannot read")
+	}
+	if stat.Ino != f.stat.Ino || stat.Dev != f.stat.Dev {
+		return damaged(l.folder+"/"+f.name, "it was replaced while it was in use")
+	}
+	return nil
+}
+
+// write stores a record in a slot that this process holds.
+func (l *Ledger) write(h holding, r *record) error {
+	if err := writeAt(h.fd, r.encode(), slotAt(h.slot)); err != nil {
+		return l.problem(err, h.file.name, "cannot write")
+	}
+	return l.writeEntry(h, uint64(r.kind))
+}
+
+func (l *Ledger) writeEntry(h holding, entry uint64) error {
+	if err := writeAt(h.fd, order.AppendUint64(nil, entry), entryAt(h.slot)); err != nil {
+		return l.problem(err, h.file.name, "cannot write")
+	}
+	return nil
+}
+
+// drop frees a slot that this process holds, also if a child has a copy of the descriptor. An error loses nothing: the lock ends with
+// the last descriptor.
+func (l *Ledger) drop(h holding) {
+	_ = l.writeEntry(h, 0)
+	closeFile(h.fd)
+}

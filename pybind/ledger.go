@@ -1,0 +1,233 @@
+package pybind
+
+import (
+	"errors"
+	"time"
+
+	"gpuconf/gocore/ledger"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/process"
+)
+
+// LedgerInit makes a ledger for several users of a folder. group, unless it is negative, is the only group that may use it.
+func LedgerInit(folder string, group int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, ledger.InitShared(folder, int(group))
+}
+
+// LedgerOpen opens the ledger of a folder and returns its number. With create, it makes a private one if there is none.
+func LedgerOpen(folder string, create bool) (id int64, err error) {
+	defer process.Gate(&err)
+	return process.OpenLedger(folder, create)
+}
+
+// LedgerClose closes a ledger. Claims and published figures stay.
+func LedgerClose(id int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.CloseLedger(id)
+}
+
+// LedgerIsShared reports whether several users may use a ledger.
+func LedgerIsShared(id int64) (shared bool, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return false, err
+	}
+	return l.Shared, nil
+}
+
+type card struct {
+	UUID     string `json:"uuid"`
+	Capacity uint64 `json:"capacity"`
+	Bytes    uint64 `json:"bytes"`
+	Reserve  uint64 `json:"reserve"`
+	Foreign  uint64 `json:"foreign"`
+}
+
+// cardsOf converts a caller's cards. What does not fit into a card leaves nothing to lease.
+func cardsOf(cards []card) []ledger.Card {
+	list := make([]ledger.Card, len(cards))
+	for i, c := range cards {
+		total := c.Capacity - min(c.Reserve, c.Capacity)
+		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Total: total, Budget: total - min(c.Foreign, total)}
+	}
+	return list
+}
+
+type text struct {
+	Name    string `json:"name"`
+	Job     string `json:"job"`
+	Command string `json:"command"`
+}
+
+// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "reserve", "foreign"}, ...], "count", "pack", "name", "job", "command"},
+// and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns 0 after 100 ms; last makes
+// that an error.
+func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return 0, err
+	}
+	var wanted struct {
+		Cards []card `json:"cards"`
+		Count int    `json:"count"`
+		Pack  bool   `json:"pack"`
+		text
+	}
+	if err := decode(request, &wanted); err != nil {
+		return 0, err
+	}
+	policy := ledger.Spread
+	if wanted.Pack {
+		policy = ledger.Pack
+	}
+	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy, Text: ledger.Text(wanted.text)})
+	if errors.Is(err, ledger.ErrBusy) && !last {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return process.PutClaim(c), nil
+}
+
+// LedgerWait waits until a claim is granted, at most so many milliseconds and at most 100. cards, unless empty, replaces what was said of the
+// candidates.
+func LedgerWait(claim int64, cards string, milliseconds int64) (granted bool, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return false, err
+	}
+	var changed []card
+	if cards != "" {
+		if err := decode(cards, &changed); err != nil {
+			return false, err
+		}
+	}
+	var candidates []ledger.Card
+	if changed != nil {
+		candidates = cardsOf(changed)
+	}
+	granted, err = c.Wait(candidates, time.Duration(min(max(milliseconds, 0), maxWaitMS))*time.Millisecond)
+	if errors.Is(err, ledger.ErrBusy) {
+		return false, nil
+	}
+	return granted, err
+}
+
+// LedgerGrant returns {"id", "cards": [[uuid, bytes], ...], "descriptor"} of a claim; no cards while it waits.
+func LedgerGrant(claim int64) (grant string, err error) {
+	defer process.Gate(&err)
+	c, err := process.FindClaim(claim)
+	if err != nil {
+		return "", err
+	}
+	descriptor, err := c.Descriptor()
+	if err != nil {
+		return "", err
+	}
+	return encode(map[string]any{"id": c.ID().String(), "cards": pairsOf(c.Cards()), "descriptor": descriptor})
+}
+
+// LedgerRelease releases a claim.
+func LedgerRelease(claim int64) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.ReleaseClaim(claim)
+}
+
+// LedgerRows returns {"claims": [...], "processes": [...]}, all that are alive.
+func LedgerRows(id int64) (rows string, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return "", err
+	}
+	claims, processes, err := l.Rows()
+	if err != nil {
+		return "", err
+	}
+	claimed, running := make([]map[string]any, len(claims)), make([]map[string]any, len(processes))
+	for i, c := range claims {
+		claimed[i] = whoOf(c.Process, c.UID, c.Text, c.Gone, c.Local)
+		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted, c.Count, c.Ticket
+		claimed[i]["seconds"], claimed[i]["cards"] = c.Seconds, pairsOf(c.Cards)
+	}
+	for i, p := range processes {
+		running[i] = whoOf(p.Process, p.UID, p.Text, p.Gone, p.Local)
+		running[i]["claim"] = orNull(p.Claim.String(), ledger.ID{}.String())
+		pools := make([][]any, len(p.Pools))
+		for j, pool := range p.Pools {
+			pools[j] = []any{pool.UUID, pool.Number, pool.Figures.Limit, pool.Figures.Reserved, pool.Figures.InUse, pool.Figures.Peak}
+		}
+		running[i]["pools"] = pools
+	}
+	return encode(map[string]any{"claims": claimed, "processes": running})
+}
+
+func whoOf(p ledger.Process, uid uint32, said ledger.Text, gone, local bool) map[string]any {
+	return map[string]any{"pid": p.PID, "start_time": p.Start, "uid": uid, "name": said.Name, "job": said.Job, "command": said.Command, "gone": gone, "local": local}
+}
+
+func pairsOf(cards []ledger.Card) [][2]any {
+	pairs := make([][2]any, len(cards))
+	for i, c := range cards {
+		pairs[i] = [2]any{c.UUID, c.Bytes}
+	}
+	return pairs
+}
+
+// LedgerCheck returns what is wrong with a ledger, a list of sentences.
+func LedgerCheck(id int64) (findings string, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return "", err
+	}
+	found := l.Check()
+	if found == nil {
+		found = []string{}
+	}
+	return encode(found)
+}
+
+// LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a text {"name", "job",
+// "command"}, and returns the descriptor that a forked child must close. If another process holds the ledger's lock, it returns -1 after
+// 100 ms; last makes that an error.
+func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return 0, err
+	}
+	var words text
+	if err := decode(said, &words); err != nil {
+		return 0, err
+	}
+	var of ledger.ID
+	if claim != "" {
+		var ok bool
+		if of, ok = ledger.ParseID(claim); !ok {
+			return 0, status.Errorf(status.InvalidArgument, "a claim's ID has 32 hexadecimal digits; got %q", claim)
+		}
+	}
+	p, err := l.Publish(of, ledger.Text(words))
+	if errors.Is(err, ledger.ErrBusy) && !last {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := process.Shared().Publish(p); err != nil {
+		return 0, errors.Join(err, process.Shared().Publish(nil))
+	}
+	return int64(p.Descriptor()), nil
+}
+
+// LedgerUnpublish ends the publication of this process's figures.
+func LedgerUnpublish() (done bool, err error) {
+	defer process.Gate(&err)
+	return true, process.Shared().Publish(nil)
+}

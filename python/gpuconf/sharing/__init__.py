@@ -1,0 +1,1 @@
+"""What several processes of a machine share: the ledger of leases."""

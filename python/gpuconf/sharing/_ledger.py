@@ -1,0 +1,301 @@
+"""The ledger: what the processes of this machine lease of its GPUs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from .. import errors
+from .._core.handle import Handle
+from .._core.humanbytes import human_bytes
+from .._core.native import core
+from .._typing import Any
+from ._folder import default_folder
+from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
+
+__all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
+
+# The length of one wait in Go. Python handles signals between two waits.
+_STEP_MS = 50
+
+# How often a waiting claim asks its caller for the state of the cards, in seconds.
+_REFRESH_S = 1.0
+
+# How long another process may hold the ledger's lock, in seconds. It should take microseconds.
+_PATIENCE_S = 5.0
+
+_MOST_HOLDERS = 10  # in an error text
+
+# The descriptors that hold this process's slots. A forked child closes its copies: they would keep the slots alive. It must not
+# unlock them, which would end the parent's locks.
+_descriptors: set[int] = set()
+
+
+def _close_copies() -> None:
+    for descriptor in _descriptors:
+        try:  # noqa: SIM105 - contextlib takes longer to import than gpuconf
+            os.close(descriptor)
+        except OSError:
+            pass
+    _descriptors.clear()
+
+
+os.register_at_fork(after_in_child=_close_copies)
+
+
+def open_ledger(folder: str | None = None, *, create: bool = True) -> Ledger:
+    """Open the ledger of a folder, by default :func:`default_folder`'s.
+
+    If there is none, ``create`` makes a private one; otherwise NotFoundError is raised. FailedPreconditionError: the ledger is
+    damaged, of another version, or others could change it. UnavailableError: the folder cannot be used, or the disk is full or
+    read-only.
+    """
+    path = default_folder() if folder is None else os.path.abspath(os.path.expanduser(folder))
+    return Ledger(path, create)
+
+
+def init_shared(folder: str, group: int | None = None) -> None:
+    """Make a folder a ledger for all users, or for those of a group (a number). The caller becomes its administrator.
+
+    FailedPreconditionError: the folder holds something else, or belongs to another user. AlreadyExistsError: it is a shared ledger.
+    """
+    core.pybind_LedgerInit(_text(os.path.abspath(os.path.expanduser(folder))), -1 if group is None else group)
+
+
+class Ledger(Handle):
+    """An open ledger. Closing it, or dropping it, keeps its claims."""
+
+    def __init__(self, folder: str, create: bool) -> None:
+        super().__init__(core.pybind_LedgerClose)
+        self.folder = folder
+        self.open(core.pybind_LedgerOpen, _text(folder), create)
+
+    @property
+    def shared(self) -> bool:
+        """Whether several users may use it."""
+        return bool(core.pybind_LedgerIsShared(self.number))
+
+    def claim(
+        self,
+        cards: Sequence[Card] | Callable[[], Sequence[Card]],
+        count: int = 1,
+        *,
+        policy: str = "spread",
+        timeout: float | None = None,
+        name: str = "",
+        job: str = "",
+        command: str = "",
+    ) -> Claim:
+        """Lease bytes on ``count`` of the cards, all or nothing, and wait for them in order.
+
+        ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in seconds:
+        None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a second for the current
+        state. Ctrl-C, like any exception, withdraws the request.
+
+        DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
+        satisfy the request.
+        """
+        if policy not in ("spread", "pack"):
+            raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
+        now = cards() if callable(cards) else cards
+        claim = Claim(self)
+        try:
+            said = {"name": _text(name), "job": _text(job), "command": _text(command)}
+            claim._request({"cards": _encoded(now), "count": count, "pack": policy == "pack", **said})
+            claim._wait(cards if callable(cards) else None, timeout, now, count)
+        except BaseException:
+            claim.release()
+            raise
+        return claim
+
+    def claims(self) -> list[ClaimRow]:
+        """Return all live claims, in the order of their tickets."""
+        return [_claim_row(row) for row in self._rows()["claims"]]
+
+    def processes(self) -> list[ProcessRow]:
+        """Return all live processes that publish figures."""
+        return [_process_row(row) for row in self._rows()["processes"]]
+
+    def _rows(self) -> dict[str, Any]:
+        import json
+
+        rows: dict[str, Any] = json.loads(core.pybind_LedgerRows(self.number))
+        return rows
+
+    def check(self) -> list[str]:
+        """Return what is wrong with the ledger, one sentence each. Empty: the invariants hold."""
+        import json
+
+        findings: list[str] = json.loads(core.pybind_LedgerCheck(self.number))
+        return findings
+
+    def publish(self, claim_id: str = "", *, name: str = "", job: str = "", command: str = "") -> None:
+        """Publish the figures of this process's pools, now and of later devices, as a process of a claim ("" for none).
+
+        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process.
+        """
+        import json
+
+        said = json.dumps({"name": _text(name), "job": _text(job), "command": _text(command or own_command())})
+        _descriptors.difference_update(_published)
+        descriptor = _patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), busy=-1)
+        _published[:] = [descriptor]
+        _descriptors.add(descriptor)
+
+
+_published: list[int] = []  # the descriptor of this process's slot
+
+
+def unpublish() -> None:
+    """End the publication of this process's figures. Does nothing if there is none."""
+    _descriptors.difference_update(_published)
+    _published.clear()
+    core.pybind_LedgerUnpublish()
+
+
+class Claim(Handle):
+    """Leased bytes. They are released by :meth:`release`, at the end of a ``with`` block, or when the object is dropped.
+
+    The claim also ends with the process, unless a child inherited its descriptor: then with the last child.
+    """
+
+    id = ""
+    cards: tuple[CardLease, ...] = ()
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__(core.pybind_LedgerRelease)
+        self._ledger = ledger
+        self._descriptor = -1
+
+    def _request(self, request: dict[str, Any]) -> None:
+        import json
+
+        encoded = json.dumps(request)
+
+        def enter(last: bool) -> int:
+            self._receipt.clear()
+            self.open(core.pybind_LedgerClaim, self._ledger.number, encoded, last)
+            return self.number
+
+        _patiently(enter, busy=0)
+        grant = json.loads(core.pybind_LedgerGrant(self.number))
+        self.id, self._descriptor = grant["id"], grant["descriptor"]
+        _descriptors.add(self._descriptor)
+
+    def _wait(self, cards: Callable[[], Sequence[Card]] | None, timeout: float | None, now: Sequence[Card], count: int) -> None:
+        import json
+
+        begun = refreshed = time.monotonic()
+        changed = ""
+        while True:
+            left = _STEP_MS if timeout is None else min(_STEP_MS, max(0, int(1000 * (begun + timeout - time.monotonic()))))
+            if core.pybind_LedgerWait(self.number, changed, left):
+                break
+            changed, at = "", time.monotonic()
+            if timeout is not None and at - begun >= timeout:
+                raise errors.DeadlineExceededError(self._too_late(timeout, now, count))
+            if cards is not None and at - refreshed >= _REFRESH_S:
+                refreshed, now = at, cards()
+                changed = json.dumps(_encoded(now))
+        grant = json.loads(core.pybind_LedgerGrant(self.number))
+        self.cards = tuple(CardLease(uuid, nbytes) for uuid, nbytes in grant["cards"])
+
+    def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
+        """Return the text of the error: what was requested, the state of the cards, and who holds them."""
+        size = human_bytes(max((card.bytes for card in cards), default=0))
+        lines = [f"no {size} on {count} of {len(cards)} card{'s' * (len(cards) > 1)} within {timeout:g} s."]
+        rows = [row for row in self._ledger.claims() if row.id != self.id]
+        lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
+        wanted = {card.uuid for card in cards}
+        holders = [row for row in rows if row.state == "granted" and any(card.uuid in wanted for card in row.cards)]
+        lines += [_holder(row) for row in sorted(holders, key=_leased, reverse=True)[:_MOST_HOLDERS]]
+        if len(holders) > _MOST_HOLDERS:
+            lines.append(f"  and {len(holders) - _MOST_HOLDERS} more")
+        ahead = [row for row in rows if row.state == "waiting"]
+        if ahead:
+            lines.append(f"  {len(ahead)} other request{'s' * (len(ahead) > 1)} waiting")
+        lines.append("  Wait longer, request less memory, or end one of these processes.")
+        return "\n".join(lines)
+
+    def fileno(self) -> int:
+        """Return the descriptor that holds the claim. A child that inherits it (``pass_fds``) keeps the claim alive."""
+        if self.closed:
+            raise errors.FailedPreconditionError("the claim was released")
+        return self._descriptor
+
+    def release(self) -> None:
+        """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
+        _descriptors.discard(self._descriptor)
+        self._descriptor = -1
+        if self._receipt == [0]:  # the ledger was busy: nothing was entered
+            self._receipt.clear()
+        self.close()
+
+    def __enter__(self) -> Claim:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._ending():
+            self.release()
+
+
+def _patiently(call: Callable[[bool], int], busy: int) -> int:
+    """Call until the result is not ``busy``. The last call raises what is in the way."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (result := call(time.monotonic() >= deadline)) == busy:
+        pass
+    return result
+
+
+def _encoded(cards: Sequence[Card]) -> list[dict[str, Any]]:
+    for card in cards:
+        for what, count in (
+            ("capacity", card.capacity),
+            ("bytes", card.bytes),
+            ("reserve", card.reserve),
+            ("foreign", card.foreign),
+        ):
+            if not 0 <= count < 1 << 56:
+                raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
+    return [{**vars(card), "uuid": _text(card.uuid)} for card in cards]
+
+
+def _claim_row(row: dict[str, Any]) -> ClaimRow:
+    cards = tuple(CardLease(uuid, nbytes) for uuid, nbytes in row.pop("cards"))
+    return ClaimRow(cards=cards, state="granted" if row.pop("granted") else "waiting", **row)
+
+
+def _process_row(row: dict[str, Any]) -> ProcessRow:
+    pools = tuple(PoolFigures(*pool) for pool in row.pop("pools"))
+    return ProcessRow(pools=pools, claim_id=row.pop("claim") or "", **row)
+
+
+def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
+    leased = sum(held.bytes for row in rows if row.state == "granted" for held in row.cards if held.uuid == card.uuid)
+    total = max(0, card.capacity - card.reserve)
+    room = max(0, total - card.foreign - leased)
+    foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
+    return f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}"
+
+
+def _leased(row: ClaimRow) -> int:
+    return sum(card.bytes for card in row.cards)
+
+
+def _holder(row: ClaimRow) -> str:
+    where = "" if row.local else " in another container"
+    gone = " (ended; a child holds the lease)" if row.gone else ""
+    name = f" {row.name}" if row.name else f" {row.command}" if row.command else ""
+    return f"  process {row.pid}{where}{name}{gone}, user {row.uid}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
+
+
+def own_command() -> str:
+    """Return this process's command line, for the rows that others see."""
+    return " ".join(sys.orig_argv)
+
+
+def _text(value: str) -> str:
+    """Return text that the core accepts: valid, without NUL."""
+    return value.encode("utf-8", "replace").decode().replace("\0", " ")

@@ -1,0 +1,84 @@
+"""What a ledger says of claims and processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Card", "CardLease", "ClaimRow", "PoolFigures", "ProcessRow"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card that a claim may get, as the caller knows it. All numbers are bytes.
+
+    ``bytes`` is what the claim needs on this card. Leases of all processes together get at most ``capacity`` less ``reserve`` and
+    ``foreign``, which is what processes that are not in the ledger use of the card now.
+    """
+
+    uuid: str
+    capacity: int
+    bytes: int
+    reserve: int = 0
+    foreign: int = 0
+
+
+@dataclass(frozen=True)
+class CardLease:
+    """Bytes of a card that a claim leases, or waits for."""
+
+    uuid: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """A claim of a live process, or of a child that inherited it.
+
+    ``state`` is "granted" or "waiting". ``cards`` are the leased cards; of a waiting claim, all that it may get, of which it
+    needs ``count``. ``seconds`` is the time since the grant, or since the request. ``ticket`` orders the requests. ``gone``: the
+    process has ended, and a child holds the claim. ``local``: ``pid`` is one of this PID namespace, not of another container's.
+    ``start_time`` is in clock ticks since boot. ``uid`` is reliable; the texts are what the process said of itself.
+    """
+
+    id: str
+    pid: int
+    start_time: int
+    uid: int
+    name: str
+    job: str
+    command: str
+    state: str
+    cards: tuple[CardLease, ...]
+    count: int
+    ticket: int
+    seconds: float
+    gone: bool
+    local: bool
+
+
+@dataclass(frozen=True)
+class PoolFigures:
+    """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle."""
+
+    uuid: str
+    number: int
+    limit: int
+    reserved: int
+    in_use: int
+    peak: int
+
+
+@dataclass(frozen=True)
+class ProcessRow:
+    """A live process that publishes the figures of its pools. ``claim_id`` is the claim that it runs under, or ""."""
+
+    pid: int
+    start_time: int
+    uid: int
+    name: str
+    job: str
+    command: str
+    claim_id: str
+    pools: tuple[PoolFigures, ...]
+    gone: bool
+    local: bool

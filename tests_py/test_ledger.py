@@ -1,0 +1,259 @@
+"""The ledger, from Python: claims across processes, Ctrl-C, forks, figures."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import gpuconf
+import pytest
+from gpuconf import errors
+from gpuconf.sharing import _folder, _ledger
+from gpuconf.sharing._rows import Card, CardLease
+
+GIB = 1 << 30
+CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
+
+
+def card(gib: int, uuid: str = CARD, **fields: int) -> Card:
+    return Card(uuid, 40 * GIB, gib * GIB, **fields)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> _ledger.Ledger:
+    return _ledger.open_ledger(str(tmp_path / "ledger"))
+
+
+_HOLD = """
+import sys, time
+from gpuconf.sharing import _ledger
+from gpuconf.sharing._rows import Card
+claim = _ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, int(sys.argv[3]) << 30)], name="holder")
+print("granted", flush=True)
+sys.stdin.read()
+"""
+
+
+def hold(ledger: _ledger.Ledger, gib: int, wait: bool = True) -> subprocess.Popen[str]:
+    """Start a process that holds bytes of the card until its standard input ends."""
+    command = [sys.executable, "-c", _HOLD, ledger.folder, CARD, str(gib)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    if wait:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "granted\n"
+    return process
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_a_claim_is_listed_and_released(ledger: _ledger.Ledger) -> None:
+    with ledger.claim([card(10)], name="mine", job="job 7", command="train.py") as claim:
+        assert claim.cards == (CardLease(CARD, 10 * GIB),)
+        (row,) = ledger.claims()
+        assert (row.id, row.pid, row.uid, row.state) == (claim.id, os.getpid(), os.geteuid(), "granted")
+        assert (row.name, row.job, row.command) == ("mine", "job 7", "train.py")
+        assert row.cards == claim.cards
+        assert row.local
+        assert not row.gone
+        assert row.start_time == int(Path("/proc/self/stat").read_text().rsplit(")", 1)[1].split()[19])
+    assert ledger.claims() == []
+    assert ledger.check() == []
+    with pytest.raises(errors.FailedPreconditionError, match="released"):
+        claim.fileno()
+    claim.release()
+
+
+def test_a_dropped_claim_is_released(ledger: _ledger.Ledger) -> None:
+    claim = ledger.claim([card(10)])
+    assert len(ledger.claims()) == 1
+    del claim
+    gc.collect()
+    assert ledger.claims() == []
+
+
+def test_a_timeout_names_who_holds_the_memory(ledger: _ledger.Ledger) -> None:
+    holder = hold(ledger, 30)
+    try:
+        with pytest.raises(errors.DeadlineExceededError) as raised:
+            ledger.claim([card(20, reserve=2 * GIB, foreign=GIB)], timeout=0.2)
+    finally:
+        end(holder)
+    text = str(raised.value)
+    assert "no 20.00GiB on 1 of 1 card within 0.2 s" in text
+    assert f"process {holder.pid} holder, user {os.geteuid()}: 30.00GiB" in text
+    assert f"{CARD}: 7.00GiB of 38.00GiB left, 30.00GiB leased, 1.00GiB in use outside the ledger" in text
+    assert ledger.claims() == []
+
+
+def test_a_claim_waits_for_the_end_of_a_killed_process(ledger: _ledger.Ledger) -> None:
+    holder = hold(ledger, 30)
+    threading.Timer(0.2, holder.kill).start()
+    with ledger.claim([card(20)], timeout=60) as claim:
+        assert claim.cards == (CardLease(CARD, 20 * GIB),)
+    end(holder)
+
+
+def test_a_function_is_asked_again_while_waiting(ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ledger, "_REFRESH_S", 0.01)
+    asked: list[Card] = []
+
+    def cards() -> list[Card]:
+        asked.append(card(20, foreign=0 if len(asked) > 3 else 30 * GIB))
+        return asked[-1:]
+
+    with ledger.claim(cards, timeout=60):
+        assert len(asked) == 5
+
+
+def test_ctrl_c_ends_the_wait_and_withdraws_the_request(ledger: _ledger.Ledger) -> None:
+    holder = hold(ledger, 30)
+    try:
+        waiter = hold(ledger, 20, wait=False)
+        while len(ledger.claims()) < 2:
+            time.sleep(0.01)
+        waiter.send_signal(signal.SIGINT)
+        assert waiter.wait(timeout=30) == -signal.SIGINT
+        assert len(ledger.claims()) == 1
+        end(waiter)
+    finally:
+        end(holder)
+
+
+def test_a_child_that_inherits_the_descriptor_keeps_the_claim(ledger: _ledger.Ledger) -> None:
+    code = f"""
+import subprocess, sys
+from gpuconf.sharing import _ledger
+from gpuconf.sharing._rows import Card
+claim = _ledger.open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {30 * GIB})])
+subprocess.Popen(["cat"], pass_fds=[claim.fileno()], stdout=subprocess.DEVNULL)
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE)
+    assert parent.wait() == 0
+    (row,) = ledger.claims()
+    assert row.gone
+    assert row.pid == parent.pid
+    assert ledger.check() == []
+    with pytest.raises(errors.DeadlineExceededError, match="ended; a child holds the lease"):
+        ledger.claim([card(20)], timeout=0)
+    parent.communicate()  # ends cat's input
+    with ledger.claim([card(20)], timeout=60):
+        pass
+
+
+def _nap(pipe: object) -> None:
+    pipe.recv()  # type: ignore[attr-defined]
+
+
+def test_a_forked_child_does_not_keep_the_claim(ledger: _ledger.Ledger) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    claim = ledger.claim([card(30)])
+    ledger.publish(claim.id)
+    child = multiprocessing.get_context("fork").Process(target=_nap, args=(theirs,))
+    child.start()
+    claim_fd, ledger_claims = claim.fileno(), ledger.claims()
+    assert len(ledger_claims) == 1
+    os.close(claim_fd)  # as at the end of this process, which the child outlives
+    _ledger._descriptors.discard(claim_fd)
+    assert ledger.claims() == []
+    _ledger.unpublish()
+    assert ledger.processes() == []
+    ours.send(None)
+    child.join()
+    with open(os.devnull) as taken:  # the number, which release closes
+        os.dup2(taken.fileno(), claim_fd)
+    claim.release()
+
+
+def test_a_forked_child_refuses(ledger: _ledger.Ledger) -> None:
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ledger.claims()
+        except errors.ForkedProcessError:
+            os.write(write, b"refused")
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(read, 10) == b"refused"
+    os.close(read)
+    os.close(write)
+
+
+def test_figures_follow_the_pools(ledger: _ledger.Ledger) -> None:
+    ledger.publish(command="figures")
+    (row,) = ledger.processes()
+    assert (row.pid, row.command, row.claim_id, row.pools) == (os.getpid(), "figures", "", ())
+    gpuconf.simulate("2xT4")
+    gpuconf.configure(limit="4GiB", growth=True)
+    buffer = gpuconf.memory.allocate("1GiB", "GPU:1")
+    stats = gpuconf.memory.stats("GPU:1")
+    (row,) = ledger.processes()
+    first, second = row.pools
+    assert (second.number, second.uuid) == (1, gpuconf.visible_devices()[1].uuid)
+    assert (first.limit, first.reserved, first.in_use, first.peak) == (4 * GIB, 0, 0, 0)
+    assert (second.limit, second.reserved, second.in_use, second.peak) == (4 * GIB, stats.bytes_reserved, GIB, GIB)
+    buffer.free()
+    (row,) = ledger.processes()
+    assert (row.pools[1].in_use, row.pools[1].peak) == (0, GIB)
+    gpuconf.reset()
+    assert ledger.processes()[0].pools == ()
+    _ledger.unpublish()
+    assert ledger.processes() == []
+
+
+def test_a_process_of_a_claim_names_it(ledger: _ledger.Ledger) -> None:
+    with ledger.claim([card(1)]) as claim:
+        ledger.publish(claim.id)
+        assert ledger.processes()[0].claim_id == claim.id
+        _ledger.unpublish()
+    with pytest.raises(errors.InvalidArgumentError, match="32 hexadecimal digits"):
+        ledger.publish("x")
+
+
+@pytest.mark.parametrize(
+    ("cards", "count", "text"),
+    [
+        ([], 1, "1 to 64 cards"),
+        ([card(41)], 1, "can never be leased"),
+        ([card(40, reserve=GIB)], 1, "can never be leased"),
+        ([card(1)], 2, "2 cards requested, but there are 1"),
+        ([card(1), card(1)], 1, "named twice"),
+        ([Card(CARD, -1, 1)], 1, "must be 0 to"),
+        ([Card(CARD, 1 << 60, 1)], 1, "must be 0 to"),
+    ],
+)
+def test_invalid_requests(ledger: _ledger.Ledger, cards: list[Card], count: int, text: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        ledger.claim(cards, count)
+    assert ledger.claims() == []
+
+
+def test_no_ledger(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFoundError, match="there is no ledger"):
+        _ledger.open_ledger(str(tmp_path / "none"), create=False)
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(errors.FailedPreconditionError, match="not a ledger, and not empty"):
+        _ledger.open_ledger(str(tmp_path))
+
+
+def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
+    user = os.geteuid()
+    assert _folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
+    assert _folder.default_folder({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "gpuconf-ledger")
+    expected = {f"/tmp/gpuconf-ledger-{user}", f"/run/user/{user}/gpuconf-ledger"}
+    assert _folder.default_folder({"XDG_RUNTIME_DIR": "relative", "TMPDIR": str(tmp_path)}) in expected
+    _ledger.init_shared(str(tmp_path / "machine"))
+    assert _folder.default_folder({}) == str(tmp_path / "machine")
+    assert _ledger.open_ledger(str(tmp_path / "machine")).shared
