@@ -72,7 +72,8 @@ five microseconds more.
 
 {stacks}
 
-`gpuconf.plan` of a churn of 1000 live blocks, 512 B to 8 MiB, from a file:
+`gpuconf.plan` of a million events: a churn of 1000 live blocks of 512 B to 8 MiB, and random sizes up
+to 64 MiB with 16 GB live, after RMM's random benchmark.
 
 {plans}
 

@@ -49,7 +49,7 @@ GPU    policy        fits  least limit  peak in use  peak reserved  fragmented
 GPU:0  pytorch       yes      20.00MiB      6.00MiB       20.00MiB        0.0%
 GPU:0  expandable    yes      20.00MiB      6.00MiB       20.00MiB        0.0%
 GPU:0  max_split 32  yes      20.00MiB      6.00MiB       20.00MiB        0.0%
-GPU:0  roundup 2     yes      20.00MiB      6.00MiB       20.00MiB        0.0%
+GPU:0  roundup 16    yes      20.00MiB      6.00MiB       20.00MiB        0.0%
 GPU:0  tensorflow    yes       8.00MiB      6.00MiB       14.00MiB        0.0%
 GPU:0  regions       yes       8.00MiB      6.00MiB       24.00GiB        0.0%
 GPU:0  virtual       yes       6.00MiB      6.00MiB        8.00MiB        0.0%

@@ -52,7 +52,7 @@ def test_what_a_plan_tells(holes: Path) -> None:
     assert found.policies == ALL
     assert found.fitting == ("virtual",)
     (usage,) = found.usages
-    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1, (("", "", (), 6 * MIB, 3),))
+    assert usage == (0, 4, 6 * MIB, 0, 2, 0, 0, 1, (("", "", (), 6 * MIB, 3),), (("", "", None, 6 * MIB, 3),))
     assert usage.peak_bytes_in_use == 6 * MIB
     *_, tensorflow, regions, virtual = found.results
     assert virtual == (0, "virtual", "", True, 6 * MIB, 7 * MIB, 6 * MIB, 6 * MIB, 0.0, None)
@@ -89,7 +89,7 @@ def test_the_table(holes: Path) -> None:
         "GPU:0  pytorch       no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
         "GPU:0  expandable    no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
         "GPU:0  max_split 32  no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
-        "GPU:0  roundup 2     no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
+        "GPU:0  roundup 16    no       20.00MiB      6.00MiB       20.00MiB        0.0%\n"
         "GPU:0  tensorflow    no        8.00MiB      6.00MiB        8.00MiB        0.0%\n"
         "GPU:0  regions       no        8.00MiB      6.00MiB        8.00MiB        0.0%\n"
         "GPU:0  virtual       yes       6.00MiB      6.00MiB        6.00MiB        0.0%\n"
@@ -288,6 +288,7 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
                 "unfreed": 0,
                 "streams": 1,
                 "holders_at_peak": [{"library": "", "tag": "", "stack": [], "bytes_in_use": 6 * MIB, "live_blocks": 3}],
+                "sites_at_peak": [{"library": "", "tag": "", "call_site": None, "bytes_in_use": 6 * MIB, "live_blocks": 3}],
             }
         ],
         "results": [

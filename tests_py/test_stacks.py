@@ -8,6 +8,7 @@ import pickle
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,36 @@ def test_a_plan_shows_who_holds_the_peak(recorded: Trace, tmp_path: Path) -> Non
         assert second[0].tag == 'a,"b";c=d%é'
         assert f"  3.0KiB in 3 blocks: gpuconf optimizer at {HERE}:{line_of(build)} (build)" in str(found).splitlines()
         assert found.to_dict()["usages"][0]["holders_at_peak"][0]["stack"][0] == [HERE, line_of(build), "build"]
+
+
+def test_advice_names_the_lines_that_hold_the_most(one_gpu: None, tmp_path: Path) -> None:
+    def through(library: Callable[[], Any], n: int) -> list[Any]:
+        return [library() for _ in range(n)]  # one line of ours, whatever it calls
+
+    code = compile("def library(): return allocate(3 << 20)\ndef other(): return library()", "/x/site-packages/l.py", "exec")
+    names: dict[str, Any] = {"allocate": memory.allocate}
+    exec(code, names)
+    with memory.record(stacks=True) as recording:
+        kept = through(names["library"], 2) + through(names["other"], 1)
+    found = gpuconf.plan(recording, limit="8MiB")
+    for buffer in kept:
+        buffer.free()
+    line = through.__code__.co_firstlineno + 1
+    (usage,) = found.usages
+    assert len(usage.holders_at_peak) == 2, "two ways through the library"
+    assert [(site.bytes_in_use, site.live_blocks) for site in usage.sites_at_peak] == [(9 << 20, 3)]
+    who = f"9.00MiB in 3 blocks: gpuconf (untagged) at {HERE}:{line} ("
+    assert f"\n  {who}" in str(found)
+    assert f"\nadvice: no setting makes it fit: 9.00MiB are live at the peak; the largest holders are {who}" in str(found)
+
+
+def test_advice_without_a_setting_that_fits_is_the_least_limit(one_gpu: None) -> None:
+    with memory.record() as recording:
+        kept = [memory.allocate((2 << 20) + 256) for _ in range(4)]
+    for buffer in kept:
+        buffer.free()
+    found = gpuconf.plan(recording, limit="9MiB", policy=["pytorch", "pytorch-expandable"])
+    assert "no setting makes it fit: the smallest limit that one of them needs is 20.00MiB (pytorch-expandable)" in str(found)
 
 
 def test_old_events_have_the_new_fields() -> None:

@@ -183,6 +183,9 @@ func (a *Allocator) placeLocked(bytes uint64, s Stream) (best place, ok bool) {
 		return place{}, false
 	}
 	best.need = a.sub.AvailableBytes()/a.space.granule*a.space.granule + 1
+	if best.need == 1 && !a.shared {
+		return place{}, false // no chunk is large enough, so something would have to be mapped
+	}
 	below, tail := a.space.addr, uint64(0)
 	for _, r := range a.regions {
 		if a.space.holds(r.addr) {

@@ -2,8 +2,10 @@ package bfc
 
 import (
 	"errors"
+	"math"
 
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/invariants"
 	"gpuconf/gocore/status"
 )
 
@@ -152,35 +154,56 @@ func (a *Allocator) quietLocked() error {
 }
 
 // targetLocked returns the target that misses the least memory to serve bytes, the lowest address on a tie, among
-// those for which enough whole granules are elsewhere, free or not yet reserved. It walks all chunks of the range
-// twice.
+// those for which enough whole granules are elsewhere, free or not yet reserved. No usable chunk is large enough.
 func (a *Allocator) targetLocked(bytes uint64, usable func(uint32) bool) (best target, ok bool) {
-	supply := a.supplyLocked(usable)
-	a.eachGapLocked(usable, func(g gap) {
-		if g.end-g.addr < bytes {
-			return
+	most := bytes + 2*a.space.granule // no target needs more
+	n := nearest{bytes: bytes, space: a.space, supply: a.supplyLocked(usable, most)}
+	if a.shared {
+		a.eachGapLocked(usable, n.visit)
+		return n.best, n.found
+	}
+	a.eachGapAtHoleLocked(bytes, n.visit)
+	if invariants.Enabled {
+		all := nearest{bytes: bytes, space: a.space, supply: a.supplyLocked(usable, math.MaxUint64)}
+		a.eachGapLocked(usable, all.visit)
+		invariants.Check(all.best == n.best && all.found == n.found, "the target for %d bytes is %+v beside holes, and %+v anywhere", bytes, n.best, all.best)
+	}
+	return n.best, n.found
+}
+
+// nearest is the search for a target, gap by gap.
+type nearest struct {
+	bytes, supply uint64
+	space         space
+	best          target
+	found         bool
+}
+
+func (n *nearest) visit(g gap) bool {
+	if g.end-g.addr < n.bytes {
+		return true
+	}
+	n.try(g, g.addr)
+	for _, p := range g.parts {
+		if p.mapped {
+			n.try(g, p.addr)
+			n.try(g, p.end-min(n.bytes, p.end))
 		}
-		try := func(addr uint64) {
-			if addr < g.addr || addr+bytes > g.end {
-				return
-			}
-			t, need := g.targetAt(addr, bytes, a.space.granule)
-			if need <= supply && (!ok || t.missing < best.missing) {
-				best, ok = t, true
-			}
-		}
-		try(g.addr)
-		for _, p := range g.parts {
-			if p.mapped {
-				try(p.addr)
-				try(p.end - min(bytes, p.end))
-			}
-		}
-		if g.end < a.space.end {
-			try(g.end - bytes)
-		}
-	})
-	return best, ok
+	}
+	if g.end < n.space.end {
+		n.try(g, g.end-n.bytes)
+	}
+	return true
+}
+
+func (n *nearest) try(g gap, addr uint64) {
+	if addr < g.addr || addr+n.bytes > g.end {
+		return
+	}
+	t, need := g.targetAt(addr, n.bytes, n.space.granule)
+	if need <= n.supply && (!n.found || t.missing < n.best.missing) {
+		n.best, n.found = t, true
+	}
 }
 
 // targetAt returns the target of a block at addr. need is the size of its granules that no block touches yet.
@@ -217,7 +240,7 @@ func (a *Allocator) movableLocked() uint64 {
 	if a.mapper == nil || a.space.addr == a.space.end {
 		return 0
 	}
-	return a.supplyLocked(a.freedLocked)
+	return a.supplyLocked(a.freedLocked, math.MaxUint64)
 }
 
 // freedLocked reports whether a chunk is free or held, though work may still touch it, and not kept for a capture
@@ -228,10 +251,13 @@ func (a *Allocator) freedLocked(i uint32) bool {
 }
 
 // supplyLocked returns how many bytes there are in whole granules that are available, or in which all chunks are
-// usable.
-func (a *Allocator) supplyLocked(usable func(uint32) bool) (bytes uint64) {
+// usable. It stops counting at enough.
+func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes uint64) {
 	bytes = a.sub.AvailableBytes() / a.space.granule * a.space.granule
-	a.eachGapLocked(usable, func(g gap) { bytes += g.freeGranules(a.space.granule) })
+	a.eachGapLocked(usable, func(g gap) bool {
+		bytes += g.freeGranules(a.space.granule)
+		return bytes < enough
+	})
 	return bytes
 }
 
@@ -241,44 +267,89 @@ func whole(addr, end, granule uint64) (from, to uint64) {
 	return from, max(from, end/granule*granule)
 }
 
-// eachGapLocked calls visit for all gaps of the range, by address. The parts are valid during the call.
-func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap)) {
+// eachGapLocked calls visit for all gaps of the range, by address, until it returns false. The parts are valid during the
+// call.
+func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool) {
 	g := gap{addr: a.space.addr, end: a.space.addr, parts: a.parts[:0]}
-	grow := func(end uint64, mapped bool) {
-		switch n := len(g.parts); {
-		case end == g.end:
-		case mapped && n > 0 && g.parts[n-1].mapped:
-			g.parts[n-1].end, g.end = end, end
-		default:
-			g.parts = append(g.parts, part{addr: g.end, end: end, mapped: mapped})
-			g.end = end
-		}
-	}
 	for _, r := range a.regions {
 		if !a.space.holds(r.addr) {
 			continue
 		}
-		grow(r.addr, false)
+		g.grow(r.addr, false)
 		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 			c := &a.chunks.Records[i]
 			if usable(i) {
-				grow(c.Addr+c.Bytes, true)
+				g.grow(c.Addr+c.Bytes, true)
 				continue
 			}
-			visit(g)
+			if g.addr < g.end && !visit(g) {
+				a.parts = g.parts[:0]
+				return
+			}
 			g = gap{addr: c.Addr + c.Bytes, end: c.Addr + c.Bytes, parts: g.parts[:0]}
 		}
 	}
-	grow(a.space.end, false)
+	g.grow(a.space.end, false)
 	visit(g)
 	a.parts = g.parts[:0]
+}
+
+// eachGapAtHoleLocked is like eachGapLocked in single mode, but visits only gaps that contain a hole and are large enough for a
+// request. It looks at two chunks of each region, because there no two neighbors are free (invariant 4).
+func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
+	tail, below := a.space.addr, 0 // where the gap begins, and the region in which it does, from 1
+	end := func(at int, to uint64) {
+		if to-tail < bytes {
+			return
+		}
+		g := gap{addr: tail, end: tail, parts: a.parts[:0]}
+		if below > 0 {
+			g.grow(a.regions[below-1].end(), true)
+		}
+		for _, r := range a.regions[below:at] {
+			if a.space.holds(r.addr) { // a region that is one free chunk
+				g.grow(r.addr, false)
+				g.grow(r.end(), true)
+			}
+		}
+		if at < len(a.regions) {
+			g.grow(a.regions[at].addr, false)
+			g.grow(to, true)
+		} else {
+			g.grow(to, false)
+		}
+		visit(g)
+		a.parts = g.parts[:0]
+	}
+	for at, r := range a.regions {
+		head := a.freeBytesLocked(r.first, noStream)
+		if head == r.bytes || !a.space.holds(r.addr) {
+			continue
+		}
+		end(at, r.addr+head)
+		tail, below = r.end()-a.freeBytesLocked(a.chunks.Records[r.fence].Prev, noStream), at+1
+	}
+	end(len(a.regions), a.space.end)
+}
+
+// grow extends the gap up to end.
+func (g *gap) grow(end uint64, mapped bool) {
+	switch n := len(g.parts); {
+	case end == g.end:
+	case mapped && n > 0 && g.parts[n-1].mapped:
+		g.parts[n-1].end, g.end = end, end
+	default:
+		g.parts = append(g.parts, part{addr: g.end, end: end, mapped: mapped})
+		g.end = end
+	}
 }
 
 // gatherLocked makes free granules spare until they cover what the target misses, the highest first, so that the pool
 // stays low. It never takes granules of the target itself.
 func (a *Allocator) gatherLocked(t target, there func() uint64) error {
+	have := there()
 	for at := len(a.regions) - 1; at >= 0; {
-		short := t.missing - min(t.missing, there()/a.space.granule*a.space.granule)
+		short := t.missing - min(t.missing, have/a.space.granule*a.space.granule)
 		if short == 0 {
 			return nil
 		}
@@ -291,6 +362,7 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 		if err := a.spareLocked(at, i, from, to); err != nil {
 			return err
 		}
+		have += to - from
 		at = min(at, len(a.regions)-1)
 	}
 	return nil

@@ -3,6 +3,7 @@ package caching
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 )
 
@@ -40,6 +41,8 @@ type Allocator struct {
 	limit    uint64 // 0: none
 	ties     order
 	reserved uint64
+	granted  uint64 // the most that would have been reserved with a request that the limit allowed
+	refused  uint64 // the least, with one that it did not allow
 	numbers  uint64 // the newest segment's number
 	restored uint64 // the newest number of a restored segment
 
@@ -57,13 +60,21 @@ func New(device Device, options Options) *Allocator {
 		ties = sizeAgeAddr
 	}
 	return &Allocator{
-		ties: ties, device: device, settings: options.Settings, limit: options.LimitBytes,
+		ties: ties, device: device, settings: options.Settings, limit: options.LimitBytes, refused: math.MaxUint64,
 		shelves: map[shelfKey]*shelf{}, searches: map[shelfKey]*uint64{}, segments: map[*segment]struct{}{},
 	}
 }
 
 // Reserved returns the bytes taken from the device.
 func (a *Allocator) Reserved() uint64 { return a.reserved }
+
+// Alike returns the limits under which the allocator would have done the same so far, from low to high.
+func (a *Allocator) Alike() (low, high uint64) {
+	if a.settings.GarbageThreshold > 0 {
+		return a.limit, a.limit
+	}
+	return a.granted, a.refused - 1
+}
 
 // Allocate serves a request. It fails with ErrOutOfMemory.
 func (a *Allocator) Allocate(r Request) (*Block, error) {
@@ -118,8 +129,10 @@ func (a *Allocator) grow(s *shelf, rounded uint64) *Block {
 func (a *Allocator) newMemory(s *shelf, rounded uint64) *Block {
 	bytes := a.settings.segmentFor(rounded)
 	if a.limit > 0 && a.reserved+bytes > a.limit {
+		a.refused = min(a.refused, a.reserved+bytes)
 		return nil
 	}
+	a.granted = max(a.granted, a.reserved+bytes)
 	if a.settings.ExpandableSegments {
 		return a.expand(s, rounded)
 	}

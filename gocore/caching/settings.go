@@ -67,6 +67,11 @@ func (s *Settings) segmentFor(rounded uint64) uint64 {
 	return roundUp(rounded, roundLarge)
 }
 
+// LargestSegment returns the size of the largest segment that requests up to a size lead to. Expandable ones are larger.
+func (s *Settings) LargestSegment(bytes uint64) uint64 {
+	return max(s.segmentFor(s.Round(bytes)), s.largeSegment())
+}
+
 func (s *Settings) largeSegment() uint64 {
 	if s.LargeSegmentBytes > 0 {
 		return s.LargeSegmentBytes

@@ -9,16 +9,20 @@
 // steps, its user can show progress or stop. The context cancels a step.
 //
 //	search   replays until the least limit is known; for a policy with several settings, the least of all
-//	limit    a replay under the requested limit, if there is one
-//	measure  a replay under the least limit, if the job does not fit the requested one: a Measure always describes a
-//	         replay that ran to its end
+//	limit    a replay under the requested limit, if there is one. If the job does not fit it, the Measure is that of the least
+//	         limit: it always describes a replay that ran to its end
 //
 // # The least limit
 //
 // The least limit is in whole MiB, as memory_limit is. No limit below the peak of live bytes can suffice. From there,
-// the search increases the limit by steps that double until the job fits, and then bisects. So the job fits under the
+// the search increases the limit by steps that double until the job fits, and then divides the interval. So the job fits under the
 // limit that it finds, and does not fit under one MiB less. Nothing is promised about other limits: with any allocator
 // that chooses between free chunks, more memory does not always help.
+//
+// A replay that fails ends early, so the search tries low limits first, the more so the earlier the last one failed (share). A
+// replay also returns the range of limits under which the pool would have done exactly the same: those that the
+// pool's requests to the device were compared with, without another outcome. The search continues at the ends of that range. The replay that
+// found the least limit has measured it, too.
 //
 // # What a replay leaves out
 //

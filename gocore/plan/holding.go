@@ -14,9 +14,6 @@ type Holding struct {
 	Blocks int    `json:"live_blocks"`
 }
 
-// mostHoldings is the maximum number of holdings of a Usage; the smallest ones are left out.
-const mostHoldings = 100
-
 // atPeak returns who holds the memory at the peak, the largest first.
 func (w *workload) atPeak() []Holding {
 	live := make([]op, w.blocks) // by block number
@@ -42,5 +39,5 @@ func (w *workload) atPeak() []Holding {
 	slices.SortFunc(list, func(a, b Holding) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Stack, b.Stack))
 	})
-	return list[:min(len(list), mostHoldings)]
+	return list
 }

@@ -38,6 +38,7 @@ type Result struct {
 
 	workload *workload
 	best     variant
+	least    *Measure // under the least limit so far
 }
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
@@ -85,9 +86,7 @@ func (j *Job) Step(ctx context.Context) (done bool, err error) {
 		return false, j.begin(ctx, r)
 	}
 	if limit, found := j.search.next(); !found {
-		_, failure, err := r.workload.replay(ctx, j.variants[0], limit*mib, j.unlimited(), false)
-		j.search.record(limit, failure == nil)
-		return false, err
+		return false, j.try(ctx, r, limit*mib)
 	} else if r.LeastLimit == 0 || limit*mib < r.LeastLimit {
 		r.LeastLimit, r.best, r.Settings = limit*mib, j.variants[0], j.variants[0].text
 	}
@@ -109,33 +108,45 @@ func (j *Job) begin(ctx context.Context, r *Result) error {
 		j.search = newChallenge(r.workload.peakLive, r.LeastLimit)
 		return nil
 	}
-	j.variants = r.Policy.variants(j.request.Recorded)
+	j.variants = r.Policy.variants(j.request.Recorded, r.workload.largest)
 	j.search = newSearch(r.workload.peakLive)
-	if !r.Policy.pytorch() || j.variants[0].settings.ExpandableSegments {
+	if !r.Policy.pytorch() || j.request.Recorded.GarbageThreshold > 0 {
 		return nil
 	}
-	// PyTorch's allocator does the same under any limit that it does not reach. With expandable segments it compares the limit with
-	// the size of the request, even if less has to be mapped.
-	m, _, err := r.workload.replay(ctx, j.variants[0], 0, j.unlimited(), true)
-	if err == nil {
-		j.search.bound(m.PeakReserved)
-	}
-	return err
+	return j.try(ctx, r, 0) // what PyTorch's allocator reserves without a limit is enough
 }
 
-// finish replays under the requested limit and, if the job does not fit it or there is none, measures under the least one.
+// try replays under a limit and records whether the job fits.
+func (j *Job) try(ctx context.Context, r *Result, limitBytes uint64) error {
+	o, err := r.workload.replay(ctx, j.variants[0], limitBytes, j.unlimited())
+	switch {
+	case err != nil:
+		return err
+	case o.failure != nil:
+		j.search.fail(o.high, float64(o.done)/float64(len(r.workload.ops)))
+	default:
+		j.search.fit(o.low)
+		r.least = o.measure
+	}
+	return nil
+}
+
+// finish replays under the requested limit, and measures under the least one if the job does not fit or there is none.
 func (j *Job) finish(ctx context.Context, r *Result) (err error) {
 	if j.request.LimitBytes > 0 {
-		if r.Measure, r.Failure, err = r.workload.replay(ctx, r.best, j.request.LimitBytes, j.request.Card, true); err != nil {
+		o, err := r.workload.replay(ctx, r.best, j.request.LimitBytes, j.request.Card)
+		if err != nil {
 			return err
 		}
+		r.Measure, r.Failure = o.measure, o.failure
 		fits := r.Failure == nil
 		r.Fits = &fits
 	}
 	if r.Measure == nil {
-		r.Measure, _, err = r.workload.replay(ctx, r.best, r.LeastLimit, j.unlimited(), true)
+		r.Measure = r.least
+		r.Measure.Limit = r.LeastLimit
 	}
-	return err
+	return nil
 }
 
 // unlimited is the card without a limit of its own.

@@ -52,11 +52,11 @@ type variant struct {
 // The values that a search tries. PyTorch accepts no max_split_size_mb of 20 or less.
 var (
 	maxSplitsMiB     = []uint64{32, 64, 128, 256, 512, 1024}
-	roundupDivisions = []uint64{2, 4, 8, 16}
+	roundupDivisions = []uint64{16, 8, 4, 2} // mostly, the finest needs the least; the others then end early
 )
 
-// variants returns what to replay for a policy, given the settings with which the trace was recorded.
-func (p Policy) variants(recorded caching.Settings) (list []variant) {
+// variants returns what to replay for a policy, given the settings with which the trace was recorded and its largest request.
+func (p Policy) variants(recorded caching.Settings, largest uint64) (list []variant) {
 	switch p {
 	case PyTorchExpandable:
 		s := recorded
@@ -67,6 +67,9 @@ func (p Policy) variants(recorded caching.Settings) (list []variant) {
 			s := recorded
 			s.MaxSplitBytes, s.ExpandableSegments = size*mib, false
 			list = append(list, variant{p, s, fmt.Sprintf("max_split_size_mb:%d", size)})
+			if s.MaxSplitBytes > s.LargestSegment(largest) {
+				break // no block is that large, nor larger: the other values do the same
+			}
 		}
 	case PyTorchRoundup:
 		for _, divisions := range roundupDivisions {

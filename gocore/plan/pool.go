@@ -8,6 +8,7 @@ type pool interface {
 	largestFree() (largest, reserved uint64)
 	peakReserved() uint64
 	failure(err error, o op) *Failure // nil if err is not that memory is used up
+	alike() (low, high uint64)        // limits under which the pool would have done the same so far, from low to high
 	close() error
 }
 

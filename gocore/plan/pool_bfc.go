@@ -71,6 +71,12 @@ func (p *bfcPool) failure(err error, _ op) *Failure {
 	return &Failure{Cause: oom.Cause.String(), InUse: oom.InUse, Reserved: oom.Reserved, LargestFree: oom.LargestFree}
 }
 
+// alike returns only the pool's own limit, on which its layout depends.
+func (p *bfcPool) alike() (low, high uint64) {
+	limit := p.Stats().BytesLimit
+	return limit, limit
+}
+
 func (p *bfcPool) close() error { return errors.Join(p.Allocator.Close(), p.closeRange()) }
 
 func (p *bfcPool) closeRange() error {

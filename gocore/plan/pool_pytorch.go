@@ -64,6 +64,8 @@ func (p *pytorchPool) failure(_ error, o op) *Failure {
 	return f
 }
 
+func (p *pytorchPool) alike() (low, high uint64) { return p.model.Alike() }
+
 func (p *pytorchPool) close() error { return nil }
 
 // cachingDevice is the device that counts, as package caching sees a device.

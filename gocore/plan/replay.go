@@ -39,38 +39,41 @@ const stepsBetween = 1 << 10
 // mostPoints is the maximum number of points of a timeline.
 const mostPoints = 400
 
-// replay runs a workload through a new pool. With measure it returns a Measure if the workload fits, which takes more time.
-func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, card Card, measure bool) (m *Measure, failure *Failure, err error) {
+// outcome is how a replay ended. measure is nil if it failed, and failure if it did not.
+type outcome struct {
+	measure   *Measure
+	failure   *Failure
+	done      int    // ops before the failure
+	low, high uint64 // the limits with the same outcome
+}
+
+// replay runs a workload through a new pool.
+func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, card Card) (found outcome, err error) {
 	p, err := newPool(v, limitBytes, card, w)
 	if err != nil {
-		return nil, nil, err
+		return found, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r := replayer{pool: p}
-	if measure {
-		r.measured = &Measure{Limit: limitBytes}
-		r.perPoint = max((len(w.ops)+mostPoints-1)/mostPoints, 1)
-	}
+	r := replayer{pool: p, measured: &Measure{Limit: limitBytes}, perPoint: max((len(w.ops)+mostPoints-1)/mostPoints, 1)}
 	for i, o := range w.ops {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
-			return nil, nil, ctx.Err()
+			return found, ctx.Err()
 		}
 		if err := r.step(o); err != nil {
-			failure := p.failure(err, o)
-			if failure == nil {
-				return nil, nil, err
+			if found.failure = p.failure(err, o); found.failure == nil {
+				return found, err
 			}
-			failure.Event, failure.Micros, failure.Requested = int(o.event), w.micros[i], o.bytes
-			return nil, failure, nil
+			found.failure.Event, found.failure.Micros, found.failure.Requested = int(o.event), w.micros[i], o.bytes
+			found.done = i
+			found.low, found.high = p.alike()
+			return found, nil
 		}
-		if measure {
-			r.note(i, w.micros[i], i == len(w.ops)-1)
-		}
+		r.note(i, w.micros[i], i == len(w.ops)-1)
 	}
-	if measure {
-		r.measured.PeakReserved = p.peakReserved()
-	}
-	return r.measured, nil, nil
+	r.measured.PeakReserved = p.peakReserved()
+	found.measure = r.measured
+	found.low, found.high = p.alike()
+	return found, nil
 }
 
 type replayer struct {

@@ -1,5 +1,7 @@
 package plan
 
+import "math"
+
 const mib = 1 << 20
 
 // search finds the least limit in MiB that a job fits under. Its caller tries the limit that next returns and reports
@@ -8,15 +10,13 @@ type search struct {
 	fails uint64 // MiB: known to be too little
 	fits  uint64 // MiB: known to be enough; 0: no such limit is known
 	step  uint64
-	first uint64 // MiB: what to try first; 0: nothing
+	first uint64  // MiB: what to try first; 0: nothing
+	early float64 // how much of the job the last replay that failed did
 }
 
 // newSearch begins right above the limits that cannot suffice: those below the peak of live bytes.
 func newSearch(peakLiveBytes uint64) *search {
-	if peakLiveBytes == 0 {
-		return &search{fits: 1}
-	}
-	return &search{fails: (peakLiveBytes - 1) / mib, step: 1}
+	return &search{fails: (max(peakLiveBytes, 1) - 1) / mib, step: 1, early: 1}
 }
 
 // newChallenge looks for a limit below one that is known to be enough otherwise. If there is none, it ends with that one.
@@ -27,9 +27,6 @@ func newChallenge(peakLiveBytes, bestBytes uint64) *search {
 	return s
 }
 
-// bound records that a limit is enough, because a replay without a limit reserved no more.
-func (s *search) bound(reservedBytes uint64) { s.fits = max((reservedBytes+mib-1)/mib, s.fails+1) }
-
 // next returns the limit to try next or, if done, the least limit.
 func (s *search) next() (limitMiB uint64, done bool) {
 	switch {
@@ -38,16 +35,35 @@ func (s *search) next() (limitMiB uint64, done bool) {
 	case s.fits == 0:
 		return s.fails + s.step, false
 	case s.fits-s.fails > 1:
-		return s.fails + (s.fits-s.fails)/2, false
+		return s.fails + max(1, uint64(float64(s.fits-s.fails)*share(s.early))), false
 	}
 	return s.fits, true
 }
 
-func (s *search) record(limitMiB uint64, fits bool) {
-	if fits {
-		s.fits = limitMiB
-		return
+// share returns where in an interval to try next. A replay that fails costs only a part of one that fits, because it ends early:
+// then the search tries low limits. With both equally expensive, this is the middle; else, in the worst case, the total cost is least
+// if an interval shrinks to p at cost 1, or to 1-p at cost early, with p = (1-p)^(1/early).
+func share(early float64) float64 {
+	low, high := 0.0, 0.5
+	for range 20 {
+		if p := (low + high) / 2; p < math.Pow(1-p, 1/max(early, 1e-3)) {
+			low = p
+		} else {
+			high = p
+		}
 	}
-	s.fails = limitMiB
+	return high
+}
+
+// fit records that limits from one on are enough.
+func (s *search) fit(limitBytes uint64) { s.fits = max((limitBytes+mib-1)/mib, s.fails+1) }
+
+// fail records that limits up to one are too little, and how much of the job was done under them.
+func (s *search) fail(limitBytes uint64, done float64) {
+	s.fails = limitBytes / mib
+	if s.fits > 0 {
+		s.fails = min(s.fails, s.fits-1)
+	}
 	s.step *= 2
+	s.early = done
 }

@@ -28,6 +28,7 @@ type workload struct {
 	ops      []op
 	micros   []int64  // of each op
 	blocks   int      // block numbers are below this
+	largest  uint64   // request
 	peakLive uint64   // most bytes live at one time, each block rounded up to 256
 	peakOps  int      // the first ops, which lead to that peak
 	failures int      // allocations that failed when the trace was recorded; how the job would have continued is unknown
@@ -114,6 +115,7 @@ func (b *builder) allocate(e trace.Event, number int) {
 	}
 	o := op{block: block, event: int32(number), stream: stream, bytes: e.Bytes, holder: e.Holder, stack: e.Stack}
 	b.live[e.Addr] = o
+	b.largest = max(b.largest, e.Bytes)
 	b.do(o, e.Micros)
 	b.now += rounded(e.Bytes)
 	if b.now > b.peakLive {

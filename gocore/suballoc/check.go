@@ -52,6 +52,9 @@ func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
 		handles[s.handle] = true
 		sum += v.granule
 		if s.state == spare {
+			if at >= v.spareEnd {
+				return 0, 0, broken(7, "slot %d is spare, and no slot from %d on should be", at, v.spareEnd)
+			}
 			spareBytes += v.granule
 		}
 	}

@@ -77,7 +77,7 @@ func (v *Virtual) unreserveLocked() error {
 			return nil // already reported
 		}
 	}
-	v.slots = nil
+	v.slots, v.spareEnd = nil, 0
 	if !v.reserved {
 		return nil
 	}

@@ -27,6 +27,7 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 		v.slots[at].state = spare
 	}
 	v.spareBytes += bytes
+	v.spareEnd = max(v.spareEnd, end)
 	return nil
 }
 
@@ -80,9 +81,9 @@ func (v *Virtual) EachSpare(visit func(addr, bytes uint64)) {
 }
 
 func (v *Virtual) eachSpareLocked(visit func(first, end int)) {
-	for first := 0; first < len(v.slots); first++ {
+	for first := 0; first < v.spareEnd; first++ {
 		end := first
-		for end < len(v.slots) && v.slots[end].state == spare {
+		for end < v.spareEnd && v.slots[end].state == spare {
 			end++
 		}
 		if end > first {

@@ -23,7 +23,10 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 		return 0, err
 	}
 	f := filling{v: v, first: first, end: end}
-	d := donors{f: &f, at: len(v.slots)}
+	for v.spareEnd > 0 && v.slots[v.spareEnd-1].state != spare {
+		v.spareEnd--
+	}
+	d := donors{f: &f, at: v.spareEnd}
 	f.more = func() bool { return d.take(1) == 1 }
 	missing := uint64(v.emptyLocked(first, end))
 	short := missing - min(missing, (v.limitBytes-v.heldBytes)/v.granule)

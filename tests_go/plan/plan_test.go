@@ -218,7 +218,7 @@ func TestHoldersAtThePeak(t *testing.T) {
 		trace.Event{Action: trace.Allocate, Addr: 2000, Bytes: 1 << 19, Holder: 8, Stack: 3}, // not at the peak
 	)
 	holdings := finish(t, events, plan.Request{}).Usages()[0].Holdings
-	require.Len(t, holdings, 100)
+	require.Len(t, holdings, 201)
 	require.Equal(t, plan.Holding{Holder: 7, Bytes: 1 << 20, Blocks: 1}, holdings[0])
 	require.Equal(t, plan.Holding{Holder: 1, Stack: 199, Bytes: 256 * 200, Blocks: 1}, holdings[1])
 

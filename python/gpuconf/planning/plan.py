@@ -13,12 +13,13 @@ from .._core.humanbytes import human_bytes
 from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core
-from .._core.stacks import Frame, call_site, shown
+from .._core.stacks import Frame, call_site
 from .._core.table import Table
 from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
-from ..memory._usage import UNTAGGED
+from . import sites
+from .sites import PlanSite
 
 POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
 SCHEMA = 1
@@ -105,8 +106,9 @@ class PlanUsage(
             "unfreed",
             "streams",
             "holders_at_peak",
+            "sites_at_peak",
         ],
-        defaults=((),),
+        defaults=((), ()),
     ),
 ):
     """The memory use of a trace on one logical GPU, independent of the policy."""
@@ -122,6 +124,7 @@ class PlanUsage(
     unfreed: int  # blocks whose free is missing
     streams: int
     holders_at_peak: tuple[PlanHolder, ...]  # the largest first, at most 100
+    sites_at_peak: tuple[PlanSite, ...]  # the same by line of code; at most 100
 
 
 class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
@@ -245,14 +248,7 @@ class Plan(metaclass=Made):
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
         for u in self.usages:
             yield f"GPU:{u.gpu}: {human_bytes(u.peak_bytes_in_use)} live at the peak"
-            known = [h for h in u.holders_at_peak if h.library or h.tag or h.stack]
-            for h in known[:_SHOWN]:
-                site = h.call_site
-                who = (h.library, h.tag or UNTAGGED) if h.library or h.tag else ()
-                by = " ".join([*who, *([f"at {shown(site)}"] if site else ())])
-                yield f"  {human_bytes(h.bytes_in_use)} in {_plural(h.live_blocks, 'block')}: {by}"
-            if len(known) > _SHOWN:
-                yield f"  and {len(known) - _SHOWN} smaller"
+            yield from sites.lines(u.sites_at_peak, _SHOWN)
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
             yield f"limit: {human_bytes(self.limit)}{on}"
@@ -290,8 +286,18 @@ class Plan(metaclass=Made):
         elif "regions" in self.fitting:
             yield f"advice: gpuconf.configure(limit={self.limit}, growth=False)"
         else:
-            most = max(u.peak_bytes_in_use for u in self.usages)
-            yield f"advice: no setting makes it fit: {human_bytes(most)} are live at the peak"
+            yield f"advice: no setting makes it fit: {self._need()}"
+
+    def _need(self) -> str:
+        """Return why no policy fits: what is live at the peak and who holds it, or the least limit if that is more."""
+        usage = max(self.usages, key=lambda u: u.peak_bytes_in_use)
+        if usage.peak_bytes_in_use <= (self.limit or 0):
+            needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
+            best = min(reversed(self.policies), key=lambda p: needs[p])
+            return f"the smallest limit that one of them needs is {human_bytes(needs[best])} ({best})"
+        text = f"{human_bytes(usage.peak_bytes_in_use)} are live at the peak"
+        known = [site for site in usage.sites_at_peak if site.known][:3]
+        return f"{text}; the largest holders are {'; '.join(map(str, known))}" if known else text
 
     def _notes(self) -> Iterable[str]:
         if self.lost:
@@ -309,6 +315,7 @@ class Plan(metaclass=Made):
 
 
 _SHOWN = 5  # holders at the peak, in the table
+_MOST_HOLDERS = 100  # in the JSON
 
 
 def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
@@ -317,7 +324,8 @@ def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
     for h in fields["holders_at_peak"]:
         library, tag = holders[h["holder"]]
         at_peak.append(PlanHolder(library, tag, stacks[h["stack"]], h["bytes_in_use"], h["live_blocks"]))
-    return PlanUsage(**{**fields, "holders_at_peak": tuple(at_peak)})
+    most = slice(_MOST_HOLDERS)
+    return PlanUsage(**{**fields, "holders_at_peak": tuple(at_peak[most]), "sites_at_peak": sites.fold(at_peak)[most]})
 
 
 def _result(fields: dict[str, Any]) -> PlanResult:
