@@ -78,15 +78,15 @@ fuzz: $(VENV)/dev ## fuzz each parser and the allocator for FUZZTIME each (30s),
 .PHONY: lint
 lint: $(VENV)/dev ## check formatting, style and types
 	@test -z "$$(gofmt -l gocore pybind tests_go benchmarks | grep -v /_gpuconf/)" || { gofmt -l gocore pybind tests_go benchmarks; exit 1; }
-	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks
-	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks
+	$(BIN)/ruff check python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
+	$(BIN)/ruff format --check python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 	$(BIN)/mypy
 
 .PHONY: fmt
 fmt: $(VENV)/dev ## format the sources
 	gofmt -w gocore pybind tests_go benchmarks
-	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks
-	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks
+	$(BIN)/ruff check --fix --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
+	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
 .PHONY: generate
 generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md and the types of ConfigProto
@@ -103,6 +103,10 @@ check-generated: $(VENV)/dev ## fail if a committed generated file is out of dat
 	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
+
+.PHONY: docs
+docs: $(VENV)/dev ## build the documentation site in build/docs
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs
 
 .PHONY: wheel
 wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel

@@ -1,4 +1,4 @@
-"""README's program for PyTorch and CuPy does what it says.
+"""The programs for PyTorch and CuPy on README and in the documentation do what they say.
 
 PyTorch is real. CuPy's arrays need a GPU, so ``zeros`` is replaced by a function that allocates with the allocator that gpuconf
 installs.
@@ -13,17 +13,18 @@ import no_gpu
 import pytest
 from test_cupy import STANDIN
 
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 ARRAYS = """
 cupy.zeros = lambda n: cupy.cuda.allocator(8 * n)
 """
 
 
-def test_the_program_in_the_readme(driver: Path) -> None:
+@pytest.mark.parametrize("page", ["README.md", "docs/howto/limit-pytorch-and-cupy.md"])
+def test_the_program(page: str, driver: Path) -> None:
     if no_gpu.torch_folder() is None:
         pytest.skip("PyTorch with CUDA is not installed")
-    blocks = re.findall(r"```python\n(import gpuconf\n.*?)```", README.read_text(), re.DOTALL)
+    blocks = re.findall(r"```python\n(import gpuconf\n.*?)```", (ROOT / page).read_text(), re.DOTALL)
     assert len(blocks) == 1
     out = no_gpu.run(
         driver, STANDIN + ARRAYS + blocks[0] + "\nprint(gpuconf.memory.stats().bytes_in_use)", FAKECUDA_MEMORY=str(8 << 30)

@@ -1,0 +1,43 @@
+"""Sphinx's configuration of the documentation: ``make docs``. It needs no network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gpuconf
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "gpuconf"
+copyright = "the gpuconf authors, Apache-2.0"  # noqa: A001 - Sphinx's name
+version = release = gpuconf.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+exclude_patterns = ["*.txt"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+autodoc_mock_imports = ["cuda", "cupy", "numba", "torch"]  # the allocators import the libraries that they are for
+
+# Signatures with types. Names that only a type checker sees stay as they are written.
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True}
+python_maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = f"gpuconf {release}"
+html_copy_source = False
+html_show_sourcelink = False
+
+
+def without_constructor(
+    _app: Sphinx, _what: str, _name: str, found: Any, _options: Any, signature: str | None, returned: str | None
+) -> Any:
+    """Leave out the signature of a class that only gpuconf makes: its constructor raises TypeError."""
+    return ("", returned) if type(found).__name__ == "Made" else (signature, returned)
+
+
+def setup(app: Sphinx) -> None:
+    """Connect the hook."""
+    app.connect("autodoc-process-signature", without_constructor)
