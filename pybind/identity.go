@@ -1,6 +1,10 @@
 package pybind
 
-import "gpuconf/pybind/process"
+import (
+	"gpuconf/gocore/config"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/process"
+)
 
 // Identities returns the GPUs that the process sees, with all their names, as a list of objects.
 func Identities() (devices string, err error) {
@@ -37,4 +41,13 @@ func orNull[T comparable](value, none T) any {
 		return nil
 	}
 	return value
+}
+
+// SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is unused.
+func SystemReserve(totalBytes, computeMajor int) (bytes int, err error) {
+	defer process.Gate(&err)
+	if totalBytes < 0 {
+		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
+	}
+	return int(config.SystemReserve(uint64(totalBytes), computeMajor)), nil
 }

@@ -36,7 +36,7 @@ type Sizing struct {
 func DefaultLimit(m Memory, env Env) (limitBytes uint64, notices []Notice, err error) {
 	if m.Fraction == 0 {
 		limitBytes = m.AvailableBytes
-		if reserve := max(systemReserve(m), m.hostReserve()); reserve < limitBytes {
+		if reserve := max(SystemReserve(m.AvailableBytes, m.ComputeMajor), m.hostReserve()); reserve < limitBytes {
 			limitBytes -= reserve
 		}
 	} else if limitBytes, err = fractionLimit(m); err != nil {
@@ -62,16 +62,16 @@ func (m Memory) leave(reserveMiB, before uint64, notices []Notice) (uint64, []No
 		"The request is ignored.", humanMiB(reserveMiB), human.Bytes(m.AvailableBytes)))
 }
 
-// systemReserve returns TensorFlow's reserve for the system, by available memory and compute capability.
-func systemReserve(m Memory) uint64 {
+// SystemReserve returns TensorFlow's reserve for the system, by available memory and compute capability.
+func SystemReserve(availableBytes uint64, computeMajor int) uint64 {
 	switch {
-	case m.AvailableBytes < 2<<30:
+	case availableBytes < 2<<30:
 		return 225 * mib
-	case m.ComputeMajor <= 6:
+	case computeMajor <= 6:
 		return 500 * mib
-	case m.ComputeMajor == 7:
+	case computeMajor == 7:
 		return 1050 * mib
-	case m.ComputeMajor == 8:
+	case computeMajor == 8:
 		return 1536 * mib
 	}
 	return 1800 * mib

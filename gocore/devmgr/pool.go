@@ -3,6 +3,7 @@ package devmgr
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
@@ -65,24 +66,33 @@ func (u upstream) MemFree(addr uint64) error {
 }
 
 // newPool retains the GPU's context (invariant 3) and creates an empty pool on it. The first allocation takes pool memory.
-func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool) (*pool, error) {
+//
+// taken is the sum of the limits of the pools that the physical GPU already has.
+func (m *Manager) newPool(number int, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (*pool, error) {
 	device, _ := m.Details(wanted.Physical)
 	if err := m.driver.ContextRetain(device.Ordinal); err != nil {
 		return nil, driverError(err, "%s: cannot create a context on %s", shortName(number), device.Name)
 	}
 	p := &pool{number: number, name: fmt.Sprintf("GPU_%d_bfc", number), device: device, priority: wanted.Priority,
 		limited: wanted.Limited, unified: wanted.Unified}
-	if err := m.fill(p, wanted, env, collect); err != nil {
+	if err := m.fill(p, wanted, env, collect, taken); err != nil {
 		return nil, errors.Join(err, releaseContext(m.driver, p))
 	}
 	return p, nil
 }
 
 // fill determines the limit and the growth, and creates the allocator.
-func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool) (err error) {
-	if p.limitBytes, err = m.limit(p.device, wanted, env); err != nil {
+func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, collect bool, taken uint64) (err error) {
+	ceiling, err := env.Ceiling(p.device.Ordinal, len(m.listed))
+	if err != nil {
 		return err
 	}
+	if p.limitBytes, err = m.limit(p.device, wanted, env, ceiling); err != nil {
+		return err
+	}
+	var lowered []config.Notice
+	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, taken)
+	m.notice(lowered...)
 	if err := p.checkUnified(); err != nil {
 		return err
 	}
@@ -143,10 +153,17 @@ func (p *pool) closeRange() error {
 	return p.virtual.Close()
 }
 
-// limit returns the explicit limit, or else the default limit for the GPU's available memory.
-func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env) (uint64, error) {
+// limit returns the explicit limit, or else the ceiling, or else the default limit for the GPU's available memory.
+func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env, ceiling config.Ceiling) (uint64, error) {
 	if wanted.Limited {
 		return wanted.LimitBytes, nil
+	}
+	if ceiling.Set && wanted.Sizing.Fraction == 0 {
+		return ceiling.Default(wanted.Sizing.Shares), nil
+	}
+	if ceiling.Set { // the variable is then for TensorFlow itself, which has no ceiling
+		env = maps.Clone(env)
+		delete(env, "TF_DEVICE_MIN_SYS_MEMORY_IN_MB")
 	}
 	free, total, err := m.driver.MemGetInfo(device.Ordinal)
 	if err != nil {

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
+from . import sizes
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .native import core
@@ -88,7 +89,7 @@ def configured() -> None:
 
 
 # The variables that Go reads, by prefix. Go does not see changes of os.environ: it copied the environment at process start.
-_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "TF_")
+_ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
 
 
 def environment() -> str:
@@ -96,6 +97,9 @@ def environment() -> str:
     import json
 
     read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    limit = read.get("GPUCONF_MEMORY_LIMIT")
+    if limit:
+        read["GPUCONF_MEMORY_LIMIT"] = str(sizes.size("GPUCONF_MEMORY_LIMIT", limit))
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders())
     return json.dumps({**read, **current.overrides})
 
