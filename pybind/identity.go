@@ -44,10 +44,10 @@ func orNull[T comparable](value, none T) any {
 }
 
 // SystemReserve returns the bytes of a GPU that TensorFlow leaves to the system by default, for a GPU whose memory is unused.
-func SystemReserve(totalBytes, computeMajor int) (bytes int, err error) {
+func SystemReserve(totalBytes, computeMajor int64) (bytes int64, err error) {
 	defer process.Gate(&err)
 	if totalBytes < 0 {
 		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
 	}
-	return int(config.SystemReserve(uint64(totalBytes), computeMajor)), nil
+	return int64(config.SystemReserve(uint64(totalBytes), int(computeMajor))), nil
 }

@@ -8,12 +8,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration requests. Whoever
-// starts the process sets it; `gpuconf run` sets it to the memory that it has leased.
+// Ceiling is the most memory that all pools of a process may have together on one GPU, whatever the configuration requests. The
+// process inherits it in its environment; `gpuconf run` sets it to the memory that it has leased.
 type Ceiling struct {
 	Bytes uint64
 	Set   bool
-	why   string // who has the rest, for the notice; "" if nobody
+	why   string // who has the rest, for the notice; "" if the process has all
 }
 
 // Ceiling returns the ceiling of the GPU with a CUDA ordinal, one of gpus: GPUCONF_MEMORY_LIMIT bytes.

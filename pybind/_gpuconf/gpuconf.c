@@ -1226,6 +1226,31 @@ PyObject * _wrap__gpuconf_pybind_StopRecording(PyObject * PYBINDGEN_UNUSED(dummy
 
 
 PyObject *
+_wrap__gpuconf_pybind_SystemReserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t totalBytes;
+    int64_t computeMajor;
+    const char *keywords[] = {"totalBytes", "computeMajor", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &totalBytes, &computeMajor)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_SystemReserve(totalBytes, computeMajor);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_SystemReserve(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_WaitForFree(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2291,6 +2316,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_SetVisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_SetVisibleDevices, METH_VARARGS|METH_KEYWORDS, "pybind_SetVisibleDevices(devices, deviceType, typed)\n\ntype: devices: char *\ntype: deviceType: char *\ntype: typed: bool" },
     {(char *) "pybind_StartRecording", (PyCFunction) _wrap__gpuconf_pybind_StartRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StartRecording(events, stacks)\n\ntype: events: int64_t\ntype: stacks: bool" },
     {(char *) "pybind_StopRecording", (PyCFunction) _wrap__gpuconf_pybind_StopRecording, METH_VARARGS|METH_KEYWORDS, "pybind_StopRecording(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_SystemReserve", (PyCFunction) _wrap__gpuconf_pybind_SystemReserve, METH_VARARGS|METH_KEYWORDS, "pybind_SystemReserve(totalBytes, computeMajor)\n\ntype: totalBytes: int64_t\ntype: computeMajor: int64_t" },
     {(char *) "pybind_WaitForFree", (PyCFunction) _wrap__gpuconf_pybind_WaitForFree, METH_VARARGS|METH_KEYWORDS, "pybind_WaitForFree(number, seen, milliseconds)\n\ntype: number: int64_t\ntype: seen: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_WaitJob", (PyCFunction) _wrap__gpuconf_pybind_WaitJob, METH_VARARGS|METH_KEYWORDS, "pybind_WaitJob(id, milliseconds)\n\ntype: id: int64_t\ntype: milliseconds: int64_t" },
     {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: after: char *\ntype: device: char *" },

@@ -1354,6 +1354,21 @@ func pybind_StopRecording(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_SystemReserve
+func pybind_SystemReserve(totalBytes C.longlong, computeMajor C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.SystemReserve(int64(totalBytes), int64(computeMajor))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_TensorInfo
 func pybind_TensorInfo(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

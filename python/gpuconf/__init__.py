@@ -48,6 +48,7 @@ __all__ = [
     "install_as_tensorflow",
     "library_path",
     "matmul",
+    "max_memory",
     "memory",
     "plan",
     "reset",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from .compat._as_tensorflow import install_as_tensorflow
     from .machine.simulate import Simulation, reset, simulate, simulated
     from .machine.visible import cuda_visible_devices, visible_devices
+    from .memory._max_memory import max_memory
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
     from .planning.plan import Plan, plan
@@ -101,6 +103,7 @@ _HOMES = {
     "library_path": "_core.native",
     "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",
+    "max_memory": "memory._max_memory",
     "plan": "planning.plan",
     "reset": "machine.simulate",
     "simulate": "machine.simulate",

@@ -87,6 +87,7 @@ var functions = map[string]any{
 	"StartRecording":          pybind.StartRecording,
 	"StopPeak":                pybind.StopPeak,
 	"StopRecording":           pybind.StopRecording,
+	"SystemReserve":           pybind.SystemReserve,
 	"TensorInfo":              pybind.TensorInfo,
 	"VisibleDevices":          pybind.VisibleDevices,
 	"WaitForFree":             pybind.WaitForFree,

@@ -17,6 +17,7 @@ COMMANDS = (
     "devices",
     "plan",
     "run",
+    "env",
     "completion",
 )
 

@@ -1,1 +1,1 @@
-"""What several processes of a machine share: the ledger of leases."""
+"""What several processes of a machine share: the ledger of leases, and the environment of a program that has one."""

@@ -1,0 +1,212 @@
+"""What every Python process below ``gpuconf run`` does at its start.
+
+The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports nothing of
+gpuconf before it is needed, and nothing in it may make a program fail.
+
+``opentelemetry-instrument`` has a ``sitecustomize`` that hides ours and does not run it. OpenTelemetry then finds the entry point
+in ``gpuconf_run.dist-info``, which also calls :func:`activate`.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(_HERE)
+
+# What runs after the first import of a module.
+_ROUTED = ("torch", "cupy", "numba.cuda")
+_CORE = "gpuconf._core.runtime"
+
+
+class _AsTensorFlow:
+    """Stands in for gpuconf's finder until the first import of TensorFlow."""
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> object:
+        """Install gpuconf's finder, and ask it."""
+        if name != "tensorflow":
+            return None
+        import importlib.util
+
+        try:
+            import gpuconf
+        except ImportError as error:
+            text = f"gpuconf run --as-tensorflow: gpuconf is not installed for {sys.executable} ({error})"
+            raise ImportError(text, name=name) from None
+        if self in sys.meta_path:  # type: ignore[comparison-overlap] # else another thread has been here
+            sys.meta_path.remove(self)  # type: ignore[arg-type]
+        gpuconf.install_as_tensorflow()
+        return importlib.util.find_spec(name)
+
+
+class _Watcher:
+    """The first finder in ``sys.meta_path``. It finds nothing itself, but wraps the loaders that other finders return."""
+
+    def __init__(self) -> None:
+        self.waiting = {*_ROUTED, _CORE}
+        self._looking = set()  # type: set[tuple[int, str]] # threads, and the names that they are asking the other finders for
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Return what the other finders return."""
+        if name not in self.waiting:
+            return None
+        import _thread
+
+        key = (_thread.get_ident(), name)
+        if key in self._looking:
+            return None
+        self._looking.add(key)
+        try:
+            spec = self._ask_the_others(name, path, target)
+        finally:
+            self._looking.discard(key)
+        if hasattr(getattr(spec, "loader", None), "exec_module"):
+            self._wrap(name, spec.loader)  # type: ignore[attr-defined,no-untyped-call]
+        return spec
+
+    def _ask_the_others(self, name: str, path: object, target: object) -> object:
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None:  # type: ignore[comparison-overlap]
+                spec = find(name, path, target)  # type: object
+                if spec is not None:
+                    return spec
+        return None
+
+    def _wrap(self, name, loader):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+        execute = loader.exec_module
+
+        def execute_and_follow_up(module):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+            loader.exec_module = execute
+            execute(module)
+            if name in self.waiting:
+                self.waiting.discard(name)
+                _imported(name)
+
+        loader.exec_module = execute_and_follow_up
+
+
+def _imported(name: str) -> None:
+    """Route a library that has been imported, or join the job if it is gpuconf. Never fails."""
+    try:
+        _find_gpuconf()
+        from gpuconf.sharing import _routing
+
+        _routing.imported(name, tell)
+    except Exception as error:
+        if name != _CORE:
+            tell("route", f"{name}: not routed: {_limit_by_itself(name)} ({type(error).__name__}: {error})")
+
+
+def _find_gpuconf() -> None:
+    """Import gpuconf: the one that this Python has, else the one that this file belongs to."""
+    if sys.version_info < (3, 10):  # noqa: UP036 - this file runs there too
+        raise ImportError("gpuconf needs Python 3.10 or newer")
+    if "t" in getattr(sys, "abiflags", ""):
+        raise ImportError("gpuconf does not support free-threaded Python")
+    import importlib.util
+
+    if "gpuconf" in sys.modules or importlib.util.find_spec("gpuconf") is not None:
+        return
+    start = os.path.join(_PACKAGE, "__init__.py")
+    spec = importlib.util.spec_from_file_location("gpuconf", start, submodule_search_locations=[_PACKAGE])
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules["gpuconf"] = module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules["gpuconf"]
+        raise
+
+
+def _limit_by_itself(name: str) -> str:
+    """Make a library without gpuconf use its own limit, where it has one. Returns what was done."""
+    if name == "cupy":
+        return "limited by CUPY_GPU_MEMORY_LIMIT"
+    if name != "torch":
+        return "it has no limit of its own"
+    try:
+        cuda = sys.modules["torch"].cuda
+        limit = int(os.environ["GPUCONF_MEMORY_LIMIT"]) // _ranks_per_gpu(cuda.device_count())
+
+        def limit_all() -> None:
+            for ordinal in range(cuda.device_count()):
+                total = cuda.get_device_properties(ordinal).total_memory
+                cuda.set_per_process_memory_fraction(min(limit / total, 1.0), ordinal)
+
+        cuda._lazy_call(limit_all)  # when PyTorch first uses the GPU
+    except Exception as error:
+        return f"PyTorch's own limit failed: {type(error).__name__}: {error}"
+    return "limited by PyTorch itself"
+
+
+def _ranks_per_gpu(gpus: int) -> int:
+    """Return the most ranks that share a GPU."""
+    try:
+        return max(1, -(-int(os.environ["LOCAL_WORLD_SIZE"]) // gpus))
+    except (KeyError, ValueError, ZeroDivisionError):
+        return 1
+
+
+def tell(event: str, text: str) -> None:
+    """Append a line to the job's record of its processes, in one write."""
+    folder = os.environ.get("GPUCONF_RUN")
+    if not folder:
+        return
+    line = "\t".join((str(os.getpid()), event, text.encode("unicode_escape").decode("ascii")))
+    try:
+        file = os.open(os.path.join(folder, "processes"), os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0))
+        try:
+            os.write(file, (line + "\n").encode("ascii"))
+        finally:
+            os.close(file)
+    except OSError:  # the job has ended, and its folder is gone
+        pass
+
+
+def _tell_started() -> None:
+    tell("start", sys.executable or "")
+
+
+def _at_exit() -> None:
+    if "gpuconf._core.native" in sys.modules:
+        try:
+            from gpuconf.sharing import _routing
+
+            _routing.ended(tell)
+        except Exception as error:
+            tell("trouble", f"{type(error).__name__}: {error}")
+
+
+def _disabled() -> bool:
+    return os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
+
+
+def _activate_as_tensorflow() -> None:
+    if "tensorflow" in sys.modules:  # a .pth file has imported it
+        sys.stderr.write(f"gpuconf run --as-tensorflow: TensorFlow itself is already imported when {sys.executable} starts\n")
+        os._exit(1)  # an exception would be printed and ignored
+    sys.meta_path.insert(0, _AsTensorFlow())  # type: ignore[arg-type]
+
+
+_active = False
+
+
+def activate() -> None:
+    """Install the hooks, once, and remove this folder from ``sys.path``. OpenTelemetry calls it as well."""
+    global _active
+    sys.path[:] = [entry for entry in sys.path if entry != _HERE]
+    if _active or _disabled():
+        return
+    _active = True
+    if os.environ.get("GPUCONF_AS_TENSORFLOW"):
+        _activate_as_tensorflow()
+    if os.environ.get("GPUCONF_MEMORY_LIMIT"):
+        sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
+    if os.environ.get("GPUCONF_RUN"):
+        import atexit
+
+        atexit.register(_at_exit)
+        _tell_started()
+        if hasattr(os, "register_at_fork"):  # Python 3.7
+            os.register_at_fork(after_in_child=_tell_started)

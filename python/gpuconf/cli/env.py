@@ -1,0 +1,84 @@
+"""``gpuconf env``: the variables of ``gpuconf run`` as text, for programs that something else starts."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable
+
+from .. import errors
+from .._core import sizes
+from .._typing import Any
+from ..machine.visible import visible_devices
+from ..sharing._environment import of_program
+from ..sharing._frameworks_environment import LeasedCard
+from .exits import OK, UsageError
+from .output import add_json, example, print_json
+from .requested import simulated_here
+
+_EXAMPLE = """
+gpuconf env --memory 10GiB --format systemd >> service.conf
+eval "$(gpuconf env --memory 10GiB)"           # in a Slurm script, or a container's entry point
+docker run --env-file <(gpuconf env --memory 10GiB --format docker) ...
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "env",
+        help="print the environment variables that limit a program, for Slurm, Docker and systemd",
+        description="Print the environment variables by which gpuconf run limits a program, for programs that Slurm, Docker, "
+        "systemd or another scheduler starts and chooses the GPUs of. Nothing is leased.",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", required=True, help="memory of each GPU that the program may use, such as 10GiB"
+    )
+    parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")
+    parser.add_argument(
+        "--growth", action=argparse.BooleanOptionalAction, default=None, help="let pools reserve memory as needed, or at once"
+    )
+    parser.add_argument(
+        "--format",
+        choices=tuple(_FORMATS),
+        default="shell",
+        help="shell (default); systemd; docker, for --env-file, without the path of the startup code, which differs in a container",
+    )
+    add_json(parser)
+    parser.set_defaults(run=_env)
+
+
+def _env(options: argparse.Namespace) -> int:
+    if options.simulate is not None:
+        simulated_here(options.simulate)
+    devices = visible_devices()
+    try:
+        totals = [device.total_memory for device in devices]
+        limit = sizes.size("--memory", options.memory, min(totals, default=None))
+    except errors.InvalidArgumentError as error:
+        raise UsageError(str(error)) from None
+    if limit < 1 << 20:
+        raise UsageError(f"--memory must be at least 1 MiB, but got {options.memory}")
+    cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
+    found = of_program(cards, limit, options.growth, options.simulate)
+    del found["CUDA_VISIBLE_DEVICES"]  # the scheduler's
+    if options.format == "docker":
+        del found["PYTHONPATH"]
+    if options.json:
+        print_json({"environment": found})
+    else:
+        print(*(_FORMATS[options.format](name, value) for name, value in sorted(found.items())), sep="\n")
+    return OK
+
+
+def _systemd(name: str, value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'Environment="{name}={escaped}"'
+
+
+_FORMATS: dict[str, Callable[[str, str], str]] = {
+    "shell": lambda name, value: f"export {name}={shlex.quote(value)}",
+    "docker": lambda name, value: f"{name}={value}",
+    "systemd": _systemd,
+}

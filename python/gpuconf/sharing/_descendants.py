@@ -1,0 +1,97 @@
+"""The Python processes below a process, and why gpuconf's startup code did not run in one of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import namedtuple
+from collections.abc import Sequence, Set
+
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+
+
+class Found(namedtuple("Found", ["pid", "command", "why"])):
+    """A Python process: its command line, and why it could not be routed, as far as can be seen."""
+
+    __slots__ = ()
+
+    pid: int
+    command: str
+    why: str
+
+
+def below(roots: Set[int]) -> set[int]:
+    """Return some processes and their living descendants."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            children.setdefault(_parent(int(name)), []).append(int(name))
+    found: set[int] = set()
+    todo = list(roots)
+    while todo:
+        pid = todo.pop()
+        if pid not in found:
+            found.add(pid)
+            todo += children.get(pid, [])
+    return found
+
+
+def pythons_below(root: int) -> dict[int, Found]:
+    """Return the living Python processes below a process."""
+    return {pid: found for pid in below({root}) - {root} if (found := _python(pid)) is not None}
+
+
+def _parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _python(pid: int) -> Found | None:
+    """Return a process if it is a Python."""
+    try:
+        if not _PYTHON.fullmatch(os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
+            return None
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            cleaned = not re.search(rb"(^|\0)GPUCONF_RUN=", file.read())
+    except OSError:  # it has ended, or is another user's
+        return None
+    why = "its environment was cleaned" if cleaned else why_isolated(words)
+    return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code")
+
+
+def is_python(path: str) -> bool:
+    """Whether a command is a Python, by its name."""
+    return _PYTHON.fullmatch(os.path.basename(path)) is not None
+
+
+def why_isolated(words: Sequence[str]) -> str:
+    """Return which of Python's options -E, -I and -S a command line has, as a reason; "" if none."""
+    option = isolating_option(words)
+    return f"Python's option {option} excludes startup code" if option else ""
+
+
+def isolating_option(words: Sequence[str]) -> str:
+    """Return the word with -E, -I or -S among the options of a Python command line, or "".
+
+    With them Python does not read the environment, or does not run ``sitecustomize``.
+    """
+    takes_value = False
+    for word in words[1:]:
+        if takes_value or word.startswith("--"):
+            takes_value = word == "--check-hash-based-pycs"
+        elif not word.startswith("-") or word[1:2] in ("", "m", "c"):
+            return ""
+        else:
+            flags = re.match(r"-([^WXmc]*)(.*)", word)
+            assert flags is not None
+            if set(flags[1]) & set("EIS"):
+                return word
+            if flags[2][:1] in ("m", "c"):
+                return ""
+            takes_value = flags[2] in ("W", "X")
+    return ""

@@ -1,0 +1,88 @@
+"""A program below ``gpuconf run``, and what its processes report: a private folder, to which each Python's startup code writes.
+
+The record ``processes`` has a line for each event: the pid, the event, and a text, separated by tabs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections import namedtuple
+
+from .._typing import Any
+
+
+class Event(namedtuple("Event", ["pid", "kind", "text"])):
+    """What a process reported: "start" with the path of its Python, "route" with a library, or "end" with its peaks."""
+
+    __slots__ = ()
+
+    pid: int
+    kind: str
+    text: str
+
+
+class Job:
+    """The folder of a running program. A context manager, which removes it."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="gpuconf-run-", dir=_place())
+        self._record = os.path.join(self.folder, "processes")
+        os.close(os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+    def environment(self) -> dict[str, str]:
+        """Return the variable by which processes find the folder."""
+        return {"GPUCONF_RUN": self.folder}
+
+    def events(self) -> list[Event]:
+        """Return what the processes have reported, oldest first. Malformed lines are skipped: the program may write there too."""
+        try:
+            with open(self._record, encoding="ascii", errors="replace") as file:
+                lines = file.read().split("\n")
+        except OSError:  # the program has removed it
+            return []
+        return [event for line in lines if (event := _parsed(line)) is not None]
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _place() -> str | None:
+    """Return the user's run-time directory, if there is one."""
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    return folder if os.path.isabs(folder) and os.access(folder, os.W_OK) else None
+
+
+def _parsed(line: str) -> Event | None:
+    pid, _, rest = line.partition("\t")
+    kind, _, text = rest.partition("\t")
+    try:
+        return Event(int(pid), kind, text.encode("ascii").decode("unicode_escape"))
+    except ValueError:  # not a number, or not an escape
+        return None
+
+
+def peaks(events: list[Event]) -> tuple[dict[str, int], list[str]]:
+    """Return the largest peak of a process by library, in bytes, and the messages of processes that ended out of memory."""
+    largest: dict[str, int] = {}
+    messages = []
+    for event in events:
+        told = _told(event) if event.kind == "end" else {}
+        for library, count in told.get("peaks", {}).items():
+            largest[library] = max(largest.get(library, 0), count)
+        if told.get("out_of_memory"):
+            messages.append(str(told["out_of_memory"]))
+    return largest, messages
+
+
+def _told(event: Event) -> dict[str, Any]:
+    try:
+        told = json.loads(event.text)
+        return told if isinstance(told, dict) and isinstance(told.get("peaks"), dict) else {}
+    except ValueError:
+        return {}

@@ -1,0 +1,96 @@
+"""``gpuconf env``, and ``gpuconf.max_memory``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import gpuconf
+import pytest
+from gpuconf.sharing._frameworks_environment import LeasedCard, of_frameworks
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+GIB = 1 << 30
+
+
+def env(*options: str, code: int = 0, **variables: str) -> str:
+    done = subprocess.run(
+        [COMMAND, "env", *options], env=environment(variables), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_a_shell_takes_it_and_the_program_has_the_limit(tmp_path: Path) -> None:
+    script = f"""
+        eval "$({shlex.quote(COMMAND)} env --memory 3GiB --growth --simulate 2xT4)"
+        exec {shlex.quote(sys.executable)} -c "import gpuconf; print(gpuconf.max_memory()[1], gpuconf.simulated())"
+    """
+    done = subprocess.run(["sh", "-c", script], env=environment({"PYTHONPATH": "it's"}), capture_output=True, text=True, check=True)
+    assert done.stdout == f"{3 * GIB} 2xT4\n"
+
+
+def test_every_framework_has_its_variables() -> None:
+    found = json.loads(env("--memory", "25%", "--no-growth", "--simulate", "2xA100-40GB", "--json"))["environment"]
+    path = found.pop("PYTHONPATH")
+    assert path.endswith("gpuconf/_startup")
+    assert found == {
+        "CUPY_GPU_MEMORY_LIMIT": str(10 * GIB),
+        "GPUCONF_ALLOW_GROWTH": "false",
+        "GPUCONF_MEMORY_LIMIT": str(10 * GIB),
+        "GPUCONF_SIMULATE": "2xA100-40GB",
+        "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": str(30 << 10),
+        "TF_FORCE_GPU_ALLOW_GROWTH": "false",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.250000",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "true",
+    }
+
+
+def test_formats() -> None:
+    docker = env("--memory", "1GiB", "--format", "docker", PYTHONPATH="/p")
+    assert f"GPUCONF_MEMORY_LIMIT={GIB}\n" in docker
+    assert "PYTHONPATH" not in docker
+    systemd = env("--memory", "1GiB", "--format", "systemd", PYTHONPATH='/100% "x"')
+    assert systemd.endswith('/_startup:/100%% \\"x\\""\n')
+    assert all(line.startswith('Environment="') for line in systemd.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("memory", "message"),
+    [
+        ("much", "gpuconf env: --memory 'much' is not a size"),
+        ("25%", "--memory '25%' is a percentage, which needs a GPU"),
+        ("1000", "--memory must be at least 1 MiB, but got 1000"),
+    ],
+)
+def test_invalid_sizes(memory: str, message: str) -> None:
+    assert message in env("--memory", memory, code=2)
+
+
+def test_several_cards() -> None:
+    """Each variable holds for all cards, so the tightest one decides. JAX refuses both of its names for a fraction."""
+    cards = [LeasedCard("GPU-a", 40 * GIB, 30 * GIB), LeasedCard("GPU-b", 80 * GIB, 80 * GIB)]
+    found = of_frameworks(cards, 10 * GIB, None, {"XLA_CLIENT_MEM_FRACTION": "0.9"})
+    assert found == {
+        "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+        "CUPY_GPU_MEMORY_LIMIT": str(10 * GIB),
+        "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": str(70 << 10),
+        "XLA_CLIENT_MEM_FRACTION": "0.125000",
+    }
+    assert of_frameworks([LeasedCard("GPU-a", 3 * GIB, GIB)], 2 * GIB, None, {})["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.666666"
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_max_memory_subtracts_what_is_in_use() -> None:
+    gpu = gpuconf.config.list_physical_devices("GPU")[0]
+    limits = [gpuconf.config.LogicalDeviceConfiguration(1024)] * 2
+    gpuconf.config.set_logical_device_configuration(gpu, limits)
+    gpuconf.config.set_logical_device_configuration(gpuconf.config.list_physical_devices("GPU")[1], limits[:1])
+    with gpuconf.memory.allocate(1 << 20, "GPU:1"):
+        found = gpuconf.max_memory()
+    assert found.pop("cpu") > 1 << 20
+    assert found == {0: 2 * GIB - (1 << 20), 1: GIB}
