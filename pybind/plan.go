@@ -75,6 +75,29 @@ func cardOf(text string) (sim.Card, error) {
 	return spec.Cards[0], nil
 }
 
+// fleetBatch describes equal GPUs of a fleet to Python.
+type fleetBatch struct {
+	Count   int    `json:"count"`
+	Name    string `json:"name"`
+	Product string `json:"product"`
+	Memory  uint64 `json:"memory"`
+	Virtual bool   `json:"virtual"` // whether it has virtual memory management
+}
+
+// ParseFleet returns a fleet as a list of batches.
+func ParseFleet(text string) (fleet string, err error) {
+	defer process.Gate(&err)
+	batches, err := sim.ParseFleet(text)
+	if err != nil {
+		return "", err
+	}
+	list := make([]fleetBatch, len(batches))
+	for i, b := range batches {
+		list[i] = fleetBatch{b.Count, b.Name(), b.Card.Model.Product, b.Card.MemoryBytes, b.Card.Model.GranularityBytes > 0}
+	}
+	return encode(list)
+}
+
 // OpenPlan creates a job that finds out whether a trace, which FeedPlan passes in, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
 // bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
 func OpenPlan(request string) (job int64, err error) {

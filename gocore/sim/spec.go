@@ -41,7 +41,7 @@ func ParseSpec(text string) (Spec, error) {
 	}
 	var spec Spec
 	for _, entry := range strings.Split(text, ",") {
-		count, card, err := parseEntry(entry)
+		count, card, err := parseEntry(entry, MaxCards)
 		if err != nil {
 			return Spec{}, specError(text, "%s", err)
 		}
@@ -59,7 +59,7 @@ func specError(text, format string, args ...any) error {
 	return status.Errorf(status.InvalidArgument, "cannot simulate %q: %s", text, fmt.Sprintf(format, args...))
 }
 
-func parseEntry(entry string) (count int, card Card, err error) {
+func parseEntry(entry string, most int) (count int, card Card, err error) {
 	entry = strings.TrimSpace(entry)
 	if entry == "" {
 		return 0, Card{}, fmt.Errorf("an entry is empty; the form is [N x]MODEL[:MEMORY]")
@@ -68,8 +68,8 @@ func parseEntry(entry string) (count int, card Card, err error) {
 	count = 1
 	if countText != "" {
 		count, err = strconv.Atoi(countText)
-		if err != nil || count < 1 || count > MaxCards {
-			return 0, Card{}, fmt.Errorf("the count in %q must be from 1 to %d", entry, MaxCards)
+		if err != nil || count < 1 || count > most {
+			return 0, Card{}, fmt.Errorf("the count in %q must be from 1 to %d", entry, most)
 		}
 	}
 	name, memory, hasMemory := strings.Cut(rest, ":")

@@ -1039,6 +1039,21 @@ func pybind_OpenVerify(descriptor C.longlong) C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_ParseFleet
+func pybind_ParseFleet(text *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ParseFleet(C.GoString(text))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_ReadTensor
 func pybind_ReadTensor(id C.longlong, host C.longlong, nbytes C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()

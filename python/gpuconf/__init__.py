@@ -26,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Configuration",
     "DeviceSpec",
+    "FleetPlan",
     "Plan",
     "Simulation",
     "Tensor",
@@ -51,6 +52,7 @@ __all__ = [
     "max_memory",
     "memory",
     "plan",
+    "plan_fleet",
     "reset",
     "simulate",
     "simulated",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from .memory._max_memory import max_memory
     from .notebook import load_ipython_extension as load_ipython_extension
     from .notebook import unload_ipython_extension as unload_ipython_extension
+    from .planning.fleet.plan import FleetPlan, plan_fleet
     from .planning.plan import Plan, plan
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
@@ -84,6 +87,7 @@ _SUBMODULES = frozenset(("allocators", "compat", "config", "debugging", "errors"
 _HOMES = {
     "Configuration": "allocators._configure",
     "DeviceSpec": "_core.device_spec",
+    "FleetPlan": "planning.fleet.plan",
     "Plan": "planning.plan",
     "Simulation": "machine.simulate",
     "Tensor": "tensors.tensor",
@@ -105,6 +109,7 @@ _HOMES = {
     "matmul": "tensors.operations",
     "max_memory": "memory._max_memory",
     "plan": "planning.plan",
+    "plan_fleet": "planning.fleet.plan",
     "reset": "machine.simulate",
     "simulate": "machine.simulate",
     "simulated": "machine.simulate",

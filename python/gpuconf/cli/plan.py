@@ -15,7 +15,7 @@ from ..memory import load_trace
 from ..planning import plot, ranks, report
 from ..planning.plan import POLICIES, SCHEMA, Plan, plan
 from ..planning.verify import Verification, verify
-from . import console
+from . import console, plan_fleet
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
 from .output import colors
 from .progress import Progress
@@ -58,6 +58,7 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="instead of planning, replay a PyTorch snapshot and compare every address with the recorded one",
     )
+    plan_fleet.add_to(planning)
     planning.set_defaults(run=_plan)
 
 
@@ -69,6 +70,9 @@ def _limit(text: str) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    if options.fleet is not None:
+        return plan_fleet.run(options)
+    plan_fleet.refuse(options)
     if options.verify:
         return _verify(options)
     if os.path.isdir(options.trace):

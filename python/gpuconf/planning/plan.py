@@ -421,7 +421,7 @@ def plan(
     request = {
         "limit": sizes.limit_bytes(limit) if limit is not None else 0,
         "gpu": texts.check_text("gpu", gpu) if gpu is not None else "",
-        "policies": _policies(policy),
+        "policies": check_policies(policy),
         "settings": taken._settings,
         "env": json.loads(runtime.environment()),
     }
@@ -437,7 +437,8 @@ def plan(
     return make(Plan, taken, fields)
 
 
-def _policies(policy: Any) -> list[str]:
+def check_policies(policy: Any) -> list[str]:
+    """Return the policies of an argument. Raises ValueError for one that does not exist, and TypeError for other types."""
     if isinstance(policy, str):
         return [_policy(policy)]
     try:

@@ -1,0 +1,75 @@
+"""``gpuconf plan --fleet``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from .. import errors
+from ..planning import report
+from ..planning.fleet.plan import RESERVE, FleetPlan, find
+from . import console
+from .exits import DOES_NOT_FIT, ERROR, OK, UsageError
+from .output import colors
+from .progress import Progress
+
+
+def add_to(planning: argparse.ArgumentParser) -> None:
+    """Add the options of fleets to ``gpuconf plan``."""
+    group = planning.add_argument_group("many jobs", "With --fleet, TRACE is a folder with the traces of many jobs.")
+    group.add_argument(
+        "--fleet",
+        metavar="CARDS",
+        help="find how few cards hold the jobs, which share a card, and their limits; such as 64xA100-80GB,128xH100-80GB",
+    )
+    group.add_argument(
+        "--reserve",
+        metavar="SIZE",
+        help=f"with --fleet: what each job needs on each card for its CUDA context and libraries (default: {RESERVE})",
+    )
+    group.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="with --fleet: replay the traces on a Dask cluster: a scheduler's address, or a number of processes to start",
+    )
+
+
+def refuse(options: argparse.Namespace) -> None:
+    """Refuse the options of fleets without --fleet."""
+    for name in ("reserve", "dask"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name} needs --fleet")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Plan a fleet."""
+    for name in ("limit", "gpu", "plot"):
+        if getattr(options, name) is not None:
+            raise UsageError(f"--fleet cannot be used with --{name}")
+    if options.verify:
+        raise UsageError("--fleet cannot be used with --verify")
+    if options.html is not None:
+        report.plotly_script()  # if it is missing, the rest would be in vain
+    jobs = options.trace if os.path.isdir(options.trace) else [options.trace]
+    dask = int(options.dask) if options.dask is not None and options.dask.isdecimal() else options.dask
+    with Progress("gpuconf plan") as progress:
+        try:
+            found = find(jobs, options.fleet, options.policy or "virtual", options.reserve or RESERVE, dask, progress.show)
+        except errors.InvalidArgumentError as error:
+            raise UsageError(str(error)) from None
+    _print(found, options)
+    for name, reason in found.failed:
+        console.complain(f"gpuconf plan: {name}: {reason}")
+    if found.failed:
+        return ERROR
+    return OK if found.fits else DOES_NOT_FIT
+
+
+def _print(found: FleetPlan, options: argparse.Namespace) -> None:
+    if options.json:
+        print(json.dumps(found.to_dict(), indent=2))
+        return
+    head, _, verdict = str(found).rpartition("\n")
+    color = "\033[32m{}\033[0m" if found.fits else "\033[31m{}\033[0m"
+    print(head, color.format(verdict) if colors() else verdict, sep="\n")

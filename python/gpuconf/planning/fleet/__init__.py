@@ -1,0 +1,1 @@
+"""How many cards hold many recorded jobs, and which jobs share a card."""

@@ -1,0 +1,34 @@
+"""The cards of a fleet."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+from ... import errors
+from ..._core import texts
+from ..._core.native import core
+from ..._core.table import Table
+
+
+class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory"])):
+    """Equal cards of a fleet."""
+
+    __slots__ = ()
+
+    gpu: str  # the model, as for gpuconf.simulate
+    count: int
+    memory: int  # of each card, in bytes
+
+
+def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
+    """Return the cards of a fleet in the order of the text. Raises ValueError for an invalid one."""
+    import json
+
+    batches = json.loads(core.pybind_ParseFleet(texts.check_text("fleet", fleet)))
+    for batch in batches:
+        for policy in policies:
+            if policy in ("virtual", "pytorch-expandable") and not batch["virtual"]:
+                raise errors.InvalidArgumentError(
+                    f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"
+                )
+    return tuple(FleetGpus(batch["name"], batch["count"], batch["memory"]) for batch in batches)

@@ -1,0 +1,306 @@
+"""Determine how many cards of a fleet hold many recorded jobs, and which jobs share a card."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ... import errors
+from ..._core import sizes as _sizes
+from ..._core.humanbytes import human_bytes
+from ..._core.made import Made, make
+from ..._core.native import refuse_in_child
+from ..._core.table import Table
+from ..._typing import Any
+from .. import ranks
+from ..plan import check_policies
+from .assign import assign
+from .cards import FleetGpus, parse
+from .jobs import Need
+from .pack import pack
+from .replays import replay
+
+SCHEMA = 1
+RESERVE = "512MiB"
+_MIB = 1 << 20
+_MOST_UNITS = 1 << 18  # in the largest card: of 256 GiB and more, a unit is larger than 1 MiB
+
+Progress = Callable[[str, "float | None"], None]
+
+
+class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "policy", "settings", "cards"])):
+    """A job, and its place in the fleet. Sizes are in bytes."""
+
+    __slots__ = ()
+
+    name: str  # of the trace
+    gpus: int  # the cards that it needs: the logical GPUs in its trace
+    need: int  # of each card: the limit, and what the context and libraries take
+    limit: int  # for `gpuconf run --memory`
+    policy: str
+    settings: str  # of PYTORCH_CUDA_ALLOC_CONF; "" if the policy needs none
+    cards: tuple[int, ...]  # places in FleetPlan.cards; () if there is no room for it
+
+    @property
+    def command(self) -> str:
+        """The beginning of the command that runs the job within its limit."""
+        settings = f"PYTORCH_CUDA_ALLOC_CONF={shlex.quote(self.settings)} " if self.settings else ""
+        gpus = f" --gpus {self.gpus}" if self.gpus > 1 else ""
+        return f"{settings}gpuconf run --memory {self.limit // _MIB}MiB{gpus} --"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, and the command."""
+        return {**super().to_dict(), "command": self.command}
+
+
+class FleetCard(Table, namedtuple("FleetCard", ["gpu", "number", "memory", "used", "jobs"])):
+    """A card that holds jobs. Sizes are in bytes."""
+
+    __slots__ = ()
+
+    gpu: str  # the model
+    number: int  # among the fleet's cards of this entry, from 0
+    memory: int
+    used: int  # the sum of the needs
+    jobs: tuple[str, ...]  # names; the largest need first
+
+    @property
+    def free(self) -> int:
+        """The memory that is left."""
+        return int(self.memory - self.used)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, and the free memory."""
+        return {**super().to_dict(), "free": self.free}
+
+
+class FleetPlan(metaclass=Made):
+    """The result of :func:`gpuconf.plan_fleet`. ``print`` shows the cards with their jobs, and how to run each job.
+
+    Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the largest need
+    first; ``cards``, a FleetCard for each card that is used; ``failed``, for each trace that could not be replayed its name and
+    the reason; ``lower_bound``, the number of cards below which no packing exists; ``first_fit``, the number that first-fit
+    decreasing alone uses, or None if it does not place all jobs.
+    """
+
+    __module__ = "gpuconf"
+
+    _made_by = "use gpuconf.plan_fleet()"
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fleet: tuple[FleetGpus, ...] = fields["fleet"]
+        self.reserve: int = fields["reserve"]
+        self.jobs: tuple[FleetJob, ...] = fields["jobs"]
+        self.cards: tuple[FleetCard, ...] = fields["cards"]
+        self.failed: tuple[tuple[str, str], ...] = fields["failed"]
+        self.lower_bound: int = fields["lower_bound"]
+        self.first_fit: int | None = fields["first_fit"]
+
+    @property
+    def cards_used(self) -> int:
+        """The number of cards that hold jobs."""
+        return len(self.cards)
+
+    @property
+    def unplaced(self) -> tuple[FleetJob, ...]:
+        """The jobs for which there is no room."""
+        return tuple(job for job in self.jobs if not job.cards)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fleet has room for all jobs."""
+        return not self.unplaced
+
+    @property
+    def gap(self) -> float | None:
+        """How many more cards are used than the lower bound, as a fraction of it; None unless all jobs have room."""
+        if not self.fits:
+            return None
+        return (self.cards_used - self.lower_bound) / self.lower_bound if self.lower_bound else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as ``gpuconf plan --fleet --json`` prints it. Sizes are in bytes."""
+        return {
+            "schema": SCHEMA,
+            "fleet": [gpus.to_dict() for gpus in self.fleet],
+            "reserve": self.reserve,
+            "fits": self.fits,
+            "cards_used": self.cards_used,
+            "lower_bound": self.lower_bound,
+            "gap": self.gap,
+            "first_fit": self.first_fit,
+            "cards": [card.to_dict() for card in self.cards],
+            "jobs": [job.to_dict() for job in self.jobs],
+            "unplaced": [job.name for job in self.unplaced],
+            "failed": [{"name": name, "error": error} for name, error in self.failed],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def __repr__(self) -> str:
+        return f"<gpuconf.FleetPlan of {_count(len(self.jobs), 'job')} on {_count(self.cards_used, 'card')}>"
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the plan as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
+    def _lines(self) -> Iterator[str]:
+        yield f"fleet: {', '.join(f'{gpus.count}x{gpus.gpu}' for gpus in self.fleet)}"
+        yield f"{_count(len(self.jobs), 'job')}; {human_bytes(self.reserve)} of each need are for context and libraries"
+        on_card: dict[int, list[FleetJob]] = {}
+        for job in self.jobs:
+            for place in job.cards:
+                on_card.setdefault(place, []).append(job)
+        for place, card in enumerate(self.cards):
+            yield ""
+            yield (
+                f"{card.gpu} {card.number}: {_count(len(card.jobs), 'job')}, "
+                f"{human_bytes(card.used)} of {human_bytes(card.memory)}, {human_bytes(card.free)} left"
+            )
+            for job in on_card[place]:
+                if place == job.cards[0]:
+                    yield f"  {job.command} ...  # {job.name}"
+                else:
+                    first = self.cards[job.cards[0]]
+                    yield f"  # {job.name}: see {first.gpu} {first.number}"
+        yield ""
+        for job in self.unplaced:
+            cards = f" on each of {job.gpus} cards" if job.gpus > 1 else ""
+            yield f"no room: {job.name} needs {human_bytes(job.need)}{cards}"
+        for name, error in self.failed:
+            yield f"not planned: {name}: {error}"
+        yield from self._verdict()
+
+    def _verdict(self) -> Iterator[str]:
+        bound = f"at least {_count(self.lower_bound, 'card')} {'is' if self.lower_bound == 1 else 'are'} needed"
+        if not self.fits:
+            yield f"does not fit: {_count(len(self.unplaced), 'job')} of {len(self.jobs)} without room; {bound}"
+            return
+        alone = "" if self.first_fit is None else f"; first-fit decreasing alone: {self.first_fit}"
+        yield f"fits on {_count(self.cards_used, 'card')}; {bound}, gap {100 * (self.gap or 0):.2f}%{alone}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def plan_fleet(
+    jobs: str | os.PathLike[str] | Iterable[Any] | Mapping[str, Any],
+    fleet: str,
+    policy: str | Iterable[str] = "virtual",
+    reserve: int | str = RESERVE,
+    dask: Any = None,
+) -> FleetPlan:
+    """Determine how many cards of a fleet hold many recorded jobs, which jobs share a card, and the limit for each. Needs no GPU.
+
+    ``jobs`` is a folder of traces, a list of files for :func:`gpuconf.memory.load_trace`, or a mapping of names to files, traces or
+    recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of :func:`gpuconf.simulate`.
+
+    The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the CUDA context
+    and for what libraries take outside of their allocators. With several policies, the one that needs the least counts. A job
+    whose trace has several logical GPUs takes that many cards, and the same limit on each.
+
+    Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
+    is how far from the best packing it can be at most.
+
+    ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to start. The
+    workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the result.
+
+    Raises ValueError for an invalid fleet, policy or reserve, and for a folder without traces; NotImplementedError without a
+    library that is needed; OSError as ``os.listdir`` does.
+    """
+    return find(jobs, fleet, policy, reserve, dask)
+
+
+def find(
+    jobs: Any,
+    fleet: str,
+    policy: str | Iterable[str],
+    reserve: int | str,
+    dask: Any,
+    progress: Progress = lambda *_: None,
+) -> FleetPlan:
+    """Do what plan_fleet does, with progress."""
+    refuse_in_child()
+    policies = tuple(check_policies(policy))
+    if not policies:
+        raise errors.InvalidArgumentError("policy must name at least one policy")
+    gpus = parse(fleet, policies)  # loads the core, which must precede all imports
+    kept = _reserve(reserve)
+    traces = _traces(jobs)
+    found = replay(
+        list(traces.values()),
+        policies,
+        dask,
+        lambda done: progress(f"replaying {done} of {_count(len(traces), 'trace')}", done / len(traces)),
+    )
+    needs = {name: need for name, need in zip(traces, found, strict=True) if isinstance(need, Need)}
+    failed = tuple((name, need) for name, need in zip(traces, found, strict=True) if isinstance(need, str))
+    return _packed(needs, failed, gpus, kept, lambda what: progress(what, None))
+
+
+def _reserve(reserve: int | str) -> int:
+    nbytes = _sizes.size("reserve", reserve)
+    if not 0 <= nbytes < 1 << 50:
+        raise errors.InvalidArgumentError(f"reserve must be at least 0 and less than 1 PiB, but got {_sizes.shown(nbytes)}")
+    return nbytes
+
+
+def _traces(jobs: Any) -> dict[str, Any]:
+    if isinstance(jobs, Mapping):
+        return {str(name): trace for name, trace in jobs.items()}
+    if isinstance(jobs, (str, os.PathLike)):
+        jobs = ranks.files_of(os.fspath(jobs))
+    try:
+        paths = list(map(os.fspath, jobs))
+    except TypeError:
+        raise errors.InvalidTypeError("jobs must be a folder, a list of files, or a mapping of names to traces") from None
+    names = [os.path.basename(path) for path in paths]
+    return dict(zip(names if len(set(names)) == len(names) else paths, paths, strict=True))
+
+
+def _packed(
+    needs: Mapping[str, Need],
+    failed: tuple[tuple[str, str], ...],
+    fleet: tuple[FleetGpus, ...],
+    reserve: int,
+    progress: Callable[[str], None],
+) -> FleetPlan:
+    slots = [
+        (gpus, number) for gpus in sorted(fleet, key=lambda gpus: -gpus.memory) for number in range(gpus.count)
+    ]  # equal memory in the order of the fleet
+    unit = _MIB * max(-(-slots[0][0].memory // _MIB // _MOST_UNITS), 1)
+    memories = [gpus.memory // unit for gpus, _ in slots]
+    ordered = sorted(needs.items(), key=lambda named: -named[1].limit)
+    units = {name: -(-(need.limit + reserve) // unit) for name, need in ordered}
+    fitting = [name for name, need in ordered if units[name] <= memories[0] and need.gpus <= len(memories)]
+    parts = [needs[name].gpus for name in fitting]
+    found = pack([units[name] for name in fitting for _ in range(needs[name].gpus)], memories, progress=progress)
+    assigned = assign(found.best, memories, [units[name] for name in fitting], parts)
+    used = [slot for slot, jobs in enumerate(assigned) if jobs]
+    places: dict[str, list[int]] = {name: [] for name in needs}
+    cards = []
+    for place, slot in enumerate(used):
+        gpus, number = slots[slot]
+        names = [fitting[job] for job in sorted(assigned[slot])]
+        for name in names:
+            places[name].append(place)
+        cards.append(FleetCard(gpus.gpu, number, gpus.memory, sum(needs[name].limit + reserve for name in names), tuple(names)))
+    return make(
+        FleetPlan,
+        {
+            "fleet": fleet,
+            "reserve": reserve,
+            "jobs": tuple(
+                FleetJob(name, need.gpus, need.limit + reserve, need.limit, need.policy, need.settings, tuple(places[name]))
+                for name, need in ordered
+            ),
+            "cards": tuple(cards),
+            "failed": failed,
+            "lower_bound": max(found.bound, *(need.gpus for need in needs.values()), 0),
+            "first_fit": None if found.first.unplaced else found.first.used,
+        },
+    )

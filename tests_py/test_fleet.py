@@ -1,0 +1,201 @@
+"""Plans of a fleet: how many cards hold many recorded jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gpuconf
+import pytest
+from test_command import run
+
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def trace_of(*mib: int, gpus: int = 1) -> str:
+    """CSV of a job that allocates blocks of so many MiB on each of its GPUs, and then frees them."""
+    lines = ["Thread,Time,Action,Pointer,Size,Stream,GPU"]
+    for action in ("allocate", "free"):
+        for gpu in range(gpus):
+            lines += [f"1,10:00:0{i % 10}.5,{action},0x{i + 1:x}000000000,{size * MIB},0,{gpu}" for i, size in enumerate(mib)]
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Path:
+    """Three jobs that fill a T4, and one that needs two cards."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "large.csv").write_text(trace_of(8 << 10))
+    (folder / "middle.csv").write_text(trace_of(4 << 10))
+    (folder / "small.csv").write_text(trace_of(2 << 10, 512))
+    (folder / "two.csv").write_text(trace_of(3 << 10, gpus=2))
+    return folder
+
+
+def test_what_a_plan_contains(jobs: Path) -> None:
+    found = gpuconf.plan_fleet(jobs, "4xT4", reserve="512MiB")
+    assert [tuple(gpus) for gpus in found.fleet] == [("T4", 4, 16 * GIB)]
+    assert [(job.name, job.gpus, job.limit >> 20, job.need - job.limit) for job in found.jobs] == [
+        ("large.csv", 1, 8192, 512 * MIB),
+        ("middle.csv", 1, 4096, 512 * MIB),
+        ("two.csv", 2, 3072, 512 * MIB),
+        ("small.csv", 1, 2560, 512 * MIB),
+    ]
+    assert (found.cards_used, found.lower_bound, found.gap, found.first_fit, found.fits) == (2, 2, 0.0, 2, True)
+    assert all(card.used <= card.memory == 16 * GIB and card.free == card.memory - card.used for card in found.cards)
+    assert sorted(name for card in found.cards for name in card.jobs) == [
+        "large.csv",
+        "middle.csv",
+        "small.csv",
+        "two.csv",
+        "two.csv",
+    ]
+    assert found.jobs[2].cards == (0, 1), "a job of two GPUs takes two cards"
+    assert found.jobs[2].command == "gpuconf run --memory 3072MiB --gpus 2 --"
+    assert repr(found) == "<gpuconf.FleetPlan of 4 jobs on 2 cards>"
+
+
+def test_the_text(jobs: Path) -> None:
+    (jobs / "two.csv").unlink()
+    found = gpuconf.plan_fleet(jobs, "T4:24GiB,2xT4", reserve=0)
+    assert str(found) == (
+        "fleet: 1xT4:24GiB, 2xT4\n"
+        "3 jobs; 0B of each need are for context and libraries\n"
+        "\n"
+        "T4:24GiB 0: 3 jobs, 14.50GiB of 24.00GiB, 9.50GiB left\n"
+        "  gpuconf run --memory 8192MiB -- ...  # large.csv\n"
+        "  gpuconf run --memory 4096MiB -- ...  # middle.csv\n"
+        "  gpuconf run --memory 2560MiB -- ...  # small.csv\n"
+        "\n"
+        "fits on 1 card; at least 1 card is needed, gap 0.00%; first-fit decreasing alone: 1"
+    )
+
+
+def test_a_fleet_that_is_too_small(jobs: Path) -> None:
+    found = gpuconf.plan_fleet(jobs, "T4")
+    assert not found.fits
+    assert found.gap is None
+    assert found.lower_bound == 2, "two of these cards would do"
+    assert [job.name for job in found.unplaced] == ["two.csv"], "it needs two cards"
+    text = str(found)
+    assert "no room: two.csv needs 3.50GiB on each of 2 cards\n" in text
+    assert text.endswith("does not fit: 1 job of 4 without room; at least 2 cards are needed")
+    tiny = gpuconf.plan_fleet(jobs, "3xT4:4GiB")
+    assert [job.name for job in tiny.unplaced] == ["large.csv", "middle.csv"]
+    assert tiny.cards_used == 3
+
+
+def test_the_policy_that_needs_least(jobs: Path) -> None:
+    """With PyTorch's allocator a job may need more than with gpuconf's, and a setting of it may help."""
+    (jobs / "odd.csv").write_text(trace_of(11, 11, 11))  # PyTorch takes 12 MiB for 11
+    assert gpuconf.plan_fleet([jobs / "odd.csv"], "T4", "pytorch").jobs[0].limit == 36 * MIB
+    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4", ["pytorch", "virtual"]).jobs
+    assert (job.policy, job.limit) == ("virtual", 33 * MIB)
+    (job,) = gpuconf.plan_fleet([jobs / "odd.csv"], "T4", "pytorch-expandable").jobs
+    assert job.command.startswith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gpuconf run --memory ")
+
+
+def test_jobs_by_name() -> None:
+    """Recordings need no files."""
+    with gpuconf.simulate("2xT4"):
+        with gpuconf.memory.record() as recording:
+            gpuconf.memory.allocate(300 * MIB, "GPU:0").free()
+        found = gpuconf.plan_fleet({"one": recording, "other": recording.trace}, "T4:1GiB", reserve="100MiB")
+        gpuconf.reset()
+    assert [(job.name, job.limit) for job in found.jobs] == [("one", 300 * MIB), ("other", 300 * MIB)]
+    assert found.cards_used == 1
+
+
+def test_a_bad_file_does_not_stop_the_others(jobs: Path) -> None:
+    (jobs / "bad.csv").write_text("Thread,Time,Action,Pointer,Size,Stream\n1,2,3\n")
+    (jobs / "gone.csv").symlink_to("nowhere")
+    found = gpuconf.plan_fleet(jobs, "4xT4")
+    assert len(found.jobs) == 4
+    (bad, why), (gone, missing) = found.failed
+    assert (bad, gone) == ("bad.csv", "gone.csv")
+    assert "bad.csv' as a trace: " in why
+    assert "No such file" in missing
+
+
+def test_the_command(jobs: Path) -> None:
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4", "--json")
+    assert (code, error) == (0, "")
+    found = json.loads(out)
+    assert found["schema"] == 1
+    assert (found["cards_used"], found["lower_bound"], found["gap"], found["first_fit"]) == (2, 2, 0.0, 2)
+    assert [sorted(card) for card in found["cards"]] == [["free", "gpu", "jobs", "memory", "number", "used"]] * 2
+    assert found["jobs"][0] == {
+        "name": "large.csv",
+        "gpus": 1,
+        "need": 8704 * MIB,
+        "limit": 8192 * MIB,
+        "policy": "virtual",
+        "settings": "",
+        "cards": found["jobs"][0]["cards"],
+        "command": "gpuconf run --memory 8192MiB --",
+    }
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4")
+    assert (code, error) == (0, "")
+    assert out.endswith("fits on 2 cards; at least 2 cards are needed, gap 0.00%; first-fit decreasing alone: 2\n")
+    code, out, _ = run("plan", str(jobs), "--fleet", "T4", "--json")
+    assert code == 3
+    assert json.loads(out)["unplaced"] == ["two.csv"]
+    (jobs / "bad.csv").write_text("no trace")
+    code, out, error = run("plan", str(jobs), "--fleet", "4xT4", "--json")
+    assert code == 1
+    assert error.startswith("gpuconf plan: bad.csv: cannot read ")
+    assert json.loads(out)["failed"][0]["name"] == "bad.csv"
+    assert json.loads(out)["cards_used"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--fleet", "2xZ80"], 'gpuconf plan: invalid fleet "2xZ80": unknown GPU model "Z80"'),
+        (["--fleet", ""], 'gpuconf plan: invalid fleet "": it is empty'),
+        (["--fleet", "T4", "--reserve", "much"], "gpuconf plan: reserve 'much' is not a size"),
+        (["--fleet", "T4", "--reserve", "-1"], "gpuconf plan: reserve '-1' is not a size"),
+        (["--fleet", "T4", "--limit", "1GiB"], "gpuconf plan: --fleet cannot be used with --limit"),
+        (["--fleet", "T4", "--verify"], "gpuconf plan: --fleet cannot be used with --verify"),
+        (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
+        (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
+        (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
+    ],
+)
+def test_invalid_usage(jobs: Path, arguments: list[str], message: str) -> None:
+    code, out, error = run("plan", str(jobs), *arguments)
+    assert (code, out) == (2, "")
+    assert error.startswith(message)
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ({"fleet": 7}, TypeError, "fleet must be a string"),
+        ({"jobs": 7}, TypeError, "jobs must be a folder, a list of files, or a mapping"),
+        ({"jobs": "nowhere"}, FileNotFoundError, "nowhere"),
+        ({"policy": []}, ValueError, "policy must name at least one policy"),
+        ({"policy": "fast"}, ValueError, "but got 'fast'"),
+        ({"reserve": -1}, ValueError, "reserve must be at least 0"),
+        ({"reserve": 1.5}, TypeError, "reserve must be a number of bytes"),
+        ({"dask": 0}, TypeError, "dask must be the address of a scheduler"),
+        ({"dask": "nowhere://:1"}, gpuconf.errors.UnavailableError, "cannot connect to Dask's scheduler at 'nowhere://:1'"),
+    ],
+)
+def test_bad_arguments(jobs: Path, arguments: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        gpuconf.plan_fleet(**{"jobs": jobs, "fleet": "T4", **arguments})
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no traces in "):
+        gpuconf.plan_fleet(tmp_path, "T4")
+    (tmp_path / "empty.csv").write_text("Thread,Time,Action,Pointer,Size,Stream\n")
+    found = gpuconf.plan_fleet(tmp_path, "T4")
+    assert [(job.name, job.limit) for job in found.jobs] == [("empty.csv", MIB)]
+    (tmp_path / "empty.csv").write_text("nothing")
+    found = gpuconf.plan_fleet(tmp_path, "T4")
+    assert (found.cards_used, found.lower_bound, found.gap, found.jobs) == (0, 0, 0.0, ())
