@@ -22,14 +22,15 @@ FLOORS = (
     ("tensors",),
     ("allocators", "machine", "planning"),
     ("sharing",),
+    ("cluster",),
     ("gpuconf",),
-    ("cli", "compat", "notebook", "pytest_plugin"),
+    ("cli", "compat", "dask", "notebook", "pytest_plugin", "ray"),
     ("__main__", "_startup"),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
-LAZY = {("gpuconf", "compat"), ("gpuconf", "notebook"), ("memory", "planning")}
+LAZY = {("gpuconf", "compat"), ("gpuconf", "dask"), ("gpuconf", "notebook"), ("gpuconf", "ray"), ("memory", "planning")}
 
 
 def name_of(path: Path) -> str:

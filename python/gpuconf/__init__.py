@@ -62,6 +62,8 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import allocators, compat, config, debugging, errors, memory
+    from . import dask as dask  # not in __all__: they import Dask and Ray
+    from . import ray as ray
     from ._core.device_spec import DeviceSpec
     from ._core.devices import VisibleDevice
     from ._core.native import library_path
@@ -81,7 +83,7 @@ if TYPE_CHECKING:
     from .tensors.operations import add, add_n, constant, identity, matmul
     from .tensors.tensor import Tensor
 
-_SUBMODULES = frozenset(("allocators", "compat", "config", "debugging", "errors", "memory"))
+_SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "ray"))
 
 # Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the extension.
 _HOMES = {

@@ -62,7 +62,7 @@ def configure(
     refuse_in_child()  # before the imports
     from ..config import _frameworks, get_visible_devices
 
-    modes = _modes(libraries)
+    modes = checked_libraries(libraries)
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
     if growth is not None and not isinstance(growth, bool):
@@ -81,7 +81,8 @@ def configure(
     return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, routes)
 
 
-def _modes(libraries: Any) -> dict[str, str]:
+def checked_libraries(libraries: Any) -> dict[str, str]:
+    """Return the mode of each library of configure()'s argument, "" for the default. Raises ValueError or TypeError."""
     if libraries == "auto":
         return dict.fromkeys((*_ADAPTORS, *_FOLLOWERS), "")
     if isinstance(libraries, str):

@@ -1,0 +1,1 @@
+"""What :mod:`gpuconf.dask` and :mod:`gpuconf.ray` share: cards, the share of one process, and the memory of all processes."""

@@ -1,0 +1,111 @@
+"""The GPUs of this machine, listed in a process of its own.
+
+A program that starts a cluster leaves the GPUs to its workers. So it loads neither the core nor CUDA itself: it may still fork, and
+its own configuration stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from collections.abc import Sequence
+
+from .. import errors
+from .._core import runtime, texts
+from .._core.native import loaded
+from .._typing import Any
+
+# Prints the cards, or the error of listing them.
+_PROBE = """
+import json, sys
+import gpuconf
+try:
+    found = [[d.cuda_ordinal, d.uuid, d.name, d.total_memory] for d in gpuconf.visible_devices()]
+    print(json.dumps({"cards": found}))
+except gpuconf.errors.GpuconfError as error:
+    print(json.dumps({"code": error.code, "message": error.message}))
+"""
+_PROBE_S = 120
+
+
+class Card(namedtuple("Card", ["ordinal", "uuid", "name", "total_memory"])):
+    """One GPU. ``total_memory`` is in bytes."""
+
+    __slots__ = ()
+
+    ordinal: int
+    uuid: str
+    name: str
+    total_memory: int
+
+
+def simulation(spec: object = None) -> str | None:
+    """Return the simulated machine that a new process should have: ``spec``, or this process's own. None: as the environment says.
+
+    Raises InvalidTypeError or InvalidArgumentError for a spec that is not text.
+    """
+    if spec is not None:
+        if not texts.check_text("simulate", spec).strip():
+            raise errors.InvalidArgumentError("simulate must not be empty: pass a machine such as '4xA100-40GB'")
+        return str(spec)
+    return (runtime.simulated() or None) if loaded() else None
+
+
+def list_cards(simulate: str | None = None) -> list[Card]:
+    """Return the GPUs that a new process sees, with ``simulate`` those of a simulated machine.
+
+    Raises InvalidArgumentError for an invalid machine, and UnavailableError if the GPUs cannot be listed.
+    """
+    variables = dict(os.environ) if simulate is None else {**os.environ, "GPUCONF_SIMULATE": simulate}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROBE], capture_output=True, text=True, timeout=_PROBE_S, check=False, env=variables
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.TimeoutExpired) as error:
+        raise errors.UnavailableError(f"cannot list the GPUs in a new process: {type(error).__name__}: {error}") from error
+    if "code" in answer:
+        raise errors.from_code(answer["code"], answer["message"])
+    return [Card(*one) for one in answer["cards"]]
+
+
+def choose(cards: Sequence[Card], chosen: Any) -> list[Card]:
+    """Return the chosen cards, in that order: ``"all"``, a number of cards, or numbers and UUIDs in a list or separated by commas.
+
+    Raises InvalidArgumentError for a card that does not exist or is chosen twice, and if there is no GPU at all.
+    """
+    if not cards:
+        raise errors.FailedPreconditionError("this machine has no GPU: pass simulate='4xA100-40GB' for simulated ones")
+    if chosen is None or (isinstance(chosen, str) and chosen.strip().lower() == "all"):
+        return list(cards)
+    if isinstance(chosen, int) and not isinstance(chosen, bool):
+        if not 1 <= chosen <= len(cards):
+            raise errors.InvalidArgumentError(f"gpus={texts.shown(chosen)}, but this machine has {_count(cards)}")
+        return list(cards[:chosen])
+    entries = chosen.split(",") if isinstance(chosen, str) else chosen
+    if not isinstance(entries, (list, tuple)) or not entries:
+        raise errors.InvalidTypeError(
+            f"gpus must be 'all', a number of GPUs, or a list of their numbers or UUIDs, but got {texts.shown(chosen)}"
+        )
+    found = [_find(cards, entry) for entry in entries]
+    if len(set(found)) < len(found):
+        raise errors.InvalidArgumentError(f"gpus={texts.shown(chosen)} names a GPU twice")
+    return found
+
+
+def _find(cards: Sequence[Card], entry: Any) -> Card:
+    wanted = str(entry).strip()
+    matches = [card for card in cards if wanted in (str(card.ordinal), card.uuid)]
+    if not matches and wanted.startswith(("GPU-", "MIG-")):  # CUDA accepts a unique beginning
+        matches = [card for card in cards if card.uuid.startswith(wanted)]
+    if len(matches) != 1:
+        known = ", ".join(f"{card.ordinal} ({card.uuid})" for card in cards)
+        raise errors.InvalidArgumentError(f"there is no GPU {texts.shown(entry)} here; this machine has {known}")
+    return matches[0]
+
+
+def _count(cards: Sequence[Card]) -> str:
+    return f"{len(cards)} GPU{'' if len(cards) == 1 else 's'}"

@@ -1,0 +1,125 @@
+"""The share of a GPU that one process of a cluster has: its limit, growth and libraries, and how a process takes it."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+from collections.abc import Iterable
+
+from .. import errors
+from .._core import runtime, sizes, texts
+from .._core.devices import PhysicalDevice
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+from ..allocators._configure import checked_libraries, configure
+from ..machine.visible import visible_devices
+from .cards import Card
+
+# Left on the card for each process's CUDA context and for what its libraries allocate themselves, where a card is divided evenly.
+_RESERVE = 512 << 20
+_RESERVE_PART = 8  # but never more than this part of the share
+
+
+class Share(namedtuple("Share", ["memory", "growth", "libraries", "pre_import", "simulate"])):
+    """What a process of a cluster configures. ``memory`` is a limit for each GPU that it sees, None for no limit."""
+
+    __slots__ = ()
+
+    memory: int | str | None
+    growth: bool | None
+    libraries: Any
+    pre_import: tuple[str, ...]
+    simulate: str | None
+
+
+def checked(memory: Any, growth: Any, libraries: Any, pre_import: Any = None, simulate: str | None = None) -> Share:
+    """Return a share, or raise InvalidArgumentError or InvalidTypeError for what a process could not configure."""
+    if memory is not None:
+        sizes.limit_bytes(memory, 1 << 40)  # a percentage is of the card, which the process knows
+    if growth is not None and not isinstance(growth, bool):
+        raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
+    if libraries != "auto":
+        libraries = checked_libraries(libraries)
+    return Share(memory, growth, libraries, _names(pre_import), simulate)
+
+
+def _names(pre_import: Any) -> tuple[str, ...]:
+    """Return module names: a list, or text with commas, as dask-cuda's option of that name."""
+    if pre_import is None:
+        return ()
+    names = list(pre_import.split(",") if isinstance(pre_import, str) else pre_import if isinstance(pre_import, Iterable) else (0,))
+    if not all(isinstance(name, str) for name in names):
+        raise errors.InvalidTypeError(f"pre_import must be a list of module names, but got {texts.shown(pre_import)}")
+    stripped = tuple(name.strip() for name in names)
+    wrong = [name for name in stripped if not all(part.isidentifier() for part in name.split("."))]
+    if wrong:
+        raise errors.InvalidArgumentError(f"pre_import: {texts.shown(wrong[0])} is not the name of a module")
+    return stripped
+
+
+def take(share: Share, who: str) -> int:
+    """Configure this process, and return its budget in bytes on the smallest GPU that it sees, 0 without a limit or a GPU.
+
+    ``who`` names the process in errors. Raises FailedPreconditionError if it is too late, and ImportError of ``pre_import``.
+    """
+    if share.simulate is not None and os.environ.get("GPUCONF_SIMULATE") != share.simulate:
+        os.environ["GPUCONF_SIMULATE"] = share.simulate
+        if runtime.enumerated():  # with another machine
+            from ..machine.simulate import reset
+
+            _explained(who, reset)
+    limits: dict[str, int] = _explained(who, lambda: _configure(share))
+    import importlib
+
+    for name in share.pre_import:
+        importlib.import_module(name)
+    return min(limits.values(), default=0)
+
+
+def _configure(share: Share) -> dict[str, int]:
+    gpus = any(device.device_type == "GPU" for device in runtime.physical_devices())
+    # A library that is named explicitly cannot be routed on simulated GPUs. A cluster's program should run on both kinds.
+    libraries = "auto" if runtime.simulated() else share.libraries
+    if share.memory is not None:
+        for card in visible_devices():
+            fitting(Card(card.cuda_ordinal, card.uuid, card.name, card.total_memory), share.memory, 1)
+    return configure(share.memory if gpus else None, share.growth, libraries).limits
+
+
+def _explained(who: str, step: Any) -> Any:
+    try:
+        return step()
+    except errors.FailedPreconditionError as error:
+        used = " has already used the GPU" if runtime.initialized() else ""
+        raise errors.FailedPreconditionError(f"{who}{used}: {error.message}") from error
+    except errors.GpuconfError as error:
+        raise errors.from_code(error.code, f"{who}: {error.message}") from error
+
+
+def even(card: Card, processes: int) -> int:
+    """Return the bytes of each of several processes that divide a card, less a reserve, in whole MiB."""
+    part = card.total_memory // processes
+    each = (part - min(_RESERVE, part // _RESERVE_PART)) >> 20 << 20
+    if not each:
+        raise errors.InvalidArgumentError(f"{processes} processes are too many for {human_bytes(card.total_memory)} of {card.name}")
+    return each
+
+
+def fitting(card: Card, memory: int | str, processes: int) -> int:
+    """Return the bytes of ``memory`` on a card. Raises InvalidArgumentError if that many processes do not fit."""
+    each = sizes.limit_bytes(memory, card.total_memory)
+    if each * processes > card.total_memory:
+        fit = card.total_memory // each
+        raise errors.InvalidArgumentError(
+            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)} do not fit in the "
+            f"{human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
+        )
+    return each
+
+
+def limit_of(gpu: PhysicalDevice) -> int:
+    """Return the configured limit of a GPU in bytes, 0 for no limit."""
+    from ..config import get_logical_device_configuration
+
+    configured = get_logical_device_configuration(gpu) or ()
+    return sum(int(one.memory_limit or 0) << 20 for one in configured)

@@ -1,0 +1,115 @@
+"""The plugin that configures a Dask worker: its limit, its metrics for the dashboard, and its budget as a resource."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Mapping
+
+import distributed
+from distributed.diagnostics.plugin import WorkerPlugin
+
+from .. import errors
+from .._core import runtime
+from .._typing import Any
+from ..cluster.rows import report
+from ..cluster.share import checked, take
+from ._hooks import need
+from ._needs import RESOURCE
+
+_METRIC = "gpuconf"
+_MOST_ROWS = 50  # in a heartbeat
+_BYTES_IN_USE = 4  # its place in a row
+
+
+class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
+    """Configures every worker of a cluster: ``client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))``.
+
+    ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit. ``growth`` and
+    ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs no library is routed. ``simulate`` is a machine as for
+    :func:`gpuconf.simulate`, for workers without GPUs. dask-cuda's words work too: ``device_memory_limit`` for ``memory``, also as
+    a fraction such as ``0.5``, and ``pre_import`` for modules that each worker imports next.
+
+    The plugin does not pin workers to cards: start each worker with its own ``CUDA_VISIBLE_DEVICES``, as job queues do, or with
+    ``--preload-nanny gpuconf.dask``. A worker announces its limit to the scheduler, for :func:`gpuconf.dask.needs`. Workers that
+    restart or join later are set up before they get tasks. A worker that sees no GPU is left as it is.
+
+    ``register_plugin`` raises FailedPreconditionError, which names the worker, if a worker has already used the GPU.
+    """
+
+    name = "gpuconf"
+    idempotent = False
+
+    def __init__(
+        self,
+        memory: int | str | None = None,
+        growth: bool | None = True,
+        libraries: str | Iterable[str] | Mapping[str, str] = "auto",
+        *,
+        simulate: str | None = None,
+        pre_import: str | Iterable[str] | None = None,
+        device_memory_limit: float | str | None = None,
+    ) -> None:
+        self.share = checked(one_limit(memory, device_memory_limit), growth, libraries, pre_import, simulate)
+
+    def setup(self, worker: distributed.Worker) -> Any:
+        """Configure the worker. Dask calls this in the worker, and awaits the result."""
+        who = f"Dask worker {worker.name!r} at {worker.address}"
+        _refuse_used(who)
+        budget = take(self.share, who)
+        worker.metrics[_METRIC] = _report
+        return _announce(worker, budget) if budget else None
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
+        """Free the memory of a task that failed, before the worker starts the next. Dask calls this for each change of a task.
+
+        Dask leaves the error in a reference cycle with its own frame, and so the locals of the task until the next collection.
+        """
+        if finish == "error" and any(row[_BYTES_IN_USE] for row in report()):
+            gc.collect()
+
+
+def one_limit(memory: Any, device_memory_limit: Any) -> Any:
+    """Return the limit of the two spellings: ours, and dask-cuda's, where a float up to 1 is a fraction of the card."""
+    if device_memory_limit is None:
+        return memory
+    if memory is not None:
+        raise errors.InvalidArgumentError("memory and device_memory_limit are the same option: pass one of them")
+    if isinstance(device_memory_limit, float):
+        if not 0 < device_memory_limit <= 1:
+            raise errors.InvalidArgumentError(
+                f"device_memory_limit must be bytes, text or a fraction between 0 and 1, but got {device_memory_limit}"
+            )
+        return f"{device_memory_limit * 100:.6f}%"
+    return device_memory_limit
+
+
+def _refuse_used(who: str) -> None:
+    """Raise if another library has created a CUDA context in this process, as far as NVML shows it."""
+    if runtime.enumerated():
+        return  # configure() knows
+    from distributed.diagnostics import nvml
+
+    if getattr(nvml.has_cuda_context(), "has_context", False):
+        raise errors.FailedPreconditionError(
+            f"{who}: a library in this worker has already used the GPU. Set the worker up when it starts: "
+            "gpuconf.dask.LocalCluster, or dask worker --preload gpuconf.dask"
+        )
+
+
+def _report(_: distributed.Worker) -> list[list[Any]]:
+    """Return this worker's rows for a heartbeat."""
+    return report()[:_MOST_ROWS]
+
+
+def _announce(worker: distributed.Worker, budget: int) -> Any:
+    """Announce the budget in bytes. Before the worker has registered, it takes its resources along; later it sends them."""
+    state = need(worker, "state", "gpuconf.dask.WorkerSetup")
+    total = need(state, "total_resources", "gpuconf.dask.WorkerSetup")
+    before = total.get(RESOURCE)
+    if before == budget:
+        return None
+    if worker.status == distributed.core.Status.running:
+        return worker.set_resources(**{RESOURCE: budget})
+    total[RESOURCE] = budget
+    state.available_resources[RESOURCE] = state.available_resources.get(RESOURCE, 0) + budget - (before or 0)
+    return None

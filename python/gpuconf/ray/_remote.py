@@ -1,0 +1,237 @@
+"""``ray.remote`` with GPU memory in bytes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping
+
+import ray
+
+from .. import errors
+from .._core import texts
+from .._typing import Any
+from ..cluster.cards import simulation
+from ..cluster.share import Share, checked
+from . import _publish
+from ._hooks import need
+from ._process import describe, take_share
+from ._resources import check_model, fraction
+
+_OURS = ("memory", "gpu", "growth", "libraries", "simulate", "pre_import", "host_memory")
+
+
+class Request(namedtuple("Request", ["share", "gpu", "others"])):
+    """What a task or an actor is to get: its share, the model that its fraction is of, and Ray's own options."""
+
+    __slots__ = ()
+
+    share: Share
+    gpu: str | None
+    others: dict[str, Any]
+
+    def resolved(self) -> tuple[Share, dict[str, Any]]:
+        """Return the share in bytes, and Ray's options with the fraction."""
+        limit, part = fraction(self.share.memory or 0, self.gpu)
+        return self.share._replace(memory=limit), {**self.others, "num_gpus": part}
+
+
+def request(memory: Any, gpu: Any, growth: Any, libraries: Any, simulate: Any, pre_import: Any, others: dict[str, Any]) -> Request:
+    """Return a checked request. Raises InvalidArgumentError or InvalidTypeError."""
+    if memory is None:
+        raise errors.InvalidTypeError("memory is missing: pass GPU memory in bytes, or text such as '6GiB' or '25%'")
+    if "num_gpus" in others:
+        raise errors.InvalidArgumentError("num_gpus follows from memory: leave it out")
+    check_model(gpu)
+    host = others.pop("host_memory", None)
+    share = checked(memory, growth, libraries, pre_import, simulation(simulate) if simulate is not None else None)
+    return Request(share, gpu, others if host is None else {**others, "memory": host})
+
+
+def remote(
+    memory: int | str | None = None,
+    *,
+    gpu: str | None = None,
+    growth: bool | None = True,
+    libraries: str | Iterable[str] | Mapping[str, str] = "auto",
+    simulate: str | None = None,
+    pre_import: str | Iterable[str] | None = None,
+    **ray_options: Any,
+) -> Callable[[Any], RemoteFunction | RemoteActor]:
+    """Return ``ray.remote`` for a function or a class whose process gets ``memory`` of a GPU, and no more.
+
+    ``memory`` is in bytes, or text: ``"6GiB"``, ``"25%"`` of a card. It becomes Ray's ``num_gpus``, a fraction of a card: of
+    ``gpu``, a model such as ``"A100-80GB"``, or else of the smallest card in the cluster. Without ``gpu``, all nodes must announce
+    their cards (:func:`resources`), unless the driver's is the only node with GPUs. A process on a smaller card than was assumed
+    raises FailedPreconditionError.
+
+    The limit is in force before the function, or the class's ``__init__``, runs, with ``growth`` and ``libraries`` as for
+    :func:`gpuconf.configure`. ``CUDA_VISIBLE_DEVICES`` stays as Ray sets it. ``simulate`` is a machine as for
+    :func:`gpuconf.simulate`, for the processes. ``pre_import`` are modules that they import next.
+
+    All other options are Ray's, except that ``memory`` is GPU memory: pass ``host_memory`` for Ray's own. Tasks run with
+    ``max_calls=1``, so no process keeps the limit or the card of an earlier task. Actors have ``num_cpus=0`` unless you pass
+    another number: Ray would otherwise reserve a CPU for each.
+
+    The result has Ray's methods ``remote``, ``options`` (which takes ``memory`` and the others too) and ``bind``. Raises
+    ValueError or TypeError for invalid options::
+
+        @gpuconf.ray.remote(memory="6GiB")
+        def train(config): ...
+
+        results = ray.get([train.remote(config) for config in configs])
+    """
+    if callable(memory):
+        raise errors.InvalidTypeError("gpuconf.ray.remote needs a size: write @gpuconf.ray.remote(memory='6GiB')")
+    wanted = request(memory, gpu, growth, libraries, simulate, pre_import, dict(ray_options))
+
+    def decorate(target: Any) -> RemoteFunction | RemoteActor:
+        if isinstance(target, type):
+            return RemoteActor(target, wanted)
+        if callable(target) and inspect.isroutine(target):
+            if wanted.others.get("max_calls", 1) != 1:
+                raise errors.InvalidArgumentError(
+                    "max_calls must be 1: a process must not keep the limit and the card of an earlier task"
+                )
+            return RemoteFunction(target, wanted)
+        raise errors.InvalidTypeError(f"gpuconf.ray.remote decorates a function or a class, but got {texts.shown(target)}")
+
+    return decorate
+
+
+def options(target: Any, **changes: Any) -> RemoteFunction | RemoteActor:
+    """Return a function or a class with a share of a GPU: ``gpuconf.ray.options(Trainer, memory="6GiB").remote(config)``.
+
+    ``target`` may be a plain function or class, or one that is decorated with ``ray.remote``, whose options it keeps, or with
+    :func:`remote`. All others are as for :func:`remote`, which raises the same errors.
+    """
+    if isinstance(target, (RemoteFunction, RemoteActor)):
+        return target.options(**changes)  # type: ignore[no-any-return]
+    what = "gpuconf.ray.options"
+    before: dict[str, Any] = {}
+    if isinstance(target, ray.remote_function.RemoteFunction):
+        before, target = need(target, "_default_options", what), need(target, "_function", what)
+    elif isinstance(target, ray.actor.ActorClass):
+        about = need(target, "__ray_metadata__", what)
+        before, target = (
+            need(target, "_default_options", what),
+            need(need(about, "modified_class", what), "__ray_actor_class__", what),
+        )
+    before = {
+        name: value for name, value in before.items() if name not in ("num_gpus", "memory", "max_calls") and value is not None
+    }
+    return remote(**{**before, **changes})(target)
+
+
+class _Remote:
+    """A function or a class with a request. What Ray makes of it is made when it is first used, and the cluster is known."""
+
+    def __init__(self, target: Any, wanted: Request) -> None:
+        self._target, self._request = target, wanted
+        self._made: dict[Any, Any] = {}
+        functools.update_wrapper(self, target, updated=())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_made": {}}  # Ray's objects belong to a process
+
+    def remote(self, *args: Any, **named: Any) -> Any:
+        """Run the function, or create the actor, as Ray's ``remote`` does."""
+        return self._ray().remote(*args, **named)
+
+    def bind(self, *args: Any, **named: Any) -> Any:
+        """Add a call to a graph, as Ray's ``bind`` does."""
+        return self._ray().bind(*args, **named)
+
+    def options(self, **changes: Any) -> Any:
+        """Return the same with other options: those of :func:`gpuconf.ray.remote`."""
+        share, gpu, others = self._request
+        ours = {name: changes.pop(name) for name in _OURS if name in changes}
+        before = {"memory": share.memory, "gpu": gpu, **dict(zip(share._fields, share, strict=True))}
+        host = {"host_memory": ours.pop("host_memory")} if "host_memory" in ours else {}
+        merged = {**before, **ours}
+        return type(self)(
+            self._target,
+            request(
+                merged["memory"],
+                merged["gpu"],
+                merged["growth"],
+                merged["libraries"],
+                merged["simulate"],
+                merged["pre_import"],
+                {**others, **changes, **host},
+            ),
+        )
+
+    def _ray(self) -> Any:
+        share, options = self._request.resolved()
+        key = (share.memory, options["num_gpus"], ray.get_runtime_context().get_job_id() if ray.is_initialized() else "")
+        if key not in self._made:
+            self._made[key] = self._make(share, options)
+        return self._made[key]
+
+    def _make(self, share: Share, options: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        raise errors.InvalidTypeError(f"{self._target.__name__} cannot be called directly: use {self._target.__name__}.remote()")
+
+
+class RemoteFunction(_Remote):
+    """A function that runs in a process with a share of a GPU. Made by :func:`gpuconf.ray.remote`."""
+
+    def _make(self, share: Share, options: dict[str, Any]) -> Any:
+        fixed = {"max_calls": 1, **{k: v for k, v in options.items() if k in ("max_calls",)}}
+        return ray.remote(**fixed)(_limited(self._target, share)).options(**{k: v for k, v in options.items() if k not in fixed})
+
+
+class RemoteActor(_Remote):
+    """A class whose objects live in a process with a share of a GPU. Made by :func:`gpuconf.ray.remote`."""
+
+    def _make(self, share: Share, options: dict[str, Any]) -> Any:
+        return ray.remote(**{"num_cpus": 0, **options})(_pinned(self._target, share))
+
+
+def _limited(function: Callable[..., Any], share: Share) -> Callable[..., Any]:
+    name = describe(function, "task")
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generate(*args: Any, **named: Any) -> Any:
+            take_share(share, name)
+            try:
+                yield from function(*args, **named)
+            finally:
+                _publish.end()
+
+        return generate
+
+    @functools.wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        take_share(share, name)
+        try:
+            return function(*args, **named)
+        finally:
+            _publish.end()
+
+    return run
+
+
+def _pinned(cls: type, share: Share) -> type:
+    name = describe(cls, "actor")
+
+    class Pinned(cls):  # type: ignore[misc]
+        def __init__(self, *args: Any, **named: Any) -> None:
+            take_share(share, name)
+            super().__init__(*args, **named)
+
+    own: Any = getattr(cls, "__init__", None)
+    if inspect.isfunction(own):
+        functools.update_wrapper(vars(Pinned)["__init__"], own)  # Ray checks the arguments by its signature
+    Pinned.__name__, Pinned.__qualname__, Pinned.__doc__, Pinned.__module__ = (
+        cls.__name__,
+        cls.__qualname__,
+        cls.__doc__,
+        cls.__module__,
+    )
+    return Pinned
