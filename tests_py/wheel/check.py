@@ -17,6 +17,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+LIBRARIES = ["gpuconf/_core/_gpuconf.abi3.so", "gpuconf/_guard/libgpuconf-guard.so", "gpuconf/_guard/libgpuconf-preload.so"]
+
 SMOKE = """
 import gpuconf as tf
 tf.simulate("2xT4")
@@ -54,11 +56,7 @@ def check_tag(wheel: Path) -> None:
         raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
     names = zipfile.ZipFile(wheel).namelist()
     libraries = [name for name in names if name.endswith(".so")]
-    if (
-        libraries != ["gpuconf/_core/_gpuconf.abi3.so"]
-        or "gpuconf/py.typed" not in names
-        or "gpuconf/include/gpuconf.h" not in names
-    ):
+    if sorted(libraries) != LIBRARIES or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
 

@@ -307,6 +307,80 @@ EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsi
 }
 #endif
 
+EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
+	CALLED(cuStreamIsCapturing);
+	IN_STREAM(handle, *status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE);
+}
+
+EXPORT CUresult cuStreamIsCapturing_ptsz(CUstream handle, int *status) { return cuStreamIsCapturing(own_stream(handle), status); }
+
+EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags) {
+	CALLED(cuGraphCreate);
+	if (flags != 0)
+		return INVALID_VALUE;
+	LOCK;
+	*out = make_graph(calloc(1, sizeof(struct body)), 0);
+	UNLOCK;
+	return SUCCESS;
+}
+
+static CUresult instantiate(CUgraphExec *out, CUgraph graph) {
+	LOCK;
+	CUresult result = find_graph(graph, 0);
+	if (result == SUCCESS)
+		*out = make_graph(graph->body, 1);
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
+	CALLED(cuGraphInstantiate_v1);
+	(void)node, (void)text, (void)room;
+	return instantiate(out, graph);
+}
+
+EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **node, char *text, size_t room) {
+	CALLED(cuGraphInstantiate_v2);
+	(void)node, (void)text, (void)room;
+	return instantiate(out, graph);
+}
+
+#if FAKECUDA_VERSION >= 12000
+#define UPLOAD 2
+struct instantiation {
+	uint64_t flags;
+	CUstream upload;
+	void *node;
+	int result;
+};
+
+EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
+	CALLED(cuGraphInstantiateWithParams);
+	CUresult result = instantiate(out, graph);
+	if (result == SUCCESS && params->flags & UPLOAD) {
+		LOCK;
+		result = reserve_graph_memory((*out)->body);
+		UNLOCK;
+	}
+	return result;
+}
+
+EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
+	return cuGraphInstantiateWithParams(out, graph, params);
+}
+#endif
+
+EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
+	CALLED(cuGraphUpload);
+	IN_STREAM(handle, {
+		result = find_graph(exec, 1);
+		if (result == SUCCESS)
+			result = reserve_graph_memory(exec->body);
+	});
+}
+
+EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphUpload(exec, own_stream(handle)); }
+
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
 	CALLED(cuGraphInstantiate);
 	LOCK;
@@ -344,12 +418,17 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
 			result = admits(stream);
 		if (result == SUCCESS && stream->capture != NULL)
 			result = spoil(stream->capture, STREAM_CAPTURE_UNSUPPORTED);
+		if (result == SUCCESS)
+			result = reserve_graph_memory(exec->body);
 		if (result == SUCCESS) {
+			run_graph_memory(exec->body);
 			exec->body->holds++;
 			enqueue(stream, (struct work){.kind = GRAPH, .body = exec->body});
 		}
 	});
 }
+
+EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphLaunch(exec, own_stream(handle)); }
 
 /* The number of nodes of a graph. */
 EXPORT int fakecuda_graph_pieces(CUgraph graph) { return graph->body->count; }
@@ -365,8 +444,24 @@ EXPORT CUresult cuCtxSynchronize(void) {
 	for (struct stream *one = all_streams(); result == SUCCESS && one != NULL; one = one->next)
 		if (one->context == context)
 			wait_done(one, one->last);
-	if (result == SUCCESS)
+	if (result == SUCCESS) {
 		result = context->sticky;
+		pools_synchronized();
+	}
 	UNLOCK;
 	return result;
 }
+
+#if FAKECUDA_VERSION >= 13000
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
+	CALLED(cuCtxSynchronize_v2);
+	LOCK;
+	for (struct stream *one = all_streams(); one != NULL; one = one->next)
+		if (one->context == wanted)
+			wait_done(one, one->last);
+	pools_synchronized();
+	CUresult result = wanted->sticky;
+	UNLOCK;
+	return result;
+}
+#endif

@@ -78,8 +78,41 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	return SUCCESS;
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-	CALLED(cuDevicePrimaryCtxRelease);
+EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+	CALLED(cuDevicePrimaryCtxGetState);
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	*flags = 0;
+	*active = fake.gpu[device].retains > 0;
+	return SUCCESS;
+}
+
+/* The context stays retained, but empty. */
+static CUresult reset(CUdevice device) {
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	struct gpu *gpu = &fake.gpu[device];
+	if (gpu->retains > 0) {
+		end_memory(gpu->primary);
+		end_streams(gpu->primary);
+		gpu->primary->legacy = make_stream(gpu->primary, 0, 0);
+	}
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+	CALLED(cuDevicePrimaryCtxReset);
+	return reset(device);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+	CALLED(cuDevicePrimaryCtxReset_v1);
+	return reset(device);
+}
+
+static CUresult release(CUdevice device) {
 	if (device < 0 || device >= fake.gpus)
 		return INVALID_DEVICE;
 	CUresult result = INVALID_CONTEXT;
@@ -94,9 +127,17 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 	return result;
 }
 
-EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate);
-	(void)flags;
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+	CALLED(cuDevicePrimaryCtxRelease);
+	return release(device);
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+	CALLED(cuDevicePrimaryCtxRelease_v1);
+	return release(device);
+}
+
+static CUresult create(CUcontext *out, CUdevice device) {
 	if (device < 0 || device >= fake.gpus)
 		return INVALID_DEVICE;
 	LOCK;
@@ -107,8 +148,50 @@ EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) 
 	return SUCCESS;
 }
 
-EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-	CALLED(cuCtxDestroy);
+EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags, CUdevice device) {
+	CALLED(cuCtxCreate);
+	(void)flags;
+	return create(out, device);
+}
+
+EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
+	CALLED(cuCtxCreate_v1);
+	(void)flags;
+	return create(out, device);
+}
+
+#if FAKECUDA_VERSION >= 11040
+EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
+	CALLED(cuCtxCreate_v3);
+	(void)affinity, (void)count, (void)flags;
+	return create(out, device);
+}
+#endif
+
+#if FAKECUDA_VERSION >= 12050
+EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUdevice device) {
+	CALLED(cuCtxCreate_v4);
+	(void)params, (void)flags;
+	return create(out, device);
+}
+#endif
+
+EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
+	CALLED(cuCtxGetDevice);
+	struct context *context;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		*device = context->gpu;
+	return result;
+}
+
+EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
+	CALLED(cuCtxGetApiVersion);
+	*version = 3020;
+	return context->alive ? SUCCESS : INVALID_CONTEXT;
+}
+
+static CUresult destroy(CUcontext context) {
 	LOCK;
 	refresh();
 	end_context(context);
@@ -116,6 +199,21 @@ EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
 		stack.depth--;
 	UNLOCK;
 	return SUCCESS;
+}
+
+EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+	CALLED(cuCtxDestroy);
+	return destroy(context);
+}
+
+EXPORT CUresult cuCtxDestroy(CUcontext context) {
+	CALLED(cuCtxDestroy_v1);
+	return destroy(context);
+}
+
+EXPORT CUresult cuCtxDetach(CUcontext context) {
+	CALLED(cuCtxDetach);
+	return destroy(context);
 }
 
 EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {

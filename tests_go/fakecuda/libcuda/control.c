@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_NAMES 128
+#define MAX_NAMES 192
 #define MAX_FAULTS 32
 
 struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
@@ -140,7 +140,7 @@ EXPORT void fakecuda_delay(unsigned us) {
 
 /*
  * fakecuda_live counts objects that were not released: "allocations" (including managed ones), "host", "handles", "mappings",
- * "reservations", "streams", "events", "retains", "graphs".
+ * "reservations", "streams", "events", "retains", "graphs", "arrays".
  */
 EXPORT int fakecuda_live(const char *what) {
 	int handles, mappings, reservations, streams, events, retains = 0, graphs;
@@ -150,13 +150,13 @@ EXPORT int fakecuda_live(const char *what) {
 	graphs = count_graphs();
 	for (int i = 0; i < fake.gpus; i++)
 		retains += fake.gpu[i].retains;
-	int allocations = count_list(fake.allocations) + count_list(fake.managed_memory), hosts = count_list(fake.hosts);
+	int allocations = count_list(fake.allocations) + count_list(fake.managed_memory) + count_outside(), arrays = count_arrays(), hosts = count_list(fake.hosts);
 	UNLOCK;
 	const struct {
 		const char *name;
 		int count;
 	} table[] = {{"allocations", allocations}, {"host", hosts}, {"handles", handles}, {"mappings", mappings},
-	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}, {"graphs", graphs}};
+	             {"reservations", reservations}, {"streams", streams}, {"events", events}, {"retains", retains}, {"graphs", graphs}, {"arrays", arrays}};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
 		if (strcmp(table[i].name, what) == 0)
 			return table[i].count;
@@ -175,6 +175,8 @@ EXPORT void fakecuda_restart(void) {
 			end_context(context);
 	end_virtual();
 	end_captures();
+	end_pools();
+	end_graph_memory();
 	for (int i = 0; i < fake.gpus; i++) {
 		fake.gpu[i].retains = 0;
 		fake.gpu[i].primary = NULL;

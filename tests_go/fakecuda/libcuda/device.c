@@ -243,50 +243,10 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	return INVALID_VALUE;
 }
 
-#if FAKECUDA_VERSION >= 12000
-static const struct {
-	const char *base, *exported;
-	int version;
-} forms[] = {
-	{"cuDeviceGetUuid", "cuDeviceGetUuid", 9020}, {"cuDeviceGetUuid", "cuDeviceGetUuid_v2", 11040},
-	{"cuDeviceTotalMem", "cuDeviceTotalMem_v2", 3020}, {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2", 11000},
-	{"cuCtxPushCurrent", "cuCtxPushCurrent_v2", 4000}, {"cuCtxPopCurrent", "cuCtxPopCurrent_v2", 4000},
-	{"cuMemGetInfo", "cuMemGetInfo_v2", 3020}, {"cuMemAlloc", "cuMemAlloc_v2", 3020}, {"cuMemFree", "cuMemFree_v2", 3020},
-	{"cuMemcpyHtoD", "cuMemcpyHtoD_v2", 3020}, {"cuMemcpyDtoH", "cuMemcpyDtoH_v2", 3020}, {"cuMemcpyDtoD", "cuMemcpyDtoD_v2", 3020},
-	{"cuMemsetD8", "cuMemsetD8_v2", 3020}, {"cuMemcpyHtoDAsync", "cuMemcpyHtoDAsync_v2", 3020},
-	{"cuMemcpyDtoHAsync", "cuMemcpyDtoHAsync_v2", 3020}, {"cuMemcpyDtoDAsync", "cuMemcpyDtoDAsync_v2", 3020},
-	{"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo", 10010}, {"cuStreamGetCaptureInfo", "cuStreamGetCaptureInfo_v2", 11030},
-	{"cuStreamBeginCapture", "cuStreamBeginCapture_v2", 10010},
-	{"cuStreamDestroy", "cuStreamDestroy_v2", 4000}, {"cuEventDestroy", "cuEventDestroy_v2", 4000},
-	{"cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
-};
-
-/* Symbols that the build hides are not found here either. */
-EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-	CUresult result = called("cuGetProcAddress", 0);
-	(void)flags;
-	*function = NULL;
-	if (result != SUCCESS || version > FAKECUDA_VERSION)
-		return result != SUCCESS ? result : INVALID_VALUE;
-	const char *exported = NULL;
-	int known = 0;
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-		if (strcmp(forms[i].base, symbol) == 0) {
-			known = 1;
-			if (forms[i].version <= version)
-				exported = forms[i].exported;
-		}
-	}
-	if (!known)
-		exported = symbol;
-	Dl_info self;
-	void *library = dladdr((void *)&fake, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	if (library != NULL && exported != NULL) {
-		*function = dlsym(library, exported);
-		dlclose(library);
-	}
-	if (status != NULL)
-		*status = *function != NULL ? 0 : 1;
+EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
+	CALLED(cuDeviceTotalMem_v1);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	*bytes = fake.gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)fake.gpu[device].total;
 	return SUCCESS;
 }
-#endif

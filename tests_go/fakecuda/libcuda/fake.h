@@ -147,6 +147,32 @@ int within_host(uint64_t addr, uint64_t bytes);
 int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
 
+/* pools.c: memory outside of the arenas */
+#if defined(__x86_64__)
+#define MAP_32BIT_ON_X86 MAP_32BIT
+#else
+#define MAP_32BIT_ON_X86 0
+#endif
+enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY };
+int within_outside(uint64_t addr, uint64_t bytes);
+int count_outside(void);
+uint64_t add_graph_memory(uint64_t bytes, int gpu);
+CUresult free_outside(uint64_t addr);
+void end_outside(struct context *context);
+void pools_synchronized(void);
+void end_pools(void);
+CUresult free_linear(uint64_t addr); /* memory.c; takes the lock */
+
+/* graphmemory.c */
+CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle);
+CUresult captured_free(CUdeviceptr addr, CUstream handle);
+CUresult graph_memory_freed(uint64_t addr);
+void end_graph_memory(void);
+
+/* arrays.c */
+int count_arrays(void);
+void end_arrays(struct context *context);
+
 /* managed.c */
 uint64_t free_bytes(const struct gpu *gpu);
 void drop_managed(struct allocation **at);
@@ -167,6 +193,7 @@ struct work {
 	struct range touched[MAX_TOUCHED];
 	struct body *body;
 };
+CUstream own_stream(CUstream handle);
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
 void wait_done(struct stream *stream, uint64_t seq);

@@ -29,7 +29,7 @@ int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes,
 
 /* There is one address space: a context can access the allocations of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, fake.allocations) || inside_list(addr, bytes, fake.managed_memory) || within_host(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, fake.allocations) || inside_list(addr, bytes, fake.managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
 
 /* First fit: the lowest hole of the arena. The list is in address order. */
@@ -103,6 +103,8 @@ void end_memory(struct context *context) {
 			drop_managed(at);
 		else
 			at = &(*at)->next;
+	end_outside(context);
+	end_arrays(context);
 	for (struct allocation **at = &fake.hosts; *at != NULL;)
 		if ((*at)->context == context)
 			drop_host(at);
@@ -128,10 +130,28 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	return result;
 }
 
-EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
-	CALLED(cuMemFree);
+CUresult free_linear(uint64_t addr) {
 	CUresult result = release(&fake.allocations, addr, drop_device);
 	return result == INVALID_VALUE ? release(&fake.managed_memory, addr, drop_managed) : result;
+}
+
+EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
+	CALLED(cuMemFree);
+	CUresult result = free_linear(addr);
+	if (result == INVALID_VALUE) {
+		LOCK;
+		result = free_outside(addr);
+		UNLOCK;
+	}
+	return result;
+}
+
+/* As drivers may, it calls functions that it exports. */
+EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned element) {
+	CALLED(cuMemAllocPitch);
+	(void)element;
+	*pitch = (width + 511) / 512 * 512;
+	return width == 0 || height == 0 ? INVALID_VALUE : cuMemAlloc_v2(out, *pitch * height);
 }
 
 EXPORT CUresult cuMemFreeHost(void *memory) {
@@ -170,6 +190,14 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 		*available = free_bytes(&fake.gpu[context->gpu]);
 	}
 	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
+	size_t wide_available, wide_total;
+	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
+	*available = wide_available > UINT32_MAX ? UINT32_MAX : (unsigned)wide_available;
+	*total = wide_total > UINT32_MAX ? UINT32_MAX : (unsigned)wide_total;
 	return result;
 }
 

@@ -269,9 +269,15 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 		if (result == SUCCESS) {
 			wait_done(stream, enqueue(stream, (struct work){.kind = MARK}));
 			result = context->sticky;
+			pools_synchronized();
 		}
 	});
 }
+
+/* The forms with a per-thread default stream. */
+CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstream)(uintptr_t)2; }
+
+EXPORT CUresult cuStreamSynchronize_ptsz(CUstream handle) { return cuStreamSynchronize(own_stream(handle)); }
 
 static int idle(struct stream *stream) {
 	if (stream == stream->context->legacy)
@@ -368,6 +374,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 		if (result == SUCCESS) {
 			wait_done(event->mark.stream, event->mark.seq);
 			result = context->sticky;
+			pools_synchronized();
 		}
 	});
 }

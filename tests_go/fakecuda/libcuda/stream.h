@@ -61,6 +61,7 @@ struct body {
 	int count;
 	struct object *objects[MAX_MEMBERS];
 	int object_count;
+	struct node *nodes; /* graphmemory.c */
 };
 
 struct graph {
@@ -79,6 +80,10 @@ struct capture {
 	struct graph *graph;
 	struct capture *next;
 };
+
+/* graphmemory.c */
+CUresult reserve_graph_memory(struct body *body);
+void run_graph_memory(struct body *body);
 
 /* The lock is held. */
 CUresult admits(struct stream *stream);   /* may work be queued in it? */

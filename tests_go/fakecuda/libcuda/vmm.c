@@ -25,6 +25,7 @@ typedef struct {
 struct handle {
 	uint64_t bytes, offset;
 	int gpu, held, mappings;
+	int host; /* it is not on the GPU, though in its file */
 	struct handle *next;
 };
 
@@ -55,8 +56,10 @@ void count_virtual(int *handle_count, int *mapping_count, int *reservation_count
 }
 
 static CUresult check_prop(const allocation_prop *prop) {
-	if (prop->type != 1 || prop->location.type != 1)
+	if (prop->type != 1 || prop->location.type < 1 || prop->location.type > 3)
 		return INVALID_VALUE;
+	if (prop->location.type != 1)
+		return fake.vmm ? SUCCESS : NOT_SUPPORTED;
 	if (prop->location.id < 0 || prop->location.id >= fake.gpus)
 		return INVALID_DEVICE;
 	return fake.vmm ? SUCCESS : NOT_SUPPORTED;
@@ -129,15 +132,16 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || prop->handle_types != 0)
 		return INVALID_VALUE;
 	LOCK;
-	struct gpu *gpu = &fake.gpu[prop->location.id];
-	if (bytes > gpu->total - gpu->used || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
+	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
+	struct gpu *gpu = &fake.gpu[number];
+	if ((!host && bytes > gpu->total - gpu->used) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		result = OUT_OF_MEMORY;
 	} else {
 		struct handle *new = calloc(1, sizeof *new);
-		*new = (struct handle){bytes, gpu->file_end, prop->location.id, 1, 0, handles};
+		*new = (struct handle){bytes, gpu->file_end, number, 1, 0, host, handles};
 		handles = new;
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
-		gpu->used += bytes;
+		gpu->used += host ? 0 : bytes;
 		*out = (CUhandle)(uintptr_t)new;
 	}
 	UNLOCK;
@@ -155,8 +159,9 @@ static void drop_handle(struct handle *handle) {
 	if (handle->held || handle->mappings > 0)
 		return;
 	struct gpu *gpu = &fake.gpu[handle->gpu];
-	fallocate(gpu->memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle->offset, (off_t)handle->bytes);
-	gpu->used -= handle->bytes;
+	if (!handle->host) /* an imported handle's memory is another's */
+		fallocate(gpu->memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle->offset, (off_t)handle->bytes);
+	gpu->used -= handle->host ? 0 : handle->bytes;
 	struct handle **at = &handles;
 	while (*at != handle)
 		at = &(*at)->next;
@@ -169,12 +174,125 @@ EXPORT CUresult cuMemRelease(CUhandle number) {
 	LOCK;
 	struct handle *handle = find_handle(number);
 	if (handle != NULL) {
-		handle->held = 0;
+		handle->held--;
 		drop_handle(handle);
 	}
 	UNLOCK;
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
 }
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
+	CALLED(cuMemRetainAllocationHandle);
+	uint64_t at = (uint64_t)(uintptr_t)addr;
+	CUresult result = INVALID_VALUE;
+	LOCK;
+	for (struct mapping *one = mappings; one != NULL; one = one->next)
+		if (at >= one->range.addr && at - one->range.addr < one->range.bytes) {
+			one->handle->held++;
+			*out = (CUhandle)(uintptr_t)one->handle;
+			result = SUCCESS;
+		}
+	UNLOCK;
+	return result;
+}
+
+/* A file descriptor is not modeled: the handle is the number itself, in this process. The imported handle refers to the same memory. */
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
+	CALLED(cuMemExportToShareableHandle);
+	(void)type, (void)flags;
+	*(CUhandle *)out = number;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int type) {
+	CALLED(cuMemImportFromShareableHandle);
+	(void)type;
+	LOCK;
+	struct handle *from = find_handle(*(CUhandle *)shared);
+	if (from != NULL) {
+		struct handle *new = calloc(1, sizeof *new);
+		*new = (struct handle){from->bytes, from->offset, from->gpu, 1, 0, 1, handles};
+		handles = new;
+		*out = (CUhandle)(uintptr_t)new;
+	}
+	UNLOCK;
+	return from != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+/* Multicast objects and sparse arrays refer to memory, one at a time; which part of which is not modeled. */
+#if FAKECUDA_VERSION >= 12010
+static struct handle *bound;
+
+EXPORT CUresult cuMulticastCreate(CUhandle *out, const void *prop) {
+	CALLED(cuMulticastCreate);
+	(void)prop;
+	*out = (CUhandle)(uintptr_t)malloc(1);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
+	CALLED(cuMulticastBindMem);
+	(void)multicast, (void)at, (void)offset, (void)bytes, (void)flags;
+	LOCK;
+	struct handle *handle = find_handle(number);
+	if (handle != NULL) {
+		handle->mappings++;
+		bound = handle;
+	}
+	UNLOCK;
+	return handle != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at, size_t bytes) {
+	CALLED(cuMulticastUnbind);
+	(void)multicast, (void)device, (void)at, (void)bytes;
+	LOCK;
+	struct handle *handle = bound;
+	bound = NULL;
+	if (handle != NULL) {
+		handle->mappings--;
+		drop_handle(handle);
+	}
+	UNLOCK;
+	return handle != NULL ? SUCCESS : INVALID_VALUE;
+}
+#endif
+
+#if FAKECUDA_VERSION >= 11010
+static struct handle *tiled;
+
+typedef struct {
+	int resource_type;
+	void *resource;
+	int subresource_type;
+	unsigned long long subresource[4];
+	int operation, handle_type;
+	CUhandle handle;
+	unsigned long long offset;
+	unsigned device_mask, flags, reserved[2];
+} array_map;
+
+EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream stream) {
+	CALLED(cuMemMapArrayAsync);
+	CUresult result = SUCCESS;
+	(void)stream;
+	LOCK;
+	for (unsigned i = 0; i < count && result == SUCCESS; i++) {
+		struct handle *handle = list[i].operation == 1 ? find_handle(list[i].handle) : tiled;
+		if (handle == NULL) {
+			result = INVALID_VALUE;
+			break;
+		}
+		handle->mappings += list[i].operation == 1 ? 1 : -1;
+		tiled = list[i].operation == 1 ? handle : NULL;
+		drop_handle(handle);
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstream stream) { return cuMemMapArrayAsync(list, count, stream); }
+#endif
 
 static int reserved(uint64_t addr, uint64_t bytes) {
 	for (struct reservation *one = reservations; one != NULL; one = one->next)

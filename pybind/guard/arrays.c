@@ -1,0 +1,165 @@
+/*
+ * Arrays and mipmapped arrays. The driver tells their size only for sparse and deferred arrays, which take no memory themselves (physical
+ * memory is mapped into them: vmm.c). The others are charged by formula, without the driver's padding.
+ */
+#include "guard.h"
+
+enum { LARGEST_ELEMENT = 16 };
+
+/* Bytes of a block of elements, and its side: the compressed formats have blocks of 4 x 4. */
+struct format {
+	unsigned int bytes, side;
+};
+
+static struct format format_of(int format, unsigned int channels)
+{
+	switch (format) {
+	case 0x01: case 0x08: /* 8 bits */
+		return (struct format){channels, 1};
+	case 0x02: case 0x09: case 0x10: /* 16 bits */
+		return (struct format){2 * channels, 1};
+	case 0x03: case 0x0a: case 0x20: case 0x50: /* 32 bits */
+		return (struct format){4 * channels, 1};
+	case 0x91: case 0x92: case 0x97: case 0x98: /* BC1, BC4 */
+		return (struct format){8, 4};
+	case 0x93: case 0x94: case 0x95: case 0x96: case 0x99: case 0x9a: case 0x9b: case 0x9c: case 0x9d: case 0x9e:
+		return (struct format){16, 4};
+	case 0xc0: case 0xc6: /* normalized integers, with their channels in the name */
+		return (struct format){1, 1};
+	case 0xc1: case 0xc3: case 0xc7: case 0xc9:
+		return (struct format){2, 1};
+	case 0xc2: case 0xc4: case 0xc8: case 0xca:
+		return (struct format){4, 1};
+	case 0xc5: case 0xcb:
+		return (struct format){8, 1};
+	case 0x55: case 0x57: case 0x59: case 0xa2: case 0xa5: case 0xa8: case 0xb0: case 0xb2: case 0xb4: case 0x51: case 0x53: /* video, 8 bits */
+		return (struct format){4, 1};
+	case 0x54: case 0x56: case 0x58: case 0x5a: case 0x5b: case 0x5c: case 0x5d: case 0x5e: case 0x9f: case 0xa1: case 0xa3: case 0xa4:
+	case 0xa6: case 0xa7: case 0xa9: case 0xb1: case 0xb3: case 0xb5: case 0x52: /* video, 10 to 16 bits */
+		return (struct format){8, 1};
+	}
+	NOTE_ONCE("arrays of format %#x are charged with %d bytes an element", (unsigned int)format, LARGEST_ELEMENT);
+	return (struct format){LARGEST_ELEMENT, 1};
+}
+
+static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
+
+/* A product that is too large for 64 bits fits into no budget either. */
+static uint64_t product(uint64_t a, uint64_t b)
+{
+	uint64_t both;
+
+	return __builtin_mul_overflow(a, b, &both) ? UINT64_MAX : both;
+}
+
+static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level)
+{
+	struct format format = format_of(shape->format, shape->channels);
+	uint64_t layers = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? at_least_one(shape->depth) : 1;
+	uint64_t depth = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
+	uint64_t width = (at_least_one(shape->width >> level) + format.side - 1) / format.side;
+	uint64_t height = (at_least_one(shape->height >> level) + format.side - 1) / format.side;
+
+	return product(product(product(product(width, height), depth), layers), format.bytes);
+}
+
+static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+{
+	uint64_t total = 0;
+
+	if (shape->flags & (ARRAY_SPARSE | ARRAY_DEFERRED))
+		return 0;
+	for (unsigned int level = 0; level < levels && level < 64; level++)
+		if (__builtin_add_overflow(total, level_bytes(shape, level), &total))
+			return UINT64_MAX;
+	return total;
+}
+
+/* Reserves, runs the call to the driver, and enters what came of it. */
+#define CREATE(array_kind, shape3d, levels, call, undo) \
+	CUdevice device; \
+	CUresult result = current_device(&device); \
+	if (result != CUDA_SUCCESS) \
+		return result; \
+	int card = card_of_device(device); \
+	uint64_t bytes = bytes_of(shape3d, levels); \
+	if (!take_or_settle(card, bytes)) \
+		return CUDA_ERROR_OUT_OF_MEMORY; \
+	result = INSIDE(call); \
+	if (result != CUDA_SUCCESS) { \
+		give(card, bytes); \
+		return result; \
+	} \
+	struct entry entry = { \
+		.kind = array_kind, .key = (uint64_t)(uintptr_t)*out, .bytes = bytes, .owner = context_now(device), .card = (int8_t)card}; \
+	if (!table_add(&entry)) { \
+		INSIDE(undo); \
+		give(card, bytes); \
+		return CUDA_ERROR_OUT_OF_MEMORY; \
+	} \
+	return CUDA_SUCCESS
+
+EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape)
+{
+	TAKES(cuArrayCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate_v2(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArrayCreate(CUarray *out, const CUDA_ARRAY_DESCRIPTOR_v1 *shape)
+{
+	TAKES(cuArrayCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArrayCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
+	CREATE(ARRAY, &flat, 1, real.cuArrayCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate_v2(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+	TAKES(cuArray3DCreate_v2, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate_v2(out, shape));
+	CREATE(ARRAY, shape, 1, real.cuArray3DCreate_v2(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuArray3DCreate(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape)
+{
+	TAKES(cuArray3DCreate, (out, shape));
+	if (shape == NULL)
+		return INSIDE(real.cuArray3DCreate(out, shape));
+	CUDA_ARRAY3D_DESCRIPTOR wide = {shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
+	CREATE(ARRAY, &wide, 1, real.cuArray3DCreate(out, shape), real.cuArrayDestroy(*out));
+}
+
+EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
+{
+	TAKES(cuMipmappedArrayCreate, (out, shape, levels));
+	if (shape == NULL)
+		return INSIDE(real.cuMipmappedArrayCreate(out, shape, levels));
+	CREATE(MIPMAP, shape, levels, real.cuMipmappedArrayCreate(out, shape, levels), real.cuMipmappedArrayDestroy(*out));
+}
+
+#define DESTROY(array_kind, call) \
+	struct entry entry; \
+	int charged = table_remove(array_kind, (uint64_t)(uintptr_t)array, &entry); \
+	CUresult result = INSIDE(call); \
+	if (charged && result == CUDA_SUCCESS) \
+		give_for(entry.card, entry.bytes, entry.pools); \
+	else if (charged && !table_add(&entry)) \
+		note("no memory to keep an array in: %llu bytes stay charged", (unsigned long long)entry.bytes); \
+	return result
+
+EXPORT CUresult cuArrayDestroy(CUarray array)
+{
+	GIVES(cuArrayDestroy, (array));
+	DESTROY(ARRAY, real.cuArrayDestroy(array));
+}
+
+EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array)
+{
+	GIVES(cuMipmappedArrayDestroy, (array));
+	DESTROY(MIPMAP, real.cuMipmappedArrayDestroy(array));
+}

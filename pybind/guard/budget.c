@@ -1,0 +1,399 @@
+/*
+ * Taking and giving memory in the budget files (budget.h), without a lock unless a request does not fit.
+ *
+ * A slot's lock is held by a mapping of the file, made by an open() of its own, which a child does not inherit (MADV_DONTFORK): the kernel
+ * drops the lock with the process's memory, at exit, exec and SIGKILL, and nothing that the program does with descriptors touches it. A
+ * descriptor could be closed by the program, and would keep the lock alive in children.
+ */
+#include "guard.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "budget.h"
+
+#define PAGE 4096
+enum { TRIES = 400, TRY_NS = 50000 }; /* 20 ms for others to decide */
+enum { SWEEP_MS = 20 };
+
+struct budget {
+	char path[4096];
+	struct budget_header *file;
+	struct budget_slot *slots;
+	uint64_t *used, *pools;
+	int slot; /* -1: none yet */
+	void *lock; /* the mapping that holds the slot's lock */
+	int64_t swept; /* when dead processes were looked for last, in ms */
+};
+
+static struct budget budgets[MAX_NESTED];
+static int levels;
+static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot)
+{
+	return &column[(uint64_t)place * budget->file->slots + (uint64_t)slot];
+}
+
+static int lock_byte(int file, off_t byte)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+
+	return fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
+static uint64_t file_bytes(const struct budget_header *header)
+{
+	return HEADER_BYTES + header->slots * sizeof(struct budget_slot) + UINT64_C(16) * header->cards * header->slots;
+}
+
+static const char *refusal(const struct budget_header *header, uint64_t bytes)
+{
+	if (memcmp(header->magic, BUDGET_MAGIC, sizeof header->magic) != 0)
+		return "it is not a budget";
+	if (header->version != BUDGET_VERSION)
+		return "it is of another version of gpuconf";
+	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > 65536 || header->bytes != bytes || file_bytes(header) != bytes)
+		return "its size is wrong";
+	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
+		return "its parent's path does not end";
+	return NULL;
+}
+
+static int open_budget(const char *path, struct budget *budget)
+{
+	struct stat facts;
+	int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (file < 0 || fstat(file, &facts) != 0) {
+		note("the budget %s cannot be opened (error %d): allocations are refused", path, errno);
+		if (file >= 0)
+			close(file);
+		return 0;
+	}
+	void *at = facts.st_size >= HEADER_BYTES ? mmap(NULL, (size_t)facts.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+	close(file);
+	const char *why = at == MAP_FAILED ? "it is too short, or cannot be mapped" : refusal(at, (uint64_t)facts.st_size);
+	if (why != NULL) {
+		note("the budget %s cannot be used (%s): allocations are refused", path, why);
+		if (at != MAP_FAILED)
+			munmap(at, (size_t)facts.st_size);
+		return 0;
+	}
+	snprintf(budget->path, sizeof budget->path, "%s", path);
+	budget->file = at;
+	budget->slots = (struct budget_slot *)((char *)at + HEADER_BYTES);
+	budget->used = (uint64_t *)(budget->slots + budget->file->slots);
+	budget->pools = budget->used + (uint64_t)budget->file->cards * budget->file->slots;
+	budget->slot = -1;
+	budget->swept = -SWEEP_MS;
+	return 1;
+}
+
+int open_budgets(const char *path)
+{
+	for (levels = 0; *path != 0; levels++) {
+		if (levels == MAX_NESTED) {
+			note("jobs are nested more than %d deep: allocations are refused", MAX_NESTED);
+			return 0;
+		}
+		if (!open_budget(path, &budgets[levels]))
+			return 0;
+		path = budgets[levels].file->parent;
+	}
+	return 1;
+}
+
+/* The parent's mapping stays in the child unused: its lock does not. */
+void forget_budgets(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	for (int i = 0; i < levels; i++)
+		munmap(budgets[i].file, budgets[i].file->bytes);
+	claiming = fresh;
+	levels = 0;
+}
+
+int budget_levels(void) { return levels; }
+
+int place_in_budget(int level, const uint8_t uuid[16])
+{
+	for (uint32_t i = 0; i < budgets[level].file->cards; i++)
+		if (memcmp(budgets[level].file->card[i].uuid, uuid, 16) == 0)
+			return (int)i;
+	return -1;
+}
+
+static void empty_slot(const struct budget *budget, int slot)
+{
+	for (uint32_t place = 0; place < budget->file->cards; place++) {
+		__atomic_store_n(word(budget, budget->used, (int)place, slot), 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(word(budget, budget->pools, (int)place, slot), 0, __ATOMIC_SEQ_CST);
+	}
+	memset(&budget->slots[slot], 0, sizeof budget->slots[slot]);
+}
+
+static void name_slot(struct budget_slot *slot)
+{
+	int file = open("/proc/self/comm", O_RDONLY | O_CLOEXEC);
+	char name[sizeof slot->name] = "";
+	ssize_t got = file < 0 ? 0 : read(file, name, sizeof name - 1);
+
+	if (file >= 0)
+		close(file);
+	name[got > 0 ? strcspn(name, "\n") : 0] = 0;
+	memcpy(slot->name, name, sizeof name);
+	__atomic_store_n(&slot->pid, (uint32_t)getpid(), __ATOMIC_RELEASE);
+}
+
+/* Slots that name a process are tried last: it is most likely alive. */
+static int lock_free_slot(const struct budget *budget, int file)
+{
+	for (int named = 0; named <= 1; named++)
+		for (uint32_t i = 0; i < budget->file->slots; i++)
+			if ((__atomic_load_n(&budget->slots[i].pid, __ATOMIC_ACQUIRE) != 0) == named && lock_byte(file, (off_t)(LOCKS + i)))
+				return (int)i;
+	return -1;
+}
+
+static int claim_slot(struct budget *budget)
+{
+	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	int slot = file < 0 ? -1 : lock_free_slot(budget, file);
+	void *lock = slot < 0 ? MAP_FAILED : mmap(NULL, PAGE, PROT_READ, MAP_SHARED, file, 0);
+
+	if (lock == MAP_FAILED || madvise(lock, PAGE, MADV_DONTFORK) != 0) {
+		if (file < 0)
+			NOTE_ONCE("the budget %s cannot be opened (error %d): allocations are refused", budget->path, errno);
+		else
+			NOTE_ONCE("the budget %s has no room for this process (%u at most): allocations are refused", budget->path, budget->file->slots);
+		if (lock != MAP_FAILED)
+			munmap(lock, PAGE);
+		if (file >= 0)
+			close(file);
+		return 0;
+	}
+	close(file);
+	empty_slot(budget, slot);
+	name_slot(&budget->slots[slot]);
+	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST);
+	while (high <= (uint32_t)slot && !__atomic_compare_exchange_n(&budget->file->high, &high, (uint32_t)slot + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		;
+	budget->lock = lock;
+	__atomic_store_n(&budget->slot, slot, __ATOMIC_RELEASE);
+	return 1;
+}
+
+static int has_slot(struct budget *budget)
+{
+	if (LIKELY(__atomic_load_n(&budget->slot, __ATOMIC_ACQUIRE) >= 0))
+		return 1;
+	pthread_mutex_lock(&claiming);
+	int claimed = budget->slot >= 0 || claim_slot(budget);
+	pthread_mutex_unlock(&claiming);
+	return claimed;
+}
+
+/* The sum of a card, and whether part of it is undecided. */
+static uint64_t sum(const struct budget *budget, int place, int *undecided)
+{
+	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST);
+	uint64_t total = 0, marks = 0;
+	const uint64_t *column = word(budget, budget->used, place, 0);
+
+	for (uint32_t i = 0; i < high && i < budget->file->slots; i++) {
+		uint64_t one = __atomic_load_n(&column[i], __ATOMIC_SEQ_CST);
+		total += one & BYTES_MASK;
+		marks += one >> BYTES_BITS;
+	}
+	if (undecided != NULL)
+		*undecided = marks > 0;
+	return total;
+}
+
+static void raise_peak(uint64_t *peak, uint64_t value)
+{
+	uint64_t before = __atomic_load_n(peak, __ATOMIC_RELAXED);
+
+	while (before < value && !__atomic_compare_exchange_n(peak, &before, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+/* Adds, looks, and takes it back if it is too much. */
+static int try_to_take(const struct budget *budget, int place, uint64_t bytes, int *undecided)
+{
+	struct budget_card *card = &budget->file->card[place];
+	uint64_t *mine = word(budget, budget->used, place, budget->slot);
+
+	__atomic_fetch_add(mine, UNDECIDED + bytes, __ATOMIC_SEQ_CST);
+	uint64_t total = sum(budget, place, NULL);
+	if (total <= card->limit) {
+		__atomic_fetch_sub(mine, UNDECIDED, __ATOMIC_SEQ_CST);
+		raise_peak(&card->peak, total);
+		return 1;
+	}
+	__atomic_fetch_sub(mine, UNDECIDED + bytes, __ATOMIC_SEQ_CST);
+	if (undecided != NULL && sum(budget, place, undecided) + bytes <= card->limit)
+		*undecided = 1; /* it has been decided meanwhile */
+	return 0;
+}
+
+/* Empties the slots whose processes have ended. */
+static void sweep(const struct budget *budget, int file)
+{
+	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++) {
+		if ((int)i == budget->slot || !lock_byte(file, (off_t)(LOCKS + i)))
+			continue;
+		empty_slot(budget, (int)i);
+		struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = (off_t)(LOCKS + i), .l_len = 1};
+		fcntl(file, F_OFD_SETLK, &unlock);
+	}
+}
+
+/*
+ * What is left is reported without what dead processes held. They are looked for when others hold anything at all, and not too often: a
+ * look is a system call for each process.
+ */
+static uint64_t sum_of_the_living(struct budget *budget, int place)
+{
+	struct timespec now;
+	uint64_t total = sum(budget, place, NULL);
+	uint64_t mine = budget->slot < 0 ? 0 : *word(budget, budget->used, place, budget->slot) & BYTES_MASK;
+
+	if (LIKELY(total <= mine))
+		return total;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	int64_t moment = now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000, last = __atomic_load_n(&budget->swept, __ATOMIC_RELAXED);
+	if (moment - last < SWEEP_MS || !__atomic_compare_exchange_n(&budget->swept, &last, moment, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return total;
+	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (file < 0)
+		return total;
+	sweep(budget, file);
+	close(file);
+	return sum(budget, place, NULL);
+}
+
+/*
+ * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way; whoever holds that lock for
+ * too long, being stopped, is not waited for.
+ */
+static int decide(const struct budget *budget, int place, uint64_t bytes)
+{
+	const struct timespec moment = {0, TRY_NS};
+	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW), undecided = 0, taken = 0, swept = 0, mine = 0;
+
+	for (int i = 0; i < TRIES && !taken; i++) {
+		mine = mine || file < 0 || lock_byte(file, ARBITER_LOCK);
+		if (mine) {
+			taken = try_to_take(budget, place, bytes, &undecided);
+			if (!taken && !swept && file >= 0) {
+				sweep(budget, file);
+				swept = 1;
+				continue;
+			}
+			if (taken || !undecided)
+				break;
+		}
+		nanosleep(&moment, NULL);
+	}
+	if (file >= 0)
+		close(file);
+	return taken;
+}
+
+static int take_from(struct budget *budget, int place, uint64_t bytes)
+{
+	if (place < 0 || !has_slot(budget))
+		return 0;
+	struct budget_card *card = &budget->file->card[place];
+	if (bytes <= card->limit && (LIKELY(try_to_take(budget, place, bytes, NULL)) || decide(budget, place, bytes)))
+		return 1;
+	__atomic_fetch_add(&card->refused, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void give_to(const struct budget *budget, int place, uint64_t bytes)
+{
+	if (place >= 0 && budget->slot >= 0)
+		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
+}
+
+int take(int card, uint64_t bytes)
+{
+	if (card == NO_CARD)
+		return 0;
+	for (int level = 0; level < levels; level++) {
+		if (LIKELY(take_from(&budgets[level], cards[card].place[level], bytes)))
+			continue;
+		while (--level >= 0)
+			give_to(&budgets[level], cards[card].place[level], bytes);
+		return 0;
+	}
+	if (UNLIKELY(for_pools))
+		mark_pools(card, (int64_t)bytes);
+	return 1;
+}
+
+void take_anyway(int card, uint64_t bytes)
+{
+	for (int level = 0; card != NO_CARD && level < levels; level++) {
+		struct budget *budget = &budgets[level];
+		int place = cards[card].place[level];
+		if (place < 0 || !has_slot(budget))
+			continue;
+		__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
+		raise_peak(&budget->file->card[place].peak, sum(budget, place, NULL));
+	}
+}
+
+void give_for(int card, uint64_t bytes, int pools)
+{
+	for (int level = 0; card != NO_CARD && level < levels; level++)
+		give_to(&budgets[level], cards[card].place[level], bytes);
+	if (UNLIKELY(pools))
+		mark_pools(card, -(int64_t)bytes);
+}
+
+void give(int card, uint64_t bytes) { give_for(card, bytes, for_pools); }
+
+void mark_pools(int card, int64_t bytes)
+{
+	for (int level = 0; card != NO_CARD && level < levels; level++) {
+		int place = cards[card].place[level];
+		if (place >= 0 && budgets[level].slot >= 0)
+			__atomic_fetch_add(word(&budgets[level], budgets[level].pools, place, budgets[level].slot), (uint64_t)bytes, __ATOMIC_RELAXED);
+	}
+}
+
+/* Of nested jobs the smallest limit and the least that is left count. */
+void card_use(int card, struct card_use *out)
+{
+	*out = (struct card_use){.limit = UINT64_MAX, .left = UINT64_MAX};
+	for (int level = 0; card != NO_CARD && level < levels; level++) {
+		struct budget *budget = &budgets[level];
+		int place = cards[card].place[level];
+		if (place < 0) {
+			out->left = 0; /* not one of the job's cards */
+			continue;
+		}
+		const struct budget_card *facts = &budget->file->card[place];
+		uint64_t used = sum_of_the_living(budget, place), left = used < facts->limit ? facts->limit - used : 0;
+		if (facts->limit < out->limit)
+			out->limit = facts->limit;
+		if (left >= out->left)
+			continue;
+		out->left = left;
+		out->used = used;
+		out->peak = facts->peak;
+		out->mine = budget->slot < 0 ? 0 : *word(budget, budget->used, place, budget->slot) & BYTES_MASK;
+		out->mine_in_pools = budget->slot < 0 ? 0 : *word(budget, budget->pools, place, budget->slot);
+	}
+}

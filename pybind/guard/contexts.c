@@ -1,0 +1,227 @@
+/*
+ * Whose memory ends with a context. While a device has only one context, an allocation belongs to it without asking the driver, which
+ * would cost a call each time.
+ */
+#include "guard.h"
+
+#include <stdlib.h>
+
+struct context {
+	CUcontext handle;
+	CUdevice device;
+	int own; /* made by cuCtxCreate, not the primary one */
+	struct context *next;
+};
+
+static struct context *contexts;
+static struct sole {
+	CUcontext handle; /* NULL: none is known */
+	int several;
+} of_device[MAX_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void learn(CUcontext handle, CUdevice device, int own)
+{
+	if (device < 0 || device >= MAX_DEVICES)
+		return;
+	pthread_mutex_lock(&lock);
+	struct context *one = contexts;
+	while (one != NULL && one->handle != handle)
+		one = one->next;
+	if (one == NULL && (one = malloc(sizeof *one)) != NULL) {
+		*one = (struct context){handle, device, own, contexts};
+		contexts = one;
+		if (of_device[device].handle != NULL && of_device[device].handle != handle)
+			of_device[device].several = 1;
+		of_device[device].handle = handle;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Forgets a context, and returns its device; its handle may be used again for another. */
+static void unlearn(CUcontext handle)
+{
+	pthread_mutex_lock(&lock);
+	for (struct context **at = &contexts; *at != NULL; at = &(*at)->next)
+		if ((*at)->handle == handle) {
+			struct context *gone = *at;
+			*at = gone->next;
+			if (of_device[gone->device].handle == handle)
+				of_device[gone->device].handle = NULL;
+			free(gone);
+			break;
+		}
+	pthread_mutex_unlock(&lock);
+}
+
+CUcontext context_now(CUdevice device)
+{
+	CUcontext handle = NULL;
+
+	if (LIKELY(of_device[device].handle != NULL && !of_device[device].several))
+		return of_device[device].handle;
+	if (real.cuCtxGetCurrent == NULL || INSIDE(real.cuCtxGetCurrent(&handle)) != CUDA_SUCCESS || handle == NULL)
+		return NULL;
+	learn(handle, device, 0);
+	return handle;
+}
+
+static int ended_with(struct entry *entry, void *context)
+{
+	if (entry->owner != context || (entry->kind != LINEAR && entry->kind != ARRAY && entry->kind != MIPMAP))
+		return 0;
+	give_for(entry->card, entry->bytes, entry->pools);
+	return 1;
+}
+
+static void ended(CUcontext handle)
+{
+	if (handle == NULL)
+		return;
+	table_each(ended_with, handle);
+	unlearn(handle);
+	pools_changed();
+}
+
+/* The primary context, and handles that the driver gave out for it (green contexts). */
+static void primary_ended(CUdevice device)
+{
+	for (;;) {
+		CUcontext handle = NULL;
+		pthread_mutex_lock(&lock);
+		for (struct context *one = contexts; one != NULL; one = one->next)
+			if (one->device == device && !one->own)
+				handle = one->handle;
+		pthread_mutex_unlock(&lock);
+		if (handle == NULL)
+			break;
+		ended(handle);
+	}
+	pools_changed();
+}
+
+#define CREATE(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		learn(*out, device, 1); \
+	return result
+
+EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device)
+{
+	GIVES(cuCtxCreate, (out, flags, device));
+	CREATE(real.cuCtxCreate(out, flags, device));
+}
+
+EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
+{
+	GIVES(cuCtxCreate_v2, (out, flags, device));
+	CREATE(real.cuCtxCreate_v2(out, flags, device));
+}
+
+EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned int flags, CUdevice device)
+{
+	GIVES(cuCtxCreate_v3, (out, affinity, count, flags, device));
+	CREATE(real.cuCtxCreate_v3(out, affinity, count, flags, device));
+}
+
+EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device)
+{
+	GIVES(cuCtxCreate_v4, (out, params, flags, device));
+	CREATE(real.cuCtxCreate_v4(out, params, flags, device));
+}
+
+#define DESTROY(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		ended(context); \
+	return result
+
+EXPORT CUresult cuCtxDestroy(CUcontext context)
+{
+	GIVES(cuCtxDestroy, (context));
+	DESTROY(real.cuCtxDestroy(context));
+}
+
+EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
+{
+	GIVES(cuCtxDestroy_v2, (context));
+	DESTROY(real.cuCtxDestroy_v2(context));
+}
+
+/* The last detach ends a context; then the driver does not know it any more. */
+EXPORT CUresult cuCtxDetach(CUcontext context)
+{
+	unsigned int version;
+
+	GIVES(cuCtxDetach, (context));
+	CUresult result = INSIDE(real.cuCtxDetach(context));
+	if (result == CUDA_SUCCESS && real.cuCtxGetApiVersion != NULL && INSIDE(real.cuCtxGetApiVersion(context, &version)) != CUDA_SUCCESS)
+		ended(context);
+	return result;
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
+{
+	GIVES(cuDevicePrimaryCtxRetain, (out, device));
+	CUresult result = INSIDE(real.cuDevicePrimaryCtxRetain(out, device));
+	if (result == CUDA_SUCCESS)
+		learn(*out, device, 0);
+	return result;
+}
+
+/* Others may hold the primary context without our knowing: the driver says whether it is still there. */
+static void released(CUdevice device)
+{
+	unsigned int flags;
+	int active = 1;
+
+	if (real.cuDevicePrimaryCtxGetState != NULL && INSIDE(real.cuDevicePrimaryCtxGetState(device, &flags, &active)) == CUDA_SUCCESS && !active)
+		primary_ended(device);
+}
+
+#define RELEASE(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		released(device); \
+	return result
+
+EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+{
+	GIVES(cuDevicePrimaryCtxRelease, (device));
+	RELEASE(real.cuDevicePrimaryCtxRelease(device));
+}
+
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+{
+	GIVES(cuDevicePrimaryCtxRelease_v2, (device));
+	RELEASE(real.cuDevicePrimaryCtxRelease_v2(device));
+}
+
+#define RESET(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		primary_ended(device); \
+	return result
+
+EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device)
+{
+	GIVES(cuDevicePrimaryCtxReset, (device));
+	RESET(real.cuDevicePrimaryCtxReset(device));
+}
+
+EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+{
+	GIVES(cuDevicePrimaryCtxReset_v2, (device));
+	RESET(real.cuDevicePrimaryCtxReset_v2(device));
+}
+
+/* The list is left behind: a thread of the parent may have been changing it. */
+void forget_contexts(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	lock = fresh;
+	contexts = NULL;
+	for (int i = 0; i < MAX_DEVICES; i++)
+		of_device[i] = (struct sole){0};
+}

@@ -1,0 +1,274 @@
+/*
+ * Memory that graphs allocate themselves. It is taken when a graph is launched or uploaded, from a reserve that the driver keeps for all
+ * graphs of a device. What a graph needs at most, in the order in which its nodes were made, is found out when it is instantiated.
+ */
+#include "guard.h"
+
+#include <stdlib.h>
+
+int graphs_in_use;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held from the request to the end of a launch */
+static uint64_t charged[MAX_DEVICES];
+
+/* What the nodes of a graph hold, while they are walked through. */
+struct need {
+	uint64_t now, most;
+	CUdevice device;
+	struct live {
+		CUdeviceptr address;
+		uint64_t bytes;
+	} *live;
+	size_t count;
+};
+
+static void allocated(struct need *need, const CUDA_MEM_ALLOC_NODE_PARAMS *params)
+{
+	struct live *more = realloc(need->live, (need->count + 1) * sizeof *more);
+
+	if (more != NULL) {
+		need->live = more;
+		need->live[need->count++] = (struct live){params->address, params->bytes};
+	}
+	need->device = params->pool.location.id;
+	need->now += params->bytes;
+	if (need->now > need->most)
+		need->most = need->now;
+}
+
+static void freed(struct need *need, CUdeviceptr address)
+{
+	for (size_t i = 0; i < need->count; i++)
+		if (need->live[i].address == address) {
+			need->now -= need->live[i].bytes;
+			need->live[i] = need->live[--need->count];
+			return;
+		}
+}
+
+static void walk(CUgraph graph, struct need *need);
+
+static void visit(CUgraphNode node, struct need *need)
+{
+	CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
+	CUdeviceptr address;
+	CUgraph child;
+	int type;
+
+	if (INSIDE(real.cuGraphNodeGetType(node, &type)) != CUDA_SUCCESS)
+		return;
+	if (type == NODE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams != NULL && INSIDE(real.cuGraphMemAllocNodeGetParams(node, &params)) == CUDA_SUCCESS)
+		allocated(need, &params);
+	else if (type == NODE_MEM_FREE && real.cuGraphMemFreeNodeGetParams != NULL && INSIDE(real.cuGraphMemFreeNodeGetParams(node, &address)) == CUDA_SUCCESS)
+		freed(need, address);
+	else if (type == NODE_GRAPH && real.cuGraphChildGraphNodeGetGraph != NULL && INSIDE(real.cuGraphChildGraphNodeGetGraph(node, &child)) == CUDA_SUCCESS)
+		walk(child, need);
+}
+
+static void walk(CUgraph graph, struct need *need)
+{
+	size_t count = 0;
+
+	if (INSIDE(real.cuGraphGetNodes(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
+		return;
+	CUgraphNode *nodes = calloc(count, sizeof *nodes);
+	if (nodes != NULL && INSIDE(real.cuGraphGetNodes(graph, nodes, &count)) == CUDA_SUCCESS)
+		for (size_t i = 0; i < count; i++)
+			visit(nodes[i], need);
+	free(nodes);
+}
+
+/* The driver had memory nodes from 11.4 on, with all the functions that are needed here. */
+static void instantiated(CUgraphExec exec, CUgraph graph)
+{
+	struct need need = {0};
+
+	if (real.cuDeviceGetGraphMemAttribute == NULL || real.cuGraphGetNodes == NULL || real.cuGraphNodeGetType == NULL)
+		return;
+	walk(graph, &need);
+	free(need.live);
+	if (need.most == 0)
+		return;
+	struct entry entry = {.kind = EXEC, .key = (uint64_t)(uintptr_t)exec, .bytes = need.most, .count = (uint32_t)need.device};
+	__atomic_store_n(&graphs_in_use, 1, __ATOMIC_RELEASE);
+	if (!table_add(&entry))
+		note("no memory to keep a graph in: it is charged only after its launches");
+}
+
+#define INSTANTIATE(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		instantiated(*out, graph); \
+	return result
+
+EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room)
+{
+	GIVES(cuGraphInstantiate, (out, graph, node, text, room));
+	INSTANTIATE(real.cuGraphInstantiate(out, graph, node, text, room));
+}
+
+EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room)
+{
+	GIVES(cuGraphInstantiate_v2, (out, graph, node, text, room));
+	INSTANTIATE(real.cuGraphInstantiate_v2(out, graph, node, text, room));
+}
+
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags)
+{
+	GIVES(cuGraphInstantiateWithFlags, (out, graph, flags));
+	INSTANTIATE(real.cuGraphInstantiateWithFlags(out, graph, flags));
+}
+
+/* It may upload the graph at once, which takes its memory. */
+EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, void *params)
+{
+	GIVES(cuGraphInstantiateWithParams, (out, graph, params));
+	CUresult result = INSIDE(real.cuGraphInstantiateWithParams(out, graph, params));
+	if (result == CUDA_SUCCESS) {
+		instantiated(*out, graph);
+		settle_graphs(WAIT, 0);
+	}
+	return result;
+}
+
+EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, void *params)
+{
+	GIVES(cuGraphInstantiateWithParams_ptsz, (out, graph, params));
+	CUresult result = INSIDE(real.cuGraphInstantiateWithParams_ptsz(out, graph, params));
+	if (result == CUDA_SUCCESS) {
+		instantiated(*out, graph);
+		settle_graphs(WAIT, 0);
+	}
+	return result;
+}
+
+static uint64_t attribute(CUdevice device, int which, uint64_t otherwise)
+{
+	uint64_t value = 0;
+
+	return INSIDE(real.cuDeviceGetGraphMemAttribute(device, which, &value)) == CUDA_SUCCESS ? value : otherwise;
+}
+
+/* The charge becomes what is reserved; extra was taken on top of it. */
+static void recharge(CUdevice device, uint64_t extra)
+{
+	uint64_t reserved = attribute(device, GRAPH_RESERVED, charged[device]), have = charged[device] + extra;
+	int card = card_of_device(device);
+
+	if (reserved < have)
+		give(card, have - reserved);
+	if (reserved > have && !take(card, reserved - have)) {
+		NOTE_ONCE("graphs have taken more memory than the limit leaves: further requests are refused");
+		take_anyway(card, reserved - have);
+	}
+	charged[device] = reserved;
+}
+
+static void settle_locked(int trim)
+{
+	for (CUdevice device = 0; device < device_count(); device++) {
+		if (trim && charged[device] > 0 && real.cuDeviceGraphMemTrim != NULL)
+			INSIDE(real.cuDeviceGraphMemTrim(device));
+		recharge(device, 0);
+	}
+}
+
+void settle_graphs(enum wait wait, int trim)
+{
+	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
+		return;
+	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0)
+		return;
+	settle_locked(trim);
+	pthread_mutex_unlock(&lock);
+}
+
+/* What a launch needs beyond what the reserve has free; it is taken, or 0 is returned. */
+static int prepare(CUdevice device, uint64_t need, uint64_t *extra)
+{
+	for (int trim = 0; trim <= 1; trim++) {
+		settle_locked(trim);
+		uint64_t used = attribute(device, GRAPH_USED, 0), unused = charged[device] > used ? charged[device] - used : 0;
+		*extra = need > unused ? need - unused : 0;
+		if (take(card_of_device(device), *extra))
+			return 1;
+		settle_pools(TRY, trim);
+		if (take(card_of_device(device), *extra))
+			return 1;
+	}
+	return 0;
+}
+
+static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream)
+{
+	struct entry entry;
+	uint64_t extra;
+
+	if (LIKELY(!graphs_in_use) || !table_find(EXEC, (uint64_t)(uintptr_t)exec, &entry))
+		return INSIDE(driver(exec, stream));
+	CUdevice device = (CUdevice)entry.count;
+	if (card_of_device(device) == NO_CARD)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_lock(&lock);
+	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+	if (prepare(device, entry.bytes, &extra)) {
+		result = INSIDE(driver(exec, stream));
+		recharge(device, extra);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
+{
+	TAKES(cuGraphUpload, (exec, stream));
+	return launch(real.cuGraphUpload, exec, stream);
+}
+
+EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream)
+{
+	TAKES(cuGraphUpload_ptsz, (exec, stream));
+	return launch(real.cuGraphUpload_ptsz, exec, stream);
+}
+
+EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
+{
+	TAKES(cuGraphLaunch, (exec, stream));
+	return launch(real.cuGraphLaunch, exec, stream);
+}
+
+EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream)
+{
+	TAKES(cuGraphLaunch_ptsz, (exec, stream));
+	return launch(real.cuGraphLaunch_ptsz, exec, stream);
+}
+
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+	struct entry entry;
+
+	GIVES(cuGraphExecDestroy, (exec));
+	int known = graphs_in_use && table_remove(EXEC, (uint64_t)(uintptr_t)exec, &entry);
+	CUresult result = INSIDE(real.cuGraphExecDestroy(exec));
+	if (known && result != CUDA_SUCCESS)
+		table_add(&entry);
+	pools_changed();
+	return result;
+}
+
+EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device)
+{
+	GIVES(cuDeviceGraphMemTrim, (device));
+	CUresult result = INSIDE(real.cuDeviceGraphMemTrim(device));
+	settle_graphs(WAIT, 0);
+	return result;
+}
+
+void forget_graphs(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	lock = fresh;
+	graphs_in_use = 0;
+	for (int i = 0; i < MAX_DEVICES; i++)
+		charged[i] = 0;
+}

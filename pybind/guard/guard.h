@@ -1,0 +1,176 @@
+/*
+ * The guard stands between a program and the CUDA driver, counts the device memory that the program asks for, and refuses what does not
+ * fit into the budget of its job.
+ *
+ * It is found because `gpuconf run` puts an empty libcuda.so.1 in front of the loader's search path that needs two libraries: this one, and
+ * the real driver. A name is looked up in that order, so a function that is not here is the driver's own.
+ *
+ *  1. A request is charged before the driver is called. If the driver fails, or the request does not fit, the charge is as it was.
+ *  2. An address or handle leaves the table before the driver is asked to free it, and comes back if the driver refuses: another thread may
+ *     get the same address at once.
+ *  3. Calls that the driver makes to its own exported functions come back here, and pass (INSIDE).
+ *  4. What is not in the table was not charged (imports, graph memory, a parent's memory), and goes to the driver as it is.
+ *  5. Where the guard cannot count, it refuses, or says so in the log file beside the budget. It prints nothing.
+ *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a slot of its own.
+ *  7. Locks: a pools' or graphs' lock may be held while the table's or the contexts' is taken; these are held for a few instructions.
+ */
+#ifndef GPUCONF_GUARD_H
+#define GPUCONF_GUARD_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "functions.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+/* real.c: the driver's own functions; NULL where it has none. */
+struct real {
+#define FIELD(name, base, version, flag, parameters, arguments) CUresult(*name) parameters;
+	ALL_FUNCTIONS(FIELD)
+#undef FIELD
+};
+extern struct real real;
+void find_driver(const char *folder);
+void find_nvml(const char *folder);
+
+/* The hooks, each in the file of its subject. */
+#define DECLARE(name, base, version, flag, parameters, arguments) CUresult name parameters;
+CUDA_HOOKS(DECLARE)
+NVML_HOOKS(DECLARE)
+#undef DECLARE
+
+/* start.c */
+extern char folder[4096]; /* of the budget */
+int start(void);          /* whether the guard can count; the reason why not is in the log */
+extern unsigned char *same_process; /* 0 in a child */
+extern int started;
+static inline int ready(void)
+{
+	return LIKELY(__atomic_load_n(&started, __ATOMIC_ACQUIRE) && *same_process) || start();
+}
+
+/* Whether the thread is in a call to the driver, whose own calls then pass; and whether the call comes from gpuconf's pools. */
+extern __thread int inside __attribute__((tls_model("initial-exec")));
+extern __thread int for_pools __attribute__((tls_model("initial-exec")));
+#define INSIDE(call) \
+	({ \
+		inside++; \
+		__typeof__(call) result_ = (call); \
+		inside--; \
+		result_; \
+	})
+
+/* log.c */
+__attribute__((format(printf, 1, 2))) void note(const char *format, ...);
+#define NOTE_ONCE(...) \
+	do { \
+		static int noted_; \
+		if (!__atomic_exchange_n(&noted_, 1, __ATOMIC_RELAXED)) \
+			note(__VA_ARGS__); \
+	} while (0)
+
+/* budget.c: a job's budget, and those of the jobs that it is nested in. Cards are indices of cards.c. */
+enum { MAX_NESTED = 8 };
+int open_budgets(const char *path);
+int place_in_budget(int level, const uint8_t uuid[16]); /* -1: the job has no such card */
+int budget_levels(void);
+int take(int card, uint64_t bytes); /* 1, or 0 if it does not fit */
+void take_anyway(int card, uint64_t bytes); /* what the driver has taken already */
+void give(int card, uint64_t bytes);
+void give_for(int card, uint64_t bytes, int pools);
+void mark_pools(int card, int64_t bytes);
+void forget_budgets(void);
+struct card_use {
+	uint64_t limit, left;
+	uint64_t used, peak, mine, mine_in_pools; /* of the job, and of this process: in the budget with the least left */
+};
+void card_use(int card, struct card_use *out);
+
+/* cards.c */
+enum { MAX_DEVICES = 64, NO_CARD = -1 };
+struct card {
+	uint8_t uuid[16];
+	int place[MAX_NESTED];
+};
+extern struct card cards[MAX_DEVICES];
+int card_of_device(CUdevice device); /* or NO_CARD */
+int card_of_uuid(const uint8_t uuid[16]);
+int device_count(void);
+CUresult current_device(CUdevice *device);
+void forget_cards(void);
+
+/* table.c: what is charged, by address or handle. */
+enum kind { LINEAR, ARRAY, MIPMAP, POOLED, HANDLE, MAPPING, BINDING, EXEC };
+struct entry {
+	uint64_t key, bytes;
+	void *owner; /* LINEAR, ARRAY, MIPMAP: the context; POOLED: the pool; HANDLE, MAPPING, BINDING: the physical memory */
+	uint8_t kind, pools, present;
+	int8_t card;
+	uint32_t count; /* HANDLE: how often it must be released */
+};
+int table_add(const struct entry *entry); /* 0 without host memory */
+int table_remove(enum kind kind, uint64_t key, struct entry *out);
+int table_find(enum kind kind, uint64_t key, struct entry *out);
+void table_each(int (*visit)(struct entry *entry, void *argument), void *argument); /* an entry is removed if visit returns 1 */
+void forget_table(void);
+
+/* contexts.c */
+CUcontext context_now(CUdevice device);
+void forget_contexts(void);
+
+/* linear.c: freeing an address of any kind. */
+int begin_free(CUdeviceptr address, struct entry *entry);
+void end_free(const struct entry *entry, CUresult result);
+#define FREE(call) \
+	struct entry entry_; \
+	int charged_ = begin_free(address, &entry_); \
+	CUresult result_ = INSIDE(call); \
+	end_free(charged_ ? &entry_ : NULL, result_); \
+	return result_
+
+/*
+ * pools.c, graphs.c: what the driver reserves on its own account. Settling reads it again and corrects the charge. A caller that holds the
+ * lock of one of the two only tries the other's.
+ */
+extern int pools_in_use, graphs_in_use;
+enum wait { WAIT, TRY };
+void settle(void);
+void settle_if_changed(void);
+void settle_pools(enum wait wait, int trim);
+void settle_graphs(enum wait wait, int trim);
+void pools_changed(void);
+void pool_freed(const struct entry *entry);
+int pool_card(const CUmemPoolProps *props);
+void forget_pools(void);
+void forget_graphs(void);
+int take_or_settle(int card, uint64_t bytes); /* as take, after making room if there is none */
+
+/* vmm.c */
+void forget_virtual(void);
+
+/* resolver.c */
+void learn_addresses(void);
+void forget_addresses(void);
+
+/*
+ * The start of a hook: pass if the call comes from the driver itself, and refuse if the driver lacks the function or the guard cannot count.
+ * A hook that only gives memory back passes instead of refusing.
+ */
+#define PASS(name, arguments) \
+	if (UNLIKELY(inside)) \
+		return real.name != NULL ? real.name arguments : CUDA_ERROR_NOT_SUPPORTED; \
+	int counts = ready(); \
+	if (UNLIKELY(real.name == NULL)) \
+		return CUDA_ERROR_NOT_SUPPORTED; \
+	if (UNLIKELY(!counts))
+#define TAKES(name, arguments) \
+	PASS(name, arguments) \
+	return CUDA_ERROR_OUT_OF_MEMORY
+#define GIVES(name, arguments) \
+	PASS(name, arguments) \
+	return real.name arguments
+
+#endif

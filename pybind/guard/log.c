@@ -1,0 +1,33 @@
+/* The log beside the budget: what the guard could not do, a line each. Programs see nothing of it; `gpuconf run` reports it at the end. */
+#include "guard.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LARGEST_LOG (1 << 20)
+
+void note(const char *format, ...)
+{
+	char path[4200], text[1024];
+	struct stat facts;
+	int head = snprintf(text, sizeof text, "%d: ", (int)getpid());
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+	va_end(arguments);
+	strcat(text, "\n");
+	snprintf(path, sizeof path, "%s/log", folder);
+	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (file < 0)
+		return;
+	if (fstat(file, &facts) == 0 && facts.st_size < LARGEST_LOG) {
+		ssize_t written = write(file, text, strlen(text));
+		(void)written;
+	}
+	close(file);
+}

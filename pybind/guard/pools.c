@@ -1,0 +1,462 @@
+/*
+ * Stream-ordered allocation. A pool is charged for what it reserves, not for what is in use: freed memory stays with the pool until the
+ * driver gives it back, at a synchronization or a trim. The reserve is read again there, and before a request is refused.
+ */
+#include "guard.h"
+
+#include <stdlib.h>
+
+struct pool {
+	CUmemoryPool handle; /* NULL once it was destroyed; then it is charged for what is left in use */
+	int card;            /* NO_CARD: not charged (the host's, or imported) */
+	int own;             /* made by cuMemPoolCreate: its allocations are in the table */
+	uint64_t charged, in_use;
+	struct pool *next;
+};
+
+int pools_in_use;
+static struct pool *pools; /* guarded by lock, as is all that is in them */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CUmemoryPool of_device[MAX_DEVICES]; /* each device's current pool; NULL: not asked yet */
+static int changed; /* memory was freed since the last settling */
+
+static struct pool *find(CUmemoryPool handle)
+{
+	struct pool *one = pools;
+
+	while (one != NULL && one->handle != handle)
+		one = one->next;
+	return one;
+}
+
+static struct pool *add(CUmemoryPool handle, int card, int own)
+{
+	struct pool *new = malloc(sizeof *new);
+
+	if (new != NULL) {
+		*new = (struct pool){.handle = handle, .card = card, .own = own, .next = pools};
+		pools = new;
+		__atomic_store_n(&pools_in_use, 1, __ATOMIC_RELEASE);
+	}
+	return new;
+}
+
+static uint64_t attribute(const struct pool *pool, int which)
+{
+	uint64_t value = 0;
+
+	if (real.cuMemPoolGetAttribute == NULL || INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) != CUDA_SUCCESS) {
+		NOTE_ONCE("a memory pool does not tell what it reserves: it stays charged as it was");
+		return pool->charged;
+	}
+	return value;
+}
+
+/* The charge becomes what is reserved; extra was taken on top of it. 0 if that does not fit; then the extra is still taken. */
+static int recharge(struct pool *pool, uint64_t extra)
+{
+	uint64_t reserved = attribute(pool, POOL_RESERVED), have = pool->charged + extra;
+
+	if (reserved > have && !take(pool->card, reserved - have))
+		return 0;
+	if (reserved < have)
+		give(pool->card, have - reserved);
+	pool->charged = reserved;
+	return 1;
+}
+
+static void settle_pool(struct pool *pool, int trim)
+{
+	if (pool->card == NO_CARD || pool->handle == NULL)
+		return;
+	if (trim)
+		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
+	if (!recharge(pool, 0)) {
+		uint64_t reserved = attribute(pool, POOL_RESERVED);
+		if (reserved > pool->charged) {
+			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
+			take_anyway(pool->card, reserved - pool->charged);
+			pool->charged = reserved;
+		}
+	}
+}
+
+static void settle_locked(int trim)
+{
+	__atomic_store_n(&changed, 0, __ATOMIC_RELAXED);
+	for (struct pool *one = pools; one != NULL; one = one->next)
+		settle_pool(one, trim && real.cuMemPoolTrimTo != NULL);
+}
+
+void settle_pools(enum wait wait, int trim)
+{
+	if (!__atomic_load_n(&pools_in_use, __ATOMIC_ACQUIRE))
+		return;
+	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0)
+		return;
+	settle_locked(trim);
+	pthread_mutex_unlock(&lock);
+}
+
+void settle(void)
+{
+	settle_pools(WAIT, 0);
+	settle_graphs(WAIT, 0);
+}
+
+void settle_if_changed(void)
+{
+	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED)))
+		settle();
+}
+
+void pools_changed(void)
+{
+	if (UNLIKELY(pools_in_use || graphs_in_use))
+		__atomic_store_n(&changed, 1, __ATOMIC_RELAXED);
+}
+
+int take_or_settle(int card, uint64_t bytes)
+{
+	if (LIKELY(take(card, bytes)))
+		return 1;
+	if (!pools_in_use && !graphs_in_use)
+		return 0;
+	for (int trim = 0; trim <= 1; trim++) {
+		settle_pools(WAIT, trim);
+		settle_graphs(WAIT, trim);
+		if (take(card, bytes))
+			return 1;
+	}
+	return 0;
+}
+
+/* A location on a device, or NO_CARD: memory of the host. */
+int pool_card(const CUmemPoolProps *props)
+{
+	if (props->location.type == LOCATION_DEVICE)
+		return card_of_device(props->location.id);
+	if (props->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN)
+		return card_of_device(props->location.id & 0xff);
+	return NO_CARD;
+}
+
+static struct pool *current_pool(CUdevice device)
+{
+	CUmemoryPool handle = of_device[device];
+
+	if (handle == NULL) {
+		if (real.cuDeviceGetMemPool == NULL || INSIDE(real.cuDeviceGetMemPool(&handle, device)) != CUDA_SUCCESS || handle == NULL)
+			return NULL;
+		of_device[device] = handle;
+	}
+	struct pool *known = find(handle);
+	return known != NULL ? known : add(handle, card_of_device(device), 0);
+}
+
+/* A pool that was not made here is a device's default pool. */
+static struct pool *pool_of(CUmemoryPool handle)
+{
+	CUmemoryPool standard;
+	struct pool *known = find(handle);
+	CUdevice device;
+
+	if (known != NULL)
+		return known;
+	for (CUdevice one = 0; real.cuDeviceGetDefaultMemPool != NULL && one < device_count(); one++)
+		if (INSIDE(real.cuDeviceGetDefaultMemPool(&standard, one)) == CUDA_SUCCESS && standard == handle)
+			return add(handle, card_of_device(one), 0);
+	NOTE_ONCE("an unknown memory pool is charged to the current device");
+	return current_device(&device) == CUDA_SUCCESS ? add(handle, card_of_device(device), 0) : NULL;
+}
+
+static int capturing(CUstream stream, int own_stream)
+{
+	CUresult (*ask)(CUstream, int *) = own_stream ? real.cuStreamIsCapturing_ptsz : real.cuStreamIsCapturing;
+	int status = 0;
+
+	return ask != NULL && INSIDE(ask(stream, &status)) == CUDA_SUCCESS && status != 0;
+}
+
+/* Room for a request that the budget has no room for: the pool's own free memory, or none is needed. */
+enum room { TAKEN, UNTAKEN, NONE };
+static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, int own_stream)
+{
+	if (take(pool->card, bytes))
+		return TAKEN;
+	if (capturing(stream, own_stream))
+		return UNTAKEN; /* it becomes a node of a graph */
+	for (int trim = 0; trim <= 1; trim++) {
+		uint64_t used = attribute(pool, POOL_USED);
+		recharge(pool, 0);
+		if (pool->charged >= used && pool->charged - used >= bytes)
+			return UNTAKEN; /* if it is not in one piece, the pool grows, which is undone */
+		settle_locked(trim && real.cuMemPoolTrimTo != NULL);
+		settle_graphs(TRY, trim);
+		if (take(pool->card, bytes))
+			return TAKEN;
+	}
+	return NONE;
+}
+
+static void undo(struct pool *pool, uint64_t extra, CUdeviceptr address, CUstream stream, int own_stream)
+{
+	if (own_stream) {
+		INSIDE(real.cuMemFreeAsync_ptsz(address, stream));
+		INSIDE(real.cuStreamSynchronize_ptsz(stream));
+	} else {
+		INSIDE(real.cuMemFreeAsync(address, stream));
+		INSIDE(real.cuStreamSynchronize(stream));
+	}
+	if (real.cuMemPoolTrimTo != NULL)
+		INSIDE(real.cuMemPoolTrimTo(pool->handle, pool->charged));
+	if (!recharge(pool, extra)) {
+		give(pool->card, extra);
+		settle_pool(pool, 0);
+	}
+}
+
+/* Runs with the lock held. */
+#define ALLOCATE(the_pool, own_stream, call) \
+	struct pool *pool = the_pool; \
+	if (pool == NULL) \
+		return CUDA_ERROR_OUT_OF_MEMORY; \
+	if (pool->card == NO_CARD) \
+		return INSIDE(call); \
+	enum room room = make_room(pool, bytes, stream, own_stream); \
+	if (room == NONE) \
+		return CUDA_ERROR_OUT_OF_MEMORY; \
+	uint64_t extra = room == TAKEN ? bytes : 0; \
+	CUresult result = INSIDE(call); \
+	if (result != CUDA_SUCCESS) { \
+		give(pool->card, extra); \
+		return result; \
+	} \
+	struct entry entry = {.kind = POOLED, .key = *out, .bytes = bytes, .owner = pool, .card = (int8_t)pool->card}; \
+	if (!recharge(pool, extra) || (pool->own && !table_add(&entry))) { \
+		undo(pool, extra, *out, stream, own_stream); \
+		return CUDA_ERROR_OUT_OF_MEMORY; \
+	} \
+	pool->in_use += pool->own ? bytes : 0; \
+	return CUDA_SUCCESS
+
+static CUresult from_current(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	CUdevice device;
+	CUresult asked = current_device(&device);
+	if (asked != CUDA_SUCCESS)
+		return asked;
+	ALLOCATE(current_pool(device), 0, real.cuMemAllocAsync(out, bytes, stream));
+}
+
+static CUresult from_current_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	CUdevice device;
+	CUresult asked = current_device(&device);
+	if (asked != CUDA_SUCCESS)
+		return asked;
+	ALLOCATE(current_pool(device), 1, real.cuMemAllocAsync_ptsz(out, bytes, stream));
+}
+
+static CUresult from_pool(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream stream)
+{
+	ALLOCATE(pool_of(handle), 0, real.cuMemAllocFromPoolAsync(out, bytes, handle, stream));
+}
+
+static CUresult from_pool_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream stream)
+{
+	ALLOCATE(pool_of(handle), 1, real.cuMemAllocFromPoolAsync_ptsz(out, bytes, handle, stream));
+}
+
+#define LOCKED(call) \
+	pthread_mutex_lock(&lock); \
+	CUresult result = call; \
+	pthread_mutex_unlock(&lock); \
+	return result
+
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	TAKES(cuMemAllocAsync, (out, bytes, stream));
+	LOCKED(from_current(out, bytes, stream));
+}
+
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
+{
+	TAKES(cuMemAllocAsync_ptsz, (out, bytes, stream));
+	LOCKED(from_current_ptsz(out, bytes, stream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	TAKES(cuMemAllocFromPoolAsync, (out, bytes, pool, stream));
+	LOCKED(from_pool(out, bytes, pool, stream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+	TAKES(cuMemAllocFromPoolAsync_ptsz, (out, bytes, pool, stream));
+	LOCKED(from_pool_ptsz(out, bytes, pool, stream));
+}
+
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
+{
+	GIVES(cuMemFreeAsync, (address, stream));
+	FREE(real.cuMemFreeAsync(address, stream));
+}
+
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
+{
+	GIVES(cuMemFreeAsync_ptsz, (address, stream));
+	FREE(real.cuMemFreeAsync_ptsz(address, stream));
+}
+
+static void destroyed_and_empty(struct pool *pool)
+{
+	if (pool->charged > pool->in_use) {
+		give(pool->card, pool->charged - pool->in_use);
+		pool->charged = pool->in_use;
+	}
+	if (pool->in_use > 0)
+		return;
+	struct pool **at = &pools;
+	while (*at != pool)
+		at = &(*at)->next;
+	*at = pool->next;
+	free(pool);
+}
+
+void pool_freed(const struct entry *entry)
+{
+	struct pool *pool = entry->owner;
+
+	pthread_mutex_lock(&lock);
+	pool->in_use -= entry->bytes;
+	if (pool->handle == NULL)
+		destroyed_and_empty(pool);
+	pthread_mutex_unlock(&lock);
+	pools_changed();
+}
+
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+	GIVES(cuMemPoolCreate, (out, props));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuMemPoolCreate(out, props));
+	if (result == CUDA_SUCCESS && add(*out, pool_card(props), 1) == NULL) {
+		INSIDE(real.cuMemPoolDestroy(*out));
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* What is in a pool of another process is charged there. */
+EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *handle, int type, unsigned long long flags)
+{
+	GIVES(cuMemPoolImportFromShareableHandle, (out, handle, type, flags));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuMemPoolImportFromShareableHandle(out, handle, type, flags));
+	if (result == CUDA_SUCCESS)
+		add(*out, NO_CARD, 1);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+static void forget_current(void)
+{
+	for (int i = 0; i < MAX_DEVICES; i++)
+		of_device[i] = NULL;
+}
+
+/* Allocations of a destroyed pool live on until they are freed. */
+EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
+{
+	GIVES(cuMemPoolDestroy, (handle));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuMemPoolDestroy(handle));
+	struct pool *pool = result == CUDA_SUCCESS ? find(handle) : NULL;
+	if (pool != NULL) {
+		pool->handle = NULL;
+		destroyed_and_empty(pool);
+	}
+	forget_current();
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
+{
+	GIVES(cuMemPoolTrimTo, (handle, keep));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuMemPoolTrimTo(handle, keep));
+	settle_locked(0);
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+	GIVES(cuDeviceSetMemPool, (device, pool));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuDeviceSetMemPool(device, pool));
+	forget_current();
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool pool)
+{
+	GIVES(cuMemSetMemPool, (location, type, pool));
+	pthread_mutex_lock(&lock);
+	CUresult result = INSIDE(real.cuMemSetMemPool(location, type, pool));
+	forget_current();
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* A synchronization gives freed memory back to the device. */
+#define SYNCHRONIZE(call) \
+	CUresult result = INSIDE(call); \
+	settle_if_changed(); \
+	return result
+
+EXPORT CUresult cuStreamSynchronize(CUstream stream)
+{
+	GIVES(cuStreamSynchronize, (stream));
+	SYNCHRONIZE(real.cuStreamSynchronize(stream));
+}
+
+EXPORT CUresult cuStreamSynchronize_ptsz(CUstream stream)
+{
+	GIVES(cuStreamSynchronize_ptsz, (stream));
+	SYNCHRONIZE(real.cuStreamSynchronize_ptsz(stream));
+}
+
+EXPORT CUresult cuEventSynchronize(CUevent event)
+{
+	GIVES(cuEventSynchronize, (event));
+	SYNCHRONIZE(real.cuEventSynchronize(event));
+}
+
+EXPORT CUresult cuCtxSynchronize(void)
+{
+	GIVES(cuCtxSynchronize, ());
+	SYNCHRONIZE(real.cuCtxSynchronize());
+}
+
+EXPORT CUresult cuCtxSynchronize_v2(CUcontext context)
+{
+	GIVES(cuCtxSynchronize_v2, (context));
+	SYNCHRONIZE(real.cuCtxSynchronize_v2(context));
+}
+
+/* The pools are left behind: a thread of the parent may have been changing them. */
+void forget_pools(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	lock = fresh;
+	pools = NULL;
+	pools_in_use = changed = 0;
+	forget_current();
+}

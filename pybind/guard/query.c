@@ -1,0 +1,54 @@
+/* What programs are told: a card as large as the limit, with as much free as the limit leaves. */
+#include "guard.h"
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+#define INFO(type, call) \
+	CUdevice device; \
+	type real_available = 0, real_total = 0; \
+	CUresult result = INSIDE(call); \
+	if (result != CUDA_SUCCESS) \
+		return result; \
+	result = current_device(&device); \
+	if (result != CUDA_SUCCESS) \
+		return result; \
+	struct card_use use; \
+	settle_if_changed(); \
+	card_use(card_of_device(device), &use); \
+	if (available != NULL) \
+		*available = (type)smaller(real_available, use.left); \
+	if (total != NULL) \
+		*total = (type)smaller(real_total, use.limit); \
+	return CUDA_SUCCESS
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
+{
+	GIVES(cuMemGetInfo_v2, (available, total));
+	INFO(size_t, real.cuMemGetInfo_v2(&real_available, &real_total));
+}
+
+EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total)
+{
+	GIVES(cuMemGetInfo, (available, total));
+	INFO(unsigned int, real.cuMemGetInfo(&real_available, &real_total));
+}
+
+#define TOTAL(type, call) \
+	struct card_use use; \
+	CUresult result = INSIDE(call); \
+	card_use(result == CUDA_SUCCESS ? card_of_device(device) : NO_CARD, &use); \
+	if (result == CUDA_SUCCESS) \
+		*bytes = (type)smaller(*bytes, use.limit); \
+	return result
+
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+	GIVES(cuDeviceTotalMem_v2, (bytes, device));
+	TOTAL(size_t, real.cuDeviceTotalMem_v2(bytes, device));
+}
+
+EXPORT CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
+{
+	GIVES(cuDeviceTotalMem, (bytes, device));
+	TOTAL(unsigned int, real.cuDeviceTotalMem(bytes, device));
+}

@@ -1,0 +1,106 @@
+/*
+ * cuGetProcAddress, in both forms. The driver chooses the form of a function by the version that the program asks for; the guard never
+ * does. It asks the driver beforehand for each form that it stands before, and when one of those addresses comes back later, it returns
+ * its own function in place of it.
+ */
+#include "guard.h"
+
+#include <string.h>
+
+enum { ROOM = 512 };
+
+static struct {
+	void *drivers, *ours;
+} known[ROOM]; /* by the driver's address; open addressing */
+
+static const struct form {
+	const char *exported, *base;
+	int version, flag;
+	void *ours;
+} forms[] = {
+#define FORM(name, base, version, flag, parameters, arguments) {#name, base, version, flag, (void *)name},
+	CUDA_HOOKS(FORM)
+#undef FORM
+	/* Base names that got another form in a later version. */
+	{"cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000, 0, (void *)cuGraphInstantiateWithFlags},
+	{"cuCtxCreate_v4", "cuCtxCreate", 13000, 0, (void *)cuCtxCreate_v4},
+};
+
+static unsigned int home(const void *address) { return (unsigned int)(((uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15)) >> 55); }
+
+static void learn(void *drivers, void *ours)
+{
+	unsigned int i = home(drivers);
+
+	if (drivers == NULL)
+		return;
+	while (known[i].drivers != NULL && known[i].drivers != drivers)
+		i = (i + 1) % ROOM;
+	known[i].drivers = drivers;
+	known[i].ours = ours;
+}
+
+static void *asked(const struct form *form)
+{
+	void *address = NULL;
+	int status = 0;
+
+	if (real.cuGetProcAddress_v2 != NULL && INSIDE(real.cuGetProcAddress_v2(form->base, &address, form->version, (uint64_t)form->flag, &status)) == CUDA_SUCCESS)
+		return address;
+	if (real.cuGetProcAddress != NULL && INSIDE(real.cuGetProcAddress(form->base, &address, form->version, (uint64_t)form->flag)) == CUDA_SUCCESS)
+		return address;
+	return NULL;
+}
+
+/* Addresses of exported functions come last: a resolver that has no form of a version may return another form's. */
+void learn_addresses(void)
+{
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		learn(asked(&forms[i]), forms[i].ours);
+#define EXPORTED(name, base, version, flag, parameters, arguments) learn((void *)real.name, (void *)name);
+	CUDA_HOOKS(EXPORTED)
+#undef EXPORTED
+}
+
+void forget_addresses(void) { memset(known, 0, sizeof known); }
+
+static void *ours(const char *symbol, void *drivers)
+{
+	if (drivers == NULL)
+		return drivers;
+	for (unsigned int i = home(drivers); known[i].drivers != NULL; i = (i + 1) % ROOM)
+		if (known[i].drivers == drivers)
+			return known[i].ours;
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (strcmp(forms[i].base, symbol) == 0) {
+			note("the driver has a form of %s that this version of gpuconf does not know: it is not counted", symbol);
+			break;
+		}
+	return drivers;
+}
+
+#define RESOLVE(call) \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS && symbol != NULL && out != NULL) \
+		*out = ours(symbol, *out); \
+	return result
+
+EXPORT CUresult cuGetProcAddress(const char *symbol, void **out, int version, uint64_t flags)
+{
+	if (inside)
+		return real.cuGetProcAddress != NULL ? real.cuGetProcAddress(symbol, out, version, flags) : CUDA_ERROR_NOT_SUPPORTED;
+	start();
+	if (real.cuGetProcAddress == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	RESOLVE(real.cuGetProcAddress(symbol, out, version, flags));
+}
+
+EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **out, int version, uint64_t flags, int *status)
+{
+	if (inside)
+		return real.cuGetProcAddress_v2 != NULL ? real.cuGetProcAddress_v2(symbol, out, version, flags, status) : CUDA_ERROR_NOT_SUPPORTED;
+	start();
+	if (real.cuGetProcAddress_v2 == NULL)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	RESOLVE(real.cuGetProcAddress_v2(symbol, out, version, flags, status));
+}

@@ -1,0 +1,97 @@
+/* The guard starts at the first call that it counts, and starts anew in a child. */
+#include "guard.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+char folder[4096];
+int started;
+static unsigned char never;
+unsigned char *same_process = &never;
+__thread int inside __attribute__((tls_model("initial-exec")));
+__thread int for_pools __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;
+static int failed;
+
+/* A child has none of the parent's memory, and its copies of the locks may be held by threads that it does not have. */
+static void forget(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	starting = fresh;
+	started = failed = 0;
+	forget_budgets();
+	forget_table();
+	forget_contexts();
+	forget_pools();
+	forget_graphs();
+	forget_virtual();
+	forget_cards();
+	forget_addresses();
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget); }
+
+/* A page that the kernel empties in a child, because a fork by a raw system call runs no handlers. */
+static int watch_raw_forks(void)
+{
+	if (same_process != &never)
+		return 1;
+	unsigned char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return 0;
+	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
+		note("the kernel cannot tell raw forks (MADV_WIPEONFORK): a child made by one shares its parent's account");
+	same_process = page;
+	return 1;
+}
+
+static int find_folder(void)
+{
+	Dl_info self;
+
+	if (dladdr((void *)&started, &self) == 0 || self.dli_fname == NULL || strlen(self.dli_fname) >= sizeof folder)
+		return 0;
+	strcpy(folder, self.dli_fname);
+	char *slash = strrchr(folder, '/');
+	if (slash == NULL)
+		return 0;
+	*slash = 0;
+	return 1;
+}
+
+static int start_locked(void)
+{
+	char path[4200];
+
+	if (started && !*same_process)
+		forget();
+	if (started || failed)
+		return started;
+	failed = 1;
+	if (!find_folder())
+		return 0;
+	find_driver(folder);
+	find_nvml(folder);
+	learn_addresses(); /* also if nothing can be counted: the functions that are handed out then refuse */
+	snprintf(path, sizeof path, "%s/budget", folder);
+	if (!watch_raw_forks() || !open_budgets(path))
+		return 0;
+	*same_process = 1;
+	failed = 0;
+	__atomic_store_n(&started, 1, __ATOMIC_RELEASE);
+	return 1;
+}
+
+int start(void)
+{
+	if (UNLIKELY(started && !*same_process))
+		forget(); /* the lock may be held by a thread of the parent */
+	pthread_mutex_lock(&starting);
+	int counts = start_locked();
+	pthread_mutex_unlock(&starting);
+	return counts;
+}

@@ -1,0 +1,130 @@
+/* A hash table of what is charged, in parts with a lock each. */
+#include "guard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARTS = 16, SMALLEST = 64 };
+
+struct part {
+	pthread_mutex_t lock;
+	struct entry *at; /* open addressing; a power of two, at most half full */
+	uint64_t room, count;
+} __attribute__((aligned(64)));
+
+static struct part parts[PARTS] = {[0 ... PARTS - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static uint64_t hash(enum kind kind, uint64_t key)
+{
+	uint64_t mixed = (key ^ (uint64_t)kind << 58) * UINT64_C(0x9E3779B97F4A7C15);
+
+	return mixed ^ mixed >> 29;
+}
+
+static struct part *part_of(uint64_t number) { return &parts[number >> 60]; }
+
+static struct entry *look(const struct part *part, enum kind kind, uint64_t key, uint64_t number)
+{
+	if (part->room == 0)
+		return NULL;
+	uint64_t i = number & (part->room - 1);
+	while (part->at[i].present && (part->at[i].key != key || part->at[i].kind != kind))
+		i = (i + 1) & (part->room - 1);
+	return &part->at[i];
+}
+
+static int grow(struct part *part)
+{
+	struct part larger = {.room = part->room == 0 ? SMALLEST : 2 * part->room};
+
+	if (2 * (part->count + 1) <= part->room)
+		return 1;
+	larger.at = calloc(larger.room, sizeof *larger.at);
+	if (larger.at == NULL)
+		return 0;
+	for (uint64_t i = 0; i < part->room; i++)
+		if (part->at[i].present)
+			*look(&larger, part->at[i].kind, part->at[i].key, hash(part->at[i].kind, part->at[i].key)) = part->at[i];
+	free(part->at);
+	part->at = larger.at;
+	part->room = larger.room;
+	return 1;
+}
+
+int table_add(const struct entry *entry)
+{
+	uint64_t number = hash(entry->kind, entry->key);
+	struct part *part = part_of(number);
+
+	pthread_mutex_lock(&part->lock);
+	int fits = grow(part);
+	if (fits) {
+		struct entry *at = look(part, entry->kind, entry->key, number);
+		part->count += !at->present;
+		*at = *entry;
+		at->present = 1;
+	}
+	pthread_mutex_unlock(&part->lock);
+	return fits;
+}
+
+/* Closes the gap, so that every entry can be reached from its place. */
+static void drop(struct part *part, struct entry *gone)
+{
+	uint64_t mask = part->room - 1, gap = (uint64_t)(gone - part->at);
+
+	for (uint64_t i = (gap + 1) & mask; part->at[i].present; i = (i + 1) & mask) {
+		uint64_t home = hash(part->at[i].kind, part->at[i].key) & mask;
+		if (((i - home) & mask) >= ((i - gap) & mask)) {
+			part->at[gap] = part->at[i];
+			gap = i;
+		}
+	}
+	memset(&part->at[gap], 0, sizeof part->at[gap]);
+	part->count--;
+}
+
+static int get(enum kind kind, uint64_t key, struct entry *out, int remove)
+{
+	uint64_t number = hash(kind, key);
+	struct part *part = part_of(number);
+
+	pthread_mutex_lock(&part->lock);
+	struct entry *at = look(part, kind, key, number);
+	int found = at != NULL && at->present;
+	if (found) {
+		*out = *at;
+		if (remove)
+			drop(part, at);
+	}
+	pthread_mutex_unlock(&part->lock);
+	return found;
+}
+
+int table_remove(enum kind kind, uint64_t key, struct entry *out) { return get(kind, key, out, 1); }
+
+int table_find(enum kind kind, uint64_t key, struct entry *out) { return get(kind, key, out, 0); }
+
+void table_each(int (*visit)(struct entry *entry, void *argument), void *argument)
+{
+	for (int i = 0; i < PARTS; i++) {
+		struct part *part = &parts[i];
+		pthread_mutex_lock(&part->lock);
+		for (uint64_t at = 0; at < part->room;) {
+			uint64_t before = part->count;
+			if (part->at[at].present && visit(&part->at[at], argument))
+				drop(part, &part->at[at]);
+			at += part->count == before; /* another entry may have come to this place */
+		}
+		pthread_mutex_unlock(&part->lock);
+	}
+}
+
+/* The memory is left behind: a thread of the parent may have been changing it. */
+void forget_table(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	for (int i = 0; i < PARTS; i++)
+		parts[i] = (struct part){.lock = fresh};
+}

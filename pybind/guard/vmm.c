@@ -1,0 +1,315 @@
+/*
+ * Virtual memory management. Physical memory lives until neither a handle nor a mapping of it is left, and is charged until then.
+ * Multicast bindings and tiles of sparse arrays refer to it like mappings.
+ */
+#include "guard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct physical {
+	uint64_t bytes;
+	int card, pools;
+	uint64_t references; /* handles and mappings; guarded by lock */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void refer(struct physical *physical, int64_t difference)
+{
+	pthread_mutex_lock(&lock);
+	physical->references += (uint64_t)difference;
+	int last = physical->references == 0;
+	pthread_mutex_unlock(&lock);
+	if (last) {
+		give_for(physical->card, physical->bytes, physical->pools);
+		free(physical);
+	}
+}
+
+static int device_of(const CUmemAllocationProp *prop, CUdevice *device)
+{
+	*device = prop->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN ? prop->location.id & 0xff : prop->location.id;
+	return prop->location.type == LOCATION_DEVICE || prop->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN;
+}
+
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
+{
+	CUdevice device;
+
+	TAKES(cuMemCreate, (out, bytes, prop, flags));
+	if (prop == NULL || !device_of(prop, &device))
+		return INSIDE(real.cuMemCreate(out, bytes, prop, flags)); /* memory of the host */
+	int card = card_of_device(device);
+	if (card == NO_CARD) /* an invalid device is the driver's to refuse */
+		return device >= 0 && device < device_count() ? CUDA_ERROR_OUT_OF_MEMORY : INSIDE(real.cuMemCreate(out, bytes, prop, flags));
+	struct physical *physical = malloc(sizeof *physical);
+	if (physical == NULL || !take_or_settle(card, bytes)) {
+		free(physical);
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	*physical = (struct physical){bytes, card, for_pools, 1};
+	CUresult result = INSIDE(real.cuMemCreate(out, bytes, prop, flags));
+	if (result == CUDA_SUCCESS) {
+		struct entry entry = {.kind = HANDLE, .key = *out, .bytes = bytes, .owner = physical, .card = (int8_t)card, .count = 1};
+		if (table_add(&entry))
+			return CUDA_SUCCESS;
+		INSIDE(real.cuMemRelease(*out));
+		result = CUDA_ERROR_OUT_OF_MEMORY;
+	}
+	give(card, bytes);
+	free(physical);
+	return result;
+}
+
+static void put_back(const struct entry *entry)
+{
+	if (!table_add(entry))
+		note("no memory to keep a handle in: %llu bytes stay charged", (unsigned long long)entry->bytes);
+}
+
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+	struct entry entry;
+
+	GIVES(cuMemRelease, (handle));
+	if (!table_remove(HANDLE, handle, &entry))
+		return INSIDE(real.cuMemRelease(handle));
+	if (entry.count > 1) {
+		entry.count--;
+		put_back(&entry);
+		CUresult result = INSIDE(real.cuMemRelease(handle));
+		if (result != CUDA_SUCCESS && table_remove(HANDLE, handle, &entry)) {
+			entry.count++;
+			put_back(&entry);
+		}
+		return result;
+	}
+	CUresult result = INSIDE(real.cuMemRelease(handle));
+	if (result == CUDA_SUCCESS)
+		refer(entry.owner, -1);
+	else
+		put_back(&entry);
+	return result;
+}
+
+/*
+ * Adds a reference to a handle's memory, before the driver is asked. The lock is held meanwhile: a release on another thread drops the
+ * handle's own reference only under it.
+ */
+static int hold(CUmemGenericAllocationHandle handle, struct physical **physical)
+{
+	struct entry entry;
+
+	pthread_mutex_lock(&lock);
+	int found = table_find(HANDLE, handle, &entry);
+	if (found) {
+		*physical = entry.owner;
+		(*physical)->references++;
+	}
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	struct physical *physical;
+
+	GIVES(cuMemMap, (address, bytes, offset, handle, flags));
+	int charged = hold(handle, &physical);
+	CUresult result = INSIDE(real.cuMemMap(address, bytes, offset, handle, flags));
+	if (!charged)
+		return result;
+	struct entry entry = {.kind = MAPPING, .key = address, .bytes = bytes, .owner = physical};
+	if (result != CUDA_SUCCESS)
+		refer(physical, -1);
+	else
+		put_back(&entry);
+	return result;
+}
+
+struct range {
+	uint64_t from, to;
+	struct entry found;
+};
+
+static int within(struct entry *entry, void *argument)
+{
+	struct range *range = argument;
+
+	if (entry->kind == MAPPING && entry->key >= range->from && entry->key < range->to)
+		range->found = *entry;
+	return 0;
+}
+
+/* The next mapping from an address on: nearly always one that begins there. */
+static int take_mapping(struct range *range, struct entry *out)
+{
+	if (table_remove(MAPPING, range->from, out))
+		return 1;
+	range->found.present = 0;
+	table_each(within, range);
+	return range->found.present && table_remove(MAPPING, range->found.key, out);
+}
+
+/* The driver unmaps whole mappings only, several at once if they follow each other. */
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
+{
+	struct range range = {.from = address, .to = address + bytes};
+	struct entry entry, *gone = NULL;
+	size_t count = 0;
+
+	GIVES(cuMemUnmap, (address, bytes));
+	while (range.from < range.to && take_mapping(&range, &entry)) {
+		struct entry *more = realloc(gone, (count + 1) * sizeof *gone);
+		if (more == NULL) {
+			put_back(&entry);
+			break;
+		}
+		gone = more;
+		gone[count++] = entry;
+		if (entry.key == range.from)
+			range.from += entry.bytes;
+	}
+	CUresult result = INSIDE(real.cuMemUnmap(address, bytes));
+	for (size_t i = 0; i < count; i++)
+		if (result == CUDA_SUCCESS)
+			refer(gone[i].owner, -1);
+		else
+			put_back(&gone[i]);
+	free(gone);
+	return result;
+}
+
+static int covers(struct entry *entry, void *argument)
+{
+	struct range *range = argument;
+
+	if (entry->kind == MAPPING && range->from >= entry->key && range->from - entry->key < entry->bytes)
+		range->found = *entry;
+	return 0;
+}
+
+EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
+{
+	struct range range = {.from = (uint64_t)(uintptr_t)address};
+	struct entry entry;
+
+	GIVES(cuMemRetainAllocationHandle, (out, address));
+	CUresult result = INSIDE(real.cuMemRetainAllocationHandle(out, address));
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (table_remove(HANDLE, *out, &entry)) { /* one handle, to be released once more */
+		entry.count++;
+		put_back(&entry);
+		return result;
+	}
+	table_each(covers, &range);
+	if (range.found.present) {
+		struct physical *physical = range.found.owner;
+		entry = (struct entry){.kind = HANDLE, .key = *out, .bytes = physical->bytes, .owner = physical, .card = (int8_t)physical->card, .count = 1};
+		refer(physical, 1);
+		put_back(&entry);
+	}
+	return result;
+}
+
+/* A multicast object's binding, by the object and the offset in it. */
+static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { return multicast * UINT64_C(0x9E3779B97F4A7C15) ^ at; }
+
+#define BIND(call) \
+	struct physical *physical; \
+	int charged = hold(handle, &physical); \
+	CUresult result = INSIDE(call); \
+	if (!charged) \
+		return result; \
+	struct entry entry = {.kind = BINDING, .key = binding(multicast, at), .bytes = bytes, .owner = physical}; \
+	if (result != CUDA_SUCCESS) \
+		refer(physical, -1); \
+	else \
+		put_back(&entry); \
+	return result
+
+EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
+{
+	GIVES(cuMulticastBindMem, (multicast, at, handle, offset, bytes, flags));
+	BIND(real.cuMulticastBindMem(multicast, at, handle, offset, bytes, flags));
+}
+
+EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
+{
+	GIVES(cuMulticastBindMem_v2, (multicast, device, at, handle, offset, bytes, flags));
+	BIND(real.cuMulticastBindMem_v2(multicast, device, at, handle, offset, bytes, flags));
+}
+
+EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, size_t bytes)
+{
+	struct entry entry;
+
+	GIVES(cuMulticastUnbind, (multicast, device, at, bytes));
+	int charged = table_remove(BINDING, binding(multicast, at), &entry);
+	CUresult result = INSIDE(real.cuMulticastUnbind(multicast, device, at, bytes));
+	if (charged && result == CUDA_SUCCESS)
+		refer(entry.owner, -1);
+	else if (charged)
+		put_back(&entry);
+	return result;
+}
+
+/* A tile of a sparse array, by the array and the place in it. */
+static uint64_t tile(const CUarrayMapInfo *info)
+{
+	uint64_t key = (uint64_t)(uintptr_t)info->resource * UINT64_C(0x9E3779B97F4A7C15) ^ (uint64_t)info->subresource_type;
+
+	if (info->subresource_type == SUBRESOURCE_MIPTAIL)
+		return (key * 31 + info->subresource.miptail.layer) * 31 + info->subresource.miptail.offset;
+	for (int i = 0; i < 5; i++) /* level, layer and offset */
+		key = key * UINT64_C(1000003) + info->subresource.level[i];
+	return key;
+}
+
+static void drop_tile(const CUarrayMapInfo *info)
+{
+	struct entry entry;
+
+	if (table_remove(BINDING, tile(info), &entry))
+		refer(entry.owner, -1);
+}
+
+static void tiles_changed(const CUarrayMapInfo *list, unsigned int count)
+{
+	struct physical *physical;
+
+	for (unsigned int i = 0; i < count; i++) {
+		drop_tile(&list[i]);
+		if (list[i].operation != OPERATION_MAP || !hold(list[i].handle, &physical))
+			continue;
+		struct entry entry = {.kind = BINDING, .key = tile(&list[i]), .owner = physical};
+		put_back(&entry);
+	}
+}
+
+EXPORT CUresult cuMemMapArrayAsync(CUarrayMapInfo *list, unsigned int count, CUstream stream)
+{
+	GIVES(cuMemMapArrayAsync, (list, count, stream));
+	CUresult result = INSIDE(real.cuMemMapArrayAsync(list, count, stream));
+	if (result == CUDA_SUCCESS)
+		tiles_changed(list, count);
+	return result;
+}
+
+EXPORT CUresult cuMemMapArrayAsync_ptsz(CUarrayMapInfo *list, unsigned int count, CUstream stream)
+{
+	GIVES(cuMemMapArrayAsync_ptsz, (list, count, stream));
+	CUresult result = INSIDE(real.cuMemMapArrayAsync_ptsz(list, count, stream));
+	if (result == CUDA_SUCCESS)
+		tiles_changed(list, count);
+	return result;
+}
+
+void forget_virtual(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+
+	lock = fresh;
+}

@@ -1,0 +1,283 @@
+"""The guard's side of ``gpuconf run``: a private folder with a job's budget and the libraries that make its programs keep to it.
+
+The folder holds
+
+    budget               what the job may use and uses (_budget_file.py)
+    libcuda.so.1         an empty library that needs the guard and then the driver; libcuda.so is a link to it
+    libnvidia-ml.so.1    the same for NVML
+    libgpuconf-guard.so  the guard, without the functions that the driver lacks
+    libgpuconf-driver.so, libgpuconf-nvml.so  links to the real libraries
+    libgpuconf-preload.so  in mode "preload"
+    log                  what the guard could not do
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+
+from .. import errors
+from . import _budget_file, _driver, _elf
+
+CardUse = _budget_file.CardUse
+ProcessUse = _budget_file.ProcessUse
+MODES = ("auto", "proxy", "preload")
+VARIABLE = "GPUCONF_GUARD"
+_LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
+_PREFIX = "gpuconf-job-"
+
+
+class Reader:
+    """A live budget: its use and its log."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = _budget_file.BudgetFile(path)
+        self.job = self._file.job
+        self.launcher = self._file.launcher
+
+    def usage(self) -> dict[str, CardUse]:
+        """The use of each card, by UUID, in bytes. Raises UnavailableError if the budget is gone."""
+        return self._file.usage()
+
+    def log(self) -> list[str]:
+        """What the guard could not do, a line each."""
+        try:
+            with open(os.path.join(os.path.dirname(self.path), "log"), encoding="utf-8", errors="replace") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            return []
+
+
+class Budget(Reader):
+    """The budget of a job that is being started. Closing it removes its folder, once no process of the job lives."""
+
+    def __init__(self, path: str, held: int, mode: str, environment: dict[str, str], notes: Sequence[str]) -> None:
+        self._held: int | None = held
+        super().__init__(path)
+        self.mode = mode
+        self.environment = environment
+        self._notes = list(notes)
+
+    def __enter__(self) -> Budget:
+        """The budget."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def describe(self) -> list[str]:
+        """How the limit is kept, and what to know about it, a line each."""
+        how = "a proxy of the driver on LD_LIBRARY_PATH"
+        if self.mode == "preload":
+            how += ", and a preloaded dlopen()"
+        return [f"limit kept by gpuconf's guard: {how}", *self._notes]
+
+    def keep_descriptor(self) -> int:
+        """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
+        if self._held is None:
+            raise errors.FailedPreconditionError("the budget is closed")
+        os.set_inheritable(self._held, True)
+        return self._held
+
+    def close(self) -> None:
+        """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+        _remove_if_unused(os.path.dirname(self.path))
+
+
+def prepare(
+    limits: Mapping[str, int],
+    mode: str = "auto",
+    *,
+    command: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    job: str = "",
+) -> Budget:
+    """Make the budget of a job, with a limit in bytes for each card by UUID.
+
+    The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and both are
+    charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver, UnavailableError if there is no
+    room for the budget or the outer job's is damaged.
+    """
+    given = dict(os.environ if environment is None else environment)
+    if mode not in MODES:
+        raise errors.InvalidArgumentError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+    _budget_file.check_limits(limits)
+    _sweep()
+    parent = _outer(given)
+    outer_folder = os.path.dirname(parent)
+    libraries = {"libcuda.so.1": "libgpuconf-driver.so", "libnvidia-ml.so.1": "libgpuconf-nvml.so"}
+    real = {name: _real(name, outer_folder, link, given) for name, link in libraries.items()}
+    if real["libcuda.so.1"] is None:
+        raise errors.NotFoundError("no CUDA driver: libcuda.so.1 is neither on LD_LIBRARY_PATH nor in the loader's cache")
+    program = _program(command, given)
+    notes = list(_warnings(program))
+    chosen = _chosen(mode, program)
+    folder = _new_folder()
+    try:
+        path = os.path.join(folder, "budget")
+        held = _budget_file.create(path, limits, parent, job)
+        _fill(folder, {name: target for name, target in real.items() if target is not None}, libraries)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Budget(path, held, chosen, _variables(folder, outer_folder, chosen, given), notes)
+
+
+def current() -> Reader | None:
+    """The budget of this process, if ``gpuconf run`` gave it one."""
+    path = os.environ.get(VARIABLE)
+    try:
+        return Reader(path) if path else None
+    except errors.UnavailableError:
+        return None
+
+
+def budgets() -> list[Reader]:
+    """Every budget of this user whose job lives."""
+    found = []
+    for folder in _folders():
+        try:
+            reader = Reader(os.path.join(folder, "budget"))
+            if reader._file.alive():
+                found.append(reader)
+        except (errors.UnavailableError, OSError):
+            continue
+    return found
+
+
+def _outer(environment: Mapping[str, str]) -> str:
+    """The budget file that this process is under, or an empty text. Raises UnavailableError if it is damaged."""
+    path = environment.get(VARIABLE, "")
+    if path:
+        for outer in _budget_file.chain(path):
+            outer.usage()
+    return path
+
+
+def _real(name: str, outer_folder: str, link: str, environment: Mapping[str, str]) -> str | None:
+    """The real library: an outer job's, since its folder is what the search would find."""
+    linked = os.path.join(outer_folder, link) if outer_folder else ""
+    if linked:
+        return os.readlink(linked) if os.path.islink(linked) else None
+    return _driver.find(name, environment)
+
+
+def _program(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
+    return shutil.which(command[0], path=environment.get("PATH")) if command else None
+
+
+def _warnings(program: str | None) -> Iterator[str]:
+    if program is None:
+        return
+    static, rpath = _elf.program_facts(program)
+    if static:
+        yield f"{program} is linked statically: the guard cannot limit it, only dynamically linked programs that it starts"
+    if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in rpath):
+        yield f"{program} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it"
+    if os.stat(program).st_mode & (stat.S_ISUID | stat.S_ISGID):
+        yield f"{program} is set-uid: the loader ignores the guard"
+
+
+def _chosen(mode: str, program: str | None) -> str:
+    """Preloading, if the program's own file names the driver by a path."""
+    if mode != "auto":
+        return mode
+    if program is None or not _elf.header_fits(program):
+        return "proxy"
+    with open(program, "rb") as file:
+        return "preload" if b"/libcuda.so" in file.read() else "proxy"
+
+
+def _places() -> list[str]:
+    """Where job folders may be: private to the user, in memory if possible."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    return [place for place in (runtime, "/dev/shm", tempfile.gettempdir()) if place and os.access(place, os.W_OK | os.X_OK)]
+
+
+def _new_folder() -> str:
+    """A new private folder, on a file system that libraries can be loaded from."""
+    places = [place for place in _places() if not os.statvfs(place).f_flag & os.ST_NOEXEC]
+    if not places:
+        raise errors.UnavailableError(f"no folder for the guard: {', '.join(_places())} forbid loading libraries (noexec)")
+    return tempfile.mkdtemp(prefix=_PREFIX, dir=places[0])
+
+
+def _folders() -> Iterator[str]:
+    for place in dict.fromkeys(_places()):
+        for name in os.listdir(place):
+            path = os.path.join(place, name)
+            try:
+                facts = os.lstat(path)
+            except OSError:
+                continue
+            if name.startswith(_PREFIX) and stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid():
+                yield path
+
+
+def _sweep() -> None:
+    """Remove the folders of jobs that have ended, whose launcher was killed."""
+    for folder in _folders():
+        _remove_if_unused(folder)
+
+
+def _remove_if_unused(folder: str) -> None:
+    try:
+        file = os.open(os.path.join(folder, "budget"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return  # being made, or being removed
+    try:
+        if os.fstat(file).st_size == 0 or _budget_file.in_use(file):
+            return
+    finally:
+        os.close(file)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:
+    for name, target in real.items():
+        os.symlink(target, os.path.join(folder, links[name]))
+        needed = (os.path.join(folder, "libgpuconf-guard.so"), target)
+        _write(os.path.join(folder, name), _elf.library(name, needed))
+        os.symlink(name, os.path.join(folder, name.removesuffix(".1")))
+    with open(os.path.join(_LIBRARIES, "libgpuconf-guard.so"), "rb") as file:
+        guard = file.read()
+    _write(os.path.join(folder, "libgpuconf-guard.so"), _elf.without(guard, _lacking(guard, real)))
+    shutil.copy(os.path.join(_LIBRARIES, "libgpuconf-preload.so"), folder)
+
+
+def _lacking(guard: bytes, real: Mapping[str, str]) -> set[str]:
+    """The functions of the guard that the real libraries do not have: a program may ask whether they are there."""
+    offered = _elf.defined(guard)
+    lacking = set()
+    for prefix, name in (("cu", "libcuda.so.1"), ("nvml", "libnvidia-ml.so.1")):
+        has = _elf.exports(real[name]) if name in real else set()
+        if has is not None:
+            lacking |= {function for function in offered if function.startswith(prefix) and function not in has}
+    return lacking
+
+
+def _write(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
+    with open(file, "wb") as opened:
+        opened.write(data)
+
+
+def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a program of the job needs, merged with those that it has."""
+    kept = [part for part in environment.get("LD_LIBRARY_PATH", "").split(":") if part and part != outer_folder]
+    variables = {VARIABLE: os.path.join(folder, "budget"), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
+    outer_preload = os.path.join(outer_folder, "libgpuconf-preload.so")
+    preloaded = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]
+    if mode == "preload":
+        preloaded.insert(0, os.path.join(folder, "libgpuconf-preload.so"))
+    if "LD_PRELOAD" in environment or preloaded:
+        variables["LD_PRELOAD"] = " ".join(preloaded)
+    return variables

@@ -1,0 +1,207 @@
+"""The file that a job's processes account in. The layout, and why it is so, is in pybind/guard/budget.h."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .. import errors
+
+MAGIC, VERSION = b"GCBUDGET", 1
+HEADER = struct.Struct("<8sIIIIQQII64s4096s")
+CARD = struct.Struct("<16sQQQQ")
+SLOT = struct.Struct("<II24s")
+HEADER_BYTES, MOST_CARDS, SLOTS = 8192, 64, 1024
+BYTES_MASK = (1 << 52) - 1
+INSTANCE = 1
+LOCKS = 1 << 40
+LAUNCHER_LOCK = LOCKS - 2
+_LOCK = struct.Struct("hhqqi4x")  # struct flock
+
+
+@dataclass(frozen=True)
+class ProcessUse:
+    """What one process of a job has allocated on a card, in bytes."""
+
+    pid: int
+    name: str
+    used: int
+    pools: int
+    """Of it, what gpuconf's own pools hold."""
+
+
+@dataclass(frozen=True)
+class CardUse:
+    """What a job has allocated on a card, in bytes."""
+
+    limit: int
+    used: int
+    pools: int
+    peak: int
+    refused: int
+    """How many requests were refused."""
+    processes: tuple[ProcessUse, ...]
+
+    @property
+    def outside(self) -> int:
+        """What is allocated outside of gpuconf's pools."""
+        return max(0, self.used - self.pools)
+
+    @property
+    def free(self) -> int:
+        """What is left of the limit."""
+        return max(0, self.limit - self.used)
+
+
+def uuid_bytes(uuid: str) -> bytes:
+    """The 16 bytes of "GPU-..." or "MIG-...". Raises InvalidArgumentError for another text."""
+    digits = uuid[4:].replace("-", "")
+    if uuid[:4] not in ("GPU-", "MIG-") or len(digits) != 32:
+        raise errors.InvalidArgumentError(f"not the UUID of a GPU or of a MIG instance: {uuid!r}")
+    try:
+        return bytes.fromhex(digits)
+    except ValueError:
+        raise errors.InvalidArgumentError(f"not the UUID of a GPU or of a MIG instance: {uuid!r}") from None
+
+
+def _uuid_text(number: bytes, flags: int) -> str:
+    text = number.hex()
+    return ("MIG-" if flags & INSTANCE else "GPU-") + "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def file_bytes(cards: int) -> int:
+    """The size of the file for that many cards."""
+    return HEADER_BYTES + SLOTS * SLOT.size + 16 * cards * SLOTS
+
+
+def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
+    """Write a new file, and return a descriptor that holds the launcher's lock. Raises UnavailableError if there is no room."""
+    header = HEADER.pack(
+        MAGIC, VERSION, len(limits), SLOTS, 0, file_bytes(len(limits)), int(time.time()), os.getpid(), 0,
+        job.encode()[:63], os.fsencode(parent),
+    )  # fmt: skip
+    cards = b"".join(
+        CARD.pack(uuid_bytes(uuid), INSTANCE if uuid.startswith("MIG-") else 0, limit, 0, 0) for uuid, limit in limits.items()
+    )
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        lock(file, LAUNCHER_LOCK)  # while it is empty, nobody takes it for an abandoned one
+        os.posix_fallocate(file, 0, file_bytes(len(limits)))  # a hole that cannot be filled later ends the process with SIGBUS
+        os.pwrite(file, header + cards, 0)
+    except OSError as error:
+        os.close(file)
+        raise errors.UnavailableError(
+            f"no room for the job's budget in {path}: {os.strerror(error.errno or errno.ENOSPC)}"
+        ) from None
+    return file
+
+
+def lock(file: int, byte: int) -> bool:
+    """Lock a byte of an open file, for as long as the descriptor or a copy of it is open."""
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_locked(file: int, byte: int, count: int = 1) -> bool:
+    answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, count, 0))
+    return bool(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK)
+
+
+def in_use(file: int) -> bool:
+    """Whether a process holds a slot of an open file, or its launcher lives."""
+    return _is_locked(file, LAUNCHER_LOCK, SLOTS + 2)
+
+
+class BudgetFile:
+    """An existing file, for reading. It is read, not mapped: truncating the file then raises an error and no SIGBUS."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            data = self._read()
+            fields = HEADER.unpack_from(data)
+        except (OSError, struct.error) as error:
+            raise errors.UnavailableError(f"the budget {path} cannot be read: {error}") from None
+        magic, version, cards, slots, _, size, _, self.launcher, _, job, parent = fields
+        if magic != MAGIC or version != VERSION:
+            raise errors.UnavailableError(f"{path} is not a budget of this version of gpuconf")
+        if cards > MOST_CARDS or slots != SLOTS or size != len(data) or size != file_bytes(cards):
+            raise errors.UnavailableError(f"the budget {path} is damaged: its size is wrong")
+        self.job = job.partition(b"\0")[0].decode("utf-8", "replace")
+        self.parent = os.fsdecode(parent.partition(b"\0")[0])
+
+    def _read(self) -> bytes:
+        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return os.pread(file, file_bytes(MOST_CARDS) + 1, 0)
+        finally:
+            os.close(file)
+
+    def alive(self) -> bool:
+        """Whether a process of the job lives."""
+        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return in_use(file)
+        finally:
+            os.close(file)
+
+    def _living_slots(self, high: int) -> list[int]:
+        file = os.open(self.path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            return [slot for slot in range(high) if _is_locked(file, LOCKS + slot)]
+        finally:
+            os.close(file)
+
+    def usage(self) -> dict[str, CardUse]:
+        """The use of each card, by UUID. Raises UnavailableError if the file is gone."""
+        try:
+            data = self._read()
+            header = HEADER.unpack_from(data)
+            cards, high = header[2], min(header[4], SLOTS)
+            living = self._living_slots(high)
+        except (OSError, struct.error) as error:
+            raise errors.UnavailableError(f"the budget {self.path} cannot be read: {error}") from None
+        columns = HEADER_BYTES + SLOTS * SLOT.size
+        found = {}
+        for card in range(cards):
+            uuid, flags, limit, peak, refused = CARD.unpack_from(data, HEADER.size + card * CARD.size)
+            used = struct.unpack_from(f"<{SLOTS}Q", data, columns + card * SLOTS * 8)
+            pools = struct.unpack_from(f"<{SLOTS}Q", data, columns + (cards + card) * SLOTS * 8)
+            processes = [_process(data, slot, used[slot], pools[slot]) for slot in living]
+            found[_uuid_text(uuid, flags)] = CardUse(
+                limit, sum(p.used for p in processes), sum(p.pools for p in processes), peak, refused, tuple(processes)
+            )
+        return found
+
+
+def _process(data: bytes, slot: int, used: int, pools: int) -> ProcessUse:
+    pid, _, name = SLOT.unpack_from(data, HEADER_BYTES + slot * SLOT.size)
+    return ProcessUse(pid, name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools)
+
+
+def check_limits(limits: Mapping[str, int]) -> None:
+    """Raise InvalidArgumentError for an invalid limit or UUID."""
+    if not 0 < len(limits) <= MOST_CARDS:
+        raise errors.InvalidArgumentError(f"a job has 1 to {MOST_CARDS} cards, but got {len(limits)}")
+    for uuid, limit in limits.items():
+        if not 0 <= limit <= BYTES_MASK:
+            raise errors.InvalidArgumentError(f"the limit of {uuid} must be 0 to {BYTES_MASK} bytes, but got {limit}")
+    if len({uuid_bytes(uuid) for uuid in limits}) < len(limits):
+        raise errors.InvalidArgumentError("a job names a card twice")
+
+
+def chain(path: str) -> Sequence[BudgetFile]:
+    """A budget and those of the jobs that it is nested in. Raises UnavailableError for a damaged one."""
+    found: list[BudgetFile] = []
+    while path and len(found) < 8:
+        found.append(BudgetFile(path))
+        path = found[-1].parent
+    return found

@@ -1,0 +1,223 @@
+/*
+ * Graphs that allocate memory. Each GPU has a reserve for them, which a launch or an upload grows in whole granules to what is needed, and
+ * which only a trim gives back. Nodes take effect at the launch.
+ */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if FAKECUDA_VERSION >= 11040
+enum { EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
+
+struct node {
+	int type;
+	uint64_t addr, bytes;
+	int gpu;
+	struct node *next;
+};
+
+typedef struct {
+	int type, handle_types;
+	struct {
+		int type, id;
+	} location;
+	void *security;
+	size_t most;
+	unsigned char reserved[56];
+	const void *access;
+	size_t access_count, bytes;
+	CUdeviceptr addr;
+} alloc_params;
+
+static struct {
+	uint64_t reserved, used;
+} reserve[MAX_GPUS];
+static struct live {
+	uint64_t addr, bytes;
+	int gpu;
+	struct live *next;
+} *lives; /* allocated by a graph that has run, and not freed */
+
+void end_graph_memory(void) {
+	memset(reserve, 0, sizeof reserve);
+	lives = NULL;
+}
+
+static struct node *append(struct body *body, struct node node) {
+	struct node *new = malloc(sizeof *new), **at = &body->nodes;
+	*new = node;
+	new->next = NULL;
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = new;
+	return new;
+}
+
+CUresult graph_memory_freed(uint64_t addr) {
+	for (struct live **at = &lives; *at != NULL; at = &(*at)->next)
+		if ((*at)->addr == addr) {
+			struct live *gone = *at;
+			reserve[gone->gpu].used -= charge(gone->bytes);
+			*at = gone->next;
+			free(gone);
+			return SUCCESS;
+		}
+	return INVALID_VALUE;
+}
+
+/* What a launch takes at most, beyond what earlier launches left. */
+static uint64_t need(const struct body *body, int *gpu) {
+	uint64_t now = 0, most = 0;
+	for (struct node *one = body->nodes; one != NULL; one = one->next) {
+		if (one->type == ALLOC_NODE) {
+			now += charge(one->bytes);
+			*gpu = one->gpu;
+		}
+		if (one->type == FREE_NODE)
+			for (struct node *other = body->nodes; other != one; other = other->next)
+				if (other->type == ALLOC_NODE && other->addr == one->addr)
+					now -= charge(other->bytes);
+		if (now > most)
+			most = now;
+	}
+	return most;
+}
+
+CUresult reserve_graph_memory(struct body *body) {
+	int gpu = 0;
+	uint64_t wanted = need(body, &gpu);
+	if (wanted == 0)
+		return SUCCESS;
+	wanted = (reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t growth = wanted > reserve[gpu].reserved ? wanted - reserve[gpu].reserved : 0;
+	if (growth > fake.gpu[gpu].total - fake.gpu[gpu].used)
+		return OUT_OF_MEMORY;
+	reserve[gpu].reserved += growth;
+	fake.gpu[gpu].used += growth;
+	return SUCCESS;
+}
+
+void run_graph_memory(struct body *body) {
+	for (struct node *one = body->nodes; one != NULL; one = one->next) {
+		if (one->type == FREE_NODE) {
+			graph_memory_freed(one->addr);
+		} else if (one->type == ALLOC_NODE) {
+			struct live *new = malloc(sizeof *new);
+			*new = (struct live){one->addr, one->bytes, one->gpu, lives};
+			lives = new;
+			reserve[one->gpu].used += charge(one->bytes);
+		}
+	}
+}
+
+/* For pools.c: NOT_READY if the stream is not captured. */
+CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
+	struct context *context;
+	struct stream *stream;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = find_stream(handle, context, &stream);
+	if (result != SUCCESS || stream->capture == NULL)
+		return result != SUCCESS ? result : NOT_READY;
+	*out = add_graph_memory(bytes, context->gpu);
+	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL});
+	return *out != 0 ? SUCCESS : OUT_OF_MEMORY;
+}
+
+CUresult captured_free(CUdeviceptr addr, CUstream handle) {
+	struct context *context;
+	struct stream *stream;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = find_stream(handle, context, &stream);
+	if (result != SUCCESS || stream->capture == NULL)
+		return result != SUCCESS ? result : NOT_READY;
+	append(stream->capture->graph->body, (struct node){FREE_NODE, addr, 0, context->gpu, NULL});
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
+	CALLED(cuGraphAddMemAllocNode);
+	(void)after, (void)count;
+	if (params->location.type != 1 || params->location.id < 0 || params->location.id >= fake.gpus || params->bytes == 0)
+		return INVALID_VALUE;
+	LOCK;
+	params->addr = add_graph_memory(params->bytes, params->location.id);
+	*out = append(graph->body, (struct node){ALLOC_NODE, params->addr, params->bytes, params->location.id, NULL});
+	UNLOCK;
+	return params->addr != 0 ? SUCCESS : OUT_OF_MEMORY;
+}
+
+EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUdeviceptr addr) {
+	CALLED(cuGraphAddMemFreeNode);
+	(void)after, (void)count;
+	LOCK;
+	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL});
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
+	CALLED(cuGraphGetNodes);
+	size_t found = 0;
+	LOCK;
+	for (struct node *one = graph->body->nodes; one != NULL; one = one->next, found++)
+		if (out != NULL && found < *count)
+			out[found] = one;
+	UNLOCK;
+	*count = found;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
+	CALLED(cuGraphNodeGetType);
+	*type = node->type;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *params) {
+	CALLED(cuGraphMemAllocNodeGetParams);
+	memset(params, 0, sizeof *params);
+	params->type = params->location.type = 1;
+	params->location.id = node->gpu;
+	params->bytes = node->bytes;
+	params->addr = node->addr;
+	return node->type == ALLOC_NODE ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
+	CALLED(cuGraphMemFreeNodeGetParams);
+	*addr = node->addr;
+	return node->type == FREE_NODE ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {
+	CALLED(cuDeviceGetGraphMemAttribute);
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	*(uint64_t *)value = attribute == 2 ? reserve[device].reserved : reserve[device].used;
+	UNLOCK;
+	return attribute == 0 || attribute == 2 ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
+	CALLED(cuDeviceGraphMemTrim);
+	if (device < 0 || device >= fake.gpus)
+		return INVALID_DEVICE;
+	LOCK;
+	uint64_t wanted = (reserve[device].used + GRANULE - 1) / GRANULE * GRANULE;
+	fake.gpu[device].used -= reserve[device].reserved - wanted;
+	reserve[device].reserved = wanted;
+	UNLOCK;
+	return SUCCESS;
+}
+#else
+CUresult graph_memory_freed(uint64_t addr) { return (void)addr, INVALID_VALUE; }
+CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) { return (void)out, (void)bytes, (void)handle, NOT_READY; }
+CUresult captured_free(CUdeviceptr addr, CUstream handle) { return (void)addr, (void)handle, NOT_READY; }
+CUresult reserve_graph_memory(struct body *body) { return (void)body, SUCCESS; }
+void run_graph_memory(struct body *body) { (void)body; }
+void end_graph_memory(void) {}
+#endif

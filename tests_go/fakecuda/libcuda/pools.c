@@ -1,0 +1,396 @@
+/*
+ * Stream-ordered allocation. A pool reserves whole granules, keeps what is freed, and gives what is beyond its threshold back at a
+ * synchronization. A free takes effect at once: the order within streams is not modeled.
+ *
+ * Also memory outside of the arenas: CUDA 2's 32-bit addresses, and the memory of graphs.
+ */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2 };
+
+struct pool {
+	int gpu; /* -1: the host's */
+	int gone;
+	uint64_t reserved, used, threshold;
+	struct pool *next;
+};
+
+struct outside {
+	struct range range;
+	int gpu;
+	enum outside_kind kind;
+	struct pool *pool;
+	struct context *context;
+	struct outside *next;
+};
+
+static struct outside *list;
+static struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS];
+
+int within_outside(uint64_t addr, uint64_t bytes) {
+	for (struct outside *one = list; one != NULL; one = one->next)
+		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
+			return 1;
+	return 0;
+}
+
+int count_outside(void) {
+	int count = 0;
+	for (struct outside *one = list; one != NULL; one = one->next)
+		count += one->kind != GRAPH_MEMORY;
+	return count;
+}
+
+static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
+	void *at = bytes == 0 || bytes > (UINT64_C(1) << 46) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+	if (at == MAP_FAILED)
+		return NULL;
+	struct outside *new = calloc(1, sizeof *new);
+	*new = (struct outside){{(uint64_t)(uintptr_t)at, bytes}, gpu, kind, NULL, NULL, list};
+	list = new;
+	return new;
+}
+
+uint64_t add_graph_memory(uint64_t bytes, int gpu) {
+	struct outside *new = add(bytes, gpu, GRAPH_MEMORY, 0);
+	return new == NULL ? 0 : new->range.addr;
+}
+
+/* It stays mapped: a stale pointer reads garbage but never faults. */
+static void drop(struct outside **at) {
+	struct outside *gone = *at;
+	madvise((void *)(uintptr_t)gone->range.addr, gone->range.bytes, MADV_DONTNEED);
+	if (gone->kind == POOL_MEMORY)
+		gone->pool->used -= charge(gone->range.bytes);
+	if (gone->kind == LOW_MEMORY)
+		fake.gpu[gone->gpu].used -= charge(gone->range.bytes);
+	*at = gone->next;
+	free(gone);
+}
+
+void end_outside(struct context *context) {
+	for (struct outside **at = &list; *at != NULL;)
+		if ((*at)->context != NULL && (*at)->context == context)
+			drop(at);
+		else
+			at = &(*at)->next;
+}
+
+/* What a pool keeps beyond its use goes back to the GPU. */
+static void shrink(struct pool *pool, uint64_t keep) {
+	uint64_t wanted = pool->used > keep ? pool->used : keep;
+	wanted = (wanted + GRANULE - 1) / GRANULE * GRANULE;
+	if (wanted >= pool->reserved)
+		return;
+	if (pool->gpu >= 0)
+		fake.gpu[pool->gpu].used -= pool->reserved - wanted;
+	pool->reserved = wanted;
+}
+
+void pools_synchronized(void) {
+	for (int i = 0; i < fake.gpus; i++)
+		shrink(&standard[i], standard[i].threshold);
+	for (struct pool *one = pools; one != NULL; one = one->next)
+		shrink(one, one->gone ? 0 : one->threshold);
+}
+
+CUresult free_outside(uint64_t addr) {
+	struct outside **at = &list;
+	while (*at != NULL && (*at)->range.addr != addr)
+		at = &(*at)->next;
+	if (*at == NULL)
+		return INVALID_VALUE;
+	if ((*at)->kind == GRAPH_MEMORY)
+		return graph_memory_freed(addr);
+	struct pool *pool = (*at)->pool;
+	drop(at);
+	if (pool != NULL && pool->gone)
+		shrink(pool, 0);
+	return SUCCESS;
+}
+
+/* A new driver: nothing is left of pools. */
+void end_pools(void) {
+	while (list != NULL)
+		drop(&list);
+	for (struct pool *one = pools; one != NULL; one = one->next)
+		one->gone = 1;
+	memset(standard, 0, sizeof standard);
+	memset(current, 0, sizeof current);
+}
+
+static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
+	struct gpu *gpu = &fake.gpu[context->gpu];
+	if (bytes == 0)
+		return INVALID_VALUE;
+	if (charge(bytes) > gpu->total - gpu->used)
+		return OUT_OF_MEMORY;
+	struct outside *new = add(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
+	if (new == NULL)
+		return OUT_OF_MEMORY;
+	new->context = context;
+	gpu->used += charge(bytes);
+	*out = (unsigned)new->range.addr;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuMemAlloc(unsigned *out, unsigned bytes) {
+	CALLED(cuMemAlloc_v1);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = low(context, out, bytes);
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemAllocPitch(unsigned *out, unsigned *pitch, unsigned width, unsigned height, unsigned element) {
+	CALLED(cuMemAllocPitch_v1);
+	struct context *context;
+	(void)element;
+	*pitch = (width + 511) / 512 * 512;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = low(context, out, *pitch * height);
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemFree(unsigned addr) {
+	CALLED(cuMemFree_v1);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = free_outside(addr);
+	UNLOCK;
+	return result;
+}
+
+#if FAKECUDA_VERSION >= 11020
+typedef struct {
+	int type, id;
+} location;
+
+typedef struct {
+	int type, handle_types;
+	location location;
+	void *security;
+	size_t most;
+	unsigned char reserved[56];
+} pool_props;
+
+static int unknown(CUdevice device) { return device < 0 || device >= fake.gpus; }
+
+static struct pool *find_pool(struct pool *handle) {
+	for (int i = 0; i < fake.gpus; i++)
+		if (handle == &standard[i])
+			return handle;
+	for (struct pool *one = pools; one != NULL; one = one->next)
+		if (one == handle && !one->gone)
+			return one;
+	return NULL;
+}
+
+static struct pool *standard_pool(int gpu) {
+	standard[gpu].gpu = gpu;
+	return &standard[gpu];
+}
+
+EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
+	CALLED(cuMemPoolCreate);
+	if (props->type != 1 || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
+		return INVALID_VALUE;
+	struct pool *new = calloc(1, sizeof *new);
+	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
+	LOCK;
+	new->next = pools;
+	pools = new;
+	UNLOCK;
+	*out = new;
+	return SUCCESS;
+}
+
+/* Its allocations live on. */
+EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
+	CALLED(cuMemPoolDestroy);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || pool == &standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS) {
+		pool->gone = 1;
+		shrink(pool, 0);
+		for (int i = 0; i < fake.gpus; i++)
+			if (current[i] == pool)
+				current[i] = NULL;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
+	CALLED(cuMemPoolTrimTo);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	if (pool != NULL)
+		shrink(pool, keep);
+	UNLOCK;
+	return pool != NULL ? SUCCESS : INVALID_VALUE;
+}
+
+EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
+	CALLED(cuMemPoolGetAttribute);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS && attribute == 4)
+		*(uint64_t *)value = pool->threshold;
+	else if (result == SUCCESS && attribute == 5)
+		*(uint64_t *)value = pool->reserved;
+	else if (result == SUCCESS && attribute == 7)
+		*(uint64_t *)value = pool->used;
+	else
+		result = INVALID_VALUE;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
+	CALLED(cuMemPoolSetAttribute);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = pool == NULL || attribute != 4 ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS)
+		pool->threshold = *(const uint64_t *)value;
+	UNLOCK;
+	return result;
+}
+
+/* A file descriptor is not modeled: the handle is the pool itself, in this process. */
+EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
+	CALLED(cuMemPoolExportToShareableHandle);
+	(void)type, (void)flags;
+	*(void **)out = handle;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *handle, int type, unsigned long long flags) {
+	CALLED(cuMemPoolImportFromShareableHandle);
+	(void)type, (void)flags;
+	struct pool *new = calloc(1, sizeof *new);
+	new->gpu = ((struct pool *)handle)->gpu;
+	LOCK;
+	new->next = pools;
+	pools = new;
+	UNLOCK;
+	*out = new;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
+	CALLED(cuDeviceGetDefaultMemPool);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	*out = standard_pool(device);
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
+	CALLED(cuDeviceGetMemPool);
+	if (unknown(device))
+		return INVALID_DEVICE;
+	LOCK;
+	*out = current[device] != NULL ? current[device] : standard_pool(device);
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
+	CALLED(cuDeviceSetMemPool);
+	LOCK;
+	struct pool *pool = find_pool(handle);
+	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS)
+		current[device] = pool;
+	UNLOCK;
+	return result;
+}
+
+static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
+	if (pool == NULL || bytes == 0)
+		return INVALID_VALUE;
+	if (bytes > (UINT64_C(1) << 46))
+		return OUT_OF_MEMORY;
+	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
+	struct gpu *gpu = pool->gpu < 0 ? NULL : &fake.gpu[pool->gpu];
+	if (gpu != NULL && growth > gpu->total - gpu->used)
+		return OUT_OF_MEMORY;
+	struct outside *new = add(bytes, pool->gpu, POOL_MEMORY, 0);
+	if (new == NULL)
+		return OUT_OF_MEMORY;
+	new->pool = pool;
+	pool->reserved += growth;
+	pool->used += charge(bytes);
+	if (gpu != NULL)
+		gpu->used += growth;
+	*out = new->range.addr;
+	return SUCCESS;
+}
+
+static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *handle, CUstream stream) {
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
+		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : current[context->gpu] != NULL ? current[context->gpu] : standard_pool(context->gpu));
+	UNLOCK;
+	return result;
+}
+
+static CUresult free_async(CUdeviceptr addr, CUstream stream) {
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (result = captured_free(addr, stream)) == NOT_READY)
+		result = free_outside(addr);
+	UNLOCK;
+	return result == INVALID_VALUE ? free_linear(addr) : result;
+}
+
+EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+	CALLED(cuMemAllocAsync);
+	return allocate_async(out, bytes, NULL, stream);
+}
+
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
+	CALLED(cuMemAllocAsync);
+	return allocate_async(out, bytes, NULL, own_stream(stream));
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
+	CALLED(cuMemAllocFromPoolAsync);
+	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, stream);
+}
+
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
+	CALLED(cuMemAllocFromPoolAsync);
+	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, own_stream(stream));
+}
+
+EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
+	CALLED(cuMemFreeAsync);
+	return free_async(addr, stream);
+}
+
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr addr, CUstream stream) {
+	CALLED(cuMemFreeAsync);
+	return free_async(addr, own_stream(stream));
+}
+#endif

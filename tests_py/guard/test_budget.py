@@ -1,0 +1,185 @@
+"""The budget of a job: the file, what a program under it sees, and what cannot be a budget."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest_guard import CARDS, MIB, ROOT, build_driver, environment, job
+from gpuconf import errors
+from gpuconf.sharing import _budget, _budget_file, _elf
+
+HEADER = ROOT / "pybind/guard/budget.h"
+LIBRARIES = Path(_budget.__file__).parent.parent / "_guard"
+
+
+def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
+    source = tmp_path / "layout.c"
+    source.write_text(f"""#include "{HEADER}"
+        #include <stddef.h>
+        #include <stdio.h>
+        int main(void) {{ printf("%zu %zu %zu %d %d %lld %lld %d", offsetof(struct budget_header, card), sizeof(struct budget_card),
+            sizeof(struct budget_slot), HEADER_BYTES, MAX_CARDS, (long long)LOCKS, (long long)LAUNCHER_LOCK, BUDGET_VERSION); }}""")
+    subprocess.run([os.environ.get("CC", "cc"), source, "-o", tmp_path / "layout"], check=True)
+    told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
+    f = _budget_file
+    ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.HEADER_BYTES, f.MOST_CARDS, f.LOCKS, f.LAUNCHER_LOCK, f.VERSION)
+    assert [int(word) for word in told] == list(ours)
+
+
+def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
+    hooks = set(re.findall(r"^\tX\((\w+),", (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0], re.M))
+    hooks |= set(re.findall(r"^\tX\((nvml\w+),", (ROOT / "pybind/guard/functions.h").read_text(), re.M))
+    assert _elf.exports(str(LIBRARIES / "libgpuconf-guard.so")) == hooks | {"gpuconf_guard_figures", "gpuconf_guard_for_pools"}
+    assert _elf.exports(str(LIBRARIES / "libgpuconf-preload.so")) == {"dlopen", "dlmopen"}
+
+
+def test_a_program_sees_a_card_as_large_as_its_limit(driver: Path) -> None:
+    with job(driver, 512 * MIB) as one:
+        told = one.python("""
+            begin()
+            print(*info())
+            addresses = [allocate(64 * MIB) for _ in range(9)]
+            print([result for result, _ in addresses], *info())
+            for _, address in addresses[:8]:
+                assert free(address) == 0
+            print(*info())
+        """)
+        assert told.splitlines() == [
+            f"{512 * MIB} {512 * MIB}",
+            f"[0, 0, 0, 0, 0, 0, 0, 0, 2] 0 {512 * MIB}",
+            f"{512 * MIB} {512 * MIB}",
+        ]
+        use = one.budget.usage()[CARDS[0]]
+        assert (use.limit, use.used, use.peak, use.refused) == (512 * MIB, 0, 512 * MIB, 1)
+        assert one.budget.log() == []
+    assert not os.path.exists(os.path.dirname(one.budget.path))
+
+
+def test_a_limit_above_the_card_changes_nothing(driver: Path) -> None:
+    with job(driver, 4096 * MIB) as one:
+        told = one.python("begin(); print(*info()); print(allocate(2048 * MIB)[0], allocate(512)[0])")
+    assert told.split() == [str(2048 * MIB), str(2048 * MIB), "0", "2"]
+
+
+def test_a_card_that_the_job_does_not_have_gives_nothing(driver: Path) -> None:
+    with job(driver, {CARDS[1]: 512 * MIB}, FAKECUDA_GPUS="2") as one:
+        assert one.python("begin(0); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
+        assert one.python("begin(1); print(allocate(512)[0], info()[1])").split() == ["0", str(512 * MIB)]
+        assert any("device 0 is not one of this job's" in line for line in one.budget.log())
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({}, "1 to 64 cards"), ({"GPU-1": 1}, "UUID"), ({"GPU-" + "g" * 32: 1}, "UUID"), ({CARDS[0]: -1}, "must be 0 to")],
+)
+def test_limits_that_cannot_be(driver: Path, limits: dict[str, int], said: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=said):
+        _budget.prepare(limits, environment=environment(driver))
+
+
+def test_an_unknown_mode(driver: Path) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="modes are auto, proxy, preload"):
+        _budget.prepare({CARDS[0]: MIB}, "audit", environment=environment(driver))
+
+
+def test_without_a_driver(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFoundError, match=r"libcuda\.so\.1"):
+        _budget.prepare({CARDS[0]: MIB}, environment=environment(tmp_path))
+
+
+def damaged(one: object, kind: str) -> None:
+    path = one.budget.path  # type: ignore[attr-defined]
+    if kind == "gone":
+        os.unlink(path)
+        return
+    with open(path, "r+b") as file:
+        if kind == "foreign":
+            file.write(b"PK\3\4")
+        elif kind == "version":
+            file.seek(8)
+            file.write(b"\x63")
+        elif kind == "slots":
+            file.seek(16)
+            file.write(b"\xff\xff\xff\x7f")
+        elif kind == "short":
+            file.truncate(100)
+        elif kind == "empty":
+            file.truncate(0)
+        elif kind == "parent":
+            file.seek(112)
+            file.write(b"x" * 4096)
+    if kind == "read-only":
+        os.chmod(path, 0o400)
+    elif kind == "link":
+        os.rename(path, path + "2")
+        os.symlink(path + "2", path)
+
+
+@pytest.mark.parametrize("kind", ["gone", "foreign", "version", "slots", "short", "empty", "parent", "read-only", "link"])
+def test_a_program_under_a_damaged_budget_is_refused_and_the_log_says_why(driver: Path, kind: str) -> None:
+    if kind == "read-only" and os.getuid() == 0:
+        pytest.skip("root may write read-only files")
+    with job(driver, 512 * MIB) as one:
+        damaged(one, kind)
+        assert one.python(
+            "begin(); print(allocate(512)[0], cuda.cuMemAllocManaged(byref(c_uint64()), c_size_t(512), 1))"
+        ).split() == ["2", "2"]
+        assert len(one.budget.log()) == 1
+        assert "allocations are refused" in one.budget.log()[0]
+
+
+@pytest.mark.parametrize("kind", ["gone", "foreign", "version", "short", "empty"])
+def test_a_job_inside_of_a_damaged_one_does_not_begin(driver: Path, kind: str) -> None:
+    with job(driver, 512 * MIB) as outer:
+        damaged(outer, kind)
+        with pytest.raises(errors.UnavailableError, match=re.escape(outer.budget.path)):
+            _budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
+
+
+def test_jobs_inside_jobs(driver: Path) -> None:
+    """The smaller limit counts, and the outer job is charged too."""
+    with job(driver, 512 * MIB) as outer, _budget.prepare({CARDS[0]: 256 * MIB}, environment=outer.environment) as inner:
+        told = outer.python(
+            "begin(); print(*info(), allocate(256 * MIB)[0], allocate(512)[0]); sys.stdout.flush(); print(info()[0])",
+            **inner.environment,
+        )
+        assert told.split() == [str(256 * MIB), str(256 * MIB), "0", "2", "0"]
+        assert (inner.usage()[CARDS[0]].peak, outer.budget.usage()[CARDS[0]].peak) == (256 * MIB, 256 * MIB)
+        with _budget.prepare({CARDS[0]: 1024 * MIB}, environment={**outer.environment, **inner.environment}) as wide:
+            told = outer.python("begin(); print(*info(), allocate(257 * MIB)[0])", **wide.environment)
+            assert told.split() == [str(256 * MIB), str(256 * MIB), "2"]
+
+
+def test_folders_of_killed_launchers_are_removed(driver: Path) -> None:
+    code = f"""
+import os, sys
+from gpuconf.sharing import _budget
+print(_budget.prepare({{"{CARDS[0]}": 1 << 20}}).path, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    left = subprocess.run(
+        [sys.executable, "-c", code], env=environment(driver), capture_output=True, text=True, check=False
+    ).stdout.strip()
+    assert os.path.exists(left)
+    with job(driver, MIB) as one:
+        assert not os.path.exists(os.path.dirname(left))
+        assert one.budget.path in [reader.path for reader in _budget.budgets()]
+    assert one.budget.path not in [reader.path for reader in _budget.budgets()]
+
+
+def test_functions_that_the_driver_lacks_are_not_offered(tmp_path: Path) -> None:
+    old = build_driver(tmp_path / "old", missing=("cuMemAllocManaged",))
+    with job(old, 512 * MIB) as one:
+        told = one.python("print([hasattr(cuda, name) for name in ('cuMemAllocManaged', 'cuMemAlloc_v2', 'fakecuda_count')])")
+    assert told.strip() == "[False, True, True]"
+
+
+def test_a_program_without_cuda_loads_nothing(driver: Path) -> None:
+    code = "print([line for line in open('/proc/self/maps') if 'gpuconf' in line or 'libcuda' in line])"
+    with job(driver, 512 * MIB) as one:
+        assert one.run(sys.executable, "-S", "-c", code).strip() == "[]"
