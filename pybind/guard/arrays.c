@@ -1,5 +1,5 @@
 /*
- * Arrays and mipmapped arrays. The driver tells their size only for sparse and deferred arrays, which take no memory themselves (physical
+ * Arrays and mipmapped arrays. The driver reports the size only for sparse and deferred arrays, which take no memory themselves (physical
  * memory is mapped into them: vmm.c). The others are charged by formula, without the driver's padding.
  */
 #include "guard.h"

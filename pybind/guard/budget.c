@@ -282,8 +282,8 @@ static uint64_t sum_of_the_living(struct budget *budget, int place)
 }
 
 /*
- * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way; whoever holds that lock for
- * too long, being stopped, is not waited for.
+ * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way. A process that holds that
+ * lock for too long, because it is stopped, is not waited for.
  */
 static int decide(const struct budget *budget, int place, uint64_t bytes)
 {

@@ -8,7 +8,7 @@
  *     uint64_t pools[cards][slots]     of it, what gpuconf's own pools hold
  *
  * A slot belongs to the process that holds the OFD lock on byte LOCKS + slot of the file. Only that process writes the slot, except that
- * whoever gets the lock of a dead process's slot may empty it. Nothing else is locked to take memory: a process adds to its own word first
+ * a process that gets the lock of a dead one's slot may empty it. Nothing else is locked to take memory: a process adds to its own word first
  * and then looks at the sum of all of them, so two that race cannot both pass.
  *
  * A word of used holds the bytes in its low bits and, above them, how many of its additions are not yet decided. A sum that is too large only

@@ -62,7 +62,7 @@ static void find_devices(void)
 	for (CUdevice device = 0; device < count; device++) {
 		of_device[device] = find_card(device);
 		if (of_device[device] == NO_CARD)
-			note("device %d does not tell its UUID: allocations on it are refused", device);
+			note("device %d does not report its UUID: allocations on it are refused", device);
 		else if (!in_a_budget(cards[of_device[device]].uuid))
 			note("device %d is not one of this job's: allocations on it are refused", device);
 	}

@@ -1,5 +1,5 @@
 /*
- * The guard stands between a program and the CUDA driver, counts the device memory that the program asks for, and refuses what does not
+ * The guard stands between a program and the CUDA driver, counts the device memory that the program requests, and refuses what does not
  * fit into the budget of its job.
  *
  * It is found because `gpuconf run` puts an empty libcuda.so.1 in front of the loader's search path that needs two libraries: this one, and

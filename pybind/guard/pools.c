@@ -46,7 +46,7 @@ static uint64_t attribute(const struct pool *pool, int which)
 	uint64_t value = 0;
 
 	if (real.cuMemPoolGetAttribute == NULL || INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) != CUDA_SUCCESS) {
-		NOTE_ONCE("a memory pool does not tell what it reserves: it stays charged as it was");
+		NOTE_ONCE("a memory pool does not report what it reserves: it stays charged as it was");
 		return pool->charged;
 	}
 	return value;

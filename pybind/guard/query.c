@@ -1,4 +1,4 @@
-/* What programs are told: a card as large as the limit, with as much free as the limit leaves. */
+/* What programs see: a card as large as the limit, with as much free as the limit leaves. */
 #include "guard.h"
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }

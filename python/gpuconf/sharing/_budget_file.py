@@ -90,7 +90,7 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
     )
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        lock(file, LAUNCHER_LOCK)  # while it is empty, nobody takes it for an abandoned one
+        lock(file, LAUNCHER_LOCK)  # an empty file is never taken for an abandoned one
         os.posix_fallocate(file, 0, file_bytes(len(limits)))  # a hole that cannot be filled later ends the process with SIGBUS
         os.pwrite(file, header + cards, 0)
     except OSError as error:

@@ -1,6 +1,6 @@
 /*
  * Graphs that allocate memory. Each GPU has a reserve for them, which a launch or an upload grows in whole granules to what is needed, and
- * which only a trim gives back. Nodes take effect at the launch.
+ * which only a trim returns. Nodes take effect at the launch.
  */
 #include "stream.h"
 
