@@ -2,6 +2,7 @@ package pybind
 
 import (
 	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/sim"
 	"gpuconf/pybind/process"
 )
 
@@ -62,4 +63,14 @@ func encodeAmounts(a process.Amounts, kind gpu.MemoryKind) map[string]any {
 	return map[string]any{
 		"kind": kind.String(), "total": a.TotalBytes, "used": a.UsedBytes, "free": a.FreeBytes, "source": orNull(a.Source, ""),
 	}
+}
+
+// Models returns the GPUs that can be simulated: [[name, product, bytes, kind of memory, [major, minor]], ...].
+func Models() (models string, err error) {
+	defer process.Gate(&err)
+	list := [][]any{}
+	for _, m := range sim.Models() {
+		list = append(list, []any{m.Name, m.Product, m.MemoryBytes, m.MemoryKind().String(), [2]int{m.ComputeMajor, m.ComputeMinor}})
+	}
+	return encode(list)
 }

@@ -24,13 +24,21 @@ FLOORS = (
     ("sharing",),
     ("cluster",),
     ("gpuconf",),
-    ("cli", "compat", "dask", "notebook", "pytest_plugin", "ray"),
+    ("compat", "dask", "metrics", "notebook", "pytest_plugin", "ray"),
+    ("cli",),
     ("__main__", "_startup"),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 # Arrows that point up on purpose: what a module resolves on first use, by name.
-LAZY = {("gpuconf", "compat"), ("gpuconf", "dask"), ("gpuconf", "notebook"), ("gpuconf", "ray"), ("memory", "planning")}
+LAZY = {
+    ("gpuconf", "compat"),
+    ("gpuconf", "dask"),
+    ("gpuconf", "metrics"),
+    ("gpuconf", "notebook"),
+    ("gpuconf", "ray"),
+    ("memory", "planning"),
+}
 
 
 def name_of(path: Path) -> str:

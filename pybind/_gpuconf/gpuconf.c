@@ -1952,6 +1952,27 @@ PyObject * _wrap__gpuconf_pybind_MergeScope(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_Models(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_Models();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_Models(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_pybind_ParseFleet(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2370,6 +2391,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_MemoryTotals", (PyCFunction) _wrap__gpuconf_pybind_MemoryTotals, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryTotals(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_MemoryUsage", (PyCFunction) _wrap__gpuconf_pybind_MemoryUsage, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryUsage(device)\n\ntype: device: char *" },
     {(char *) "pybind_MergeScope", (PyCFunction) _wrap__gpuconf_pybind_MergeScope, METH_VARARGS|METH_KEYWORDS, "pybind_MergeScope(outer, argument)\n\ntype: outer: char *\ntype: argument: char *" },
+    {(char *) "pybind_Models", (PyCFunction) _wrap__gpuconf_pybind_Models, METH_NOARGS, "pybind_Models()\n\n" },
     {(char *) "pybind_ParseFleet", (PyCFunction) _wrap__gpuconf_pybind_ParseFleet, METH_VARARGS|METH_KEYWORDS, "pybind_ParseFleet(text)\n\ntype: text: char *" },
     {(char *) "pybind_RequestDevice", (PyCFunction) _wrap__gpuconf_pybind_RequestDevice, METH_VARARGS|METH_KEYWORDS, "pybind_RequestDevice(own, scopes)\n\ntype: own: char *\ntype: scopes: char *" },
     {(char *) "pybind_RunSession", (PyCFunction) _wrap__gpuconf_pybind_RunSession, METH_VARARGS|METH_KEYWORDS, "pybind_RunSession(id, step)\n\ntype: id: int64_t\ntype: step: char *" },

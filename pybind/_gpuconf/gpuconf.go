@@ -949,6 +949,21 @@ func pybind_MergeScope(outer *C.char, argument *C.char) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_Models
+func pybind_Models() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.Models()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_NewGraph
 func pybind_NewGraph() C.longlong {
 	_saved_thread := C.PyEval_SaveThread()

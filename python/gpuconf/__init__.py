@@ -51,6 +51,7 @@ __all__ = [
     "matmul",
     "max_memory",
     "memory",
+    "metrics",
     "plan",
     "plan_fleet",
     "reset",
@@ -61,7 +62,7 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import allocators, compat, config, debugging, errors, memory
+    from . import allocators, compat, config, debugging, errors, memory, metrics
     from . import dask as dask  # not in __all__: they import Dask and Ray
     from . import ray as ray
     from ._core.device_spec import DeviceSpec
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     from .tensors.operations import add, add_n, constant, identity, matmul
     from .tensors.tensor import Tensor
 
-_SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "ray"))
+_SUBMODULES = frozenset(("allocators", "compat", "config", "dask", "debugging", "errors", "memory", "metrics", "ray"))
 
 # Public name: the module that defines it. A class there has `__module__ = "gpuconf"`. IPython looks for the two of the extension.
 _HOMES = {
@@ -153,7 +154,7 @@ def _import_the_rest() -> None:
 
     module = sys.modules[__name__]
     for name in __all__:
-        if not _HOMES.get(name, name).startswith(("compat", "notebook")):
+        if not _HOMES.get(name, name).startswith(("compat", "metrics", "notebook")):
             getattr(module, name)
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
-from . import sizes
+from . import settings
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .native import core
@@ -93,13 +93,11 @@ _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LOCAL_
 
 
 def environment() -> str:
-    """Return the environment for the core, as JSON: the variables that it reads, and the overrides."""
+    """Return the environment for the core, as JSON: the variables that it reads, completed by files, and the overrides."""
     import json
 
-    read = {name: value.encode("utf-8", "replace").decode() for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
-    limit = read.get("GPUCONF_MEMORY_LIMIT")
-    if limit:
-        read["GPUCONF_MEMORY_LIMIT"] = str(sizes.size("GPUCONF_MEMORY_LIMIT", limit))
+    found = settings.environment(os.environ, _ENVIRONMENT)
+    read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders())
     return json.dumps({**read, **current.overrides})
 

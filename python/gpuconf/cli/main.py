@@ -15,6 +15,13 @@ from .exits import ERROR, INTERRUPTED, USAGE, UsageError
 # runs is imported, because `gpuconf run` starts other programs.
 COMMANDS = (
     "devices",
+    "ps",
+    "top",
+    "stats",
+    "visible",
+    "simulate",
+    "config",
+    "export",
     "plan",
     "run",
     "env",

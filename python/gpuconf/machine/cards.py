@@ -115,3 +115,25 @@ def _card(found: dict[str, Any]) -> Card:
             "errors": tuple(found["errors"]),
         }
     )
+
+
+class SimulatedModel(Table, namedtuple("SimulatedModel", ["name", "product", "memory", "memory_kind", "compute_capability"])):
+    """A model that :func:`gpuconf.simulate` knows."""
+
+    __slots__ = ()
+
+    name: str
+    product: str  # as a driver reports it
+    memory: int  # bytes
+    memory_kind: str
+    compute_capability: tuple[int, int]
+
+
+def models() -> list[SimulatedModel]:
+    """Return the models that can be simulated, newest first."""
+    text = core.pybind_Models()
+    import json
+
+    return [
+        SimulatedModel(name, product, memory, kind, tuple(version)) for name, product, memory, kind, version in json.loads(text)
+    ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from .._core import settings
+
 VARIABLE = "GPUCONF_LEDGER"
 
 # An administrator makes this one for all users with `gpuconf ledger init --shared`.
@@ -12,13 +14,15 @@ MACHINE_FOLDER = "/var/lib/gpuconf/ledger"
 
 
 def default_folder(environ: Mapping[str, str] | None = None) -> str:
-    """Return the ledger's folder: ``GPUCONF_LEDGER``, else the machine's if there is one, else a private one of this user.
+    """Return the ledger's folder: the one that is set, else the machine's if there is one, else a private one of this user.
+
+    ``GPUCONF_LEDGER`` sets it, or ``ledger`` in gpuconf.toml.
 
     A private ledger is in the user's run-time directory, or in ``/tmp`` if there is none. ``TMPDIR`` is not read: batch systems
     give each job its own, and jobs with different ledgers would not see each other's leases.
     """
     environ = os.environ if environ is None else environ
-    chosen = environ.get(VARIABLE)
+    chosen = settings.value(VARIABLE, environ)
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
     if os.path.exists(os.path.join(MACHINE_FOLDER, "ledger")):

@@ -1,0 +1,76 @@
+"""``gpuconf config``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .._core import runtime
+from .._core.humanbytes import human_bytes
+from .._core.settings import SETTINGS, Origin, explain
+from .._typing import Any
+from .exits import OK
+from .output import Cell, add_json, example, print_json, print_table
+
+_EXAMPLE = """
+gpuconf config --explain
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "config",
+        help="show the settings that are in force, and where they come from",
+        description="Show the settings that a program started here would have. A call in the program takes precedence over an "
+        "environment "
+        "variable, that over gpuconf.toml or [tool.gpuconf] in pyproject.toml, and that over the default.",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument("--explain", action="store_true", help="show where each value comes from, and what it does")
+    add_json(parser)
+    parser.set_defaults(run=_config)
+
+
+def _config(options: argparse.Namespace) -> int:
+    found = explain(os.environ, runtime.current.overrides)
+    if options.json:
+        print_json({"settings": [_as_json(setting, found[setting.variable]) for setting in SETTINGS]})
+        return OK
+    header, rows = ["setting", "value"], []
+    for setting in SETTINGS:
+        origin = found[setting.variable]
+        row: list[Cell] = [setting.variable, (_shown(setting.kind, origin.value), "" if origin.source == "default" else "bold")]
+        if options.explain:
+            row += [_source(origin), setting.text]
+        rows.append(row)
+    if options.explain:
+        header += ["from", "what it does"]
+    print_table(header, rows, drop=("what it does",) if options.explain else ())
+    return OK
+
+
+def _shown(kind: str, value: str) -> str:
+    if kind == "size" and value.isdigit():
+        return human_bytes(int(value))
+    return value or "-"
+
+
+def _source(origin: Origin) -> str:
+    return f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
+
+
+def _as_json(setting: Any, origin: Origin) -> dict[str, Any]:
+    value: Any = origin.value or None
+    if setting.kind == "size" and value and value.isdigit():
+        value = int(value)
+    if setting.kind == "switch" and value in ("true", "false"):
+        value = value == "true"
+    return {
+        "variable": setting.variable,
+        "key": setting.key or None,
+        "value": value,
+        "source": origin.source,
+        "ceiling": origin.ceiling or None,
+        "text": setting.text,
+    }

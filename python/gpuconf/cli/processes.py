@@ -1,0 +1,83 @@
+"""The rows of processes that ``gpuconf ps`` and ``gpuconf top`` show, and their JSON."""
+
+from __future__ import annotations
+
+from .._typing import Any
+from ..sharing._view import Place, Share, View
+from .output import Cell, size
+
+HEADER = ("GPU", "PID", "user", "memory", "lease", "limit", "reserved", "in use", "command", "notes")
+RIGHT = ("PID", "memory", "lease", "limit", "reserved", "in use")
+DROP = ("limit", "reserved", "user")  # on a narrow terminal, in this order
+
+_WARNINGS = ("gone", "zombie")
+
+
+def row_of(place: Place, share: Share) -> list[Cell]:
+    """Return the cells of one process on one card."""
+    notes = ", ".join([*share.notes, *_by_library(share)])
+    style = "red" if any(note in _WARNINGS for note in share.notes) else "dim" if "no memory in use" in share.notes else ""
+    return [
+        place.gpu,
+        str(share.pid),
+        share.user or "?",
+        size(share.bytes),
+        size(share.lease),
+        size(share.limit),
+        size(share.reserved),
+        size(share.in_use),
+        label(share),
+        (notes, style),
+    ]
+
+
+def label(share: Share) -> str:
+    """Return the name of a process's lease, if it has one, and its command."""
+    command = share.command or "?"
+    return f"{share.name}: {command}" if share.name else command
+
+
+def _by_library(share: Share) -> list[str]:
+    return [f"{library} {size(count)}" for library, count in sorted(share.libraries.items()) if count]
+
+
+def as_json(found: View) -> dict[str, Any]:
+    """Return the machine as the fields of a JSON object."""
+    return {
+        "simulated": found.survey.simulated,
+        "driver": found.survey.driver,
+        "ledger": found.ledger,
+        "gpus": [_card(place) for place in found.places],
+        "processes": [_share(place, share) for place in found.places for share in place.shares],
+        "errors": errors_of(found),
+    }
+
+
+def errors_of(found: View) -> list[str]:
+    """Return what could not be read."""
+    said = [text for place in found.places for text in place.errors]
+    for card in found.survey.cards:
+        if card.processes_error:
+            said.append(f"GPU {card.index}: the driver's processes are unknown: {card.processes_error}")
+    if found.ledger_error:
+        said.append(f"the ledger cannot be read: {found.ledger_error}")
+    return said
+
+
+def _card(place: Place) -> dict[str, Any]:
+    return {
+        "gpu": place.gpu,
+        "uuid": place.uuid,
+        "name": place.name,
+        "pci_bus_id": place.pci_bus_id,
+        "memory": place.memory.to_dict(),
+        "leased": place.leased,
+        "reserved": place.reserved,
+        "in_use": place.in_use,
+    }
+
+
+def _share(place: Place, share: Share) -> dict[str, Any]:
+    fields = share.to_dict()
+    figures = {name: getattr(share, name) for name in ("limit", "reserved", "in_use", "peak", "libraries")}
+    return {"gpu": place.gpu, "uuid": place.uuid, **fields, **figures}

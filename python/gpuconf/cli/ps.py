@@ -1,0 +1,54 @@
+"""``gpuconf ps``."""
+
+from __future__ import annotations
+
+import argparse
+
+from .._typing import Any
+from ..sharing._view import View, view
+from . import console
+from .exits import CONDITION, OK
+from .output import add_json, example, print_json, print_table
+from .processes import DROP, HEADER, RIGHT, as_json, errors_of, row_of
+
+_EXAMPLE = """
+gpuconf ps
+gpuconf ps --json | jq '.processes[] | {pid, bytes, lease}'
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "ps",
+        help="list the processes on each card, and leases",
+        description="List who uses the cards of this machine: the driver's figure for each process, its lease, the limit of "
+        "its pools, what "
+        "they have reserved and in use, by library if the process says. Leases without memory in use are listed, too. The "
+        "exit code is 3 "
+        "if there is no card.",
+        **example(_EXAMPLE),
+    )
+    add_json(parser)
+    parser.set_defaults(run=_ps)
+
+
+def _ps(options: argparse.Namespace) -> int:
+    found = view()
+    if options.json:
+        print_json(as_json(found))
+    else:
+        _print(found)
+    return OK if found.places else CONDITION
+
+
+def _print(found: View) -> None:
+    if not found.places:
+        print("no GPUs" + (f": {found.survey.why_none}" if found.survey.why_none else ""))
+    rows = [row_of(place, share) for place in found.places for share in place.shares]
+    if rows:
+        print_table(HEADER, rows, right=RIGHT, drop=DROP)
+    elif found.places:
+        print("no processes")
+    for text in errors_of(found):
+        console.complain(f"gpuconf ps: {text}")

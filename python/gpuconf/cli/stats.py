@@ -1,0 +1,70 @@
+"""``gpuconf stats``."""
+
+from __future__ import annotations
+
+import argparse
+
+from .._typing import Any
+from ..sharing._view import view
+from .exits import CONDITION, OK
+from .output import add_json, example, print_json, print_table, size
+from .processes import label
+
+_EXAMPLE = """
+gpuconf stats
+gpuconf stats --pid 4711 --json
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "stats",
+        help="show the memory pools of all processes",
+        description="Show the memory pools of the processes that publish them in the ledger, as those of `gpuconf run` do. "
+        "The exit code is "
+        "3 if there is none.",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument("--pid", type=int, help="only those of this process")
+    add_json(parser)
+    parser.set_defaults(run=_stats)
+
+
+def _stats(options: argparse.Namespace) -> int:
+    found = [
+        (place, share, pool)
+        for place in view().places
+        for share in place.shares
+        if options.pid in (None, share.pid)
+        for pool in share.pools
+    ]
+    if options.json:
+        print_json(
+            {
+                "pools": [
+                    {"gpu": place.gpu, "uuid": place.uuid, "pid": share.pid, "command": share.command, **pool.to_dict()}
+                    for place, share, pool in found
+                ]
+            }
+        )
+    elif found:
+        rows = [
+            (
+                place.gpu,
+                str(share.pid),
+                pool.device,
+                size(pool.limit),
+                size(pool.reserved),
+                size(pool.in_use),
+                size(pool.peak),
+                f"{100 * pool.in_use / pool.limit:.0f}%" if pool.limit else "-",
+                label(share),
+            )
+            for place, share, pool in found
+        ]
+        header = ("GPU", "PID", "device", "limit", "reserved", "in use", "peak", "of limit", "command")
+        print_table(header, rows, right=("PID", "limit", "reserved", "in use", "peak", "of limit"), drop=("of limit", "peak"))
+    else:
+        print("no process publishes its pools" if options.pid is None else f"process {options.pid} publishes no pools")
+    return OK if found else CONDITION

@@ -1,0 +1,140 @@
+"""``gpuconf top``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+from collections.abc import Callable
+
+from .._typing import Any
+from ..sharing._view import View, view
+from .exits import CONDITION, OK
+from .frame import Line, State, frame, ordered
+from .keys import Keys
+from .output import add_json, colors, example, print_json, text_of
+from .processes import as_json
+
+_EXAMPLE = """
+gpuconf top
+gpuconf top --interval 5 --iterations 3 > log.txt
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "top",
+        help="watch cards, processes and leases",
+        description="Watch the cards of this machine. A card's bar shows what is in use (█), what pools have reserved (▓), "
+        "what others use "
+        "(▒), and what is leased but not taken yet (░). Press h for the keys. Where the output is not a terminal, it is "
+        "printed once, "
+        "or --iterations times.",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between updates (default: 1)")
+    parser.add_argument("--iterations", type=_count, metavar="N", help="end after N updates")
+    add_json(parser)
+    parser.set_defaults(run=_top)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time: pass 0.1 to 3600 seconds")
+    return seconds
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of updates: pass 1 or more")
+    return int(text)
+
+
+def _top(options: argparse.Namespace) -> int:
+    found = view()
+    if options.json:
+        print_json(as_json(found))
+    elif sys.stdout.isatty():
+        _watch(options, found)
+    else:
+        _print(options, found)
+    return OK if found.places else CONDITION
+
+
+def _print(options: argparse.Namespace, found: View) -> None:
+    """Print the screens one after another."""
+    for i in range(options.iterations or 1):
+        if i:
+            print()
+            time.sleep(options.interval)
+            found = view()
+        width = shutil.get_terminal_size((120, 24)).columns
+        lines = frame(found, State(), width, 40 + sum(1 + len(place.shares) for place in found.places))
+        shown = ["".join(map(text_of, line)).rstrip() for line in lines[:-1]]
+        print("\n".join(shown).rstrip(), flush=True)
+
+
+def _watch(options: argparse.Namespace, found: View) -> None:
+    with Keys() as keys, _screen() as show:
+        state, updates, due = State(), 1, time.monotonic() + options.interval
+        while True:
+            size = shutil.get_terminal_size()
+            show(frame(found, state, size.columns, size.lines))
+            if options.iterations is not None and updates >= options.iterations:
+                return
+            key = keys.wait(due)
+            if key is None:
+                found, updates = view(), updates + 1
+                due = max(due + options.interval, time.monotonic() + options.interval / 2)
+            elif key != "resize" and not state.press(key, len(ordered(found, state))):
+                return
+
+
+class _Screen:
+    """The terminal's other screen, so that the user's own is as before at the end. Without rich, in one color."""
+
+    def __enter__(self) -> Callable[[list[Line]], None]:
+        sys.stdout.write("\033[?1049h\033[?25l\033[?7l")  # no cursor, no wrapping
+        sys.stdout.flush()
+        return self._rich() or self._plain
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
+        sys.stdout.flush()
+
+    def _plain(self, lines: list[Line]) -> None:
+        _write(["".join(map(text_of, line)) for line in lines])
+
+    def _rich(self) -> Callable[[list[Line]], None] | None:
+        try:
+            from rich.style import Style
+        except ImportError:
+            return None
+        if not colors():
+            return None
+        styles: dict[str, Any] = {}
+
+        def styled(cell: Any) -> str:
+            if isinstance(cell, str) or not cell[1]:
+                return text_of(cell)
+            text, name = cell
+            if name not in styles:
+                styles[name] = Style.parse(name)
+            return str(styles[name].render(text))
+
+        return lambda lines: _write(["".join(map(styled, line)) for line in lines])
+
+
+_screen = _Screen
+
+
+def _write(lines: list[str]) -> None:
+    """Draw a screen: each line over the old one, so that nothing flickers."""
+    sys.stdout.write("\033[H" + "\033[K\n".join(lines) + "\033[K\033[J")
+    sys.stdout.flush()

@@ -1,0 +1,78 @@
+"""``gpuconf visible``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+
+from .. import errors
+from .._core.devices import VisibleDevice
+from .._typing import Any
+from ..machine.visible import visible_devices
+from . import console
+from .exits import CONDITION, OK
+from .output import add_json, example, print_json
+
+_EXAMPLE = """
+gpuconf visible --as nvml 0,2,-1,1
+CUDA_VISIBLE_DEVICES=$(gpuconf visible) ./program
+"""
+
+_FORMS = {"uuid": "uuid", "cuda": "cuda_ordinal", "nvml": "nvml_index", "pci": "pci_bus_id"}
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "visible",
+        help="print the GPUs that CUDA_VISIBLE_DEVICES shows",
+        description="Print the GPUs that CUDA shows to a program, with commas between them, as UUIDs: these mean the same "
+        "GPUs in every "
+        "order of devices. Entries that hide others, such as -1, are explained on standard error. The exit code is 3 if there "
+        "is no GPU.",
+        **example(_EXAMPLE),
+    )
+    parser.add_argument(
+        "value", nargs="?", metavar="VALUE", help="a CUDA_VISIBLE_DEVICES to try (default: that of the environment)"
+    )
+    parser.add_argument(
+        "--as", dest="form", choices=_FORMS, default="uuid", help="what to print of each GPU (default: %(default)s)"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_visible)
+
+
+def _visible(options: argparse.Namespace) -> int:
+    if options.value is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = options.value  # before CUDA reads it
+    said = _Notices()
+    logging.getLogger("gpuconf").addHandler(said)
+    devices = visible_devices()
+    if options.json:
+        value = os.environ.get("CUDA_VISIBLE_DEVICES")
+        print_json({"value": value, "devices": [device.to_dict() for device in devices], "notices": said.texts})
+    else:
+        for text in said.texts:
+            console.complain(f"gpuconf visible: {text}")
+        print(",".join(_form(device, options.form) for device in devices))
+    return OK if devices else CONDITION
+
+
+def _form(device: VisibleDevice, form: str) -> str:
+    found = getattr(device, _FORMS[form])
+    if found is None:
+        raise errors.UnavailableError(f"NVML reports no number for GPU {device.uuid}; use --as uuid")
+    return str(found)
+
+
+class _Notices(logging.Handler):
+    """Keeps the notices about CUDA_VISIBLE_DEVICES."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            self.texts.append(record.getMessage())

@@ -1,0 +1,84 @@
+"""The pools of this process, as both Prometheus and OpenTelemetry report them."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+
+from .. import errors
+from .._core import runtime
+from .._core.devices import VisibleDevice
+from .._core.native import core
+from .._typing import Any
+from ..machine.visible import visible_devices
+from ..memory import UsageRow, stats, usage
+
+
+class PoolReading(
+    namedtuple("PoolReading", ["gpu", "uuid", "pci_bus_id", "logical_device", "pid", "stats", "usage", "allocations", "ooms"])
+):
+    """A logical GPU's pool at one moment."""
+
+    __slots__ = ()
+
+    gpu: str  # nvidia-smi's number, else CUDA's
+    uuid: str
+    pci_bus_id: str
+    logical_device: str  # "GPU:0"
+    pid: str
+    stats: Any  # gpuconf.memory.stats
+    usage: tuple[UsageRow, ...]  # by library and tag
+    allocations: int  # since the pool was created
+    ooms: int  # failed allocations
+
+    @property
+    def fragmentation(self) -> float:
+        """The part of the free reserved memory that is outside the largest free block."""
+        free = self.stats.bytes_reserved - self.stats.bytes_in_use
+        return 1 - self.stats.largest_free_block_bytes / free if free > 0 else 0.0
+
+
+def read_pools() -> list[PoolReading]:
+    """Return the pools of this process. Empty before they exist, and in a forked child, which cannot use them."""
+    if not runtime.initialized():
+        return []
+    import json
+
+    try:
+        cards = _cards()
+        readings = []
+        for number, ordinal in enumerate(runtime.ordinals()):
+            device = f"GPU:{number}"
+            totals = json.loads(core.pybind_MemoryTotals(number))
+            card = cards[ordinal]
+            gpu = str(card.cuda_ordinal if card.nvml_index is None else card.nvml_index)
+            readings.append(
+                PoolReading(
+                    gpu,
+                    card.uuid,
+                    card.pci_bus_id,
+                    device,
+                    str(os.getpid()),
+                    stats(device),
+                    tuple(usage(device)),
+                    totals["allocs"],
+                    totals["ooms"],
+                )
+            )
+        return readings
+    except (errors.ForkedProcessError, errors.FailedPreconditionError):  # a reset came between
+        return []
+
+
+_known: dict[int, dict[int, VisibleDevice]] = {}  # the cards by ordinal, by generation of the runtime; one at most
+
+
+def _cards() -> dict[int, VisibleDevice]:
+    """Return the visible GPUs by CUDA ordinal. Asking NVML takes milliseconds, and they change only by a reset."""
+    generation = runtime.current.generation
+    cards = _known.get(generation)
+    if cards is None:
+        cards = {device.cuda_ordinal: device for device in visible_devices()}
+        _known.clear()
+        _known[generation] = cards
+    return cards

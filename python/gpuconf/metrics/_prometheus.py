@@ -1,0 +1,198 @@
+"""Collectors for prometheus_client."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+
+from .. import errors
+from .._typing import Any
+from ..sharing._view import Place, Share, View, view
+from ._pools import read_pools
+
+_POOL = ("gpu", "uuid", "pci_bus_id", "logical_device", "pid")
+_CARD = ("gpu", "uuid", "pci_bus_id")
+_MIB = 1 << 20
+
+
+def register(registry: Any = None) -> ProcessCollector:
+    """Add this process's pools to a ``prometheus_client`` registry, by default the default one. Returns the collector.
+
+    Each scrape reads the pools, so nothing runs in between. Raises NotImplementedError if prometheus-client is not installed, and
+    ValueError, as prometheus_client does, if the registry has the collector already.
+
+    >>> import prometheus_client
+    >>> registry = prometheus_client.CollectorRegistry()
+    >>> collector = gpuconf.metrics.register(registry)
+    >>> buffer = gpuconf.memory.allocate("1MiB", "GPU:0")
+    >>> b'gpuconf_memory_used_bytes{gpu="0",library="gpuconf"' in prometheus_client.generate_latest(registry)
+    True
+    >>> buffer.free()
+    """
+    collector = ProcessCollector()
+    (client().REGISTRY if registry is None else registry).register(collector)
+    return collector
+
+
+def client() -> Any:
+    """Return the module prometheus_client."""
+    try:
+        import prometheus_client
+    except ImportError:
+        raise errors.UnimplementedError("metrics need prometheus-client: pip install 'gpuconf[prometheus]'") from None
+    return prometheus_client
+
+
+class _Families:
+    """The metrics of one scrape, in the order of their first sample."""
+
+    def __init__(self) -> None:
+        client()
+        from prometheus_client import core
+
+        self._core = core
+        self._found: dict[str, Any] = {}
+
+    def gauge(self, name: str, text: str, labels: dict[str, str], value: float | None) -> None:
+        """Add a sample of a gauge."""
+        self._add(self._core.GaugeMetricFamily, name, text, labels, value)
+
+    def counter(self, name: str, text: str, labels: dict[str, str], value: float) -> None:
+        """Add a sample of a counter, whose name ends with _total."""
+        self._add(self._core.CounterMetricFamily, name, text, labels, value)
+
+    def _add(self, kind: Any, name: str, text: str, labels: dict[str, str], value: float | None) -> None:
+        family = self._found.get(name)
+        if family is None:
+            family = self._found[name] = kind(name, text, labels=list(labels))
+        family.add_metric(list(labels.values()), value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found.values())
+
+
+class ProcessCollector:
+    """The pools of this process: used, reserved, peak, limit and free memory, allocations, failures, fragmentation."""
+
+    __module__ = "gpuconf.metrics"
+
+    def collect(self) -> Iterable[Any]:
+        """Return the metrics. Called by ``prometheus_client`` at each scrape."""
+        families = _Families()
+        for pool in read_pools():
+            labels = {name: getattr(pool, name) for name in _POOL}
+            shares = [(row.library, row.tag, row.bytes_in_use) for row in pool.usage] or [("", "", 0)]
+            for library, tag, count in shares:
+                by_library = {"gpu": pool.gpu, "library": library, "tag": tag, **labels}
+                families.gauge("gpuconf_memory_used_bytes", _USED, by_library, count)
+            _pool_gauges(families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit)
+            free = max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use)
+            families.gauge("gpuconf_memory_free_bytes", "What the limit leaves for further blocks.", labels, free)
+            families.counter("gpuconf_allocations_total", "Allocations.", labels, pool.allocations)
+            families.counter("gpuconf_oom_total", "Allocations that failed for lack of memory.", labels, pool.ooms)
+            text = "The part of the free reserved memory that is outside the largest free block."
+            families.gauge("gpuconf_fragmentation_ratio", text, labels, pool.fragmentation)
+        return families
+
+    def describe(self) -> Iterable[Any]:
+        """Return no metric: what there is depends on what the process does."""
+        return []
+
+
+_USED = "Memory in live blocks of gpuconf's pools."
+
+
+def _pool_gauges(families: _Families, labels: dict[str, str], reserved: int, peak: int, limit: int) -> None:
+    families.gauge("gpuconf_memory_reserved_bytes", "Memory that a pool has reserved on its GPU.", labels, reserved)
+    families.gauge("gpuconf_memory_peak_bytes", "The most memory that was in live blocks.", labels, peak)
+    families.gauge("gpuconf_memory_limit_bytes", "The hard limit of a pool.", labels, limit)
+
+
+class MachineCollector:
+    """All cards of the machine, idle ones too, with the processes and leases on them.
+
+    ``dcgm_names`` adds memory by the names of NVIDIA's DCGM exporter, in MiB, for dashboards made for it.
+    """
+
+    __module__ = "gpuconf.metrics"
+
+    def __init__(self, dcgm_names: bool = False) -> None:
+        self._dcgm_names = dcgm_names
+
+    def collect(self) -> Iterable[Any]:
+        """Return the metrics. Called by ``prometheus_client`` at each scrape."""
+        found = view()
+        families = _Families()
+        families.gauge("gpuconf_gpus", "GPUs of the machine; MIG instances count instead of their card.", {}, len(found.places))
+        for place in found.places:
+            _card(families, place, found)
+            for share in place.shares:
+                _share(families, place, share)
+            for share in {share.claim: share for share in place.shares if share.lease is not None}.values():
+                _lease(families, place, share)
+            if self._dcgm_names:
+                _dcgm(families, place)
+        return families
+
+    def describe(self) -> Iterable[Any]:
+        """Return no metric, so that registering the collector does not query the driver."""
+        return []
+
+
+def _card(families: _Families, place: Place, found: View) -> None:
+    labels = {name: getattr(place, name) for name in _CARD}
+    memory = place.memory
+    about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": found.survey.driver or ""}
+    families.gauge("gpuconf_gpu_info", "A GPU, with what does not change; always 1.", about, 1)
+    for name, value, text in (
+        ("total", memory.total, "The GPU's memory."),
+        ("used", memory.used, "Memory that all processes use; of unified memory, the host's too."),
+        ("free", memory.free, "Memory that nothing uses."),
+    ):
+        if value is not None:
+            families.gauge(f"gpuconf_gpu_memory_{name}_bytes", text, labels, value)
+    families.gauge("gpuconf_gpu_leased_bytes", "Memory that live leases have.", labels, place.leased)
+
+
+def _share(families: _Families, place: Place, share: Share) -> None:
+    labels = {name: getattr(place, name) for name in _CARD}
+    process = {**labels, "pid": str(share.pid), "user": share.user or "", "process_name": _name_of(share)}
+    if share.bytes is not None:
+        text = "Device memory of a process, as the driver counts it."
+        families.gauge("gpuconf_process_memory_used_bytes", text, process, share.bytes)
+    for pool in share.pools:
+        own = {**labels, "logical_device": pool.device, "pid": str(share.pid)}
+        unknown = pool.in_use - sum(pool.libraries.values())
+        shares = [*pool.libraries.items()] + ([("", unknown)] if unknown or not pool.libraries else [])
+        for library, count in shares:
+            by_library = {"gpu": place.gpu, "library": library, "tag": "", **own}
+            families.gauge("gpuconf_memory_used_bytes", _USED, by_library, count)
+        _pool_gauges(families, own, pool.reserved, pool.peak, pool.limit)
+
+
+def _lease(families: _Families, place: Place, share: Share) -> None:
+    state = "waiting" if "waiting" in share.notes else "granted"
+    about = {name: getattr(place, name) for name in _CARD}
+    about.update(lease=share.claim, name=share.name, job=share.job, state=state)
+    text = "Memory that a lease has on a GPU, or waits for. The processes of a lease share it."
+    families.gauge("gpuconf_lease_bytes", text, about, share.lease)
+
+
+def _name_of(share: Share) -> str:
+    """Return the program's name, without its arguments: they may contain secrets, and each new text is a new series."""
+    return (share.command or "").partition(" ")[0].rpartition("/")[2]
+
+
+def _dcgm(families: _Families, place: Place) -> None:
+    number = place.gpu.partition(".")[0]
+    labels = {
+        "gpu": number,
+        "UUID": place.uuid,
+        "pci_bus_id": place.pci_bus_id,
+        "device": f"nvidia{number}",
+        "modelName": place.name,
+        "hostname": socket.gethostname(),
+    }
+    for name, value, text in (("FREE", place.memory.free, "Free"), ("USED", place.memory.used, "Used")):
+        if value is not None:
+            families.gauge(f"DCGM_FI_DEV_FB_{name}", f"{text} frame buffer in MiB.", labels, value // _MIB)

@@ -1,0 +1,83 @@
+"""What /proc says of a process: whose it is, what it runs, whether it is still there."""
+
+from __future__ import annotations
+
+import os
+from collections import namedtuple
+
+
+class Process(namedtuple("Process", ["pid", "start_time", "user", "command", "state", "inner_pid", "elsewhere"])):
+    """A process of this host."""
+
+    __slots__ = ()
+
+    pid: int
+    start_time: int  # clock ticks since boot
+    user: str
+    command: str
+    state: str  # "R", "S", "Z", ...
+    inner_pid: int  # its PID in its own PID namespace
+    elsewhere: bool  # it is in another PID namespace: another container
+
+
+def look_up(pid: int) -> Process | None:
+    """Return a process, or None if there is none. What may not be read, such as the namespace of another user's, is as usual."""
+    folder = f"/proc/{pid}"
+    try:
+        with open(f"{folder}/stat", "rb") as file:
+            name, _, rest = file.read().partition(b"(")[2].rpartition(b")")
+        fields = rest.split()
+        user = user_name(os.stat(folder).st_uid)
+    except OSError:
+        return None
+    return Process(
+        pid=pid,
+        start_time=int(fields[19]),
+        user=user,
+        command=_command(folder) or f"[{printable(name.decode('utf-8', 'replace'))}]",
+        state=fields[0].decode(),
+        inner_pid=_inner_pid(folder, pid),
+        elsewhere=_namespace(folder) not in (None, _namespace("/proc/self")),
+    )
+
+
+def user_name(uid: int) -> str:
+    """Return a user's name; the number if it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def printable(text: str) -> str:
+    """Return a text without control characters, which could change a terminal: others choose their command lines."""
+    return "".join(c if c.isprintable() else " " for c in text).strip()
+
+
+def _command(folder: str) -> str:
+    try:
+        with open(f"{folder}/cmdline", "rb") as file:
+            words = file.read(4096).split(b"\0")
+    except OSError:
+        return ""
+    return printable(" ".join(word.decode("utf-8", "replace") for word in words))
+
+
+def _inner_pid(folder: str, pid: int) -> int:
+    try:
+        with open(f"{folder}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"NSpid:"):
+                    return int(line.split()[-1])
+    except (OSError, ValueError):
+        pass
+    return pid
+
+
+def _namespace(folder: str) -> str | None:
+    try:
+        return os.readlink(f"{folder}/ns/pid")
+    except OSError:
+        return None

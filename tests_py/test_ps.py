@@ -1,0 +1,169 @@
+"""``gpuconf ps``, ``stats`` and ``top`` where the output is a pipe: who has what of the cards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_nvml import ONE_H100, fake_nvml
+from holder import holder
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+MIB, GIB = 1 << 20, 1 << 30
+
+
+def run(*arguments: str, env: dict[str, str]) -> tuple[int, str, str]:
+    done = subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+    return done.returncode, done.stdout, done.stderr
+
+
+def shown(env: dict[str, str], *command: str) -> dict[str, Any]:
+    code, out, err = run(*(command or ("ps",)), "--json", env=env)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found.pop("schema") == 1
+    return found
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> dict[str, str]:
+    return {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_nvml(tmp_path_factory.mktemp("nvml"))
+
+
+def real(library: Path, tmp_path: Path, *lines: str, machine: str = ONE_H100) -> dict[str, str]:
+    """A machine whose driver reports these processes."""
+    (tmp_path / "machine").write_text(machine + "".join(f"{line}\n" for line in lines))
+    ledger = str(tmp_path / "ledger")
+    return {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine"), "GPUCONF_LEDGER": ledger}
+
+
+def test_a_lease_and_its_pools(simulated: dict[str, str]) -> None:
+    with holder(simulated, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program:
+        found = shown(simulated)
+        (row,) = [row for row in found["processes"] if row["lease"]]
+        assert row["pid"] == program.pid
+        assert (row["name"], row["job"], row["gpu"], row["notes"]) == ("training", "job-7", "0", [])
+        assert (row["lease"], row["limit"], row["in_use"], row["peak"]) == (10 * GIB, 8 * GIB, 3 * GIB, 3 * GIB)
+        assert 3 * GIB <= row["reserved"] <= 8 * GIB
+        assert row["bytes"] is None, "a simulated driver counts nothing"
+        first, second = found["gpus"]
+        assert (first["leased"], first["in_use"], second["leased"]) == (10 * GIB, 3 * GIB, 0)
+        assert first["memory"]["used"] == row["reserved"]
+        assert first["memory"]["source"] == "simulation and ledger"
+        pools = shown(simulated, "stats", "--pid", str(program.pid))["pools"]
+        assert [(pool["device"], pool["limit"], pool["in_use"]) for pool in pools[:1]] == [("GPU:0", 8 * GIB, 3 * GIB)]
+        _, out, _ = run("ps", env=simulated)
+        line = next(line for line in out.splitlines() if "10.00GiB" in line)
+        assert "training: " in line
+        assert "8.00GiB" in line
+        assert "3.00GiB" in line
+        _, out, _ = run("top", env=simulated)
+        assert "▓" in out or "█" in out
+        assert "░" in out, "what is leased and not reserved"
+        assert str(program.pid) in out
+    assert shown(simulated)["processes"] == [], "a killed process leaves nothing"
+
+
+def test_a_lease_without_memory(simulated: dict[str, str]) -> None:
+    with holder(simulated, lease=10 * GIB):
+        (row,) = shown(simulated)["processes"]
+        assert (row["lease"], row["limit"], row["notes"]) == (10 * GIB, None, ["no memory in use"])
+
+
+def test_waiting(simulated: dict[str, str]) -> None:
+    program = """
+from gpuconf.sharing._ledger import Card, open_ledger
+import gpuconf
+open_ledger().claim([Card(gpuconf.visible_devices()[0].uuid, 80 << 30, 60 << 30)], name="second", timeout=60)
+"""
+    with holder(simulated, lease=50 * GIB):
+        waiting = subprocess.Popen([sys.executable, "-c", program], env=environment(simulated))
+        try:
+            for _ in range(300):
+                rows = [row for row in shown(simulated)["processes"] if row["name"] == "second"]
+                if rows:
+                    break
+            assert (rows[0]["pid"], rows[0]["lease"], rows[0]["notes"]) == (waiting.pid, 60 * GIB, ["waiting"])
+            assert shown(simulated)["gpus"][0]["leased"] == 50 * GIB, "what waits is not leased"
+        finally:
+            waiting.kill()
+            waiting.wait()
+
+
+def test_processes_of_the_driver(library: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as sleeper, subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and its parent has not collected it
+        gone = 2**22 + 1  # beyond the largest PID
+        env = real(
+            library,
+            tmp_path,
+            f"process {sleeper.pid} bytes={5 * MIB} list=compute gi=-1 ci=-1",
+            f"process {zombie.pid} bytes={6 * MIB} list=compute gi=-1 ci=-1",
+            f"process {gone} bytes=-1 list=compute gi=-1 ci=-1",
+        )
+        found = shown(env)
+        rows = {row["pid"]: row for row in found["processes"]}
+        sleeper.kill()
+    in_container = "host PID" in str(found)  # this test may run in one
+    if in_container:
+        assert all(row["notes"] == ["host PID"] for row in rows.values())
+    else:
+        assert (rows[sleeper.pid]["command"], rows[sleeper.pid]["notes"], rows[sleeper.pid]["bytes"]) == ("sleep 60", [], 5 * MIB)
+        assert rows[zombie.pid]["notes"] == ["zombie"]
+        assert (rows[gone]["notes"], rows[gone]["command"]) == (["gone"], None)
+    assert rows[gone]["bytes"] is None
+    assert found["gpus"][0]["memory"]["used"] == GIB
+
+
+def test_unified_memory_and_broken_cards(library: Path, tmp_path: Path) -> None:
+    gb10 = "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA GB10\n"
+    env = real(library, tmp_path, "fail nvmlDeviceGetMemoryInfo 3", machine=gb10)
+    (card,) = shown(env)["gpus"]
+    assert (card["memory"]["kind"], card["memory"]["source"]) == ("unified", "/proc/meminfo")
+    assert "GB10 (unified)" in run("top", env=env)[1]
+    env = real(library, tmp_path, "fail nvmlDeviceGetMemoryInfo 15")
+    code, out, err = run("ps", env=env)
+    assert (code, out) == (0, "no processes\n")
+    assert "fell off the bus" in err
+    assert "memory unknown" in run("top", env=env)[1]
+
+
+def test_control_characters_reach_no_terminal(library: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], executable="/bin/sleep") as plain:
+        plain.kill()
+    with subprocess.Popen(["\033[2Jsleep", "60"], executable="/bin/sleep") as sleeper:
+        env = real(library, tmp_path, f"process {sleeper.pid} bytes=1 list=compute gi=-1 ci=-1")
+        out = run("ps", env=env)[1] + run("top", env=env)[1]
+        sleeper.kill()
+    assert "\033" not in out
+
+
+def test_without_cards(tmp_path: Path) -> None:
+    env = {"LD_LIBRARY_PATH": str(tmp_path), "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    code, out, err = run("ps", env=env)
+    if code == 0:
+        pytest.skip("this machine has an NVIDIA driver")
+    assert (code, err) == (3, "")
+    assert out.startswith("no GPUs: NVML is not available")
+    assert not (tmp_path / "ledger").exists(), "looking makes no ledger"
+    assert run("top", env=env)[0] == 3
+
+
+def test_a_damaged_ledger_is_said(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ledger").mkdir(mode=0o700)
+    (tmp_path / "ledger" / "ledger").write_text("something else")
+    code, out, err = run("ps", env=simulated)
+    assert (code, out) == (0, "no processes\n")
+    assert "the ledger cannot be read: " in err
+    assert shown(simulated)["errors"] != []

@@ -1,0 +1,190 @@
+"""Settings: calls, the environment, gpuconf.toml and pyproject.toml, and the administrator's ceilings. They take effect."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpuconf
+import pytest
+from gpuconf._core import settings
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+GIB = 1 << 30
+
+
+def run(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+    words = [COMMAND, *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment(env))
+    return done.returncode, done.stdout, done.stderr
+
+
+def explained(cwd: Path, env: dict[str, str] | None = None) -> dict[str, tuple[Any, str]]:
+    code, out, err = run("config", "--explain", "--json", cwd=cwd, env=env)
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told["schema"] == 1
+    return {one["variable"]: (one["value"], one["source"]) for one in told["settings"]}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "head"), [("gpuconf.toml", ""), ("pyproject.toml", "[tool.gpuconf]\n")], ids=["gpuconf.toml", "pyproject.toml"]
+)
+def test_a_file_takes_effect(here: Path, name: str, head: str) -> None:
+    (here / name).write_text(f'{head}simulate = "2xT4"\nmemory_limit = "6GiB"\n')
+    (here / "below").mkdir()
+    found = explained(here / "below")
+    assert found["GPUCONF_SIMULATE"] == ("2xT4", str(here / name))
+    assert found["GPUCONF_MEMORY_LIMIT"] == (6 * GIB, str(here / name))
+    code, out, _ = run("devices", cwd=here / "below")
+    assert code == 0
+    assert "simulated: 2xT4" in out
+
+
+def test_the_order(here: Path) -> None:
+    (here / "gpuconf.toml").write_text('simulate = "2xT4"\nallow_growth = true\n')
+    assert gpuconf.simulated() == "2xT4"
+    assert gpuconf.memory.stats("GPU:0").bytes_reserved == 0
+    gpuconf.reset()
+    os.environ["GPUCONF_SIMULATE"] = "H100"
+    try:
+        assert gpuconf.simulated() == "H100-80GB"
+        with gpuconf.simulate("A100"):
+            assert gpuconf.simulated() == "A100-40GB"
+        os.environ["GPUCONF_SIMULATE"] = ""
+        gpuconf.reset()
+        assert gpuconf.simulated() == "", "a variable that is empty is set"
+    finally:
+        del os.environ["GPUCONF_SIMULATE"]
+    called = settings.explain({}, {"GPUCONF_ALLOW_GROWTH": "false"})
+    assert called["GPUCONF_ALLOW_GROWTH"] == ("false", "call", "")
+    assert called["GPUCONF_SIMULATE"][:2] == ("2xT4", str(here / "gpuconf.toml"))
+    assert called["CUDA_DEVICE_ORDER"] == ("FASTEST_FIRST", "default", "")
+    assert settings.explain({"GPUCONF_SIMULATE": "T4"}, {})["GPUCONF_SIMULATE"] == ("T4", "environment", "")
+    gpuconf.reset()
+
+
+def test_growth_of_a_file(here: Path) -> None:
+    (here / "gpuconf.toml").write_text('simulate = "T4"\nallow_growth = true\n')
+    with gpuconf.memory.allocate(1 << 20, "GPU:0"):
+        assert gpuconf.memory.stats("GPU:0").bytes_reserved < GIB
+    gpuconf.reset()
+    gpuconf.configure(growth=False)
+    with gpuconf.memory.allocate(1 << 20, "GPU:0"):
+        assert gpuconf.memory.stats("GPU:0").bytes_reserved > GIB, "a call takes precedence"
+
+
+def test_the_nearest_file_counts(here: Path) -> None:
+    (here / "gpuconf.toml").write_text('simulate = "T4"\n')
+    (here / "below").mkdir()
+    (here / "below" / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    assert explained(here / "below")["GPUCONF_SIMULATE"][0] == "T4", "a pyproject.toml without our table is none"
+    (here / "below" / "gpuconf.toml").write_text("")
+    assert explained(here / "below")["GPUCONF_SIMULATE"] == (None, "default")
+    assert explained(here / "below", {"GPUCONF_CONFIG": str(here / "gpuconf.toml")})["GPUCONF_SIMULATE"][0] == "T4"
+    assert explained(here, {"GPUCONF_CONFIG": ""})["GPUCONF_SIMULATE"] == (None, "default")
+
+
+def test_a_changed_file_is_read_again(here: Path) -> None:
+    for spec in ("T4", "2xT4"):
+        (here / "gpuconf.toml").write_text(f'simulate = "{spec}"\n')
+        assert gpuconf.simulated() == spec
+        gpuconf.reset()
+
+
+def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
+    (here / "gpuconf.toml").write_text('ledger = "shared/ledger"\n')
+    assert settings.value("GPUCONF_LEDGER", {}) == str(here / "shared" / "ledger")
+    assert settings.value("GPUCONF_LEDGER", {"GPUCONF_LEDGER": "/x"}) == "/x"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("simulate = ", "is not valid TOML: "),
+        ('memory = "6GiB"', "unknown setting 'memory'; the settings are simulate, memory_limit, allow_growth, ledger"),
+        ('memory_limit = "much"', "memory_limit in {path} 'much' is not a size"),
+        ("memory_limit = 0", "must be a positive size"),
+        ("memory_limit = true", "must be a positive size"),
+        ("memory_limit = 1.5", "must be a number of bytes"),
+        ('allow_growth = "yes"', "must be true or false, but got 'yes'"),
+        ("simulate = 2", "simulate in {path} must be text, but got 2"),
+        ('simulate = "Z80"', 'unknown GPU model "Z80"'),
+    ],
+)
+def test_a_mistake_in_a_file(here: Path, text: str, complaint: str) -> None:
+    path = here / "gpuconf.toml"
+    path.write_text(text)
+    with pytest.raises(gpuconf.errors.InvalidArgumentError) as caught:
+        gpuconf.config.list_physical_devices()
+    assert complaint.format(path=path) in str(caught.value)
+    code, out, err = run("devices", cwd=here)
+    assert (code, out) == (1, "")
+    assert err.count("\n") == 1
+
+
+def test_a_chosen_file_must_exist(here: Path) -> None:
+    code, _, err = run("config", cwd=here, env={"GPUCONF_CONFIG": "nowhere.toml"})
+    assert (code, err.startswith("gpuconf config: GPUCONF_CONFIG is 'nowhere.toml', but there is no such file")) == (1, True)
+
+
+def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
+    (here / "etc.toml").write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+
+    def limit(environ: dict[str, str]) -> settings.Origin:
+        return settings.explain(environ, {})["GPUCONF_MEMORY_LIMIT"]
+
+    ceiling = str(here / "etc.toml")
+    assert limit({}) == (str(4 * GIB), "default", ceiling)
+    assert limit({"GPUCONF_MEMORY_LIMIT": "6GiB"}) == (str(4 * GIB), "environment", ceiling)
+    assert limit({"GPUCONF_MEMORY_LIMIT": "3GiB"}) == (str(3 * GIB), "environment", "")
+    (here / "gpuconf.toml").write_text('memory_limit = "8GiB"\n')
+    assert limit({}) == (str(4 * GIB), str(here / "gpuconf.toml"), ceiling)
+    assert settings.ceiling() == 4 * GIB
+
+
+def test_a_mistake_of_the_administrator(here: Path) -> None:
+    (here / "etc.toml").write_text('[ceiling]\nmemory_limit = "4GiB"\n')
+    with pytest.raises(gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'; the settings are ceilings"):
+        gpuconf.config.list_physical_devices()
+
+
+def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
+    without = "import sys; sys.modules['tomllib'] = None; "
+    (here / "pyproject.toml").write_text('[project]\nname = "x"\n')
+    code = "import gpuconf; print(gpuconf.simulated())"
+
+    def python(text: str) -> tuple[str, str]:
+        words = [sys.executable, "-c", without + text]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60)
+        return done.stdout, done.stderr
+
+    assert python(code) == ("\n", ""), "a pyproject.toml that does not mention gpuconf is not parsed"
+    (here / "gpuconf.toml").write_text('simulate = "T4"\n')
+    assert "which Python 3.10 reads with tomli: pip install tomli" in python("sys.modules['tomli'] = None; " + code)[1]
+    (here / "tomli.py").write_text("def loads(text): return {'simulate': text.split('\"')[1]}\n")
+    assert python(code) == ("T4\n", "")
+
+
+def test_explain_as_a_table(here: Path) -> None:
+    (here / "gpuconf.toml").write_text('memory_limit = "6GiB"\n')
+    _, out, err = run("config", "--explain", cwd=here, env={"GPUCONF_SIMULATE": "T4"})
+    assert err == ""
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert "6.00GiB" in rows["GPUCONF_MEMORY_LIMIT"]
+    assert str(here / "gpuconf.toml") in rows["GPUCONF_MEMORY_LIMIT"]
+    assert rows["GPUCONF_SIMULATE"].split()[1:3] == ["T4", "environment"]
+    _, out, _ = run("config", cwd=here)
+    assert len(out.splitlines()[0].split()) == 2
