@@ -80,7 +80,7 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "gpuconf run: no program: name a Python script"),
+        ([], "gpuconf run: no program: name a command or a Python script"),
         (["--as-tensorflow"], "no program"),
         (["--simulat", "T4", "x.py"], "unrecognized arguments: --simulat"),
         (["-u", "x.py"], "unrecognized arguments: -u"),

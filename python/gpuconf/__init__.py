@@ -27,6 +27,7 @@ __all__ = [
     "Configuration",
     "DeviceSpec",
     "FleetPlan",
+    "Lease",
     "Plan",
     "Simulation",
     "Tensor",
@@ -47,6 +48,7 @@ __all__ = [
     "get_include",
     "identity",
     "install_as_tensorflow",
+    "lease",
     "library_path",
     "matmul",
     "max_memory",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from .notebook import unload_ipython_extension as unload_ipython_extension
     from .planning.fleet.plan import FleetPlan, plan_fleet
     from .planning.plan import Plan, plan
+    from .sharing._lease import Lease, lease
     from .tensors.arrays import float32 as float32
     from .tensors.arrays import float64 as float64
     from .tensors.arrays import int32 as int32
@@ -91,6 +94,7 @@ _HOMES = {
     "Configuration": "allocators._configure",
     "DeviceSpec": "_core.device_spec",
     "FleetPlan": "planning.fleet.plan",
+    "Lease": "sharing._lease",
     "Plan": "planning.plan",
     "Simulation": "machine.simulate",
     "Tensor": "tensors.tensor",
@@ -107,6 +111,7 @@ _HOMES = {
     "identity": "tensors.operations",
     "install_as_tensorflow": "compat._as_tensorflow",
     "int32": "tensors.arrays",
+    "lease": "sharing._lease",
     "library_path": "_core.native",
     "load_ipython_extension": "notebook",
     "matmul": "tensors.operations",

@@ -189,6 +189,36 @@ def _activate_as_tensorflow() -> None:
     sys.meta_path.insert(0, _AsTensorFlow())  # type: ignore[arg-type]
 
 
+def _keep_the_lease() -> None:
+    """Let every program that this one starts inherit the lease's descriptor. Otherwise ``subprocess`` closes it.
+
+    So the memory stays leased until the last process of the job has ended, whichever of them are killed.
+    """
+    number, _, file = os.environ["GPUCONF_LEASE_FD"].partition(":")
+    descriptor = int(number)
+    import _posixsubprocess
+
+    fork_exec = _posixsubprocess.fork_exec
+
+    def fork_exec_with_lease(*args):  # type: ignore[no-untyped-def] # noqa: ANN002, ANN202
+        if args[2] and descriptor not in args[3] and _identity(descriptor) == file:  # close_fds, and what it keeps
+            args = (*args[:3], tuple(sorted((*args[3], descriptor))), *args[4:])
+        return fork_exec(*args)
+
+    _posixsubprocess.fork_exec = fork_exec_with_lease
+    if "subprocess" in sys.modules:
+        sys.modules["subprocess"].__dict__["_fork_exec"] = fork_exec_with_lease
+
+
+def _identity(descriptor: int) -> str:
+    """Return which file a descriptor is open on: the program may have closed it, and used its number again."""
+    try:
+        status = os.fstat(descriptor)
+    except OSError:
+        return ""
+    return f"{status.st_dev}:{status.st_ino}"
+
+
 _active = False
 
 
@@ -203,6 +233,11 @@ def activate() -> None:
         _activate_as_tensorflow()
     if os.environ.get("GPUCONF_MEMORY_LIMIT"):
         sys.meta_path.insert(0, _Watcher())  # type: ignore[arg-type]
+    if os.environ.get("GPUCONF_LEASE_FD"):
+        try:
+            _keep_the_lease()
+        except Exception as error:
+            tell("trouble", f"{type(error).__name__}: {error}")
     if os.environ.get("GPUCONF_RUN"):
         import atexit
 

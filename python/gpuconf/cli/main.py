@@ -24,6 +24,7 @@ COMMANDS = (
     "export",
     "plan",
     "run",
+    "lease",
     "env",
     "completion",
 )

@@ -1,59 +1,76 @@
-"""``gpuconf run``: start a program in an environment that gpuconf prepares.
+"""``gpuconf run``: start a program in an environment that gpuconf prepares, with memory of GPUs that it leases for it.
 
-The command replaces itself with the program, so that signals, the exit code, the standard streams and tracebacks are the
-program's own. What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
+Without a lease the command replaces itself with the program. With one it stays, as ``supervise.py`` describes, and holds the lease.
+What has to happen inside the program's Python processes is in ``gpuconf/_startup``.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
 from collections.abc import Sequence
 
-from .. import errors
 from .._typing import Any
+from ..sharing._descendants import isolating_option
+from ..sharing._environment import python_path
 from .exits import UsageError
+from .output import FILES, example
+from .requested import add_request, simulated_here
 
-_STARTUP = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_startup")
-_PYTHON = re.compile(r"python[0-9.]*")
 _THIS_PYTHON = ("python", "python3", f"python3.{sys.version_info[1]}")
+_EXAMPLE = """
+gpuconf run --memory 10GiB python train.py
+gpuconf run --memory 20GiB --gpus 2 --timeout 600 torchrun --nproc-per-node 2 train.py
+gpuconf run --simulate 4xA100-40GB --memory 4GiB python train.py
+"""
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = commands.add_parser(
         "run",
-        usage="gpuconf run [-h] [--as-tensorflow] [--simulate SPEC] [--] PROGRAM [ARGUMENT ...]",
-        help="run a Python program: on simulated GPUs, or with gpuconf in place of TensorFlow",
-        description="Run a Python program. gpuconf's options end at the first word that is not one of them, or at --.",
+        usage="gpuconf run [OPTION ...] [--] PROGRAM [ARGUMENT ...]",
+        help="run a program within a part of a GPU's memory, on simulated GPUs, or with gpuconf in place of TensorFlow",
+        description="Run a program. gpuconf's options end at the first word that is not one of them, or at --. With --memory or "
+        "--gpus, the program waits for its turn, sees only the GPUs that are leased for it, and is limited to the memory.",
         allow_abbrev=False,
+        **example(_EXAMPLE),
+    )
+    add_request(parser)
+    parser.add_argument(
+        "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"
     )
     parser.add_argument("--as-tensorflow", action="store_true", help="import tensorflow finds gpuconf, in child processes too")
-    parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")
+    parser.add_argument(
+        "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why it failed"
+    )
+    report = parser.add_argument("--json-report", metavar="FILE", help="write a JSON report at the end")
+    report.complete = FILES
     parser.add_argument("-m", nargs=argparse.REMAINDER, metavar="MODULE", help="run a module, as python -m does")
     parser.add_argument("-c", nargs=argparse.REMAINDER, metavar="CODE", help="run code, as python -c does")
     parser.add_argument(
         "program",
         nargs=argparse.REMAINDER,
         metavar="PROGRAM",
-        help="a Python script, - for standard input, or python and its arguments",
+        help="a command, a Python script, or - for a script from standard input",
     )
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     words = _program(options)
-    variables = dict(os.environ)
+    leases = options.memory is not None or options.gpus is not None
+    _check_combinations(options, leases)
+    own = _own_variables(options, words)
+    if leases:
+        from . import leased
+
+        return leased.run(options, words, own)
+    variables = {**os.environ, **own}
     if options.simulate is not None:
         _check(options.simulate)
-        variables["GPUCONF_SIMULATE"] = options.simulate
-    if options.as_tensorflow:
-        _refuse_isolated(words)
-        variables["GPUCONF_AS_TENSORFLOW"] = "1"
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [_STARTUP, variables.get("PYTHONPATH")]))
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program would inherit that
     try:
         os.execvpe(words[0], words, variables)
@@ -61,8 +78,42 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError(f"{words[0]}: command not found") from None
 
 
+def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
+    """Raise UsageError for options that need a lease, and for those that exclude each other."""
+    given = {
+        "--timeout": options.timeout is not None,
+        "--no-wait": not options.wait,
+        "--report": options.report,
+        "--json-report": options.json_report is not None,
+        "--policy": options.policy != "spread",
+        "--name": bool(options.name),
+    }
+    needing = [name for name, is_given in given.items() if is_given]
+    if needing and not leases:
+        raise UsageError(f"{needing[0]} needs --memory or --gpus")
+    if options.timeout is not None and not options.wait:
+        raise UsageError("--timeout and --no-wait exclude each other")
+
+
+def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[str, str]:
+    """Return the variables of --simulate, --growth and --as-tensorflow."""
+    found: dict[str, str] = {}
+    if options.simulate is not None:
+        found["GPUCONF_SIMULATE"] = options.simulate
+    if options.growth is not None:
+        found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
+        found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
+    if options.as_tensorflow:
+        option = isolating_option(words)
+        if option:
+            raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
+        found["GPUCONF_AS_TENSORFLOW"] = "1"
+        found["PYTHONPATH"] = python_path()
+    return found
+
+
 def _program(options: argparse.Namespace) -> list[str]:
-    """Return the words of the command: this Python's, unless they name another Python by its path or version."""
+    """Return the words of the command: with the Python that has gpuconf, if they name a script, or just "python"."""
     for letter in ("m", "c"):
         rest = getattr(options, letter)
         if rest is not None:
@@ -71,39 +122,32 @@ def _program(options: argparse.Namespace) -> list[str]:
             return [sys.executable, f"-{letter}", *rest]
     words: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
     if not words:
-        raise UsageError("no program: name a Python script")
-    if words[0] in _THIS_PYTHON:  # whatever PATH has: the Python that has gpuconf
-        return [sys.executable, *words[1:]]
-    return words if _PYTHON.fullmatch(os.path.basename(words[0])) else [sys.executable, *words]
+        raise UsageError("no program: name a command or a Python script")
+    if words[0] in _THIS_PYTHON:
+        return [_python(words[0]), *words[1:]]
+    return [sys.executable, *words] if _is_script(words[0]) else words
+
+
+def _python(name: str) -> str:
+    """Return the Python that has gpuconf, whatever PATH has. But an activated environment has the program's libraries."""
+    prefix = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
+    active = os.path.join(prefix, "bin", name) if prefix else ""
+    return active if os.access(active, os.X_OK) else sys.executable
+
+
+def _is_script(word: str) -> bool:
+    """Whether a word is a Python script, and not a command."""
+    if word.startswith("-"):
+        return True  # standard input, or Python's options
+    if word.endswith((".py", ".pyc", ".pyz")):
+        return "/" not in word or not os.access(word, os.X_OK)
+    return os.path.isdir(word) or (os.path.isfile(word) and not os.access(word, os.X_OK))
 
 
 def _check(spec: str) -> None:
-    """Raise UsageError for an invalid simulation, so that it does not fail somewhere inside the program."""
+    """Raise UsageError for an invalid simulation, so that it does not fail inside the program."""
     import resource
 
-    from ..machine.simulate import simulate
-
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        simulate(spec)
-    except errors.InvalidArgumentError as error:
-        raise UsageError(f"--simulate: {error}") from None
+    simulated_here(spec)
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)  # Go has raised it
-
-
-def _refuse_isolated(words: Sequence[str]) -> None:
-    """Refuse Python's options -E, -I and -S, with which it would not read the environment or ``_startup``."""
-    takes_value = False
-    for word in words[1:]:
-        if takes_value or word.startswith("--"):
-            takes_value = word == "--check-hash-based-pycs"
-        elif not word.startswith("-") or word[1:2] in ("", "m", "c"):
-            return
-        else:
-            flags = re.match(r"-([^WXmc]*)(.*)", word)
-            assert flags is not None
-            if set(flags[1]) & set("EIS"):
-                raise UsageError(f"--as-tensorflow does not work with {word}: Python would not run gpuconf's startup code")
-            if flags[2][:1] in ("m", "c"):
-                return
-            takes_value = flags[2] in ("W", "X")

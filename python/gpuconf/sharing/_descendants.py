@@ -36,9 +36,9 @@ def below(roots: Set[int]) -> set[int]:
     return found
 
 
-def pythons_below(root: int) -> dict[int, Found]:
-    """Return the living Python processes below a process."""
-    return {pid: found for pid in below({root}) - {root} if (found := _python(pid)) is not None}
+def pythons_below(root: int, folder: str) -> dict[int, Found]:
+    """Return the living Python processes below a process, except those of a nested job. ``folder`` is the job's own."""
+    return {pid: found for pid in below({root}) - {root} if (found := _python(pid, folder)) is not None}
 
 
 def _parent(pid: int) -> int:
@@ -49,18 +49,20 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _python(pid: int) -> Found | None:
-    """Return a process if it is a Python."""
+def _python(pid: int, folder: str) -> Found | None:
+    """Return a process if it is a Python, and not in another job."""
     try:
         if not _PYTHON.fullmatch(os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
             return None
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
         with open(f"/proc/{pid}/environ", "rb") as file:
-            cleaned = not re.search(rb"(^|\0)GPUCONF_RUN=", file.read())
+            jobs = [word for word in file.read().split(b"\0") if word.startswith(b"GPUCONF_RUN=")]
     except OSError:  # it has ended, or is another user's
         return None
-    why = "its environment was cleaned" if cleaned else why_isolated(words)
+    if jobs and jobs != [f"GPUCONF_RUN={folder}".encode()]:
+        return None
+    why = why_isolated(words) if jobs else "its environment was cleaned"
     return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code")
 
 

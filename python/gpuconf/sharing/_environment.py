@@ -32,6 +32,13 @@ def of_program(
     return found
 
 
+def of_process(cards: Sequence[LeasedCard], limit: int, simulate: str | None) -> dict[str, str]:
+    """Return the variables that limit this process and its children: those of a program that need no startup code."""
+    found = of_program(cards, limit, simulate=simulate)
+    del found["PYTHONPATH"]
+    return found
+
+
 def python_path(environ: Mapping[str, str] = os.environ) -> str:
     """Return a ``PYTHONPATH`` that runs gpuconf's startup code in every Python.
 

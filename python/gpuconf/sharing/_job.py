@@ -45,6 +45,11 @@ class Job:
             return []
         return [event for line in lines if (event := _parsed(line)) is not None]
 
+    def survivors(self) -> list[int]:
+        """Return the processes that have reported and still run."""
+        mark = f"GPUCONF_RUN={self.folder}".encode()
+        return [pid for pid in {event.pid for event in self.events()} if mark in _environ(pid)]
+
     def __enter__(self) -> Job:
         return self
 
@@ -56,6 +61,15 @@ def _place() -> str | None:
     """Return the user's run-time directory, if there is one."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if os.path.isabs(folder) and os.access(folder, os.W_OK) else None
+
+
+def _environ(pid: int) -> list[bytes]:
+    """Return the environment that a process was started with. A process that has ended has none."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []
 
 
 def _parsed(line: str) -> Event | None:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from .. import errors
+from .._core import loading
 from .._core.fork import module_lock
 from .._typing import Any
 
@@ -24,11 +25,22 @@ _lock = module_lock(globals(), "_lock")
 def imported(name: str, tell: Tell) -> None:
     """Prepare a library that has just been imported. Raises an error if it cannot be routed."""
     if name == "gpuconf._core.runtime":
+        loading.then.insert(0, lambda: _publish(tell))
         return
     if os.environ.get("GPUCONF_SIMULATE"):
         tell("route", f"{name}: not routed: the GPUs are simulated")
     else:
         _PREPARE[name](tell)
+
+
+def _publish(tell: Tell) -> None:
+    """Let other processes see the figures of this process's pools, as a process of the job. Runs when the core is loaded."""
+    try:
+        from ._ledger import open_ledger
+
+        open_ledger(create=False).publish(os.environ.get("GPUCONF_LEASE", ""))
+    except Exception as error:
+        tell("trouble", f"no figures for other processes: {type(error).__name__}: {error}")
 
 
 def _prepare_torch(tell: Tell) -> None:

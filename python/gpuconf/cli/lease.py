@@ -1,0 +1,85 @@
+"""``gpuconf lease``: hold a lease while a command or a shell runs, or list the leases."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from .. import errors
+from .._typing import Any
+from ..sharing._ledger import open_ledger
+from ..sharing._rows import ClaimRow
+from . import leased
+from .exits import OK, UsageError
+from .output import add_json, example, print_json, print_table, size
+from .requested import add_request
+
+_EXAMPLE = """
+gpuconf lease --memory 10GiB                    # a shell; exit ends the lease
+gpuconf lease --memory 10GiB -- make test
+gpuconf lease --list
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "lease",
+        usage="gpuconf lease [OPTION ...] [--] [COMMAND [ARGUMENT ...]]\n       gpuconf lease --list [--json]",
+        help="hold memory of GPUs while a shell or a command runs, or list who holds it",
+        description="Lease memory of GPUs for a shell, or for a command. The programs in it are limited as by gpuconf run. --list "
+        "prints the leases of this machine and the requests that wait.",
+        allow_abbrev=False,
+        **example(_EXAMPLE),
+    )
+    add_request(parser)
+    parser.add_argument("--list", action="store_true", help="list the leases instead")
+    add_json(parser)
+    parser.add_argument("command_words", nargs=argparse.REMAINDER, metavar="COMMAND", help="a command; by default a shell")
+    parser.set_defaults(run=_lease, wait=True, report=False, json_report=None)
+
+
+def _lease(options: argparse.Namespace) -> int:
+    words = options.command_words[1:] if options.command_words[:1] == ["--"] else options.command_words
+    if options.list:
+        return _list(options.json)
+    if options.json:
+        raise UsageError("--json needs --list")
+    if options.memory is None and options.gpus is None:
+        raise UsageError("what to lease is missing: pass --memory or --gpus")
+    return leased.run(options, words or [os.environ.get("SHELL") or "/bin/sh"], {})
+
+
+def _list(as_json: bool) -> int:
+    try:
+        rows = open_ledger(create=False).claims()
+    except errors.NotFoundError:  # there is no ledger yet
+        rows = []
+    if as_json:
+        print_json({"leases": [_fields(row) for row in rows]})
+    elif not rows:
+        print("no leases")
+    else:
+        header = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
+        print_table(header, [_row(row) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"))
+    return OK
+
+
+def _fields(row: ClaimRow) -> dict[str, Any]:
+    return {**vars(row), "cards": [vars(card) for card in row.cards]}
+
+
+def _row(row: ClaimRow) -> tuple[str, ...]:
+    state = "waiting" if row.state == "waiting" else "held by a child" if row.gone else "leased"
+    gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
+    memory = size(max(card.bytes for card in row.cards))
+    return str(row.pid), _user(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", row.command
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,156 @@
+"""A program of ``gpuconf run`` with a lease: claim the memory, run the program, and report what its processes did."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import time
+from collections.abc import Mapping, Sequence
+
+from .. import errors
+from .._core.devices import VisibleDevice
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+from ..machine.visible import visible_devices
+from ..sharing._descendants import Found, is_python, pythons_below, why_isolated
+from ..sharing._environment import of_program
+from ..sharing._grant import Grant, grant
+from ..sharing._job import Event, Job, peaks
+from ..sharing._request import Request, checked
+from . import console
+from .exits import CONDITION, TIMED_OUT, UsageError
+from .output import SCHEMA
+from .requested import simulated_here
+from .supervise import Supervisor, end_as
+
+_SOON, _LATER = 0.25, 1.0  # seconds between two looks at the processes: at first, and then
+_LONG_ENOUGH = 0.7  # seconds after which a Python should have run the startup code
+
+
+def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str]) -> int:
+    """Run the program and return its exit code. ``own`` has the variables of the options that need no lease."""
+    supervisor, asked = Supervisor(), time.monotonic()
+    try:
+        granted = granted_to(options, supervisor, shlex.join(words))
+    except (errors.NotFoundError, errors.DeadlineExceededError) as error:
+        console.complain(f"gpuconf {options.command}: {error}")
+        return CONDITION if isinstance(error, errors.NotFoundError) else TIMED_OUT
+    with granted, Job() as job:
+        watch = _Watch(job)
+        started = time.monotonic()
+        status = supervisor.run(words, {**os.environ, **own, **_environment(options, granted, job)}, watch.look)
+        report = {
+            "command": list(words),
+            "seconds": round(time.monotonic() - started, 3),
+            "waited_seconds": round(started - asked, 3),
+            **_end(status),
+            "lease": granted.to_dict(),
+            **watch.result(supervisor.pid, words),
+        }
+        if job.survivors():
+            granted.leave_to_others()
+    _write(options, report)
+    return end_as(status)
+
+
+def granted_to(options: argparse.Namespace, supervisor: Supervisor, command: str) -> Grant:
+    """Wait for the memory that the options ask for. Raises NotFoundError without a GPU, and DeadlineExceededError."""
+    request = request_of(options)
+    devices = supervisor.load(lambda: _devices(options.simulate))
+    return grant(request, devices, command)
+
+
+def request_of(options: argparse.Namespace) -> Request:
+    """Return the request of a command line. Raises UsageError."""
+    try:
+        timeout = options.timeout if options.wait else 0
+        return checked(options.memory, 1 if options.gpus is None else options.gpus, timeout, options.name, options.policy)
+    except errors.InvalidArgumentError as error:
+        raise UsageError(f"--{error}") from None
+
+
+def _devices(simulate: str | None) -> list[VisibleDevice]:
+    if simulate is not None:
+        simulated_here(simulate)
+    return visible_devices()
+
+
+def _environment(options: argparse.Namespace, granted: Grant, job: Job) -> dict[str, str]:
+    """Return the variables that make the program use what was granted to it, and report to the job."""
+    found = of_program(granted.cards, granted.limit, options.growth, options.simulate)
+    return {**found, **granted.environment(), **job.environment()}
+
+
+# What the processes did
+
+
+class _Watch:
+    """Looks for Python processes that do not run gpuconf's startup code."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._began = time.monotonic()
+        self._seen: dict[int, tuple[float, float, Found]] = {}  # first and last seen
+
+    def look(self) -> float:
+        """Note the living processes. Returns the seconds until the next look."""
+        now = time.monotonic()
+        for pid, found in pythons_below(os.getpid(), self._job.folder).items():
+            first = self._seen[pid][0] if pid in self._seen else now
+            self._seen[pid] = (first, now, found)
+        return _SOON if now < self._began + 5 else _LATER
+
+    def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:
+        """Return what is known at the end of the program, which was started with these words."""
+        events = self._job.events()
+        largest, messages = peaks(events)
+        routes = [{"pid": event.pid, "status": event.text} for event in events if event.kind == "route"]
+        missing = [] if _disabled() else [one._asdict() for one in self._missing(events, program, words)]
+        return {"peak_bytes": largest, "out_of_memory": messages, "libraries": routes, "not_limited": missing}
+
+    def _missing(self, events: list[Event], program: int, words: Sequence[str]) -> list[Found]:
+        started = {event.pid for event in events if event.kind == "start"}
+        found = {pid: one for pid, (first, last, one) in self._seen.items() if last - first >= _LONG_ENOUGH}
+        why = why_isolated(words) if is_python(words[0]) else ""
+        if why:
+            found[program] = Found(program, shlex.join(words), why)
+        return [one for pid, one in sorted(found.items()) if pid not in started]
+
+
+def _disabled() -> bool:
+    return os.environ.get("GPUCONF_DISABLE", "") not in ("", "0")
+
+
+def _end(status: int) -> dict[str, Any]:
+    if os.WIFSIGNALED(status):
+        return {"exit_code": None, "signal": signal.Signals(os.WTERMSIG(status)).name}
+    return {"exit_code": os.WEXITSTATUS(status), "signal": None}
+
+
+def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
+    """Write the reports that the options request, and always which processes were not limited."""
+    for one in report["not_limited"]:
+        console.complain(f"gpuconf run: PID {one['pid']} was not limited: {one['why']}: {one['command']}")
+    if options.report:
+        console.complain(f"gpuconf run: {_line(report)}")
+    if options.json_report is not None:
+        try:
+            with open(options.json_report, "w", encoding="utf-8") as file:
+                json.dump({"schema": SCHEMA, **report}, file, indent=2)
+                file.write("\n")
+        except OSError as error:
+            console.complain(f"gpuconf run: --json-report: {error}")
+
+
+def _line(report: dict[str, Any]) -> str:
+    used = ", ".join(f"{library} {human_bytes(count)}" for library, count in sorted(report["peak_bytes"].items()))
+    limit = human_bytes(report["lease"]["memory_limit"])
+    parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"no use of gpuconf's pools, limit {limit}"]
+    if report["out_of_memory"]:
+        parts.append(report["out_of_memory"][-1])
+    elif report["exit_code"] != 0:
+        parts.append(f"exit code {report['exit_code']}" if report["signal"] is None else f"ended by {report['signal']}")
+    return "; ".join(parts)

@@ -1,0 +1,111 @@
+"""Runs a program and waits for it, as if the shell had started it itself.
+
+The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up) reach it
+directly. Signals that another process sends to this one are passed on. If the program stops, so does this process, and the shell's
+job control works. It ends as the program ends, also if a signal ends that.
+
+Between ``block`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the terminal's
+signals from those of processes. Go's threads, started while they are blocked, have them blocked too.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from .._typing import Any
+from .exits import UsageError
+
+# Not these: the kernel or Go's scheduler sends them to a thread for its own reasons.
+_OWN = {
+    "SIGKILL",
+    "SIGSTOP",
+    "SIGSEGV",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGILL",
+    "SIGTRAP",
+    "SIGSYS",
+    "SIGABRT",
+    "SIGURG",
+    "SIGPROF",
+    "SIGCHLD",
+}
+_PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN and one < 32}
+_IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]  # a program would inherit that
+_FROM_A_PROCESS = (0, -1)  # SI_USER and SI_QUEUE; a terminal's signal has SI_KERNEL
+_LIMITS = (resource.RLIMIT_NOFILE,)  # Go raises it
+
+
+class Supervisor:
+    """Starts one program. Create it before the core is loaded."""
+
+    def __init__(self) -> None:
+        self._limits = {one: resource.getrlimit(one) for one in _LIMITS}
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self.pid = 0
+
+    def load(self, load: Callable[[], Any]) -> Any:
+        """Call a function that loads the core, with signals blocked, so that the core's threads do not take them from ``run``."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        try:
+            return load()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def run(self, words: Sequence[str], environment: Mapping[str, str], while_running: Callable[[], float]) -> int:
+        """Run the program and return its wait status. ``while_running`` returns the seconds until its next call."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
+        for limit, value in self._limits.items():
+            resource.setrlimit(limit, value)
+        try:
+            self.pid = os.posix_spawnp(
+                words[0], list(words), dict(environment), setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
+            )
+        except FileNotFoundError:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            raise UsageError(f"{words[0]}: command not found") from None
+        ended: list[int] = []
+        threading.Thread(target=self._wait, args=(threading.get_ident(), ended), daemon=True).start()
+        pause = 0.0
+        while not ended:
+            taken = signal.sigtimedwait(_PASSED_ON | {signal.SIGCHLD}, pause)
+            if taken is None:
+                pause = while_running()
+            elif taken.si_signo != signal.SIGCHLD and taken.si_code in _FROM_A_PROCESS:
+                self._send(taken.si_signo)
+        return ended[0]
+
+    def _send(self, number: int) -> None:
+        try:  # noqa: SIM105 - as a whole, this file imports little
+            os.kill(self.pid, number)
+        except ProcessLookupError:  # it has just ended
+            pass
+
+    def _wait(self, main: int, ended: list[int]) -> None:
+        """Wait for the program in a thread: with SIGCHLD blocked, Go's threads could take the signal."""
+        while not ended:
+            _, status = os.waitpid(self.pid, os.WUNTRACED)
+            if os.WIFSTOPPED(status):
+                os.kill(os.getpid(), signal.SIGSTOP)  # until the shell continues us, and with us the program
+            else:
+                ended.append(status)
+        signal.pthread_kill(main, signal.SIGCHLD)
+
+
+def end_as(status: int) -> int:
+    """Return the exit code of a wait status, or end by the same signal."""
+    if not os.WIFSIGNALED(status):
+        return os.WEXITSTATUS(status)
+    number = os.WTERMSIG(status)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program has left its core already
+    signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number  # a signal that does not end this process

@@ -1,0 +1,89 @@
+"""Memory of some GPUs that a program may use: a claim in the ledger, or a part of the lease that the program is in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from .. import errors
+from .._core import sizes
+from .._core.devices import VisibleDevice
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+from ._frameworks_environment import LeasedCard
+from ._ledger import Claim
+from ._request import Request, claim, free_bytes, refuse_too_few
+
+# What other processes have inherited: a claim that is dropped would be released.
+_kept: list[Grant] = []
+
+
+class Grant:
+    """The cards, and the bytes of each. A context manager, which releases the claim."""
+
+    def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None) -> None:
+        self.cards, self.limit, self.claim = tuple(cards), limit, claim
+        self.id = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
+        self._left_to_others = False
+
+    def __enter__(self) -> Grant:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._left_to_others:
+            self.release()
+
+    def release(self) -> None:
+        """Release the claim. A second call does nothing."""
+        if self.claim is not None:
+            self.claim.release()
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables by which programs inherit the claim, and lets them: it lives as long as any of them.
+
+        A Python that starts a program closes all descriptors that it does not know. So the startup code must know this one.
+        """
+        found = {"GPUCONF_LEASE": self.id}
+        if self.claim is not None:
+            file = self.claim.fileno()
+            os.set_inheritable(file, True)
+            status = os.fstat(file)
+            found["GPUCONF_LEASE_FD"] = f"{file}:{status.st_dev}:{status.st_ino}"
+        return found
+
+    def leave_to_others(self) -> None:
+        """Do not release the claim at the end: other processes have inherited it and still run."""
+        self._left_to_others = True
+        _kept.append(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dictionary of plain values."""
+        return {"id": self.id, "gpus": [card.uuid for card in self.cards], "memory_limit": self.limit}
+
+
+def grant(request: Request, devices: Sequence[VisibleDevice], command: str = "") -> Grant:
+    """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout.
+
+    Below ``gpuconf run`` or inside a lease, the request must fit into what that has, and nothing more is claimed.
+    """
+    refuse_too_few(request, devices)
+    if os.environ.get("GPUCONF_LEASE"):
+        return _within(request, devices, os.environ["GPUCONF_LEASE"])
+    claimed = claim(request, devices, command)
+    totals, free = {device.uuid: device.total_memory for device in devices}, free_bytes()
+    cards = [LeasedCard(one.uuid, totals[one.uuid], free.get(one.uuid, totals[one.uuid])) for one in claimed.cards]
+    return Grant(cards, min(one.bytes for one in claimed.cards), claimed)
+
+
+def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> Grant:
+    """Return a part of the lease that this process is in."""
+    limit = sizes.size("GPUCONF_MEMORY_LIMIT", os.environ.get("GPUCONF_MEMORY_LIMIT", "0"))
+    wanted = limit if request.memory is None else max(map(request.bytes_of, devices))
+    if wanted > limit:
+        raise errors.FailedPreconditionError(
+            f"{human_bytes(wanted)} are requested inside lease {lease}, which has {human_bytes(limit)} of each GPU: request less, "
+            "or start the program outside of it"
+        )
+    free = free_bytes()
+    cards = [LeasedCard(one.uuid, one.total_memory, free.get(one.uuid, one.total_memory)) for one in devices[: request.gpus]]
+    return Grant(cards, wanted, None)

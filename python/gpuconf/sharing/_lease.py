@@ -1,0 +1,211 @@
+"""``gpuconf.lease``: a part of some GPUs for this process, in turn with other processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+
+from .. import config, errors
+from .._core import runtime
+from .._core.devices import VisibleDevice
+from .._core.fork import module_lock
+from .._core.humanbytes import human_bytes
+from .._core.made import Made, make
+from .._core.native import loaded, refuse_in_child
+from ..machine.cards import survey
+from ..machine.simulate import reset
+from ..machine.visible import visible_devices
+from ..memory import stats
+from ._cuda_started import cuda_started
+from ._environment import of_process
+from ._grant import Grant, grant
+from ._kept_configuration import KeptConfiguration
+from ._ledger import open_ledger, unpublish
+from ._request import Request, checked, refuse_too_few
+
+_lock = module_lock(globals(), "_lock")
+_current: Lease | None = None  # guarded by _lock
+
+
+class Lease(metaclass=Made):
+    """The result of :func:`lease`. The memory is leased from the start of its ``with`` block to the end."""
+
+    __module__ = "gpuconf"
+
+    _made_by = "use gpuconf.lease()"
+
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._grant: Grant | None = None
+        self._environ: dict[str, str | None] = {}  # what the variables were before
+        self._kept: KeptConfiguration | None = None
+
+    @property
+    def gpus(self) -> list[str]:
+        """The UUIDs of the leased GPUs, in the order of the logical devices. Empty while nothing is leased."""
+        return [] if self._grant is None else [card.uuid for card in self._grant.cards]
+
+    @property
+    def memory(self) -> int:
+        """The leased bytes of each GPU. 0 while nothing is leased."""
+        return 0 if self._grant is None else self._grant.limit
+
+    def __enter__(self) -> Lease:
+        refuse_in_child()
+        global _current
+        with _lock:
+            if _current is not None or os.environ.get("GPUCONF_LEASE"):
+                held = repr(_current) if _current is not None else f"lease {os.environ['GPUCONF_LEASE']}, of gpuconf run"
+                raise errors.NestingError(f"leases cannot be nested: this process has {held}. Leave it first")
+            _current = self
+        try:
+            self._take()
+        except BaseException:
+            _current = None
+            raise
+        return self
+
+    def _take(self) -> None:
+        devices, whole = _candidates(self._request)
+        granted = grant(self._request, devices, " ".join(sys.orig_argv))
+        try:
+            self._kept = KeptConfiguration()
+            if not whole:
+                self._use(granted)
+            open_ledger().publish(granted.id)
+        except BaseException:
+            self._put_back()
+            granted.release()
+            raise
+        self._grant = granted
+
+    def _use(self, granted: Grant) -> None:
+        """Make the leased cards and bytes those of this process."""
+        for name, value in of_process(granted.cards, granted.limit, runtime.simulated() or None).items():
+            self._environ[name] = os.environ.get(name)
+            os.environ[name] = value
+        self._environ["GPUCONF_LEASE"] = None
+        os.environ["GPUCONF_LEASE"] = granted.id
+        reset()
+        assert self._kept is not None
+        self._kept.adopt()
+
+    def release(self) -> None:
+        """End the lease: release the memory, and restore the environment and the configuration. A second call does nothing.
+
+        The end of the ``with`` block calls it. Raises FailedPreconditionError while device memory is in use; the message lists what
+        uses it. The memory then stays leased: free it and call ``release`` again, or end the process.
+        """
+        global _current
+        if self._grant is None or not loaded():  # not loaded: in a forked child
+            return
+        try:
+            reset()
+        except errors.FailedPreconditionError as error:
+            what = f"cannot end the lease of {human_bytes(self.memory)} on {', '.join(self.gpus)}"
+            text = str(error).replace("cannot reset", what)
+            raise errors.FailedPreconditionError(f"{text}\nThe memory stays leased until then: call release() again") from None
+        unpublish()
+        self._put_back()
+        granted, self._grant = self._grant, None
+        granted.release()
+        with _lock:
+            if _current is self:
+                _current = None
+
+    def _put_back(self) -> None:
+        for name, value in self._environ.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        self._environ.clear()
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            reset()
+            kept.restore()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._ending():
+            return
+        try:
+            self.release()
+        except errors.FailedPreconditionError:
+            if kind is None:
+                raise  # otherwise the block's own error takes precedence
+
+    def __repr__(self) -> str:
+        if self._grant is None:
+            return "<gpuconf.lease: nothing is leased>"
+        return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(self.gpus)}>"
+
+
+def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
+    """Return the devices that this process could lease, and whether it must lease all of them and change nothing.
+
+    Raises FailedPreconditionError if it is too late.
+    """
+    if runtime.initialized():
+        return _in_use(request), True
+    if survey().simulated:
+        return visible_devices(), False
+    if not cuda_started():
+        from ._elsewhere import devices_elsewhere
+
+        return devices_elsewhere(), False  # here, listing them would start CUDA, which then ignores CUDA_VISIBLE_DEVICES
+    devices = visible_devices()
+    refuse_too_few(request, devices)
+    if len(devices) != request.gpus:
+        raise errors.FailedPreconditionError(
+            f"gpuconf.lease(gpus={request.gpus}) was called too late: CUDA has started in this process, and shows it "
+            f"{len(devices)} GPUs. Call it before anything lists or uses the GPUs, or set CUDA_VISIBLE_DEVICES"
+        )
+    return devices, False
+
+
+def _in_use(request: Request) -> Sequence[VisibleDevice]:
+    """Return the devices that are initialized, if they have just the limits that are requested."""
+    shown = {gpu.name for gpu in config.get_visible_devices("GPU")}
+    devices = [device for device in visible_devices() if device.physical_device in shown]
+    limits: dict[int, int] = {}
+    for number, ordinal in enumerate(runtime.ordinals()):
+        limits[ordinal] = limits.get(ordinal, 0) + stats(runtime.logical_gpu(number).name).bytes_limit
+    wanted = {request.bytes_of(device) for device in devices}
+    if len(devices) != request.gpus or wanted != set(limits.values()):
+        have = f"{len(devices)} GPUs with limits of {', '.join(map(human_bytes, sorted(set(limits.values()))))}"
+        raise errors.FailedPreconditionError(
+            f"gpuconf.lease() was called too late: the devices are initialized, {have}, and other ones are requested. "
+            "Call it before anything uses the GPUs, or request these"
+        )
+    return devices
+
+
+def lease(
+    memory: int | str | None = None, gpus: int = 1, timeout: float | None = None, name: str = "", policy: str = "spread"
+) -> Lease:
+    """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait for them in turn with other processes.
+
+    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all memory that a GPU can give. ``timeout`` is in
+    seconds; None waits without limit, and Ctrl-C ends the wait. ``name`` is for other processes to see. Policy "spread" chooses the
+    GPUs with most room, "pack" those with least. Memory that other programs use, and what TensorFlow leaves to the system, is not
+    leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs included.
+
+    Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and ``gpuconf.visible_devices()``,
+    and the limit of each is ``memory``. At the end the environment and the configuration are as before: another lease can follow.
+
+    The lease is cooperative: it binds programs that take part. It ends with the process, however that ends.
+
+    Raises DeadlineExceededError after ``timeout``: the message lists who holds the memory. Raises NotFoundError without a GPU,
+    ValueError if the GPUs could never satisfy the request, NestingError inside another lease, and FailedPreconditionError if the
+    GPUs are already in use with another configuration, and at the end of the block while device memory is in use: the memory then
+    stays leased until it is freed and :meth:`Lease.release` is called.
+
+    >>> with gpuconf.lease(memory="10GiB", name="training") as leased:
+    ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
+    True
+    """
+    return make(Lease, checked(memory, gpus, timeout, name, policy))

@@ -1,0 +1,138 @@
+"""A request for memory on some GPUs: which cards could serve it, and what of them is taken by others."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Sequence
+
+from .. import errors
+from .._core import sizes
+from .._core.devices import VisibleDevice
+from .._core.native import core
+from .._typing import Any
+from ..machine.cards import Survey, survey
+from ._descendants import below
+from ._ledger import Claim, Ledger, open_ledger
+from ._rows import Card
+
+POLICIES = ("spread", "pack")
+
+
+class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "policy"])):
+    """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give."""
+
+    __slots__ = ()
+
+    memory: int | str | None
+    gpus: int
+    timeout: float | None
+    name: str
+    policy: str
+
+    def bytes_of(self, device: VisibleDevice) -> int:
+        """Return the bytes that are requested of a device."""
+        if self.memory is None:
+            return device.total_memory - reserve_of(device)
+        return sizes.size("memory", self.memory, device.total_memory)
+
+
+def reserve_of(device: VisibleDevice) -> int:
+    """Return what TensorFlow leaves to the system by default, if all memory is free. It never leaves everything."""
+    reserve: int = core.pybind_SystemReserve(device.total_memory, device.compute_capability[0])
+    return reserve if reserve < device.total_memory else 0
+
+
+def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Request:
+    """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
+    if memory is not None:
+        if isinstance(memory, bool):
+            raise errors.InvalidTypeError(f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}")
+        wanted = sizes.size("memory", memory, 1 << 40)
+        if wanted < 1 << 20:
+            raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}")
+    if isinstance(gpus, bool) or not isinstance(gpus, int):
+        raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
+    if gpus < 1:
+        raise errors.InvalidArgumentError(f"gpus must be at least 1, but got {sizes.shown(gpus)}")
+    if timeout is not None:
+        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+            raise errors.InvalidTypeError(f"timeout must be a number of seconds or None, but got {timeout!r}")
+        if not 0 <= timeout < 1e9:
+            raise errors.InvalidArgumentError(
+                f"timeout must be a number of seconds from 0, or None to wait for ever, but got {timeout}"
+            )
+    if not isinstance(name, str):
+        raise errors.InvalidTypeError(f"name must be text, but got {name!r}")
+    if policy not in POLICIES:
+        raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', but got {policy!r}")
+    return Request(memory, gpus, timeout, name, policy)
+
+
+def claim(request: Request, devices: Sequence[VisibleDevice], command: str = "") -> Claim:
+    """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout."""
+    ledger = open_ledger()
+    return ledger.claim(
+        lambda: _cards(request, devices, ledger),
+        request.gpus,
+        policy=request.policy,
+        timeout=request.timeout,
+        name=request.name,
+        command=command,
+    )
+
+
+def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
+    """Raise if there are not as many devices as requested."""
+    if not devices:
+        raise errors.NotFoundError(
+            f"there is no GPU to lease{_why_none()}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
+        )
+    if len(devices) < request.gpus:
+        raise errors.InvalidArgumentError(f"{request.gpus} GPUs are requested, but {len(devices)} are visible")
+
+
+def _why_none() -> str:
+    why = survey().why_none
+    return f": {why.partition(' (')[0]}" if why else ""
+
+
+def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:
+    """Return what the ledger must know of each device."""
+    now = survey()
+    foreign = _foreign(now, ledger)
+    return [
+        Card(device.uuid, device.total_memory, request.bytes_of(device), reserve_of(device), foreign.get(device.uuid, 0))
+        for device in devices
+    ]
+
+
+def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
+    """Return the bytes in use on each card by processes that are not in the ledger."""
+    if now.simulated:
+        return {}
+    claims = ledger.claims()
+    leased: dict[str, int] = {}
+    for held in (one for row in claims if row.state == "granted" for one in row.cards):
+        leased[held.uuid] = leased.get(held.uuid, 0) + held.bytes
+    ours = below({row.pid for row in claims if row.local}) | {row.pid for row in ledger.processes() if row.local}
+    found = {}
+    for card in now.cards:
+        known = not now.host_pids and card.processes_error is None and all(one.bytes is not None for one in card.processes)
+        for uuid, memory, instance in [
+            (card.uuid, card.memory, None),
+            *((one.uuid, one.memory, one.uuid) for one in card.instances),
+        ]:
+            if known:
+                theirs = (one for one in card.processes if one.pid not in ours and instance in (None, one.instance))
+                found[uuid] = sum(one.bytes or 0 for one in theirs)
+            else:  # who uses it is unknown: whatever exceeds the leases
+                found[uuid] = max(0, (memory.used or 0) - leased.get(uuid, 0))
+    return found
+
+
+def free_bytes() -> dict[str, int]:
+    """Return the free memory of each card and MIG instance that reports it."""
+    cards = survey().cards
+    found = {card.uuid: card.memory.free for card in cards}
+    found.update((one.uuid, one.memory.free) for card in cards for one in card.instances)
+    return {uuid: free for uuid, free in found.items() if free is not None}

@@ -1,0 +1,235 @@
+"""``gpuconf.lease``: a part of a GPU for this process, in turn with others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpuconf
+import pytest
+from gpuconf.sharing._elsewhere import devices_elsewhere
+from gpuconf.sharing._ledger import Ledger, open_ledger
+from script import environment
+
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_t4: None) -> Iterator[Ledger]:
+    """A ledger of the test's own, empty at the end."""
+    monkeypatch.setenv("GPUCONF_LEDGER", str(tmp_path / "ledger"))
+    opened = open_ledger()
+    yield opened
+    assert opened.claims() == []
+    assert opened.check() == []
+    opened.close()
+
+
+@pytest.fixture
+def two_t4() -> None:
+    """A machine with two simulated T4."""
+    gpuconf.simulate("2xT4")
+
+
+def variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+
+
+def test_inside_a_lease_this_process_has_the_card_and_the_bytes() -> None:
+    before = variables()
+    for _ in range(2):  # they follow one another
+        with gpuconf.lease(memory="3GiB", name="training") as leased:
+            assert [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == leased.gpus[0]
+            assert os.environ["CUPY_GPU_MEMORY_LIMIT"] == str(3 * GIB) == str(leased.memory)
+            assert gpuconf.memory.stats("GPU:0").bytes_limit == 3 * GIB
+            assert repr(leased) == f"<gpuconf.lease: 3.00GiB on {leased.gpus[0]}>"
+        assert (leased.gpus, leased.memory, repr(leased)) == ([], 0, "<gpuconf.lease: nothing is leased>")
+        assert variables() == before
+        assert len(gpuconf.visible_devices()) == 2
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == 16 * GIB - (1050 << 20)
+
+
+def test_the_configuration_is_restored() -> None:
+    gpus = gpuconf.config.list_physical_devices("GPU")
+    gpuconf.config.set_soft_device_placement(False)
+    gpuconf.config.experimental.set_memory_growth(gpus[0], True)
+    gpuconf.config.set_logical_device_configuration(gpus[1], [gpuconf.config.LogicalDeviceConfiguration(100)])
+    gpuconf.config.set_visible_devices(gpus[1], "GPU")
+    with gpuconf.lease(memory="3GiB", gpus=2):
+        assert not gpuconf.config.get_soft_device_placement()
+        assert gpuconf.config.experimental.get_memory_growth(gpuconf.config.list_physical_devices("GPU")[0])
+        assert [gpuconf.memory.stats(f"GPU:{i}").bytes_limit for i in range(2)] == [3 * GIB] * 2
+    assert not gpuconf.config.get_soft_device_placement()
+    assert gpuconf.config.get_visible_devices("GPU") == [gpus[1]]
+    assert gpuconf.config.experimental.get_memory_growth(gpus[0])
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == 100 << 20
+
+
+def test_policies_and_several_cards(ledger: Ledger) -> None:
+    uuids = [device.uuid for device in gpuconf.visible_devices()]
+    child = holder("12GiB")
+    held = ledger.claims()[0].cards[0].uuid
+    other = next(uuid for uuid in uuids if uuid != held)
+    with gpuconf.lease(memory="2GiB") as leased:
+        assert leased.gpus == [other]
+    with gpuconf.lease(memory="2GiB", policy="pack") as leased:
+        assert leased.gpus == [held]
+    with gpuconf.lease(memory="10%", gpus=2) as leased:
+        assert sorted(leased.gpus) == sorted(uuids)
+        assert leased.memory == 16 * GIB // 10
+    child.communicate("\n")
+
+
+def holder(memory: str) -> subprocess.Popen[str]:
+    """Another process that holds a lease until it reads a line."""
+    code = f"import gpuconf\nwith gpuconf.lease(memory={memory!r}, name='other'):\n    print(1, flush=True)\n    input()"
+    env = environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"})
+    child = subprocess.Popen([sys.executable, "-c", code], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "1\n"
+    return child
+
+
+def test_a_timeout_names_the_holders() -> None:
+    children = [holder("12GiB"), holder("12GiB")]
+    before = variables()
+    with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {children[0].pid} other") as caught:
+        gpuconf.lease(memory="4GiB", timeout=0.1).__enter__()
+    assert f"process {children[1].pid} other" in str(caught.value)
+    assert variables() == before
+    threading.Timer(0.3, lambda: children[0].communicate("\n")).start()
+    with gpuconf.lease(memory="4GiB", timeout=20):
+        pass
+    children[1].communicate("\n")
+
+
+def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
+    children = [holder("12GiB"), holder("12GiB")]
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        gpuconf.lease(memory="4GiB").__enter__()
+    assert time.monotonic() - begun < 10
+    assert len(ledger.claims()) == 2
+    for child in children:
+        child.communicate("\n")
+
+
+def test_leaving_with_memory_in_use_keeps_the_lease(ledger: Ledger) -> None:
+    leased = gpuconf.lease(memory="3GiB")
+    with (
+        pytest.raises(
+            gpuconf.errors.FailedPreconditionError, match=r"cannot end the lease of 3.00GiB .*\n.*Buffer of 1048576 bytes"
+        ),
+        leased,
+    ):
+        buffer = gpuconf.memory.allocate(1 << 20)
+    assert [row.cards[0].bytes for row in ledger.claims()] == [3 * GIB]
+    assert gpuconf.memory.stats("GPU:0").bytes_limit == 3 * GIB
+    buffer.free()
+    leased.release()
+    leased.release()
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_an_error_of_the_block_takes_precedence() -> None:
+    leased = gpuconf.lease(memory="3GiB")
+    with pytest.raises(ZeroDivisionError), leased:
+        (buffer := gpuconf.memory.allocate(1 << 20)).nbytes // 0
+    buffer.free()
+    leased.release()
+
+
+def test_leases_do_not_nest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        gpuconf.lease(memory="3GiB"),
+        pytest.raises(gpuconf.errors.NestingError, match=r"this process has <gpuconf\.lease: 3\.00GiB on"),
+    ):
+        gpuconf.lease(memory="1GiB").__enter__()
+    monkeypatch.setenv("GPUCONF_LEASE", "5")
+    with pytest.raises(gpuconf.errors.NestingError, match="this process has lease 5, of gpuconf run"):
+        gpuconf.lease(memory="1GiB").__enter__()
+
+
+def test_after_the_devices_are_initialized_only_the_same_can_be_leased(ledger: Ledger) -> None:
+    gpus = gpuconf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        gpuconf.config.set_logical_device_configuration(gpu, [gpuconf.config.LogicalDeviceConfiguration(1024)])
+    gpuconf.config.list_logical_devices()
+    for memory, count in (("1GiB", 1), ("2GiB", 2), (None, 2)):
+        with pytest.raises(
+            gpuconf.errors.FailedPreconditionError, match=r"too late: the devices are initialized, 2 GPUs with limits of 1.00GiB"
+        ):
+            gpuconf.lease(memory=memory, gpus=count).__enter__()
+    with gpuconf.lease(memory="1GiB", gpus=2):
+        assert len(ledger.claims()[0].cards) == 2
+        with gpuconf.memory.allocate(1 << 20):
+            pass
+    assert gpuconf.memory.stats("GPU:1").bytes_limit == GIB
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"memory": "much"}, ValueError, "memory 'much' is not a size"),
+        ({"memory": 0}, ValueError, "memory must be at least 1 MiB, but got 0"),
+        ({"memory": True}, TypeError, "but got bool: True"),
+        ({"gpus": 0}, ValueError, "gpus must be at least 1, but got 0"),
+        ({"gpus": 1.5}, TypeError, "gpus must be a number of GPUs, but got 1.5"),
+        ({"timeout": -1}, ValueError, "timeout must be a number of seconds from 0, or None to wait for ever, but got -1"),
+        ({"timeout": float("nan")}, ValueError, "but got nan"),
+        ({"timeout": "soon"}, TypeError, "timeout must be a number of seconds or None, but got 'soon'"),
+        ({"name": 5}, TypeError, "name must be text, but got 5"),
+        ({"policy": "best"}, ValueError, "policy must be 'spread' or 'pack', but got 'best'"),
+    ],
+)
+def test_invalid_arguments(arguments: dict[str, object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        gpuconf.lease(**arguments)  # type: ignore[arg-type]
+    assert text in str(caught.value)
+
+
+def test_requests_that_can_never_be_granted() -> None:
+    for arguments, text in (({"gpus": 3}, "3 GPUs are requested, but 2 are visible"), ({"memory": "17GiB"}, "can never be leased")):
+        with pytest.raises(ValueError, match=text):
+            gpuconf.lease(**arguments).__enter__()  # type: ignore[arg-type]
+    gpuconf.simulate(None)
+    with pytest.raises(gpuconf.errors.NotFoundError, match="there is no GPU to lease"):
+        gpuconf.lease().__enter__()
+
+
+def test_other_processes_see_the_figures(ledger: Ledger) -> None:
+    with gpuconf.lease(memory="3GiB") as leased, gpuconf.memory.allocate(1 << 20):
+        row = ledger.processes()[0]
+        assert (row.pid, row.claim_id) == (os.getpid(), ledger.claims()[0].id)
+        assert [(pool.uuid, pool.limit, pool.in_use) for pool in row.pools] == [(leased.gpus[0], 3 * GIB, 1 << 20)]
+    assert ledger.processes() == []
+
+
+def test_a_forked_child_leaves_the_lease_alone(ledger: Ledger) -> None:
+    with gpuconf.lease(memory="3GiB") as leased:
+        if os.fork() == 0:
+            try:
+                leased.release()
+                leased.__exit__(None, None, None)
+            finally:
+                os._exit(0)
+        os.wait()
+        assert len(ledger.claims()) == 1
+
+
+def test_the_gpus_can_be_listed_by_another_process() -> None:
+    """So that CUDA does not start in this one, before its visible devices are chosen."""
+    assert devices_elsewhere() == []
+    os.environ["GPUCONF_SIMULATE"] = "2xT4"
+    try:
+        assert devices_elsewhere() == gpuconf.visible_devices()
+    finally:
+        del os.environ["GPUCONF_SIMULATE"]

@@ -1,0 +1,401 @@
+"""``gpuconf run --memory`` and ``gpuconf lease``: programs that share simulated GPUs, each within its bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpuconf.sharing._ledger import Ledger, open_ledger
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+GIB = 1 << 30
+LIMIT_OF_POOLS = "import gpuconf; print([gpuconf.memory.stats(d).bytes_limit for d in gpuconf.config.list_logical_devices('GPU')])"
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ledger]:
+    """A ledger of the test's own, which is empty at the end."""
+    monkeypatch.setenv("GPUCONF_LEDGER", str(tmp_path / "ledger"))
+    opened = open_ledger()
+    yield opened
+    wait_until(lambda: opened.claims() == [])
+    assert opened.check() == []
+    opened.close()
+
+
+def wait_until(holds: Any, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.02)
+
+
+def env(**more: str) -> dict[str, str]:
+    return {**environment({"GPUCONF_LEDGER": os.environ["GPUCONF_LEDGER"], "GPUCONF_SIMULATE": "2xT4"}), **more}
+
+
+def run(*words: str, command: str = "run", variables: dict[str, str] | None = None, **more: Any) -> tuple[int, str, str]:
+    words = tuple(textwrap.dedent(word) for word in words)
+    done = subprocess.run(
+        [COMMAND, command, *words], env=env(**variables or {}), capture_output=True, text=True, check=False, timeout=60, **more
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def start(*words: str, **more: Any) -> subprocess.Popen[str]:
+    words = tuple(textwrap.dedent(word) for word in words)
+    return subprocess.Popen([COMMAND, "run", *words], env=env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+
+
+# What the program gets
+
+
+def test_the_limit_is_exact_and_the_card_is_visible_by_its_uuid() -> None:
+    show = LIMIT_OF_POOLS + "; import os; print(gpuconf.visible_devices()[0].uuid == os.environ['CUDA_VISIBLE_DEVICES'])"
+    assert run("--memory", "1234567890", "python", "-c", show) == (0, "[1234567890]\nTrue\n", "")
+    assert run("--memory=25%", "--gpus=2", "--growth", "-c", LIMIT_OF_POOLS) == (0, f"{[4 * GIB, 4 * GIB]}\n", "")
+    whole = 16 * GIB - (1050 << 20)  # less what TensorFlow leaves to the system
+    assert run("--gpus", "1", "--simulate", "T4", "--", "python", "-c", LIMIT_OF_POOLS) == (0, f"{[whole]}\n", "")
+
+
+def test_a_command_gets_the_variables_and_its_own_options() -> None:
+    show = "echo $CUPY_GPU_MEMORY_LIMIT $XLA_PYTHON_CLIENT_MEM_FRACTION $TF_FORCE_GPU_ALLOW_GROWTH $@"
+    code, out, err = run("--memory", "4GiB", "--no-growth", "sh", "-c", show, "name", "--memory", "1", "--", "x")
+    assert (code, out, err) == (0, f"{4 * GIB} 0.250000 false --memory 1 -- x\n", "")
+
+
+def test_ranks_share_a_card() -> None:
+    """As torchrun starts them."""
+    code, out, err = run(
+        "--memory=6GiB",
+        "-c",
+        f"""
+        import os, subprocess, sys
+        for rank in range(3):
+            variables = dict(os.environ, LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="3")
+            subprocess.run([sys.executable, "-c", {LIMIT_OF_POOLS!r}], env=variables, check=True)
+        """,
+    )
+    assert (code, out, err) == (0, f"{[2 * GIB]}\n" * 3, "")
+
+
+def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
+    code, out, err = run("--memory=3GiB", "--", COMMAND, "run", "--memory=1GiB", "-c", LIMIT_OF_POOLS)
+    assert (code, out, err) == (0, f"{[GIB]}\n", "")
+    code, out, err = run("--memory=3GiB", "--", COMMAND, "run", "--memory=4GiB", "-c", "print(1)")
+    assert (code, out) == (1, "")
+    assert "4.00GiB are requested inside lease" in err
+
+
+# Waiting
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--memory", "much", "x.py"], 2, "gpuconf run: --memory 'much' is not a size"),
+        (["--memory", "1GiB", "--gpus", "0", "x.py"], 2, "gpuconf run: --gpus must be at least 1, but got 0"),
+        (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
+        (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
+        (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but 2 are visible"),
+        (["--memory", "16GiB", "x.py"], 1, "can never be leased"),
+        (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
+        (["--memory", "1GiB", "no-such-command"], 2, "gpuconf run: no-such-command: command not found"),
+    ],
+)
+def test_wrong_usage(words: list[str], code: int, message: str) -> None:
+    found = run(*words)
+    assert found[:2] == (code, "")
+    assert message in found[2]
+    assert "Traceback" not in found[2]
+
+
+def test_without_a_gpu_the_program_does_not_start() -> None:
+    for command, more in (("run", []), ("lease", [])):
+        code, out, err = run("--memory", "1GiB", *more, "echo", "started", command=command, variables={"GPUCONF_SIMULATE": ""})
+        assert (code, out) == (3, "")
+        assert err.startswith(f"gpuconf {command}: there is no GPU to lease: ")
+        assert err.count("\n") == 1
+
+
+def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
+    holder = start("--memory=12GiB", "--gpus=2", "--name=training", "-c", "input()", stdin=subprocess.PIPE)
+    wait_until(ledger.claims)
+    for patience in ("--timeout=0.2", "--no-wait"):
+        code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
+        assert (code, out) == (124, "")
+        assert f"process {holder.pid} training" in err
+    waiting = start("--memory=4GiB", "-c", "print('my turn')")
+    wait_until(lambda: len(ledger.claims()) == 2)
+    assert holder.communicate("\n")[0] == ""
+    assert waiting.communicate(timeout=30) == ("my turn\n", "")
+
+
+def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
+    with ledger.claim(cards(15 * GIB), 2):
+        waiting = start("--memory=4GiB", "-c", "print(1)")
+        wait_until(lambda: len(ledger.claims()) == 2)
+        time.sleep(0.1)
+        waiting.send_signal(signal.SIGINT)
+        assert (waiting.wait(10), waiting.communicate()) == (130, ("", ""))
+        wait_until(lambda: len(ledger.claims()) == 1)
+
+
+def cards(nbytes: int) -> list[Any]:
+    import gpuconf
+    from gpuconf.sharing._rows import Card
+
+    with gpuconf.simulate("2xT4"):
+        return [Card(device.uuid, device.total_memory, nbytes) for device in gpuconf.visible_devices()]
+
+
+# As if the shell had started it
+
+TERMINAL = """
+import os, signal, sys
+print(sys.stdin.isatty(), os.getpgrp() == os.tcgetpgrp(0), os.get_terminal_size(), sys.stdin.readline())
+print([s for s in range(1, 32) if signal.getsignal(s) != signal.SIG_DFL], signal.pthread_sigmask(0, ()), flush=True)
+try:
+    signal.pause()
+except KeyboardInterrupt:
+    print("interrupted once")
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def in_a_terminal(words: list[str]) -> tuple[str, int]:
+    """Run a command in a terminal of its own, with a line of input and Ctrl-C. Returns the output and the wait status."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.execve(words[0], words, env())
+        finally:
+            os._exit(99)
+    os.write(terminal, b"a line\n")
+    seen = b""
+    pressed = False
+    while True:
+        ready = select.select([terminal], [], [], 30)[0]
+        assert ready, seen
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # it has ended
+            break
+        if not more:
+            break
+        seen += more
+        if seen.count(b"\r\n") >= 3 and not pressed:
+            pressed = True
+            time.sleep(0.2)
+            os.write(terminal, b"\x03")
+    os.close(terminal)
+    return seen.decode(), os.waitpid(pid, 0)[1]
+
+
+def test_in_a_terminal_it_is_as_bare() -> None:
+    bare = in_a_terminal([sys.executable, "-c", TERMINAL])
+    assert "interrupted once" in bare[0]
+    assert os.WTERMSIG(bare[1]) == signal.SIGINT
+    assert in_a_terminal([COMMAND, "run", "--memory", "1GiB", "python", "-c", TERMINAL]) == bare
+
+
+def test_it_stops_and_continues_with_the_program() -> None:
+    code = "print('ready', flush=True); input(); print('done')"
+    process = start("--memory=1GiB", "-c", code, stdin=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGSTOP)
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    os.killpg(process.pid, signal.SIGCONT)
+    assert process.communicate("\n", timeout=30) == ("done\n", "")
+
+
+def test_a_program_that_stops_itself_stops_the_command() -> None:
+    process = start(
+        "--memory=1GiB", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); print('on')", start_new_session=True
+    )
+    # In a session without a terminal the kernel ignores SIGTSTP; SIGSTOP it does not.
+    assert process.communicate(timeout=30) == ("on\n", "")
+    process = start(
+        "--memory=1GiB", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); print('on')", start_new_session=True
+    )
+    assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])
+    os.killpg(process.pid, signal.SIGCONT)
+    assert process.communicate(timeout=30) == ("on\n", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT])
+def test_signals_are_passed_on(number: signal.Signals) -> None:
+    code = f"""
+        import signal
+        signal.signal({number:d}, lambda *_: None)
+        print("ready", flush=True)
+        signal.pause()
+        print("taken", flush=True)
+        signal.signal({number:d}, signal.SIG_DFL)
+        signal.pause()
+        """
+    process = start("--memory=1GiB", "-c", code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.1)
+    process.send_signal(number)
+    assert process.stdout.readline() == "taken\n"
+    time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(20) == -number
+    process.communicate()
+
+
+@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -SEGV $$", -11)])
+def test_exit_codes(end: str, code: int) -> None:
+    assert run("--memory", "1GiB", "sh", "-c", end) == (code, "", "")
+
+
+def test_standard_input_and_open_files_are_the_programs(tmp_path: Path) -> None:
+    with (tmp_path / "file").open("w+") as file:
+        os.set_inheritable(file.fileno(), True)
+        copy = f"import os; os.write({file.fileno()}, input().encode())"
+        words = [COMMAND, "run", "--memory=1GiB", "python", "-c", copy]
+        done = subprocess.run(words, env=env(), input="in\n", capture_output=True, text=True, check=True, close_fds=False)
+        assert done.stdout == ""
+        assert (tmp_path / "file").read_text() == "in"
+
+
+# Who keeps the memory
+
+
+def test_children_keep_the_lease_when_everything_above_them_is_killed(ledger: Ledger) -> None:
+    """As a worker of torchrun: started by subprocess, which closes the descriptors that it does not know."""
+    code = """
+        import os, subprocess, sys
+        worker = subprocess.Popen([sys.executable, "-c", "input()"])
+        print(os.getpid(), flush=True)
+        worker.wait()
+        """
+    process = start("--memory=10GiB", "-c", code, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    middle = int(process.stdout.readline())
+    process.kill()
+    os.kill(middle, signal.SIGKILL)
+    process.wait()
+    time.sleep(0.3)
+    assert [row.gone for row in ledger.claims()] == [True]
+    process.communicate("\n", timeout=20)  # the worker ends
+    wait_until(lambda: ledger.claims() == [])
+
+
+def test_a_daemon_keeps_the_lease_after_the_program(ledger: Ledger) -> None:
+    code = """
+        import subprocess, sys
+        worker = subprocess.Popen([sys.executable, "-c", "print(1, flush=True); input()"], stdout=subprocess.PIPE)
+        worker.stdout.readline()
+        """
+    process = start("--memory=10GiB", "-c", code, stdin=subprocess.PIPE)
+    assert process.wait(20) == 0
+    assert [row.gone for row in ledger.claims()] == [True]
+    process.communicate("\n", timeout=20)
+    wait_until(lambda: ledger.claims() == [])
+
+
+# The report
+
+
+def test_the_report(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    code = "import gpuconf; b = gpuconf.memory.allocate(1 << 30); b.free(); gpuconf.memory.allocate(4 << 30)"
+    done = run("--memory=3GiB", "--report", "--json-report", str(file), "python", "-c", code)
+    assert done[0] == 1
+    line = done[2].splitlines()[-1]
+    assert line.startswith("gpuconf run: ")
+    assert "; peak gpuconf 1.00GiB of 3.00GiB; OOM when allocating 4.00GiB" in line
+    report = json.loads(file.read_text())
+    assert report["schema"] == 1
+    assert (report["exit_code"], report["signal"], report["peak_bytes"]) == (1, None, {"gpuconf": GIB})
+    assert report["lease"]["memory_limit"] == 3 * GIB
+    assert report["not_limited"] == []
+    assert len(report["out_of_memory"]) == 1
+
+
+def test_pythons_that_skip_the_startup_code_are_reported() -> None:
+    code, out, err = run("--memory=1GiB", sys.executable, "-I", "-c", "print(1)")
+    assert (code, out) == (0, "1\n")
+    assert "was not limited: Python's option -I excludes startup code" in err
+    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(1.5)'], env={})"
+    code, out, err = run("--memory=1GiB", "python", "-c", child)
+    assert (code, out) == (0, "")
+    assert "was not limited: its environment was cleaned" in err
+    assert err.count("\n") == 1
+    assert run("--memory=1GiB", "python", "-I", "-c", "", variables={"GPUCONF_DISABLE": "1"}) == (0, "", "")
+
+
+# gpuconf lease
+
+
+def test_a_shell_holds_a_lease(ledger: Ledger) -> None:
+    listing = f"{COMMAND} lease --list --json"
+    code, out, err = run("--memory=2GiB", "--name=me", command="lease", input=listing, variables={"SHELL": "/bin/sh"})
+    assert (code, err) == (0, "")
+    leases = json.loads(out)["leases"]
+    assert [(one["name"], one["state"], one["command"], one["cards"][0]["bytes"]) for one in leases] == [
+        ("me", "granted", "/bin/sh", 2 * GIB)
+    ]
+    assert run("--list", command="lease") == (0, "no leases\n", "")
+    code, out, err = run("--memory=2GiB", "--", COMMAND, "lease", "--list", command="lease")
+    assert out.splitlines()[0].split() == ["PID", "user", "name", "state", "GPU", "memory", "time", "command"]
+    assert " 2.00GiB " in out.splitlines()[1]
+    assert run(command="lease")[0] == 2
+
+
+# Many programs
+
+PROGRAM = """
+import random, sys, time
+import gpuconf
+need, seconds = int(sys.argv[1]), float(sys.argv[2])
+limit = gpuconf.memory.stats("GPU:0").bytes_limit
+held = [gpuconf.memory.allocate(need // 8) for _ in range(8)]
+time.sleep(seconds)
+try:
+    gpuconf.memory.allocate(limit - need + (1 << 20))
+    print("more than its bytes")
+except MemoryError:
+    print(limit)
+[one.free() for one in held]
+"""
+
+
+def test_programs_of_different_needs_share_the_cards(ledger: Ledger, tmp_path: Path) -> None:
+    """A sample of integrations/test_many_programs.py."""
+    (tmp_path / "program.py").write_text(PROGRAM)
+    needs = [8, 6, 12, 5, 9, 3]
+    processes = {}
+    for gib in needs:
+        words = ["--memory", f"{gib}GiB", "python", str(tmp_path / "program.py"), str((gib - 1) << 30), "0.3"]
+        processes[gib] = start(*words)
+    killed = processes.pop(3)
+    time.sleep(0.2)
+    killed.kill()
+    killed.communicate()
+    while any(process.poll() is None for process in processes.values()):
+        leased: dict[str, int] = {}
+        for row in ledger.claims():
+            for card in row.cards if row.state == "granted" else ():
+                leased[card.uuid] = leased.get(card.uuid, 0) + card.bytes
+        assert all(count <= 16 * GIB for count in leased.values())
+        time.sleep(0.05)
+    for gib, process in processes.items():
+        assert process.communicate() == (f"{gib << 30}\n", "")
