@@ -31,7 +31,7 @@ ratios: absolute times differ between machines.
 
 ## The pytest plugin
 
-Whole runs of a suite that uses none of it, with and without the plugin: processor time.
+Whole runs of a suite that uses none of it, with and without gpuconf installed: processor time.
 
 {pytest}
 

@@ -51,10 +51,7 @@ def test_import_loads_neither_the_core_nor_cuda_nor_heavy_modules() -> None:
     assert own == {
         "gpuconf._core",
         "gpuconf._core.fork",
-        "gpuconf._core.loading",
         "gpuconf._core.public",
-        "gpuconf._missing",
-        "gpuconf._typing",
     }
     heavy = {
         "asyncio", "ctypes", "dataclasses", "importlib_metadata", "inspect", "json", "logging", "multiprocessing", "numpy",
@@ -215,10 +212,10 @@ def test_a_missing_name_loads_nothing() -> None:
             gpuconf.no_such_name
         except AttributeError as error:
             print(error.name)
-        print(set(sys.modules) - before)
+        print(set(sys.modules) - before - {"gpuconf._missing", "gpuconf._typing"})
         """
     )
-    assert out.split() == ["no_such_name", "set()"]
+    assert out.split() == ["no_such_name", "set()"], "beyond what makes the error"
 
 
 def test_every_public_name_is_there_after_the_import() -> None:

@@ -14,11 +14,9 @@ Importing gpuconf loads neither the compiled core nor CUDA. The first call that 
 
 from __future__ import annotations
 
-from ._core import loading
+from ._core import when_loaded
 from ._core.fork import import_lock
-from ._core.public import load_old_pickles
-from ._missing import error_for, explain_imports
-from ._typing import Any
+from ._core.public import explain_imports, load_old_pickles
 
 __version__ = "0.1.0"
 
@@ -64,6 +62,8 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import RLock
+
     from . import allocators, compat, config, debugging, errors, memory, metrics
     from . import dask as dask  # not in __all__: they import Dask and Ray
     from . import ray as ray
@@ -128,7 +128,9 @@ _HOMES = {
 load_old_pickles()
 explain_imports()
 
-_importing = import_lock(globals(), "_importing")
+# The lock of imports on first use. Not a global: a fork's handlers keep what they refer to, and these globals refer to much.
+_locks: dict[str, RLock] = {}
+_locks["importing"] = import_lock(_locks, "importing")
 
 
 def get_include() -> str:
@@ -140,14 +142,17 @@ def get_include() -> str:
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
         """Import a public name on first use: importing all of them takes longer than starting Python."""
         import sys
 
         if name not in _HOMES and name not in _SUBMODULES:
-            raise error_for(__name__, name, sys._getframe(1))
+            frame = sys._getframe(1)
+            with _locks["importing"]:
+                from ._missing import error_for
+            raise error_for(__name__, name, frame)
         module = f"{__name__}.{_HOMES.get(name, name)}"
-        with _importing:  # one thread at a time, and no fork meanwhile
+        with _locks["importing"]:  # one thread at a time, and no fork meanwhile
             __import__(module)
             value = globals()[name] = getattr(sys.modules[module], name) if name in _HOMES else sys.modules[module]
         return value
@@ -163,7 +168,7 @@ def _import_the_rest() -> None:
             getattr(module, name)
 
 
-loading.then.append(_import_the_rest)
+when_loaded.append(_import_the_rest)
 
 
 def __dir__() -> list[str]:

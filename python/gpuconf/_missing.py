@@ -103,20 +103,3 @@ def watch(namespace: dict[str, Any]) -> None:
         raise error_for(module, name, sys._getframe(1))
 
     namespace["__getattr__"] = missing
-
-
-class _MissingModules:
-    """The last finder in ``sys.meta_path``. It finds nothing, but says why ``import gpuconf.keras`` fails."""
-
-    @staticmethod
-    def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
-        if name.startswith("gpuconf."):
-            module, _, own = name.rpartition(".")
-            if why := reason(module, own):
-                raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
-
-
-def explain_imports() -> None:
-    """Let a failing import of a module below gpuconf say why."""
-    if _MissingModules not in sys.meta_path:
-        sys.meta_path.append(_MissingModules)

@@ -78,6 +78,6 @@ def test_every_address_is_the_same(name: str, fraction: str, entries: int, drive
         found = json.loads(done.stdout)
         assert found["same_address"] + found["undetermined"] == found["allocations"]
         assert found["same_segments"] == found["segments"]
-        assert found["undetermined"] <= 0.001 * found["allocations"] + 1
+        assert found["undetermined"] <= 0.001 * found["allocations"] + 2
         allocations += found["allocations"]
-    assert allocations > 1000
+    assert allocations > (1000 if entries > 1500 else 700)  # a cut history has the last 1,500 events

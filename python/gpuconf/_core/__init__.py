@@ -2,3 +2,10 @@
 
 Modules in this package import nothing else of gpuconf except ``errors``.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# What to do when the core is loaded. Each is called once, by the thread that loads it.
+when_loaded: list[Callable[[], None]] = []

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from _thread import RLock
 
-from .._typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any  # here and in public.py: `import gpuconf` imports no file for names of private functions
 
 # The longest that a fork waits for another thread's import, in seconds. The import may be waiting for the forking thread.
 _PATIENCE_S = 1.0
 
 
 def module_lock(module: dict[str, Any], name: str) -> RLock:
-    """Return a reentrant lock for the global ``name`` of a module. A forked child replaces it with a new lock.
+    """Return a reentrant lock for the global ``name`` of a module, or an entry of another dict. A forked child replaces it.
 
     Use the lock by its global name, ``with _lock:``. If a thread forks inside such a block, the block also ends normally in the
     child, because it holds the old lock.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from .. import errors
 from .._typing import Any
-from . import loading
+from . import when_loaded
 from .fork import module_lock
 
 TYPE_CHECKING = False
@@ -118,8 +118,8 @@ def _load() -> Any:
         import json  # noqa: F401
 
         _module = _gpuconf
-        while loading.then:
-            loading.then.pop()()
+        while when_loaded:
+            when_loaded.pop()()
         return _gpuconf
 
 

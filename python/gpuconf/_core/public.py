@@ -1,4 +1,4 @@
-"""The public modules of public classes, as shown in pickles, tracebacks and ``help``."""
+"""The public modules: those that classes name in pickles, tracebacks and ``help``; former ones; and those that are missing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import ModuleType
+    from typing import Any
 else:
     ModuleType = type(sys)  # `import gpuconf` imports this file, and next to nothing else
 
@@ -50,3 +51,22 @@ def load_old_pickles() -> None:
     for old in _MOVED:
         name = f"gpuconf.{old}"
         sys.modules.setdefault(name, _Moved(name, "Its names have moved."))
+
+
+class _MissingModules:
+    """The last finder in ``sys.meta_path``. It finds nothing, but says why ``import gpuconf.keras`` fails."""
+
+    @staticmethod
+    def find_spec(name: str, _path: Any = None, _target: Any = None) -> None:
+        if name.startswith("gpuconf."):
+            from .._missing import reason
+
+            module, _, own = name.rpartition(".")
+            if why := reason(module, own):
+                raise ModuleNotFoundError(f"No module named {name!r}: {why}", name=name)
+
+
+def explain_imports() -> None:
+    """Let a failing import of a module below gpuconf say why."""
+    if _MissingModules not in sys.meta_path:
+        sys.meta_path.append(_MissingModules)

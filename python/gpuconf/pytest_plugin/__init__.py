@@ -11,13 +11,21 @@ for each test when one of them concerns GPUs, or when the process loads the core
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import pytest
 
-from .._core import loading
-from .._typing import Any
-from ._fixtures import gpu, gpu_memory, gpu_oom_after, gpu_oom_each, gpu_sim, gpus
+from .._core import when_loaded
+from ._options import MARKS, add_options, is_plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..config import LogicalDevice
+    from ..machine.simulate import Simulation
+else:
+    LogicalDevice = Simulation = object  # whose modules take longer to import than this plugin may
+
 
 __all__ = [
     "gpu",
@@ -51,27 +59,26 @@ def __dir__() -> list[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and the keys of the configuration file."""
-    from ._settings import add_options
-
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, simulate GPUs, and take this worker's share."""
-    from ._settings import MARKS, settings
-
     for line in MARKS:
         config.addinivalue_line("markers", line)
-
-    chosen = settings(config)
     watch = config.stash[_WATCH] = _watcher(config)
     if _CORE in sys.modules:
         watch()
     else:
-        loading.then.append(watch)
+        when_loaded.append(watch)
+    given: Any = getattr(config, "workerinput", None)
+    if given is None and is_plain(config):
+        return
+    from ._settings import settings
+
+    chosen = settings(config)
     if chosen.mode == "off":
         return
-    given: Any = getattr(config, "workerinput", None)
     if given is None and chosen.mode == "sim":
         from ._workers import simulate_if_chosen
 
@@ -88,8 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Restore the environment, and remove the files of this run's locks."""
-    if config.stash.get(_WATCH, None) in loading.then:
-        loading.then.remove(config.stash[_WATCH])
+    if config.stash.get(_WATCH, None) in when_loaded:
+        when_loaded.remove(config.stash[_WATCH])
     if not hasattr(config, "workerinput") and "gpuconf.pytest_plugin._workers" in sys.modules:
         from ._workers import stop_simulating
 
@@ -174,6 +181,88 @@ def _watch(config: pytest.Config) -> None:
     register(config)
 
 
+# Fixtures. Each imports what it needs when a test uses it.
+
+
+@pytest.fixture
+def gpus(request: pytest.FixtureRequest) -> list[LogicalDevice]:
+    """The logical GPUs that this test may use: all that the ``gpu`` mark accepts, of this worker's share below pytest-xdist.
+
+    Initializes the devices. Skips the test if there are fewer than the mark requires, or fails it with ``--gpuconf=required``.
+    """
+    from . import _devices, _workers
+    from ._marks import Need, need_of
+
+    need = need_of(request.node) or Need() if isinstance(request.node, pytest.Item) else Need()
+    _workers.apply_share(request.config)
+    _devices.require(request.config, need)
+    return _devices.logical_gpus(need)
+
+
+@pytest.fixture
+def gpu(gpus: list[LogicalDevice]) -> LogicalDevice:
+    """The first GPU of ``gpus``, as a logical device. Its name is what ``gpuconf.device`` and ``gpuconf.memory`` take."""
+    return gpus[0]
+
+
+@pytest.fixture
+def gpu_sim(request: pytest.FixtureRequest) -> Iterator[Callable[[str | None], Simulation]]:
+    """A function that simulates GPUs for this test: ``gpu_sim("2xH100-80GB")``. Afterwards the previous machine is restored.
+
+    Memory that the test left allocated is reported as a leak and freed.
+    """
+    from . import _simulation
+
+    with _simulation.for_a_test(request.config) as simulate:
+        yield simulate
+
+
+@pytest.fixture
+def gpu_memory(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The memory in use during the test, in bytes: ``start``, ``peak`` and ``end``, of the logical GPU of ``gpu``, else GPU:0."""
+    from . import _memory
+
+    if "gpu_sim" in request.fixturenames:
+        request.getfixturevalue("gpu_sim")  # whose machine must outlive the measurement
+    device = request.getfixturevalue("gpu").name if "gpu" in request.fixturenames else "GPU:0"
+    measured = _memory.GpuMemory(device)
+    yield measured
+    measured.stop()
+    request.node.user_properties.append(("gpuconf.peak_bytes", measured.peak))
+
+
+@pytest.fixture
+def gpu_oom_after() -> Iterator[Callable[[int], None]]:
+    """A function that makes an allocation fail: after ``gpu_oom_after(3)`` the third one runs out of memory, in any library.
+
+    The error is the library's own, by the path of a real one; its text contains "injected". Allocations of all threads on all GPUs
+    count, those of 0 bytes do not. Another call replaces it, and ``gpu_oom_after(0)`` takes it back, as do the test's end and a
+    reset.
+    """
+    from .. import errors
+    from .._core import injected
+
+    def fail(n: int) -> None:
+        if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63:
+            raise errors.InvalidArgumentError(f"gpu_oom_after takes the number of an allocation, at least 1, but got {n!r}")
+        injected.fail_allocation(n)
+
+    yield fail
+    injected.stop()
+
+
+@pytest.fixture
+def gpu_oom_each(request: pytest.FixtureRequest) -> int:
+    """Run the test once for each of its allocations, with that one failing, and once without a failure.
+
+    A run with a failing allocation passes if the test passes, or ends with that out-of-memory error. Fixtures of function scope are
+    fresh in each run. The value is the number of the allocation that fails, 0 for none.
+    """
+    from ._walk import STEP
+
+    return request.node.stash.get(STEP, 0) if isinstance(request.node, pytest.Item) else 0
+
+
 # Tests
 
 
@@ -191,9 +280,7 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector, call: pytest
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say which GPUs are simulated or required, if the run chose a mode."""
-    from ._settings import settings
-
-    if settings(config).mode == "auto":
+    if is_plain(config):
         return None
     from ._summary import header
 

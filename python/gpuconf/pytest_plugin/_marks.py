@@ -9,7 +9,8 @@ import pytest
 
 from .._core import sizes
 from .._typing import Any
-from ._settings import MARKS, settings
+from ._options import MARKS
+from ._settings import settings
 
 NAMES = frozenset(("gpu", "gpu_exclusive", "gpu_leak"))
 _FIXTURES = frozenset(("gpu", "gpus"))

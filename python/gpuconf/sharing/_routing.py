@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from .. import errors
-from .._core import loading
+from .._core import when_loaded
 from .._core.fork import module_lock
 from .._typing import Any
 
@@ -25,7 +25,7 @@ _lock = module_lock(globals(), "_lock")
 def imported(name: str, tell: Tell) -> None:
     """Prepare a library that has just been imported. Raises an error if it cannot be routed."""
     if name == "gpuconf._core.runtime":
-        loading.then.insert(0, lambda: _publish(tell))
+        when_loaded.insert(0, lambda: _publish(tell))
         return
     if os.environ.get("GPUCONF_SIMULATE"):
         tell("route", f"{name}: not routed: the GPUs are simulated")

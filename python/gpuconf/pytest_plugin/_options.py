@@ -1,0 +1,65 @@
+"""The marks, the options, and the keys of the configuration file, as pytest lists them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+MARKS = (
+    "gpu(n=1, free=None, cc=None): needs n GPUs with this much free memory ('8GiB') and this compute capability ('>=8.0').",
+    "gpu_exclusive: no GPU test of another pytest-xdist worker runs on this worker's GPU meanwhile.",
+    "gpu_leak(allow=0): fails if more GPU memory than this stays allocated after the test.",
+)
+
+_NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report")
+
+
+def given(config: pytest.Config, name: str) -> Any:
+    """Return the value of an option, else that of the key of the same name."""
+    option = config.getoption(f"gpuconf_{name}")
+    return option if option is not None else config.getini("gpuconf" if name == "mode" else f"gpuconf_{name}")
+
+
+def is_plain(config: pytest.Config) -> bool:
+    """Whether a run sets none of the options."""
+    return not any(given(config, name) for name in _NAMES)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options and the keys."""
+    group = parser.getgroup("gpuconf", "GPUs (gpuconf)")
+    group.addoption(
+        "--gpuconf",
+        dest="gpuconf_mode",
+        metavar="MODE",
+        help="GPU tests: 'auto' skips them without a GPU (the default), 'required' fails them, 'sim' simulates one, 'off' skips.",
+    )
+    group.addoption("--gpuconf-sim", dest="gpuconf_sim", metavar="SPEC", help="Simulate these GPUs, such as 2xH100-80GB.")
+    group.addoption(
+        "--gpuconf-per-worker",
+        dest="gpuconf_per_worker",
+        metavar="SIZE|FRACTION",
+        help="The GPU memory of each pytest-xdist worker, such as 6GiB or 0.25. By default workers share their GPU equally.",
+    )
+    group.addoption(
+        "--gpuconf-fail-on-cuda-at-collection",
+        dest="gpuconf_fail_on_cuda_at_collection",
+        action="store_true",
+        default=None,
+        help="Fail a module that uses CUDA while it is imported.",
+    )
+    group.addoption(
+        "--gpuconf-report",
+        dest="gpuconf_report",
+        action="store_true",
+        default=None,
+        help="Show the GPU memory of each test that used any.",
+    )
+    parser.addini("gpuconf", "GPU tests: auto, sim, required or off", default="")
+    parser.addini("gpuconf_sim", "GPUs to simulate, such as 2xH100-80GB", default="")
+    parser.addini("gpuconf_per_worker", "GPU memory of each pytest-xdist worker", default="")
+    parser.addini(
+        "gpuconf_fail_on_cuda_at_collection", "fail a module that uses CUDA while it is imported", type="bool", default=False
+    )
+    parser.addini("gpuconf_report", "show the GPU memory of each test that used any", type="bool", default=False)
