@@ -118,6 +118,10 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
 
+.PHONY: bench-fleet
+bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables of docs/fleet.md (20 minutes on an idle machine)
+	$(BIN)/python benchmarks/fleet.py $(BENCH_ARGS)
+
 # TensorFlow itself, which the comparison runs beside gpuconf, in its own environment with exact versions (about 1.5 GB).
 ORACLE_VENV ?= .venv-oracle
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import gpuconf
 import pytest
+from script import environment
 from test_command import run
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -97,6 +100,37 @@ def test_the_policy_that_needs_least(jobs: Path) -> None:
     assert job.command.startswith("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True gpuconf run --memory ")
 
 
+def staggered(*mib: int) -> str:
+    """CSV of a job that has so many MiB in use in each of some seconds."""
+    lines = ["Thread,Time,Action,Pointer,Size,Stream"]
+    for i, size in enumerate(mib):
+        for at, action in ((0, "allocate"), (9, "free")):
+            lines.append(f"1,10:00:{i:02}.{at}00000,{action},0x{i + 1:x}000000000,{size * MIB},0")
+    return "\n".join(lines)
+
+
+def test_phases(tmp_path: Path) -> None:
+    """Peaks at different times share a card, which needs neither a lease nor more than the card at any time."""
+    for i in range(4):
+        (tmp_path / f"job{i}.csv").write_text(staggered(*(10 << 10 if second % 4 == i else 1 << 10 for second in range(8))))
+    without = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB")
+    assert (without.cards_used, without.phases) == (4, False)
+    found = gpuconf.plan_fleet(tmp_path, "4xT4", reserve="100MiB", phases=True)
+    assert (found.cards_used, found.lower_bound, found.gap, found.phases) == (1, 1, 0.0, True)
+    assert found.cards[0].used == (10 + 3 << 30) + 4 * 100 * MIB
+    assert found.jobs[0].command == "GPUCONF_MEMORY_LIMIT=10240MiB gpuconf run --"
+    assert "warning: the limits on a card add up to more than its memory." in str(found)
+    code, out, error = run("plan", str(tmp_path), "--fleet", "4xT4", "--phases", "--json")
+    assert (code, error, json.loads(out)["phases"], json.loads(out)["cards_used"]) == (0, "", True, 1)
+
+
+def test_phases_where_they_do_not_help(jobs: Path) -> None:
+    """All peaks are at the start: the plan is that without phases, and its limits are leases."""
+    found = gpuconf.plan_fleet(jobs, "4xT4", phases=True)
+    assert (found.cards_used, found.phases) == (2, False)
+    assert found.to_dict()["jobs"] == gpuconf.plan_fleet(jobs, "4xT4").to_dict()["jobs"]
+
+
 def test_jobs_by_name() -> None:
     """Recordings need no files."""
     with gpuconf.simulate("2xT4"):
@@ -150,6 +184,25 @@ def test_the_command(jobs: Path) -> None:
     assert json.loads(out)["cards_used"] == 2
 
 
+def test_the_page(jobs: Path, tmp_path: Path) -> None:
+    """The integration tests open it in a browser."""
+    pytest.importorskip("plotly")
+    (jobs / "bad&.csv").write_text("no trace")
+    page = tmp_path / "fleet.html"
+    code, _, error = run("plan", str(jobs), "--fleet", "2xT4,T4:24GiB", "--html", str(page))
+    assert code == 1
+    assert error.startswith("gpuconf plan: bad&.csv: ")
+    text = page.read_text()
+    assert "<title>gpuconf fleet plan</title>" in text
+    assert "bad&amp;.csv" in text
+    assert "gpuconf run --memory 3072MiB --gpus 2 -- ..." in text
+    figure = json.loads(text.partition('id="figures">')[2].partition("</script>")[0])["cards"]["data"][0]
+    for card in set(figure["x"]):  # the jobs and what is left fill each card
+        pieces = [i for i, x in enumerate(figure["x"]) if x == card]
+        assert sum(figure["y"][i] for i in pieces) in (16 * GIB, 24 * GIB)
+        assert figure["hovertext"][pieces[-1]].partition("<br>")[2].startswith("left: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -161,6 +214,7 @@ def test_the_command(jobs: Path) -> None:
         (["--fleet", "T4", "--verify"], "gpuconf plan: --fleet cannot be used with --verify"),
         (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
         (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
+        (["--phases"], "gpuconf plan: --phases needs --fleet"),
         (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
     ],
 )
@@ -199,3 +253,54 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("nothing")
     found = gpuconf.plan_fleet(tmp_path, "T4")
     assert (found.cards_used, found.lower_bound, found.gap, found.jobs) == (0, 0, 0.0, ())
+
+
+# A cluster in this process, by its address; and two processes, one of which is killed when the first trace is done.
+DASK = """
+import json, os, signal, sys
+import distributed, psutil
+import gpuconf
+from gpuconf.planning.fleet.plan import find
+
+killed = []
+
+def kill(what, fraction):
+    if what.startswith("replaying 1 of"):
+        workers = [p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline())]
+        workers[0].send_signal(signal.SIGKILL)
+        killed.append(len(workers))
+
+if __name__ == "__main__":
+    folder = sys.argv[1]
+    here = gpuconf.plan_fleet(folder, "4xT4").to_dict()
+    facts = {"failed": [failed["name"] for failed in here["failed"]], "jobs": len(here["jobs"])}
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster:
+        facts["address"] = gpuconf.plan_fleet(folder, "4xT4", dask=cluster.scheduler_address).to_dict() == here
+        with distributed.Client(cluster) as client:
+            facts["client"] = gpuconf.plan_fleet(folder, "4xT4", dask=client).to_dict() == here
+    facts["processes"] = find(folder, "4xT4", "virtual", "512MiB", False, 2, kill).to_dict() == here
+    facts["killed"] = killed
+    print(json.dumps(facts))
+"""
+
+
+def test_dask(jobs: Path, tmp_path: Path) -> None:
+    """The same plan as without it, also if a worker is killed, and a bad file is reported."""
+    for i in range(12):
+        (jobs / f"long{i}.csv").write_text(trace_of(*range(1, 500), 100 + i))
+    (jobs / "bad.csv").write_text("no trace")
+    program = tmp_path / "program.py"
+    program.write_text(DASK)
+    done = subprocess.run(
+        [sys.executable, program, jobs], capture_output=True, text=True, check=False, timeout=120, env=environment()
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts == {"failed": ["bad.csv"], "jobs": 16, "address": True, "client": True, "processes": True, "killed": [2]}
+
+
+def test_with_dask_the_workers_read_files() -> None:
+    with gpuconf.memory.record() as recording:
+        pass
+    with pytest.raises(TypeError, match="with dask= every trace must be a file that the workers can read"):
+        gpuconf.plan_fleet({"one": recording}, "T4", dask=2)

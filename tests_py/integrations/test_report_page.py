@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, record, report, tag
+from gpuconf.planning.fleet import page as fleet
 
 pytest.importorskip("selenium", reason="selenium is not installed: make test-integrations installs it")
 
@@ -141,6 +143,22 @@ def test_it_is_dark_where_pages_are(browser: Any, page: Path) -> None:
     WebDriverWait(browser, 10).until(lambda b: shown(b) == colors["light"])
     assert colors["light"][0] != colors["dark"][0]
     assert colors["light"][1] != colors["dark"][1]
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_fleet(browser: Any, two_gpus: None, tmp_path: Path, width: int) -> None:
+    """The cards of `gpuconf plan --fleet`: pointing at a job shows its card and its need."""
+    jobs = {}
+    for i in range(30):
+        with record() as recording:
+            allocate((5 + 2 * i) * MIB).free()
+        jobs[f"<job {i}>.csv"] = recording
+    fleet.write(gpuconf.plan_fleet(jobs, "40xT4:256MiB", reserve="20MiB"), tmp_path / "fleet.html")
+    open_page(browser, tmp_path / "fleet.html", width, "light" if width == 400 else "dark")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    picture(browser, f"fleet-{width}")
+    text = hover(browser, "cards", 0)
+    assert re.search(r"T4:256MiB 0 *<job \d+>.csv: \d+.00MiB", text)
 
 
 def test_a_million_events(browser: Any, two_gpus: None, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 
 from .. import errors
 from ..planning import report
+from ..planning.fleet import page
 from ..planning.fleet.plan import RESERVE, FleetPlan, find
 from . import console
 from .exits import DOES_NOT_FIT, ERROR, OK, UsageError
@@ -29,6 +30,11 @@ def add_to(planning: argparse.ArgumentParser) -> None:
         help=f"with --fleet: what each job needs on each card for its CUDA context and libraries (default: {RESERVE})",
     )
     group.add_argument(
+        "--phases",
+        action="store_true",
+        help="with --fleet: let jobs whose peaks are at different times share a card; a delay can end in an out-of-memory error",
+    )
+    group.add_argument(
         "--dask",
         metavar="ADDRESS",
         help="with --fleet: replay the traces on a Dask cluster: a scheduler's address, or a number of processes to start",
@@ -40,6 +46,8 @@ def refuse(options: argparse.Namespace) -> None:
     for name in ("reserve", "dask"):
         if getattr(options, name) is not None:
             raise UsageError(f"--{name} needs --fleet")
+    if options.phases:
+        raise UsageError("--phases needs --fleet")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -55,9 +63,14 @@ def run(options: argparse.Namespace) -> int:
     dask = int(options.dask) if options.dask is not None and options.dask.isdecimal() else options.dask
     with Progress("gpuconf plan") as progress:
         try:
-            found = find(jobs, options.fleet, options.policy or "virtual", options.reserve or RESERVE, dask, progress.show)
+            found = find(
+                jobs, options.fleet, options.policy or "virtual", options.reserve or RESERVE, options.phases, dask, progress.show
+            )
         except errors.InvalidArgumentError as error:
             raise UsageError(str(error)) from None
+        if options.html is not None:
+            progress.show("writing the report")
+            page.write(found, options.html)
     _print(found, options)
     for name, reason in found.failed:
         console.complain(f"gpuconf plan: {name}: {reason}")

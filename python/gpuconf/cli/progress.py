@@ -6,6 +6,7 @@ import os
 import sys
 
 _ERASE = "\r\033[K"
+_BAR = 20  # characters
 
 
 class Progress:
@@ -19,8 +20,9 @@ class Progress:
         self._shown = ""
 
     def show(self, what: str, fraction: float | None = None) -> None:
-        """Replace the line."""
-        text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}%")
+        """Replace the line. A fraction adds a bar."""
+        done = "" if fraction is None else "#" * int(_BAR * fraction)
+        text = f"{self._command}: {what}" + ("" if fraction is None else f" {100 * fraction:.0f}% [{done:-<{_BAR}}]")
         if self._command and text != self._shown:
             self._shown = text
             _write(_ERASE + text)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 from collections.abc import Iterable, Sequence
 
 from .._core.humanbytes import human_bytes
 from .._core.stacks import call_site
 from .._typing import Any
+from .frame import bytes_axis, frame, table
 from .history import Block, History, Site
 from .plan import Plan, PlanResult
 
@@ -25,12 +25,11 @@ def render(histories: Sequence[History], plan: Plan, library: str) -> str:
     """Return the page. ``library`` is the text of plotly.min.js."""
     sections = [_Section(history, plan) for history in histories]
     figures = {name: figure for section in sections for name, figure in section.figures.items()}
-    data = json.dumps(figures, separators=(",", ":")).replace("<", "\\u003c")  # no text may end the script element
     body = "".join(section.text for section in sections) or "<p>The trace has no events.</p>"
     head = f"{_count(plan.events, 'event')}, {_count(sum(u.num_allocs for u in plan.usages), 'allocation')}"
     if plan.lost:
         head += f"; {_count(plan.lost, 'older event')} lost: an earlier peak may be missing"
-    return _PAGE.format(style=_STYLE, head=html.escape(head), body=body, library=library, data=data, script=_SCRIPT)
+    return frame("memory report", head, body, figures, library)
 
 
 def _count(number: int, noun: str) -> str:
@@ -80,12 +79,12 @@ class _Section:
             "</dl>",
         ]
         parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
-        parts += ["<h3>What each policy needs</h3>", _table(_POLICY_HEAD, map(_policy_row, self.results), 1)]
-        parts += ["<h3>Held at the peak</h3>", _table(("library", "tag", "in use", "share"), self._holder_rows(), 2)]
+        parts += ["<h3>What each policy needs</h3>", table(_POLICY_HEAD, map(_policy_row, self.results), 1)]
+        parts += ["<h3>Held at the peak</h3>", table(("library", "tag", "in use", "share"), self._holder_rows(), 2)]
         if self.sites:
             parts.append(self._figure("sites", "Call sites at the peak", self._call_sites(), 60 + 26 * self._site_rows()))
             head = ("call site", "at the peak", "blocks", "allocations", "allocated in all")
-            parts.append(_table(head, map(_site_row, self._shown_sites()), 1))
+            parts.append(table(head, map(_site_row, self._shown_sites()), 1))
         else:
             parts.append("<h3>Call sites</h3><p>None were recorded. Use gpuconf.memory.record(stacks=True).</p>")
         of = "segments" if history.segments else "the address space between blocks; the trace has no segments"
@@ -171,7 +170,7 @@ class _Section:
         layout = {
             "hovermode": "x unified",
             "xaxis": {"ticksuffix": "s"},
-            "yaxis": {**_bytes_axis(most), "range": [0, most * 1.05 or 1]},
+            "yaxis": {**bytes_axis(most), "range": [0, most * 1.05 or 1]},
             "legend": {"orientation": "h", "y": -0.12},
             "margin": {"l": 70, "r": 20, "t": 10, "b": 40},
         }
@@ -223,7 +222,7 @@ class _Section:
             "hovertemplate": "%{customdata}<extra></extra>",
         }
         layout = {
-            "xaxis": _bytes_axis(max((site.peak_bytes for site in sites), default=0)),
+            "xaxis": bytes_axis(max((site.peak_bytes for site in sites), default=0)),
             "yaxis": {"visible": False, "range": [len(sites) - self._site_rows() - 0.5, len(sites) - 0.5]},
             "margin": {"l": 10, "r": 10, "t": 10, "b": 40},
             "bargap": 0.15,
@@ -272,7 +271,7 @@ class _Section:
         layout = {
             "barmode": "overlay",
             "bargap": 0.12,
-            "xaxis": {**_bytes_axis(width), "range": [0, width]},
+            "xaxis": {**bytes_axis(width), "range": [0, width]},
             "yaxis": {"autorange": "reversed", "visible": False},
             "margin": {"l": 10, "r": 10, "t": 10, "b": 40},
         }
@@ -383,88 +382,3 @@ def _frames(stack: Sequence[Any]) -> list[str]:
 
 def _short(file: str) -> str:
     return file if len(file) <= 60 else "..." + file[-57:]
-
-
-def _bytes_axis(most: int) -> dict[str, Any]:
-    """Return an axis with ticks in binary units."""
-    step = 256
-    while most / step > 6:
-        step *= 2
-    ticks = list(range(0, int(most * 1.05) + step, step))
-    return {"tickvals": ticks, "ticktext": [human_bytes(tick) for tick in ticks], "rangemode": "tozero"}
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        inside = (f"<{tag}{'' if i < left else ' class=number'}>{html.escape(cell)}</{tag}>" for i, cell in enumerate(cells))
-        return f"<tr>{''.join(inside)}</tr>"
-
-    return f'<div class="table"><table>{row(head, "th")}{"".join(row(cells, "td") for cells in rows)}</table></div>'
-
-
-_STYLE = """
-:root{color-scheme:light dark;--text:#1b1f24;--dim:#59636e;--line:#d1d9e0;--back:#fff;--grid:#e6e9ec}
-@media (prefers-color-scheme:dark){:root{--text:#e6edf3;--dim:#9198a1;--line:#3d444d;--back:#0d1117;--grid:#2a3037}}
-body{font:15px/1.45 system-ui,sans-serif;color:var(--text);background:var(--back);margin:0 auto;padding:16px;max-width:1280px}
-h1{font-size:22px;margin:0}h2{font-size:19px;margin:28px 0 8px}h3{font-size:15px;margin:24px 0 6px}
-p{color:var(--dim);margin:4px 0}
-dl{display:flex;flex-wrap:wrap;gap:8px 28px;margin:0}dl div{min-width:110px}
-dt{color:var(--dim);font-size:13px}dd{margin:0;font-size:17px;font-variant-numeric:tabular-nums}
-.table{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
-th{color:var(--dim);font-weight:normal;font-size:13px}.number{text-align:right}
-.figure{width:100%}
-"""
-
-_SCRIPT = """
-(function () {
-  var figures = JSON.parse(document.getElementById('figures').textContent);
-  var dark = window.matchMedia('(prefers-color-scheme: dark)');
-  function look(given) {
-    var layout = JSON.parse(JSON.stringify(given));  // plotly compares it with the one that it has
-    var style = getComputedStyle(document.documentElement);
-    var text = style.getPropertyValue('--text').trim(), grid = style.getPropertyValue('--grid').trim();
-    var back = style.getPropertyValue('--back').trim();
-    layout.font = {color: text, family: 'system-ui, sans-serif', size: 12};
-    layout.paper_bgcolor = layout.plot_bgcolor = 'rgba(0,0,0,0)';
-    layout.hoverlabel = {align: 'left', bgcolor: back, bordercolor: grid, font: {color: text}};
-    ['xaxis', 'yaxis'].forEach(function (axis) {
-      layout[axis].gridcolor = layout[axis].zerolinecolor = layout[axis].linecolor = grid;
-    });
-    return layout;
-  }
-  function draw() {
-    Object.keys(figures).forEach(function (name) {
-      var figure = figures[name];
-      if (figure.texts) {
-        figure.data[0].hovertext = figure.data[0].customdata.map(function (number) { return figure.texts[number]; });
-      }
-      Plotly.react(name, figure.data, look(figure.layout), {displaylogo: false, responsive: true, displayModeBar: false});
-    });
-    document.documentElement.dataset.drawn = Math.round(performance.now());
-  }
-  draw();
-  dark.addEventListener('change', draw);
-})();
-"""
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:">
-<title>gpuconf memory report</title>
-<style>{style}</style>
-</head>
-<body>
-<h1>Memory report</h1>
-<p>{head}</p>
-{body}
-<script>{library}</script>
-<script type="application/json" id="figures">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""

@@ -7,7 +7,9 @@ sizes would leave only small ones, or the other way round.
 
 from __future__ import annotations
 
+import math
 import random
+import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,13 +19,13 @@ from .packing import Packing
 _MOST_SIZES = 120  # that one search combines
 
 
-def best_fill(sizes: Iterable[int], cards: Sequence[int], chance: random.Random) -> Packing:
-    """Pack sizes onto cards, given by their capacities, the largest first."""
+def best_fill(sizes: Iterable[int], cards: Sequence[int], chance: random.Random, deadline: float = math.inf) -> Packing:
+    """Pack sizes onto cards, given by their capacities, the largest first. After the deadline the rest is left out."""
     left = _Left(sizes)
     contents = []
     for room in cards:
         largest = left.fitting(room)
-        if not largest:
+        if not largest or time.monotonic() > deadline:
             continue
         content = [left.take(left.order[largest - 1])]
         content += map(left.take, _fullest(left, room - content[0], chance))

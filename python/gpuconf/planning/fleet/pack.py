@@ -13,8 +13,11 @@ from .improve import improve
 from .packing import Packing
 
 SECONDS = 40.0  # for one problem, unless it is solved earlier
-_PATTERNS = 0.4  # of that time, at most, for the linear program
-_EXACT_SECONDS = 10.0
+_FILL = 0.25  # of that time, at most, to fill all cards
+_EXACT = 0.25  # to decide a small problem
+_SOON = 0.2  # for improvements without a linear program, which is for what they leave
+_PATTERNS = 0.4  # for the linear program
+_NEAR = 1.005  # the linear program cannot do much for a packing with so few cards
 
 
 class Search:
@@ -22,11 +25,12 @@ class Search:
 
     def __init__(self, sizes: Sequence[int], cards: Sequence[int], seconds: float, progress: Callable[[str], None]) -> None:
         self._sizes, self._cards, self._progress = sizes, cards, progress
+        self._seconds = seconds
         self._deadline = time.monotonic() + seconds
         self._chance = random.Random(0)  # the same problem has the same result, as far as the time suffices
         self.best = self.first = first_fit(sizes, cards)
         self.bound = lower_bound(sizes, cards) if sizes else 0
-        for step in (self._fill, self._patterns, self._exact, self._improve):
+        for step in (self._fill, self._exact, lambda: self._improve(_SOON), self._patterns, lambda: self._improve(1)):
             if not self.solved:
                 step()
 
@@ -40,41 +44,48 @@ class Search:
 
     def _fill(self) -> None:
         self._progress("filling cards")
-        self._found(best_fill(self._sizes, self._cards, self._chance))
+        filled = best_fill(self._sizes, self._cards, self._chance, self._until(_FILL))
+        self._found(_completed(filled, self._cards))
+
+    def _until(self, part: float) -> float:
+        """Return the end of a step that may take a part of the time."""
+        return min(time.monotonic() + part * self._seconds, self._deadline)
 
     def _patterns(self) -> None:
+        if self.best.cost <= (0, int(self.bound * _NEAR)):
+            return
         try:
             from .patterns import Patterns
         except ImportError:
             return
         self._progress("solving the linear program")
-        now = time.monotonic()
         patterns = Patterns(self._sizes, self._cards)
         for packing in (self.first, self.best):
             patterns.add(packing.contents)
-        self.bound = max(self.bound, patterns.generate(now + _PATTERNS * (self._deadline - now)))
+        self.bound = max(self.bound, patterns.generate(self._until(_PATTERNS)))
         self._progress("choosing patterns")
         self._found(_completed(patterns.packing(self._deadline), self._cards))
 
     def _exact(self) -> None:
-        """Try one card less, as long as the problem is small enough to decide."""
+        """Try all cards if sizes are left out, and then one card less each time, if the problem is small enough to decide."""
         try:
             from .exact import fits, is_small
         except ImportError:
             return
-        end = min(self._deadline, time.monotonic() + _EXACT_SECONDS)
+        end = self._until(_EXACT)
         self._progress("looking for a better packing")
-        while not self.solved and not self.best.unplaced and is_small(self._sizes, self.best.used):
-            found = fits(self._sizes, self._cards[: self.best.used - 1], end - time.monotonic())
-            if found is None:
+        while not self.solved and is_small(self._sizes, self.best.used):
+            missing = bool(self.best.unplaced)
+            found = fits(self._sizes, self._cards if missing else self._cards[: self.best.used - 1], end - time.monotonic())
+            if found is None or (missing and found.unplaced):
                 return
             if found.unplaced:
                 self.bound = self.best.used
             self._found(found)
 
-    def _improve(self) -> None:
+    def _improve(self, part: float) -> None:
         self._progress("improving the packing")
-        self._found(improve(self.best, self._cards, self.bound, self._deadline, self._chance))
+        self._found(improve(self.best, self._cards, self.bound, self._until(part), self._chance))
 
 
 def _completed(packing: Packing, cards: Sequence[int]) -> Packing:

@@ -16,6 +16,7 @@ from ..._core.table import Table
 from ..._typing import Any
 from .. import ranks
 from ..plan import check_policies
+from . import phases as _phases
 from .assign import assign
 from .cards import FleetGpus, parse
 from .jobs import Need
@@ -30,7 +31,7 @@ _MOST_UNITS = 1 << 18  # in the largest card: of 256 GiB and more, a unit is lar
 Progress = Callable[[str, "float | None"], None]
 
 
-class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "policy", "settings", "cards"])):
+class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "policy", "settings", "cards", "command"])):
     """A job, and its place in the fleet. Sizes are in bytes."""
 
     __slots__ = ()
@@ -42,17 +43,16 @@ class FleetJob(Table, namedtuple("FleetJob", ["name", "gpus", "need", "limit", "
     policy: str
     settings: str  # of PYTORCH_CUDA_ALLOC_CONF; "" if the policy needs none
     cards: tuple[int, ...]  # places in FleetPlan.cards; () if there is no room for it
+    command: str  # the beginning of the command that runs the job within its limit
 
-    @property
-    def command(self) -> str:
-        """The beginning of the command that runs the job within its limit."""
-        settings = f"PYTORCH_CUDA_ALLOC_CONF={shlex.quote(self.settings)} " if self.settings else ""
-        gpus = f" --gpus {self.gpus}" if self.gpus > 1 else ""
-        return f"{settings}gpuconf run --memory {self.limit // _MIB}MiB{gpus} --"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields by name, and the command."""
-        return {**super().to_dict(), "command": self.command}
+def _command(need: Need, phases: bool) -> str:
+    settings = f"PYTORCH_CUDA_ALLOC_CONF={shlex.quote(need.settings)} " if need.settings else ""
+    gpus = f" --gpus {need.gpus}" if need.gpus > 1 else ""
+    limit = f"{need.limit // _MIB}MiB"
+    if phases:  # the limits of a card's jobs may add up to more than its memory, so they cannot be leases
+        return f"{settings}GPUCONF_MEMORY_LIMIT={limit} gpuconf run --"
+    return f"{settings}gpuconf run --memory {limit}{gpus} --"
 
 
 class FleetCard(Table, namedtuple("FleetCard", ["gpu", "number", "memory", "used", "jobs"])):
@@ -63,7 +63,7 @@ class FleetCard(Table, namedtuple("FleetCard", ["gpu", "number", "memory", "used
     gpu: str  # the model
     number: int  # among the fleet's cards of this entry, from 0
     memory: int
-    used: int  # the sum of the needs
+    used: int  # the sum of the needs; with phases, the most at one time
     jobs: tuple[str, ...]  # names; the largest need first
 
     @property
@@ -81,8 +81,8 @@ class FleetPlan(metaclass=Made):
 
     Attributes: ``fleet``, FleetGpus for each entry; ``reserve`` in bytes; ``jobs``, a FleetJob for each trace, the largest need
     first; ``cards``, a FleetCard for each card that is used; ``failed``, for each trace that could not be replayed its name and
-    the reason; ``lower_bound``, the number of cards below which no packing exists; ``first_fit``, the number that first-fit
-    decreasing alone uses, or None if it does not place all jobs.
+    the reason; ``phases``, whether jobs share a card because their peaks are staggered; ``lower_bound``, the number of cards below
+    which no packing exists; ``first_fit``, the number that first-fit decreasing alone uses, or None if it does not place all jobs.
     """
 
     __module__ = "gpuconf"
@@ -95,6 +95,7 @@ class FleetPlan(metaclass=Made):
         self.jobs: tuple[FleetJob, ...] = fields["jobs"]
         self.cards: tuple[FleetCard, ...] = fields["cards"]
         self.failed: tuple[tuple[str, str], ...] = fields["failed"]
+        self.phases: bool = fields["phases"]
         self.lower_bound: int = fields["lower_bound"]
         self.first_fit: int | None = fields["first_fit"]
 
@@ -120,12 +121,23 @@ class FleetPlan(metaclass=Made):
             return None
         return (self.cards_used - self.lower_bound) / self.lower_bound if self.lower_bound else 0.0
 
+    @property
+    def warning(self) -> str:
+        """What a plan with phases relies on; empty without them."""
+        if not self.phases:
+            return ""
+        return (
+            "the limits on a card add up to more than its memory. Its jobs must start together, run at the recorded pace, and "
+            "return memory when they no longer need it; a delay can end in an out-of-memory error"
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as ``gpuconf plan --fleet --json`` prints it. Sizes are in bytes."""
         return {
             "schema": SCHEMA,
             "fleet": [gpus.to_dict() for gpus in self.fleet],
             "reserve": self.reserve,
+            "phases": self.phases,
             "fits": self.fits,
             "cards_used": self.cards_used,
             "lower_bound": self.lower_bound,
@@ -172,6 +184,8 @@ class FleetPlan(metaclass=Made):
             yield f"no room: {job.name} needs {human_bytes(job.need)}{cards}"
         for name, error in self.failed:
             yield f"not planned: {name}: {error}"
+        if self.warning:
+            yield f"warning: {self.warning}"
         yield from self._verdict()
 
     def _verdict(self) -> Iterator[str]:
@@ -192,6 +206,7 @@ def plan_fleet(
     fleet: str,
     policy: str | Iterable[str] = "virtual",
     reserve: int | str = RESERVE,
+    phases: bool = False,
     dask: Any = None,
 ) -> FleetPlan:
     """Determine how many cards of a fleet hold many recorded jobs, which jobs share a card, and the limit for each. Needs no GPU.
@@ -206,13 +221,17 @@ def plan_fleet(
     Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
     is how far from the best packing it can be at most.
 
+    With ``phases``, jobs whose peaks are at different times share a card where that saves cards. This relies on what a limit cannot
+    enforce: the jobs of a card start together and run at the recorded pace, their traces are complete, and a job returns memory
+    when it no longer needs it. A delay can end in an out-of-memory error.
+
     ``dask`` replays the traces on a Dask cluster: the address of a scheduler, a Client, or a number of processes to start. The
     workers must see the files under the same paths. A trace that cannot be read is in ``failed`` of the result.
 
     Raises ValueError for an invalid fleet, policy or reserve, and for a folder without traces; NotImplementedError without a
     library that is needed; OSError as ``os.listdir`` does.
     """
-    return find(jobs, fleet, policy, reserve, dask)
+    return find(jobs, fleet, policy, reserve, phases, dask)
 
 
 def find(
@@ -220,6 +239,7 @@ def find(
     fleet: str,
     policy: str | Iterable[str],
     reserve: int | str,
+    phases: bool,
     dask: Any,
     progress: Progress = lambda *_: None,
 ) -> FleetPlan:
@@ -233,13 +253,13 @@ def find(
     traces = _traces(jobs)
     found = replay(
         list(traces.values()),
-        policies,
+        (policies, phases),
         dask,
         lambda done: progress(f"replaying {done} of {_count(len(traces), 'trace')}", done / len(traces)),
     )
     needs = {name: need for name, need in zip(traces, found, strict=True) if isinstance(need, Need)}
     failed = tuple((name, need) for name, need in zip(traces, found, strict=True) if isinstance(need, str))
-    return _packed(needs, failed, gpus, kept, lambda what: progress(what, None))
+    return _packed(needs, failed, gpus, kept, phases, lambda what: progress(what, None))
 
 
 def _reserve(reserve: int | str) -> int:
@@ -267,40 +287,57 @@ def _packed(
     failed: tuple[tuple[str, str], ...],
     fleet: tuple[FleetGpus, ...],
     reserve: int,
+    phases: bool,
     progress: Callable[[str], None],
 ) -> FleetPlan:
-    slots = [
-        (gpus, number) for gpus in sorted(fleet, key=lambda gpus: -gpus.memory) for number in range(gpus.count)
-    ]  # equal memory in the order of the fleet
+    # The largest cards first; of the same memory, in the order of the fleet.
+    slots = [(gpus, number) for gpus in sorted(fleet, key=lambda gpus: -gpus.memory) for number in range(gpus.count)]
     unit = _MIB * max(-(-slots[0][0].memory // _MIB // _MOST_UNITS), 1)
     memories = [gpus.memory // unit for gpus, _ in slots]
     ordered = sorted(needs.items(), key=lambda named: -named[1].limit)
-    units = {name: -(-(need.limit + reserve) // unit) for name, need in ordered}
-    fitting = [name for name, need in ordered if units[name] <= memories[0] and need.gpus <= len(memories)]
+    sizes = {name: -(-(need.limit + reserve) // unit) for name, need in ordered}
+    fitting = [name for name, need in ordered if sizes[name] <= memories[0] and need.gpus <= len(memories)]
     parts = [needs[name].gpus for name in fitting]
-    found = pack([units[name] for name in fitting for _ in range(needs[name].gpus)], memories, progress=progress)
-    assigned = assign(found.best, memories, [units[name] for name in fitting], parts)
-    used = [slot for slot, jobs in enumerate(assigned) if jobs]
+    found = pack([sizes[name] for name in fitting for _ in range(needs[name].gpus)], memories, progress=progress)
+    assigned, bound = assign(found.best, memories, [sizes[name] for name in fitting], parts), found.bound
+    loads = [sum(needs[fitting[job]].limit + reserve for job in jobs) for jobs in assigned]
+    if phases:
+        progress("packing by phases")
+        curves = _phases.curves([needs[name] for name in fitting], reserve, unit)
+        staggered, bound = _phases.pack(curves, parts, memories)
+        phases = _cost(staggered) < _cost(assigned)
+        if phases:
+            assigned = staggered
+            loads = [max(map(sum, zip(*(curves[job] for job in jobs), strict=True)), default=0) * unit for jobs in assigned]
     places: dict[str, list[int]] = {name: [] for name in needs}
-    cards = []
-    for place, slot in enumerate(used):
-        gpus, number = slots[slot]
-        names = [fitting[job] for job in sorted(assigned[slot])]
-        for name in names:
-            places[name].append(place)
-        cards.append(FleetCard(gpus.gpu, number, gpus.memory, sum(needs[name].limit + reserve for name in names), tuple(names)))
+    cards: list[FleetCard] = []
+    for (gpus, number), jobs, load in zip(slots, assigned, loads, strict=True):
+        if jobs:
+            names = tuple(fitting[job] for job in sorted(jobs))
+            for name in names:
+                places[name].append(len(cards))
+            cards.append(FleetCard(gpus.gpu, number, gpus.memory, load, names))
     return make(
         FleetPlan,
         {
             "fleet": fleet,
             "reserve": reserve,
-            "jobs": tuple(
-                FleetJob(name, need.gpus, need.limit + reserve, need.limit, need.policy, need.settings, tuple(places[name]))
-                for name, need in ordered
-            ),
+            "phases": phases,
+            "jobs": tuple(_job(name, need, reserve, tuple(places[name]), phases) for name, need in ordered),
             "cards": tuple(cards),
             "failed": failed,
-            "lower_bound": max(found.bound, *(need.gpus for need in needs.values()), 0),
+            "lower_bound": max(bound, *(need.gpus for need in needs.values()), 0),
             "first_fit": None if found.first.unplaced else found.first.used,
         },
+    )
+
+
+def _cost(assigned: list[list[int]]) -> tuple[int, int]:
+    """Return what a better assignment has less of."""
+    return -sum(map(len, assigned)), sum(map(bool, assigned))
+
+
+def _job(name: str, need: Need, reserve: int, cards: tuple[int, ...], phases: bool) -> FleetJob:
+    return FleetJob(
+        name, need.gpus, need.limit + reserve, need.limit, need.policy, need.settings, cards, _command(need, phases and bool(cards))
     )

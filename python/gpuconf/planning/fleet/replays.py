@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -11,23 +12,26 @@ from ..._typing import Any
 from .jobs import Need, attempt
 
 Progress = Callable[[int], None]  # how many are done
+How = tuple[tuple[str, ...], bool]  # the policies, and whether with phases
+
+_CONNECTING = 10  # seconds
 
 
-def replay(traces: Sequence[Any], policies: tuple[str, ...], dask: Any, progress: Progress) -> list[Need | str]:
+def replay(traces: Sequence[Any], how: How, dask: Any, progress: Progress) -> list[Need | str]:
     """Return for each trace what it needs, or why it cannot be read."""
     found: list[Need | str] = [""] * len(traces)
-    for done, (number, need) in enumerate(_here(traces, policies) if dask is None else _with_dask(traces, policies, dask), 1):
+    for done, (number, need) in enumerate(_here(traces, how) if dask is None else _with_dask(traces, how, dask), 1):
         found[number] = need
         progress(done)
     return found
 
 
-def _here(traces: Sequence[Any], policies: tuple[str, ...]) -> Iterator[tuple[int, Need | str]]:
+def _here(traces: Sequence[Any], how: How) -> Iterator[tuple[int, Need | str]]:
     for number, trace in enumerate(traces):
-        yield number, attempt(trace, policies)
+        yield number, attempt(trace, *how)
 
 
-def _with_dask(traces: Sequence[Any], policies: tuple[str, ...], dask: Any) -> Iterator[tuple[int, Need | str]]:
+def _with_dask(traces: Sequence[Any], how: How, dask: Any) -> Iterator[tuple[int, Need | str]]:
     """Submit one task for each trace. Dask itself runs the tasks of a worker that dies again on another one."""
     for trace in traces:
         if not isinstance(trace, (str, os.PathLike)):
@@ -39,12 +43,16 @@ def _with_dask(traces: Sequence[Any], policies: tuple[str, ...], dask: Any) -> I
     with ExitStack() as stack:
         client = _client(distributed, dask, stack)
         paths = [os.path.abspath(trace) for trace in traces]
-        futures = client.map(attempt, paths, [policies] * len(paths), pure=False)
+        futures = client.map(_attempt, paths, how=how, pure=False)
         numbers = {future.key: number for number, future in enumerate(futures)}
-        for future in distributed.as_completed(futures):
+        for future in distributed.as_completed(futures, loop=client.loop):
             error = future.exception()
             yield numbers[future.key], future.result() if error is None else f"the replay failed: {error}"
             future.release()
+
+
+def _attempt(path: str, how: How) -> Need | str:
+    return attempt(path, *how)
 
 
 def _client(distributed: Any, dask: Any, stack: ExitStack) -> Any:
@@ -52,13 +60,15 @@ def _client(distributed: Any, dask: Any, stack: ExitStack) -> Any:
     if isinstance(dask, distributed.Client):
         return dask
     if isinstance(dask, int) and not isinstance(dask, bool) and dask > 0:
-        cluster = distributed.LocalCluster(n_workers=dask, threads_per_worker=1, processes=True, dashboard_address=None)
+        cluster = distributed.LocalCluster(
+            n_workers=dask, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+        )
         dask = stack.enter_context(cluster)
     elif not isinstance(dask, str):
         raise errors.InvalidTypeError(
             f"dask must be the address of a scheduler, a number of processes, or a Client, but got {type(dask).__name__}: {dask!r}"
         )
     try:
-        return stack.enter_context(distributed.Client(dask, set_as_default=False))
+        return stack.enter_context(distributed.Client(dask, timeout=_CONNECTING, set_as_default=False))
     except (OSError, ValueError) as error:
         raise errors.UnavailableError(f"cannot connect to Dask's scheduler at {dask!r}: {error}") from None
