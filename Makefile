@@ -114,6 +114,14 @@ wheel: $(VENV)/dev ## build dist/*.whl and the sdist, and check the wheel
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests_py/wheel/check.py dist
 
+# zig's C compiler, of 100 MB, knows the C libraries of all machines.
+ZIG := ziglang==0.17.1
+
+.PHONY: wheels
+wheels: $(VENV)/dev ## build dist/*.whl for all Linux machines (glibc 2.28, x86-64 and arm64), with zig as the C compiler
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(ZIG)
+	$(BIN)/python pybind/wheels.py dist
+
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

@@ -102,7 +102,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
                 fresh.replace(in_place)  # a running program keeps the old file
             else:
                 build_data["force_include"][str(built)] = f"gpuconf/{place}/{name}"
-        machine = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        machine = os.environ.get("GPUCONF_WHEEL_PLATFORM") or sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
         build_data["tag"] = f"cp310-abi3-{machine}"
 
@@ -123,7 +123,7 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         include = sysconfig.get_path("include")
         if not Path(include, "Python.h").exists():
             raise SystemExit(f"gpuconf needs Python's headers to build ({include}/Python.h is missing): install python3-dev.")
-        if not shutil.which(os.environ.get("CC", "cc")):
+        if not shutil.which(shlex.split(os.environ.get("CC", "cc"))[0]):
             raise SystemExit("gpuconf needs a C compiler to build: install build-essential, or set CC.")
         env = dict(os.environ, CGO_ENABLED="1", GOWORK="off")
         env["CGO_CFLAGS"] = (

@@ -1,0 +1,57 @@
+"""Builds the wheels for every Linux with glibc 2.28 or newer, x86-64 and arm64, on one machine: ``python pybind/wheels.py dist``.
+
+zig's C compiler knows the C libraries of both, so neither a container nor a cross compiler is needed. Each wheel serves every
+CPython from 3.10. auditwheel must confirm each tag.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as wheels and as Go call them
+GLIBC = (2, 28)
+
+
+def build(machine: str, dist: Path) -> Path:
+    """Build one wheel."""
+    version = ".".join(map(str, GLIBC))
+    compiler = [sys.executable, str(ROOT / "pybind" / "zigcc.py"), f"{machine}-linux-gnu.{version}"]
+    environment = os.environ | {
+        "CC": shlex.join(compiler),
+        "GOARCH": MACHINES[machine],
+        "GPUCONF_WHEEL_PLATFORM": f"manylinux_{version.replace('.', '_')}_{machine}",
+    }
+    before = set(dist.glob("*.whl"))
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", dist, ROOT], check=True, env=environment)
+    (wheel,) = set(dist.glob("*.whl")) - before
+    return wheel
+
+
+def check(wheel: Path) -> str:
+    """The oldest platform that auditwheel finds the wheel fit for; its tag must not promise more."""
+    done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
+    found = re.search(r'consistent with the following platform\s+tag:\s+"(manylinux_(\d+)_(\d+)_\w+)"', " ".join(done.stdout.split()))
+    if done.returncode or not found or (int(found[2]), int(found[3])) > GLIBC:
+        raise SystemExit(f"auditwheel rejects {wheel.name}:\n{done.stdout}{done.stderr}")
+    return found[1]
+
+
+def main(dist: str) -> None:
+    """Build and check all of them."""
+    folder = Path(dist)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*-manylinux_*.whl"):
+        old.unlink()
+    for machine in MACHINES:
+        wheel = build(machine, folder)
+        print(f"{wheel}: {wheel.stat().st_size:,} bytes; symbols are those of {check(wheel)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
