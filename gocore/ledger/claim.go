@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"crypto/rand"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +57,9 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 	c := &Claim{ledger: l, held: held, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
 		process: l.self, since: now(), ticket: v.nextTicket(), cards: request.Cards, text: request.Text}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
-	c.decideLocked(v)
+	c.record.word = order.Uint32(c.record.id[:]) % mostWords
+	v.put(&c.record)
+	v.grant(&c.record)
 	if err := l.write(held, &c.record); err != nil {
 		l.drop(held)
 		return nil, err
@@ -96,31 +99,6 @@ func (l *Ledger) checkRequest(r *Request) error {
 	return nil
 }
 
-// decideLocked grants the claim if it is its turn. The caller holds the grant lock, and writes the record then.
-func (c *Claim) decideLocked(v *view) (granted bool) {
-	var others []*slotView
-	for _, s := range v.claims() {
-		if s.id != c.record.id {
-			others = append(others, s)
-		}
-	}
-	leased, waiting := leases(others)
-	var older []*record
-	for _, r := range waiting {
-		if r.ticket < c.record.ticket {
-			older = append(older, r)
-		}
-	}
-	taken := decide(leased, older, &c.record)
-	for _, i := range taken {
-		c.record.cards[i].Leased = true
-	}
-	if taken != nil {
-		c.record.state, c.record.since, c.record.granted = stateGranted, now(), v.nextGrant()
-	}
-	return taken != nil
-}
-
 // Wait waits for the grant, at most for a time, and reports whether the claim is granted. cards, unless nil, replaces what was said of
 // the candidates: their use by others changes.
 func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
@@ -138,23 +116,29 @@ func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error)
 		}
 	}
 	deadline := now() + uint64(max(most, 0))
-	for {
-		generation, heard := c.ledger.bell.generation()
-		granted, err := c.tryLocked(cards != nil)
+	for changed := cards != nil; ; changed = false {
+		generation, heard := c.ledger.bell.generation(c.record.word)
+		granted, ahead, err := c.tryLocked(changed)
 		if granted || err != nil {
 			return granted, err
 		}
-		cards = nil
 		left := int64(deadline) - int64(now())
 		if left <= 0 {
 			return false, nil
 		}
-		c.ledger.bell.wait(generation, heard, min(time.Duration(left), lookAgain))
+		again := lookAgain
+		if ahead == 0 {
+			again = lookAgainFirst
+		}
+		c.ledger.bell.wait(c.record.word, generation, heard, min(time.Duration(left), again))
 	}
 }
 
-// lookAgain is how often a waiter looks again by itself: a killed process wakes no waiter.
-const lookAgain = 100 * time.Millisecond
+// A killed process wakes no waiter. So the first waiter looks often, and wakes the others if it is their turn.
+const (
+	lookAgainFirst = 100 * time.Millisecond
+	lookAgain      = 250 * time.Millisecond
+)
 
 func (c *Claim) replaceCardsLocked(cards []Card) error {
 	request := Request{Cards: cards, Count: int(c.record.count), Policy: c.record.policy, Text: c.record.text}
@@ -165,35 +149,45 @@ func (c *Claim) replaceCardsLocked(cards []Card) error {
 	return nil
 }
 
-// tryLocked looks whether it is the claim's turn. changed: the record differs from what is stored.
-func (c *Claim) tryLocked(changed bool) (granted bool, err error) {
+// tryLocked looks whether it is the claim's turn, and returns how many wait before it. changed: the record differs from what is stored.
+func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	l := c.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
-		return false, err
+		return false, 0, err
+	}
+	if !changed { // most looks end here, without the grant lock
+		v, err := l.look()
+		if err != nil {
+			return false, 0, err
+		}
+		if fits, ahead := v.turnOf(&c.record); !fits {
+			l.wake(v, c.record.id)
+			return false, ahead, nil
+		}
 	}
 	locked, err := l.lock(patience)
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	defer locked.unlock()
 	v, err := l.look()
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
 	before := c.record
-	before.cards = append([]Card(nil), c.record.cards...)
-	granted = c.decideLocked(v)
-	if !granted && !changed {
-		return false, nil
+	before.cards = slices.Clone(c.record.cards)
+	v.put(&c.record)
+	_, ahead = v.turnOf(&c.record)
+	if granted = v.grant(&c.record); granted || changed {
+		if err := l.write(c.held, &c.record); err != nil {
+			c.record = before
+			return false, ahead, err
+		}
 	}
-	if err := l.write(c.held, &c.record); err != nil {
-		c.record = before
-		return false, err
-	}
-	l.bell.ring() // it holds other cards now, or none any more
-	return granted, nil
+	l.wake(v, c.record.id) // it holds other cards now, or none any more
+	return granted, ahead, nil
 }
 
 // Release frees the claim's bytes at once, also if children have copies of its descriptor. A second call does nothing.
@@ -203,7 +197,7 @@ func (c *Claim) Release() {
 	if !c.released {
 		c.released = true
 		c.ledger.drop(c.held)
-		c.ledger.bell.ring()
+		c.ledger.wakeNext()
 	}
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -70,8 +71,8 @@ func makePrivate(folder string) error {
 	return fill(folder, false, 0)
 }
 
-// InitShared makes a ledger for several users: for those who can reach and write the folder, whose owner becomes the administrator.
-// The folder is created if necessary; group, unless it is negative, is the only group that may use it.
+// InitShared makes a ledger for several users of a new or empty folder, or sets the modes of one again. This user becomes its
+// administrator. group, unless it is negative, is the only group that may use it.
 func InitShared(folder string, group int) error {
 	about("mkdir")
 	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
@@ -80,10 +81,9 @@ func InitShared(folder string, group int) error {
 	return fill(folder, true, group)
 }
 
-// fill makes a ledger of an empty folder. The header comes last: before it, there is no ledger, and another call can complete the work.
+// fill makes a ledger of an empty folder. Without the header there is no ledger, and another call can complete the work.
 func fill(folder string, shared bool, group int) error {
 	l := newLedger(folder)
-	l.Shared = shared
 	defer func() { _ = l.Close() }()
 	if err := l.openFolder(); err != nil {
 		return err
@@ -91,25 +91,21 @@ func fill(folder string, shared bool, group int) error {
 	if err := l.mayFill(); err != nil {
 		return err
 	}
-	words := uint32(0o600)
-	text := uint32(0o600)
-	if shared {
-		words, text = 0o666, 0o644
-		if err := l.openToUsers(group); err != nil {
-			return err
-		}
-		if group >= 0 {
-			words, text = 0o660, 0o640
-		}
-	}
-	err := l.install(wakeName, words, wordBytes, "\x00")
+	l.Shared = shared
+	err := l.install(wakeName, 0o600, wordBytes, "\x00")
 	if err == nil {
-		err = l.install(headerName, text, int64(len(headerText(shared))), headerText(shared))
+		err = l.install(headerName, 0o600, int64(len(headerText(shared))), headerText(shared))
 	}
-	if err != nil && l.readHeader() == nil { // another process made the same ledger meanwhile
-		return nil
+	if refusal := l.readHeader(); refusal != nil || err != nil && l.Shared != shared {
+		return errors.Join(err, refusal)
 	}
-	return err
+	if l.Shared != shared {
+		return status.Errorf(status.FailedPrecondition, "%s is a ledger of one user. Choose another folder for one that several users share", l.folder)
+	}
+	if shared {
+		return l.openToUsers(group)
+	}
+	return nil
 }
 
 // mayFill refuses a folder of another user, and one that holds something else.
@@ -119,36 +115,49 @@ func (l *Ledger) mayFill() error {
 			l.owner, l.folder)
 	}
 	names, err := l.list()
-	if err != nil {
+	if err != nil || slices.Contains(names, headerName) {
 		return err
 	}
 	for _, name := range names {
-		if name == headerName && l.Shared {
-			return status.Errorf(status.AlreadyExists, "%s is a ledger already", l.folder)
-		}
-		if name != wakeName && name != headerName && !strings.HasPrefix(name, newPrefix) {
+		if name != wakeName && !strings.HasPrefix(name, newPrefix) {
 			return status.Errorf(status.FailedPrecondition, "%s is not a ledger, and not empty: it holds %q. Choose an empty or new folder", l.folder, name)
 		}
 	}
 	return nil
 }
 
-// openToUsers lets others create files in the folder, and keeps them from removing or renaming those of others.
+// openToUsers lets others use the ledger: everybody may read the header, write the wake file, and create files in the folder. The
+// sticky bit keeps them from removing or renaming those of others. The folder comes last, when its files are complete.
 func (l *Ledger) openToUsers(group int) error {
-	mode := uint32(unix.S_ISVTX | 0o777)
+	folder, wake, header := uint32(unix.S_ISVTX|0o777), uint32(0o666), uint32(0o644)
 	if group >= 0 {
-		mode = unix.S_ISVTX | unix.S_ISGID | 0o770
-		about("chown")
-		if err := unix.Fchown(l.dir, -1, group); err != nil {
-			return l.problem(err, "", "cannot give to the group")
+		folder, wake, header = unix.S_ISVTX|unix.S_ISGID|0o770, 0o660, 0o640
+	}
+	for _, part := range []struct {
+		name string
+		mode uint32
+	}{{wakeName, wake}, {headerName, header}, {".", folder}} {
+		if err := l.grantTo(part.name, part.mode, group); err != nil {
+			return l.problem(err, part.name, "cannot set the mode of")
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) grantTo(name string, mode uint32, group int) error {
+	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer closeFile(fd)
+	about("chown")
+	if group >= 0 {
+		if err := unix.Fchown(fd, -1, group); err != nil {
+			return err
 		}
 	}
 	about("chmod")
-	if err := unix.Fchmod(l.dir, mode); err != nil {
-		return l.problem(err, "", "cannot set the mode of")
-	}
-	l.mode = mode
-	return nil
+	return unix.Fchmod(fd, mode)
 }
 
 // Folder returns the ledger's folder.

@@ -8,26 +8,26 @@ import (
 // The order of grants, decided on plain numbers.
 //
 // Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing, as many as it needs,
-// and a younger one gets only what is left then (invariants 5 and 6).
+// and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not taken its cards yet, holds those.
 
-// decide returns the indices of the cards that a request gets now, in the order of its cards; nil if it must wait. leased is what live
-// leases take of each card; older are the waiting requests with lower tickets, in order.
-func decide(leased map[string]uint64, older []*record, request *record) []int {
+// decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the order of its cards;
+// nil if it must wait. leased is what live leases take of each card.
+func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
 	held := map[string]uint64{}
 	for uuid, bytes := range leased {
 		held[uuid] = bytes
 	}
-	for _, r := range older {
-		taken, _ := choose(held, r)
-		for _, i := range taken {
+	for _, r := range waiting {
+		chosen, fits := choose(held, r)
+		for _, i := range chosen {
 			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Bytes, mostBytes)
 		}
+		if !fits {
+			chosen = nil
+		}
+		slices.Sort(chosen)
+		taken = append(taken, chosen)
 	}
-	taken, fits := choose(held, request)
-	if !fits {
-		return nil
-	}
-	slices.Sort(taken)
 	return taken
 }
 

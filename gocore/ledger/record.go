@@ -15,7 +15,7 @@ import (
 //
 //	 0 CRC-32 of the rest      4 length            8 kind, state, policy, cards or pools
 //	12 count                  16 ID               32 pid
-//	36 -                      40 start time       48 pid namespace
+//	36 word of the wake file  40 start time       48 pid namespace
 //	56 since                  64 ticket           72 order of the grant
 //	80 lengths of the texts: name, job, command   86 -
 //	88 cards: UUID (64), bytes, budget, total, leased; or pools: UUID (64), number
@@ -91,6 +91,7 @@ type record struct {
 	since       uint64 // the time since boot, in nanoseconds: of the request, then of the grant
 	ticket      uint64 // the order of requests
 	granted     uint64 // the order of grants
+	word        uint32 // of the wake file, on which the claim waits
 	cards       []Card
 	pools       []figures.Place
 	text        Text
@@ -105,6 +106,7 @@ func (r *record) encode() []byte {
 	order.PutUint32(b[12:], r.count)
 	copy(b[16:], r.id[:])
 	order.PutUint32(b[32:], uint32(r.process.PID))
+	order.PutUint32(b[36:], r.word)
 	for i, word := range []uint64{r.process.Start, r.process.Namespace, r.since, r.ticket, r.granted} {
 		order.PutUint64(b[40+8*i:], word)
 	}
@@ -150,10 +152,10 @@ func decode(b []byte) (r record, why string) {
 		return r, "the checksum of a slot is wrong"
 	}
 	r = record{kind: b[8], state: b[9], policy: Policy(b[10]), count: order.Uint32(b[12:]), id: ID(b[16:32]), since: order.Uint64(b[56:]),
-		ticket: order.Uint64(b[64:]), granted: order.Uint64(b[72:]),
+		ticket: order.Uint64(b[64:]), granted: order.Uint64(b[72:]), word: order.Uint32(b[36:]),
 		process: Process{PID: int(order.Uint32(b[32:])), Start: order.Uint64(b[40:]), Namespace: order.Uint64(b[48:])}}
 	rest := b[headBytes:]
-	ok := r.ticket < 1<<62 && r.granted < 1<<62
+	ok := r.ticket < 1<<62 && r.granted < 1<<62 && r.word < mostWords
 	switch {
 	case r.kind == kindClaim && b[11] <= MostCards:
 		rest, ok = r.decodeCards(rest, int(b[11]), ok)

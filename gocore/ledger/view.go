@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuconf/gocore/status"
 )
 
 // slotView is a live slot: its lock is held.
@@ -153,6 +155,10 @@ type holding struct {
 
 // take takes a free slot of this user's files, or of a new file. The caller holds the grant lock.
 func (l *Ledger) take(v *view) (holding, error) {
+	if !l.Shared && l.uid != l.owner {
+		return holding{}, status.Errorf(status.FailedPrecondition, "%s is the ledger of user %d alone. Make one for several users with: gpuconf ledger init --shared FOLDER",
+			l.folder, l.owner)
+	}
 	for _, free := range v.free {
 		if h, ok, err := l.tryTake(free); ok || err != nil {
 			return h, err
