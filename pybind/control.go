@@ -70,6 +70,7 @@ func LogicalDevices() (devices string, err error) {
 	return encodeLogical(m)
 }
 
+// encodeLogical returns {"logical": [[name, type, full name, ordinal], ...], "host_visible", "published": as State.Published}.
 func encodeLogical(m *devmgr.Manager) (string, error) {
 	list, err := m.LogicalDevices()
 	if err != nil {
@@ -79,7 +80,7 @@ func encodeLogical(m *devmgr.Manager) (string, error) {
 	for _, d := range list {
 		logical = append(logical, [4]any{d.Name, d.Type, d.FullName, d.Ordinal})
 	}
-	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible()})
+	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible(), "published": process.Shared().Published()})
 }
 
 // DrainNotices returns and clears the pending notices for the user: [[level, text], ...].

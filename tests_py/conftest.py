@@ -33,6 +33,7 @@ def clean_runtime(monkeypatch: pytest.MonkeyPatch, gpu_sim: Callable[[str | None
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("TF_"):
             monkeypatch.delenv(name)
+    monkeypatch.setenv("GPUCONF_LEDGER", f"/tmp/gpuconf-no-ledger-{os.getpid()}")  # not the user's; a test makes its own
     gpu_sim(None)
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
-from gpuconf.sharing import _folder, _ledger
+from gpuconf._core import ledger_folder
+from gpuconf.sharing import _ledger
 from gpuconf.sharing._rows import Card, CardLease
 
 GIB = 1 << 30
@@ -248,12 +249,54 @@ def test_no_ledger(tmp_path: Path) -> None:
 
 
 def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
+    monkeypatch.setattr(ledger_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
     user = os.geteuid()
-    assert _folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
-    assert _folder.default_folder({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "gpuconf-ledger")
+    assert ledger_folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
+    assert ledger_folder.default_folder({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "gpuconf-ledger")
     expected = {f"/tmp/gpuconf-ledger-{user}", f"/run/user/{user}/gpuconf-ledger"}
-    assert _folder.default_folder({"XDG_RUNTIME_DIR": "relative", "TMPDIR": str(tmp_path)}) in expected
+    assert ledger_folder.default_folder({"XDG_RUNTIME_DIR": "relative", "TMPDIR": str(tmp_path)}) in expected
     _ledger.init_shared(str(tmp_path / "machine"))
-    assert _folder.default_folder({}) == str(tmp_path / "machine")
+    assert ledger_folder.default_folder({}) == str(tmp_path / "machine")
     assert _ledger.open_ledger(str(tmp_path / "machine")).shared
+
+
+def test_a_process_publishes_by_itself_where_there_is_a_ledger(ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCONF_LEDGER", ledger.folder)
+    gpuconf.simulate("2xT4")
+    assert ledger.processes() == []
+    with ledger.claim([card(1)]) as claim:
+        monkeypatch.setenv("GPUCONF_LEASE", claim.id)
+        buffer = gpuconf.memory.allocate("1GiB")
+        (row,) = ledger.processes()
+        assert (row.pid, row.claim_id) == (os.getpid(), claim.id)
+        assert "python" in row.command
+        assert [pool.in_use for pool in row.pools] == [GIB, 0]
+        buffer.free()
+        gpuconf.reset()
+        assert ledger.processes() == []
+
+
+def test_a_forked_child_does_not_keep_what_was_published(ledger: _ledger.Ledger) -> None:
+    code = """
+import os, gpuconf
+gpuconf.simulate("T4")
+gpuconf.config.list_logical_devices()
+if os.fork() == 0:
+    os.execvp("cat", ["cat"])
+"""
+    environment = {**os.environ, "GPUCONF_LEDGER": ledger.folder}
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment)
+    assert parent.wait() == 0
+    assert ledger.processes() == []
+    parent.communicate()
+
+
+def test_a_damaged_ledger_does_not_stop_a_program(
+    ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GPUCONF_LEDGER", ledger.folder)
+    Path(ledger.folder, "ledger").write_text("damaged")
+    gpuconf.simulate("T4")
+    gpuconf.memory.allocate("1GiB").free()
+    assert "the ledger does not show this process's use of GPUs" in caplog.text
+    assert f"{ledger.folder}/ledger is damaged" in caplog.text

@@ -39,7 +39,7 @@ func (l *Ledger) folderProblem(err error) error {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR) && isLink(l.folder):
 		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is a symbolic link. Set GPUCONF_LEDGER to the folder itself", l.folder)
 	case errors.Is(err, unix.ENOENT):
-		return status.Errorf(status.NotFound, "there is no ledger: %s does not exist", l.folder)
+		return status.Errorf(status.NotFound, "there is no ledger: %s does not exist. The first lease creates one", l.folder)
 	case errors.Is(err, unix.ENOTDIR):
 		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is not a folder", l.folder)
 	}

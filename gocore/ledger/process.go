@@ -24,6 +24,15 @@ func Self() Process {
 	return p
 }
 
+// OwnCommand returns this process's command line.
+func OwnCommand() string {
+	text, err := os.ReadFile("/proc/self/cmdline")
+	if err != nil {
+		return ""
+	}
+	return Clean(string(bytes.TrimRight(bytes.ReplaceAll(text, []byte{0}, []byte{' '}), " ")), CommandText)
+}
+
 func ownNamespace() uint64 {
 	var stat unix.Stat_t
 	if unix.Stat("/proc/self/ns/pid", &stat) != nil {

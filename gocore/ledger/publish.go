@@ -95,6 +95,9 @@ func (p *Publication) SetPools(pools []figures.Place) ([]*figures.Pool, error) {
 	return places, p.ledger.write(p.held, &p.record)
 }
 
+// Ledger returns the ledger of the slot.
+func (p *Publication) Ledger() *Ledger { return p.ledger }
+
 // Descriptor returns the descriptor that holds the slot, which a forked child must close.
 func (p *Publication) Descriptor() int { return p.held.fd }
 

@@ -1,6 +1,10 @@
 package process
 
 import (
+	"errors"
+	"fmt"
+
+	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/status"
@@ -59,7 +63,7 @@ func (p *State) Publish(to *ledger.Publication) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.publication
-	p.publication = to
+	p.publication, p.automatic = to, false
 	var err error
 	if m := p.manager.Load(); m != nil {
 		err = p.publishLocked(m)
@@ -78,4 +82,57 @@ func (p *State) publishLocked(m *devmgr.Manager) error {
 		return m.Publish(nil)
 	}
 	return m.Publish(p.publication)
+}
+
+// publishFrom publishes the figures of the pools in the ledger that Python names in the environment, as a process of its lease, unless
+// they are published already. What goes wrong is a notice: the devices work without.
+func (p *State) publishFrom(m *devmgr.Manager, env config.Env) {
+	if env["GPUCONF_LEDGER"] == "" || m.LogicalGPUs() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.publication != nil || p.manager.Load() != m {
+		return
+	}
+	if err := p.publishInLocked(m, env["GPUCONF_LEDGER"], env["GPUCONF_LEASE"]); err != nil {
+		p.notices = append(p.notices, config.Notice{Level: "warning", Text: fmt.Sprintf("the ledger does not show this process's use of GPUs: %v", err)})
+	}
+}
+
+func (p *State) publishInLocked(m *devmgr.Manager, folder, lease string) error {
+	l, err := ledger.Open(folder, false)
+	if err != nil {
+		return err
+	}
+	claim, _ := ledger.ParseID(lease) // of a program that was started without a lease: the zero ID
+	to, err := l.Publish(claim, ledger.Text{Command: ledger.OwnCommand()})
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	p.publication, p.automatic = to, true
+	if err := p.publishLocked(m); err != nil {
+		p.endPublicationLocked()
+		return err
+	}
+	return nil
+}
+
+// endPublicationLocked ends what publishFrom began. The pools are closed, or do not write there.
+func (p *State) endPublicationLocked() {
+	if p.automatic {
+		p.publication.End()
+		_ = p.publication.Ledger().Close() // opened by publishFrom; it only read
+		p.publication, p.automatic = nil, false
+	}
+}
+
+// Published returns the descriptor of the slot that publishFrom took, which a forked child must close; -1 if there is none.
+func (p *State) Published() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.automatic {
+		return -1
+	}
+	return p.publication.Descriptor()
 }

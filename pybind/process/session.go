@@ -43,6 +43,7 @@ func (p *State) OpenSession(request SessionRequest, env config.Env, origin strin
 	if err != nil {
 		return 0, renamed, err
 	}
+	p.publishFrom(w.manager, env)
 	return p.sessions.put(&Session{graph.NewSession(g, devices, options), g, w}), renamed, nil
 }
 

@@ -26,6 +26,7 @@ type State struct {
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
 	publication *ledger.Publication // guarded by mu; nil: the figures of the pools are not published
+	automatic   bool                // guarded by mu; publication is publishFrom's, and ends with the devices
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -96,6 +97,7 @@ func (p *State) Initialize(env config.Env, origin string) (*devmgr.Manager, erro
 	if err := w.manager.Initialize(env, origin); err != nil {
 		return nil, err
 	}
+	p.publishFrom(w.manager, env)
 	return w.manager, w.prepare()
 }
 
@@ -194,6 +196,7 @@ func (p *State) closeLocked() error {
 	p.manager.Store(nil)
 	p.work.Store(nil)
 	p.spec, p.notices = "", nil
+	p.endPublicationLocked()
 	if err != nil {
 		p.notices = []config.Notice{{Level: "warning", Text: fmt.Sprintf("some devices were not released cleanly: %v", err)}}
 	}

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
-from . import settings
+from . import ledger_folder, settings
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .native import core
@@ -42,6 +42,7 @@ class _State:
         "overrides",
         "physical",
         "positions",
+        "published",
         "simulated",
     )
 
@@ -55,6 +56,7 @@ class _State:
         self.full_names: dict[str, str] = {}
         self.ordinals: list[int] = []
         self.host_visible = False
+        self.published = -1  # the descriptor of this process's slot in the ledger, which a forked child closes
         self.overrides: dict[str, str] = {}  # variables set by gpuconf.configure; they take precedence over the environment
         # Applies the ConfigProto that the program started with, once the devices are listed; at most one.
         self.at_enumeration: list[Callable[[], object]] = []
@@ -99,7 +101,14 @@ def environment() -> str:
     found = settings.environment(os.environ, _ENVIRONMENT)
     read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders())
+    read[ledger_folder.VARIABLE] = _ledger()
     return json.dumps({**read, **current.overrides})
+
+
+def _ledger() -> str:
+    """Return the folder of the ledger in which the core publishes the use of the GPUs; "" if there is none."""
+    folder = ledger_folder.default_folder()
+    return folder.encode("utf-8", "replace").decode() if ledger_folder.has_ledger(folder) else ""
 
 
 def _library_folders() -> list[str]:
@@ -195,6 +204,7 @@ def _list_logical(encoded: str) -> None:
     current.full_names.update({name: full_name for name, _, full_name, _ in listed["logical"]})
     current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
     current.host_visible = listed["host_visible"]
+    current.published = listed["published"]
     current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
 
 
@@ -271,6 +281,9 @@ def _forget() -> None:
 
 
 def _after_fork_in_child() -> None:
+    if current.published >= 0:  # its copy would keep the slot alive after the parent; unlocking it would end the parent's slot
+        os.close(current.published)
+        current.published = -1
     current.physical = current.logical = None  # listing them again raises ForkedProcessError
 
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "run",
     "lease",
     "env",
+    "ledger",
     "completion",
 )
 

@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from .. import errors
+from .._core import runtime
 from .._core.handle import Handle
 from .._core.humanbytes import human_bytes
+from .._core.ledger_folder import default_folder
 from .._core.native import core
 from .._typing import Any
-from ._folder import default_folder
 from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
 
 __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
@@ -92,7 +93,7 @@ class Ledger(Handle):
 
         ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in seconds:
         None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a second for the current
-        state. Ctrl-C, like any exception, withdraws the request.
+        state. Ctrl-C, like any exception, withdraws the request. ``command`` is this process's command line by default.
 
         DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
         satisfy the request.
@@ -102,7 +103,7 @@ class Ledger(Handle):
         now = cards() if callable(cards) else cards
         claim = Claim(self)
         try:
-            said = {"name": _text(name), "job": _text(job), "command": _text(command)}
+            said = {"name": _text(name), "job": _text(job), "command": _text(command or own_command())}
             claim._request({"cards": _encoded(now), "count": count, "pack": policy == "pack", **said})
             claim._wait(cards if callable(cards) else None, timeout, now, count)
         except BaseException:
@@ -139,7 +140,7 @@ class Ledger(Handle):
         import json
 
         said = json.dumps({"name": _text(name), "job": _text(job), "command": _text(command or own_command())})
-        _descriptors.difference_update(_published)
+        _forget_publication()
         descriptor = _patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), busy=-1)
         _published[:] = [descriptor]
         _descriptors.add(descriptor)
@@ -150,9 +151,15 @@ _published: list[int] = []  # the descriptor of this process's slot
 
 def unpublish() -> None:
     """End the publication of this process's figures. Does nothing if there is none."""
+    _forget_publication()
+    core.pybind_LedgerUnpublish()
+
+
+def _forget_publication() -> None:
+    """Forget its descriptor before the core closes it."""
     _descriptors.difference_update(_published)
     _published.clear()
-    core.pybind_LedgerUnpublish()
+    runtime.current.published = -1
 
 
 class Claim(Handle):

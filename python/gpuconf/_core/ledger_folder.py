@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 from .._core import settings
 
@@ -25,7 +28,7 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
     chosen = settings.value(VARIABLE, environ)
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
-    if os.path.exists(os.path.join(MACHINE_FOLDER, "ledger")):
+    if has_ledger(MACHINE_FOLDER):
         return MACHINE_FOLDER
     user = os.geteuid()
     for place in (environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
@@ -40,3 +43,8 @@ def _is_own(place: str, user: int) -> bool:
         return os.stat(place).st_uid == user
     except OSError:
         return False
+
+
+def has_ledger(folder: str) -> bool:
+    """Whether a folder is a ledger."""
+    return os.path.exists(os.path.join(folder, "ledger"))

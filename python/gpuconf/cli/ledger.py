@@ -1,0 +1,191 @@
+"""``gpuconf ledger``: list, check and create ledgers."""
+
+from __future__ import annotations
+
+import argparse
+import grp
+import pwd
+
+from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE
+from .._typing import Any
+from ..sharing._ledger import init_shared, open_ledger
+from ..sharing._rows import CardLease, ClaimRow, ProcessRow
+from .exits import CONDITION, OK, UsageError
+from .output import add_json, example, print_json, print_table, size
+
+_LIST_EXAMPLE = """
+gpuconf ledger list
+GPUCONF_LEDGER=/srv/gpus/ledger gpuconf ledger list --json | jq '.claims[] | select(.state == "waiting")'
+"""
+
+_CHECK_EXAMPLE = """
+gpuconf ledger check
+"""
+
+_INIT_EXAMPLE = """
+sudo gpuconf ledger init --shared
+sudo gpuconf ledger init --shared --group gpu /srv/gpus/ledger
+"""
+
+_CLAIM_HEADER = ("PID", "user", "state", "since", "bytes each", "cards", "name", "command")
+_POOL_HEADER = ("PID", "user", "device", "limit", "reserved", "in use", "peak", "card", "command")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = commands.add_parser(
+        "ledger",
+        help="list, check or create the ledger of leases",
+        description="A ledger is a folder in which the processes of a machine record what they lease of its GPUs. It is the one of "
+        f"{VARIABLE}, else {MACHINE_FOLDER} if it exists, else a private one of this user.",
+        **example(_LIST_EXAMPLE),
+    )
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    shown = actions.add_parser(
+        "list", help="list leases, waiting requests and processes", description="List who leases what.", **example(_LIST_EXAMPLE)
+    )
+    checked = actions.add_parser(
+        "check",
+        help="check the ledger's invariants",
+        description="Check the ledger: files, owners and modes, and that no card is leased beyond its memory. The exit code is 3 "
+        "if something is wrong. Nothing is repaired.",
+        **example(_CHECK_EXAMPLE),
+    )
+    for action, run in ((shown, _list), (checked, _check)):
+        action.add_argument("--folder", help=f"another ledger than {VARIABLE}'s")
+        add_json(action)
+        action.set_defaults(run=run)
+    made = actions.add_parser(
+        "init",
+        help="create a ledger for several users",
+        description="Make a new or empty folder a ledger for several users. They see each other's leases and cannot change them. "
+        "Run it as the user who administers the ledger; a second run sets the modes again. Programs find the ledger in "
+        f"{MACHINE_FOLDER}, or where {VARIABLE} says. A ledger for one user needs no command: the first lease creates it.",
+        **example(_INIT_EXAMPLE),
+    )
+    made.add_argument("folder", nargs="?", default=MACHINE_FOLDER, help=f"the folder ({MACHINE_FOLDER})")
+    made.add_argument("--shared", action="store_true", required=True, help="for several users")
+    made.add_argument("--group", help="only for members of this group (a name or a number)")
+    made.set_defaults(run=_init)
+
+
+def _list(options: argparse.Namespace) -> int:
+    ledger = open_ledger(options.folder, create=False)
+    claims, processes = ledger.claims(), ledger.processes()
+    if options.json:
+        print_json(
+            {
+                "folder": ledger.folder,
+                "shared": ledger.shared,
+                "claims": [_claim_fields(row) for row in claims],
+                "processes": [_process_fields(row) for row in processes],
+            }
+        )
+        return OK
+    print(f"{ledger.folder} ({'shared' if ledger.shared else 'private'})")
+    if not claims and not processes:
+        print("no leases, no processes")
+    if claims:
+        cells = [_claim_cells(row) for row in claims]
+        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("command", "since", "user"))
+    if claims and processes:
+        print()
+    if processes:
+        cells = [cell for row in processes for cell in _pool_cells(row)]
+        right = ("PID", "limit", "reserved", "in use", "peak")
+        print_table(_POOL_HEADER, cells, right=right, drop=("command", "card", "user", "reserved"))
+    return OK
+
+
+def _check(options: argparse.Namespace) -> int:
+    ledger = open_ledger(options.folder, create=False)
+    findings = ledger.check()
+    if options.json:
+        print_json({"folder": ledger.folder, "shared": ledger.shared, "findings": findings})
+    else:
+        print(*(findings or [f"{ledger.folder}: no findings"]), sep="\n")
+    return CONDITION if findings else OK
+
+
+def _init(options: argparse.Namespace) -> int:
+    init_shared(options.folder, None if options.group is None else _group(options.group))
+    ledger = open_ledger(options.folder, create=False)
+    who = "all users" if options.group is None else f"members of {options.group}"
+    print(f"{ledger.folder} is a ledger for {who}")
+    if ledger.folder != MACHINE_FOLDER:
+        print(f"Programs use it with {VARIABLE}={ledger.folder}")
+    return OK
+
+
+def _group(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        return grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise UsageError(f"there is no group {text!r}") from None
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _pid(row: ClaimRow | ProcessRow) -> str:
+    """Return a PID, marked if its process is not there: ended, or in another container."""
+    return f"{row.pid}" + ("" if row.local else " (container)") + (" (gone)" if row.gone else "")
+
+
+def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
+    needed = max(card.bytes for card in row.cards)
+    cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
+    return (_pid(row), _user(row.uid), row.state, _time(row.seconds), size(needed), cards, row.name or "-", row.command or "-")
+
+
+def _cards(cards: tuple[CardLease, ...]) -> str:
+    return ", ".join(_short(card.uuid) for card in cards)
+
+
+def _short(uuid: str) -> str:
+    """Return the beginning of a UUID, which nvidia-smi accepts too."""
+    return uuid if len(uuid) <= 12 else uuid[:12]
+
+
+def _pool_cells(row: ProcessRow) -> list[tuple[str, ...]]:
+    first = (_pid(row), _user(row.uid))
+    if not row.pools:
+        return [(*first, "-", "-", "-", "-", "-", "-", row.command or "-")]
+    return [
+        (
+            *first,
+            f"GPU:{p.number}",
+            size(p.limit),
+            size(p.reserved),
+            size(p.in_use),
+            size(p.peak),
+            _short(p.uuid),
+            row.command or "-",
+        )
+        for p in row.pools
+    ]
+
+
+def _time(seconds: float) -> str:
+    """Return a duration in one or two units."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24} d"
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes >= 10 else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _claim_fields(row: ClaimRow) -> dict[str, Any]:
+    return {**vars(row), "user": _user(row.uid), "cards": [vars(card) for card in row.cards]}
+
+
+def _process_fields(row: ProcessRow) -> dict[str, Any]:
+    return {**vars(row), "user": _user(row.uid), "pools": [vars(pool) for pool in row.pools]}
