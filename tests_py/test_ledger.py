@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import gpuconf
 import pytest
@@ -18,6 +19,9 @@ from gpuconf import errors
 from gpuconf._core import ledger_folder
 from gpuconf.sharing import _ledger
 from gpuconf.sharing._rows import Card, CardLease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 GIB = 1 << 30
 CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
@@ -50,6 +54,13 @@ def hold(ledger: _ledger.Ledger, gib: int, wait: bool = True) -> subprocess.Pope
         assert process.stdout is not None
         assert process.stdout.readline() == "granted\n"
     return process
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def end(process: subprocess.Popen[str]) -> None:
@@ -120,8 +131,7 @@ def test_ctrl_c_ends_the_wait_and_withdraws_the_request(ledger: _ledger.Ledger) 
     holder = hold(ledger, 30)
     try:
         waiter = hold(ledger, 20, wait=False)
-        while len(ledger.claims()) < 2:
-            time.sleep(0.01)
+        eventually(lambda: len(ledger.claims()) == 2)
         waiter.send_signal(signal.SIGINT)
         assert waiter.wait(timeout=30) == -signal.SIGINT
         assert len(ledger.claims()) == 1
@@ -165,8 +175,8 @@ def test_a_forked_child_does_not_keep_the_claim(ledger: _ledger.Ledger) -> None:
     assert len(ledger_claims) == 1
     os.close(claim_fd)  # as at the end of this process, which the child outlives
     _ledger._descriptors.discard(claim_fd)
-    assert ledger.claims() == []
     _ledger.unpublish()
+    eventually(lambda: ledger.claims() == [])  # when the child has run its hooks
     assert ledger.processes() == []
     ours.send(None)
     child.join()
@@ -287,7 +297,7 @@ if os.fork() == 0:
     environment = {**os.environ, "GPUCONF_LEDGER": ledger.folder}
     parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, env=environment)
     assert parent.wait() == 0
-    assert ledger.processes() == []
+    eventually(lambda: ledger.processes() == [])  # when the child has run its hooks
     parent.communicate()
 
 
