@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
+from . import settings
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-from .._core import settings
 
 VARIABLE = "GPUCONF_LEDGER"
 
