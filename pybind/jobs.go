@@ -4,21 +4,23 @@ import (
 	"context"
 	"time"
 
+	"gpuconf/gocore/rewind"
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
 	"gpuconf/pybind/process"
 )
 
 // OpenLoad creates a job that reads a trace from an open file: CSV of RMM or gpuconf, or a PyTorch snapshot. The job's result is
-// {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot}; its pages are the events.
+// {"events": count, "names": as in namesOf, "settings": trace.HistorySettings of a snapshot, "out_of_memory": [rewind.OutOfMemory] of a snapshot that ends
+// with failed allocations}; its pages are the events.
 func OpenLoad(descriptor int64) (job int64, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
 		return 0, err
 	}
 	return openFileJob(descriptor, func(ctx context.Context, file *process.File) (process.Outcome, error) {
-		read, err := load(ctx, file)
-		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": read.Settings}
+		read, failed, err := load(ctx, file)
+		head := map[string]any{"events": len(read.Events), "names": namesOf(read.Names), "settings": read.Settings, "out_of_memory": failed}
 		return process.Outcome{Head: head, Events: read.Events, Large: isLarge(read.Events)}, err
 	})
 }
@@ -33,7 +35,7 @@ func openFileJob(descriptor int64, work func(context.Context, *process.File) (pr
 }
 
 // load reads a file. The first byte determines whether it is a pickle.
-func load(ctx context.Context, file *process.File) (trace.Recording, error) {
+func load(ctx context.Context, file *process.File) (read trace.Recording, failed []*rewind.OutOfMemory, err error) {
 	data, err := file.ReadAll(ctx, func(first []byte) error {
 		if !isPickle(first) && !process.IsText(first) {
 			return errNoTrace()
@@ -42,13 +44,29 @@ func load(ctx context.Context, file *process.File) (trace.Recording, error) {
 	})
 	switch {
 	case err != nil:
-		return trace.Recording{}, err
+		return read, nil, err
 	case isPickle(data):
-		return trace.ReadSnapshot(ctx, data)
+		if read, err = trace.ReadSnapshot(ctx, data); err == nil {
+			failed, err = outOfMemories(ctx, data, &read)
+		}
+		return read, failed, err
 	case !process.IsText(data):
-		return trace.Recording{}, errNoTrace()
+		return read, nil, errNoTrace()
 	}
-	return trace.ParseCSV(ctx, string(data))
+	read, err = trace.ParseCSV(ctx, string(data))
+	return read, nil, err
+}
+
+// outOfMemories returns the state at the failed allocations with which a snapshot ends.
+func outOfMemories(ctx context.Context, data []byte, read *trace.Recording) ([]*rewind.OutOfMemory, error) {
+	if len(trace.FinalFailures(read.Events)) == 0 {
+		return nil, nil
+	}
+	history, err := trace.ReadHistory(ctx, data)
+	if err != nil {
+		return nil, ctx.Err() // what gpuconf writes is a trace, but not a whole record
+	}
+	return rewind.OutOfMemories(ctx, history, read)
 }
 
 func isPickle(data []byte) bool { return len(data) > 0 && data[0] == 0x80 }

@@ -21,12 +21,13 @@ type planRequest struct {
 	Env      config.Env `json:"env"`      // for the default limit of a GPU
 
 	Settings trace.HistorySettings `json:"settings"` // of PyTorch, when the trace was recorded
+	Wanted   bool                  `json:"wanted"`   // a failed allocation that ends the trace is replayed, too
 }
 
 // resolve finds the GPU, its default limit unless another one is requested, and the policies.
 func (r planRequest) resolve() (wanted plan.Request, notices []config.Notice, err error) {
 	wanted.LimitBytes = r.Limit
-	wanted.Recorded = rewind.SettingsOf(r.Settings)
+	wanted.Recorded, wanted.TiesByAge, wanted.Wanted = rewind.SettingsOf(r.Settings), r.Settings.TiesByAge, r.Wanted
 	if r.GPU != "" {
 		card, err := cardOf(r.GPU)
 		if err != nil {

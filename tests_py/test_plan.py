@@ -277,6 +277,7 @@ def test_the_dictionary_is_stable(holes: Path) -> None:
         "gpu": {"name": "NVIDIA A10", "memory": 24 << 30},
         "fits": False,
         "fitting": [],
+        "out_of_memory": [],
         "usages": [
             {
                 "gpu": 0,

@@ -67,9 +67,12 @@ func (s *Settings) segmentFor(rounded uint64) uint64 {
 	return roundUp(rounded, roundLarge)
 }
 
+// SegmentFor returns what a request asks the device for if no block is cached for it.
+func (s *Settings) SegmentFor(bytes uint64) uint64 { return s.segmentFor(s.Round(bytes)) }
+
 // LargestSegment returns the size of the largest segment that requests up to a size lead to. Expandable ones are larger.
 func (s *Settings) LargestSegment(bytes uint64) uint64 {
-	return max(s.segmentFor(s.Round(bytes)), s.largeSegment())
+	return max(s.SegmentFor(bytes), s.largeSegment())
 }
 
 func (s *Settings) largeSegment() uint64 {

@@ -14,6 +14,8 @@ type Request struct {
 	Card       Card
 	Policies   []Policy
 	Recorded   caching.Settings // of PyTorch, when the trace was recorded
+	TiesByAge  bool             // as caching.Options has it, of that PyTorch
+	Wanted     bool             // a failed allocation that ends the trace is replayed, too
 }
 
 // Job answers a Request, one replay at a time.
@@ -63,7 +65,7 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	if len(events) > 1<<31-2 {
 		return nil, status.Errorf(status.InvalidArgument, "a trace of %d events is too long", len(events))
 	}
-	list, err := workloads(ctx, events)
+	list, err := workloads(ctx, events, request.Wanted)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +110,7 @@ func (j *Job) begin(ctx context.Context, r *Result) error {
 		j.search = newChallenge(r.workload.peakLive, r.LeastLimit)
 		return nil
 	}
-	j.variants = r.Policy.variants(j.request.Recorded, r.workload.largest)
+	j.variants = r.Policy.variants(j.request, r.workload.largest)
 	j.search = newSearch(r.workload.peakLive)
 	if !r.Policy.pytorch() || j.request.Recorded.GarbageThreshold > 0 {
 		return nil

@@ -46,6 +46,7 @@ func (p Policy) pytorch() bool { return strings.HasPrefix(string(p), string(PyTo
 type variant struct {
 	policy   Policy
 	settings caching.Settings
+	byAge    bool   // ties
 	text     string // what PYTORCH_CUDA_ALLOC_CONF needs for it; "": nothing
 }
 
@@ -55,18 +56,19 @@ var (
 	roundupDivisions = []uint64{16, 8, 4, 2} // mostly, the finest needs the least; the others then end early
 )
 
-// variants returns what to replay for a policy, given the settings with which the trace was recorded and its largest request.
-func (p Policy) variants(recorded caching.Settings, largest uint64) (list []variant) {
+// variants returns what to replay for a policy, given how the trace was recorded and its largest allocation.
+func (p Policy) variants(request Request, largest uint64) (list []variant) {
+	recorded, byAge := request.Recorded, request.TiesByAge
 	switch p {
 	case PyTorchExpandable:
 		s := recorded
 		s.ExpandableSegments = true
-		list = append(list, variant{p, s, "expandable_segments:True"})
+		list = append(list, variant{p, s, byAge, "expandable_segments:True"})
 	case PyTorchMaxSplit:
 		for _, size := range maxSplitsMiB {
 			s := recorded
 			s.MaxSplitBytes, s.ExpandableSegments = size*mib, false
-			list = append(list, variant{p, s, fmt.Sprintf("max_split_size_mb:%d", size)})
+			list = append(list, variant{p, s, byAge, fmt.Sprintf("max_split_size_mb:%d", size)})
 			if s.MaxSplitBytes > s.LargestSegment(largest) {
 				break // no block is that large, nor larger: the other values do the same
 			}
@@ -75,10 +77,10 @@ func (p Policy) variants(recorded caching.Settings, largest uint64) (list []vari
 		for _, divisions := range roundupDivisions {
 			s := recorded
 			s.RoundupDivisions, s.ExpandableSegments = caching.RoundupAll(divisions), false
-			list = append(list, variant{p, s, fmt.Sprintf("roundup_power2_divisions:%d", divisions)})
+			list = append(list, variant{p, s, byAge, fmt.Sprintf("roundup_power2_divisions:%d", divisions)})
 		}
 	default:
-		list = append(list, variant{policy: p, settings: recorded})
+		list = append(list, variant{policy: p, settings: recorded, byAge: byAge})
 	}
 	return list
 }

@@ -20,7 +20,7 @@ type usage struct {
 
 func newPool(v variant, limitBytes uint64, card Card, w *workload) (pool, error) {
 	if v.policy.pytorch() {
-		return newPyTorchPool(v.settings, limitBytes, card, w), nil
+		return newPyTorchPool(v, limitBytes, card, w), nil
 	}
 	return newBFCPool(v.policy, limitBytes, card, w.blocks)
 }

@@ -17,9 +17,9 @@ type pytorchPool struct {
 	peak     uint64 // of reserved bytes
 }
 
-func newPyTorchPool(settings caching.Settings, limitBytes uint64, card Card, w *workload) *pytorchPool {
-	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: settings, limit: limitBytes, streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
-	p.model = caching.New(p.device, caching.Options{Settings: settings, LimitBytes: limitBytes})
+func newPyTorchPool(v variant, limitBytes uint64, card Card, w *workload) *pytorchPool {
+	p := &pytorchPool{device: &cachingDevice{newDevice(card)}, settings: v.settings, limit: limitBytes, streams: w.streams, blocks: make([]*caching.Block, w.blocks)}
+	p.model = caching.New(p.device, caching.Options{Settings: v.settings, TiesByAge: v.byAge, LimitBytes: limitBytes})
 	return p
 }
 

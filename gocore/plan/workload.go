@@ -12,6 +12,9 @@ import (
 // replay in granules takes seconds: the sizes in a trace are only numbers, but each granule takes memory here.
 const mostBytes = 4 << 40
 
+// failedAddr stands in for the address of an allocation that failed. No block is there.
+const failedAddr = 1<<64 - 1
+
 // op allocates a block or, with bytes 0, frees it.
 type op struct {
 	block  int32
@@ -38,9 +41,13 @@ type workload struct {
 	live     int      // blocks that are live at the end
 }
 
-// workloads splits a trace by GPU.
-func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
+// workloads splits a trace by GPU. With wanted, the allocation that ended a GPU's part by failing counts as one that the job needs.
+func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workload, error) {
 	complete, added := trace.Complete(events)
+	final := map[int]int{}
+	if wanted {
+		final = trace.FinalFailures(events)
+	}
 	builders := map[int]*builder{}
 	for i, e := range complete {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
@@ -51,8 +58,13 @@ func workloads(ctx context.Context, events []trace.Event) ([]*workload, error) {
 			b = &builder{workload: &workload{gpu: e.GPU}, live: map[uint64]op{}, streams: map[uint64]int32{}}
 			builders[e.GPU] = b
 		}
-		if err := b.add(e, max(i+1-added, 0)); err != nil {
+		number := max(i+1-added, 0)
+		if err := b.add(e, number); err != nil {
 			return nil, err
+		}
+		if number > 0 && final[e.GPU] == number && e.Bytes > 0 && e.Bytes <= mostBytes-b.now {
+			e.Addr = failedAddr
+			b.allocate(e, number)
 		}
 	}
 	var list []*workload

@@ -1,8 +1,6 @@
 package rewind
 
 import (
-	"slices"
-
 	"gpuconf/gocore/caching"
 	"gpuconf/gocore/trace"
 )
@@ -10,28 +8,64 @@ import (
 // device answers as the recorded device did: from the segment events between one allocation and the next.
 type device struct {
 	verdict *Verdict
-	pending []numbered // segment events that the model has not requested yet
+	pending []numbered        // segment events since the last time that the model had requested all
+	done    int               // how many of them the model has requested
+	first   int               // the first that it has not
+	frees   map[release][]int // the others that release memory, by what they release
 }
 
 type numbered struct {
 	trace.Event
-	number int // in the record, from 1
+	number int // in the record, from 1; 0: the model has requested it
+}
+
+type release struct {
+	action      trace.Action
+	addr, bytes uint64
+}
+
+func (d *device) add(e numbered) {
+	if e.Action == trace.SegmentFree || e.Action == trace.SegmentUnmap {
+		key := release{e.Action, e.Addr, e.Bytes}
+		d.frees[key] = append(d.frees[key], len(d.pending))
+	}
+	d.pending = append(d.pending, e)
+}
+
+// next returns the first event that the model has not requested yet; ok is false if there is none.
+func (d *device) next() (e numbered, ok bool) {
+	if d.done == len(d.pending) {
+		return e, false
+	}
+	return d.pending[d.first], true
+}
+
+// take notes that the model has requested an event.
+func (d *device) take(i int) {
+	d.pending[i].number = 0
+	if d.done++; d.done == len(d.pending) {
+		d.pending, d.done, d.first = d.pending[:0], 0, 0
+		clear(d.frees)
+	}
+	for d.first < len(d.pending) && d.pending[d.first].number == 0 {
+		d.first++
+	}
+	d.verdict.SameSegments++
 }
 
 var _ caching.Device = (*device)(nil)
 
 // MemAlloc succeeds if the record takes a segment next.
 func (d *device) MemAlloc(bytes uint64) (addr uint64, ok bool) {
-	if len(d.pending) == 0 || d.pending[0].Action != trace.SegmentAlloc {
+	next, there := d.next()
+	if !there || next.Action != trace.SegmentAlloc {
 		return 0, false
 	}
-	next := d.pending[0]
-	d.pending = d.pending[1:]
 	if next.Bytes != bytes {
 		d.verdict.differs("event %d: PyTorch took a segment of %d bytes, and the model takes one of %d", next.number, next.Bytes, bytes)
 		return 0, false
 	}
-	d.verdict.SameSegments++
+	d.take(d.first)
 	return next.Addr, true
 }
 
@@ -41,33 +75,34 @@ func (d *device) MemFree(addr, bytes uint64) { d.match(trace.SegmentFree, addr, 
 func (d *device) MemUnmap(addr, bytes uint64) { d.match(trace.SegmentUnmap, addr, bytes) }
 
 func (d *device) match(action trace.Action, addr, bytes uint64) {
-	i := slices.IndexFunc(d.pending, func(e numbered) bool { return e.Action == action && e.Addr == addr && e.Bytes == bytes })
-	if i < 0 {
+	key := release{action, addr, bytes}
+	list := d.frees[key]
+	if len(list) == 0 {
 		d.verdict.differs("the model releases the %d bytes at %#x, and PyTorch kept them", bytes, addr)
 		return
 	}
-	d.pending = slices.Delete(d.pending, i, i+1)
-	d.verdict.SameSegments++
+	d.frees[key] = list[1:]
+	d.take(list[0])
 }
 
 // MemReserve returns the address at which the record maps memory next: a new segment is mapped from its beginning on.
 func (d *device) MemReserve(uint64, bool) (addr, bytes uint64) {
-	if len(d.pending) == 0 || d.pending[0].Action != trace.SegmentMap {
+	next, there := d.next()
+	if !there || next.Action != trace.SegmentMap {
 		return 0, 0
 	}
-	return d.pending[0].Addr, reservedBytes
+	return next.Addr, reservedBytes
 }
 
 func (d *device) MemMap(addr, bytes uint64) (ok bool) {
-	if len(d.pending) == 0 || d.pending[0].Action != trace.SegmentMap {
+	next, there := d.next()
+	if !there || next.Action != trace.SegmentMap {
 		return false
 	}
-	next := d.pending[0]
-	d.pending = d.pending[1:]
 	if next.Addr != addr || next.Bytes != bytes {
 		d.verdict.differs("event %d: PyTorch mapped %d bytes at %#x, and the model maps %d at %#x", next.number, next.Bytes, next.Addr, bytes, addr)
 		return false
 	}
-	d.verdict.SameSegments++
+	d.take(d.first)
 	return true
 }

@@ -2,6 +2,7 @@ package rewind
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"gpuconf/gocore/caching"
@@ -19,77 +20,114 @@ type mapping struct {
 	pool   [2]uint64
 }
 
-// mappings are the mapped ranges by their beginning. No two of one segment touch.
-type mappings map[uint64]mapping
+// mappings are the mapped ranges. No two of one segment touch.
+type mappings struct {
+	at     map[uint64]mapping // by beginning
+	starts addresses
+}
 
 // expandableAtStart returns the expandable segments of which something was mapped at the beginning.
-func expandableAtStart(gpu trace.GPUHistory, settings *caching.Settings) (areas []*area, err error) {
+func expandableAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (areas []*area, err error) {
 	groups := sizeGroups(gpu, settings)
-	mapped := mappings{}
+	mapped := mappings{at: map[uint64]mapping{}}
 	for _, s := range gpu.Segments {
 		if s.Expandable {
 			mapped.add(s.Addr, mapping{s.Addr + s.Bytes, s.Stream, s.Small, s.Pool})
 		}
 	}
-	for i, e := range slices.Backward(gpu.Events) {
+	for i, e := range backward(ctx, gpu.Events) {
 		switch e.Action {
 		case trace.SegmentUnmap:
-			mapped.add(e.Addr, mapping{to: e.Addr + e.Bytes, stream: e.Stream, small: groups.small(e)})
+			added := mapping{to: e.Addr + e.Bytes, stream: e.Stream, small: groups.small(e)}
+			if gpu.Pools != nil {
+				added.pool = gpu.Pools[i]
+			}
+			mapped.add(e.Addr, added)
 		case trace.SegmentMap:
 			if !mapped.remove(e.Addr, e.Addr+e.Bytes) {
 				return nil, inconsistentf("event %d: the %d bytes that are mapped at %#x are neither unmapped nor there at the end", i+1, e.Bytes, e.Addr)
 			}
 		}
 	}
-	return mapped.areas(gpu.Events, groups), nil
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return mapped.areas(ctx, changes(gpu.Events, groups))
+}
+
+// change is an event that maps or unmaps memory.
+type change struct {
+	trace.Event
+	small bool
+}
+
+func changes(events []trace.Event, groups groups) (list []change) {
+	for _, e := range events {
+		if e.Action == trace.SegmentMap || e.Action == trace.SegmentUnmap {
+			list = append(list, change{e, groups.small(e)})
+		}
+	}
+	return list
+}
+
+func (m *mappings) put(from uint64, r mapping) {
+	if _, there := m.at[from]; !there {
+		m.starts.insert(from)
+	}
+	m.at[from] = r
+}
+
+func (m *mappings) drop(from uint64) {
+	m.starts.remove(from)
+	delete(m.at, from)
+}
+
+// before returns the beginning of the last range that begins at an address or below.
+func (m *mappings) before(addr uint64) (start uint64, ok bool) {
+	run, i, ok := m.starts.upTo(addr)
+	if !ok {
+		return 0, false
+	}
+	return m.starts.runs[run][i], true
 }
 
 // add adds a range and joins it with its neighbors in the same segment.
-func (m mappings) add(from uint64, added mapping) {
+func (m *mappings) add(from uint64, added mapping) {
 	joins := func(other mapping) bool { return other.stream == added.stream && other.small == added.small }
-	if next, there := m[added.to]; there && joins(next) {
-		delete(m, added.to)
+	if next, there := m.at[added.to]; there && joins(next) {
+		m.drop(added.to)
 		added.to = next.to
 		added.pool = next.pool
 	}
-	for start, before := range m {
-		if before.to == from && joins(before) {
-			from = start
-			added.pool = before.pool
-			break
-		}
+	if start, there := m.before(from); there && m.at[start].to == from && joins(m.at[start]) {
+		added.pool = m.at[start].pool
+		from = start
 	}
-	m[from] = added
+	m.put(from, added)
 }
 
-func (m mappings) remove(from, to uint64) bool {
-	for start, r := range m {
-		if start > from || to > r.to {
-			continue
-		}
-		delete(m, start)
-		if start < from {
-			lower := r
-			lower.to = from
-			m[start] = lower
-		}
-		if to < r.to {
-			m[to] = r
-		}
-		return true
+// remove removes a part of a range. It reports false if no range contains it.
+func (m *mappings) remove(from, to uint64) bool {
+	start, there := m.before(from)
+	if !there || to > m.at[start].to {
+		return false
 	}
-	return false
+	lower, upper := m.at[start], m.at[start]
+	m.drop(start)
+	if start < from {
+		lower.to = from
+		m.put(start, lower)
+	}
+	if to < upper.to {
+		m.put(to, upper)
+	}
+	return true
 }
 
 // areas groups ranges by their segment: nothing of another segment lies between the parts of one.
-func (m mappings) areas(events []trace.Event, groups groups) (areas []*area) {
-	starts := make([]uint64, 0, len(m))
-	for start := range m {
-		starts = append(starts, start)
-	}
-	slices.Sort(starts)
-	for _, start := range starts {
-		r := m[start]
+func (m *mappings) areas(ctx context.Context, changes []change) (areas []*area, err error) {
+	for _, start := range slices.Concat(m.starts.runs...) {
+		r := m.at[start]
 		part := span{start, r.to}
 		if n := len(areas); n > 0 {
 			last := areas[n-1]
@@ -104,29 +142,31 @@ func (m mappings) areas(events []trace.Event, groups groups) (areas []*area) {
 		})
 	}
 	for i, a := range areas {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		floor, end := uint64(0), a.Addr+reservedBytes
 		if i > 0 {
 			before := areas[i-1].mapped
 			floor = before[len(before)-1].to
 		}
-		a.Addr = a.base(events, groups, floor)
+		a.Addr = a.base(changes, floor)
 		if i+1 < len(areas) {
-			end = min(end, areas[i+1].base(events, groups, a.mapped[len(a.mapped)-1].to))
+			end = min(end, areas[i+1].base(changes, a.mapped[len(a.mapped)-1].to))
 		}
 		a.Bytes = end - a.Addr
 	}
-	return areas
+	return areas, nil
 }
 
 // base returns where the segment begins: the lowest address at which memory is mapped before all of it is unmapped.
-func (a *area) base(events []trace.Event, groups groups, floor uint64) uint64 {
+func (a *area) base(changes []change, floor uint64) uint64 {
 	base, held := a.Addr, uint64(0)
 	for _, m := range a.mapped {
 		held += m.to - m.from
 	}
-	for _, e := range events {
-		if e.Action != trace.SegmentMap && e.Action != trace.SegmentUnmap || e.Stream != a.Stream ||
-			e.Addr < floor || e.Addr >= a.Addr+reservedBytes || groups.small(e) != a.Small {
+	for _, e := range changes {
+		if e.Stream != a.Stream || e.Addr < floor || e.Addr >= a.Addr+reservedBytes || e.small != a.Small {
 			continue
 		}
 		switch e.Action {

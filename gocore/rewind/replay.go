@@ -16,13 +16,13 @@ const stepsBetween = 1 << 10
 // Verify replays a history. It fails only with the context's error: a record that contradicts itself differs. A snapshot does not name
 // PyTorch's version, so both ways to break ties are tried.
 func Verify(ctx context.Context, history *trace.History) (*Verdict, error) {
-	verdict, err := verify(ctx, history, false)
+	verdict, err := verify(ctx, history, history.Settings.TiesByAge)
 	if err != nil || verdict.Same() {
 		return verdict, err
 	}
-	byAge, err := verify(ctx, history, true)
-	if err == nil && (byAge.Same() || byAge.SameAddress > verdict.SameAddress) {
-		return byAge, nil
+	other, err := verify(ctx, history, !history.Settings.TiesByAge)
+	if err == nil && (other.Same() || other.SameAddress > verdict.SameAddress) {
+		return other, nil
 	}
 	return verdict, err
 }
@@ -66,7 +66,7 @@ type replay struct {
 
 func (r *replay) run(ctx context.Context) error {
 	r.count()
-	begin, err := startOf(r.gpu, &r.settings)
+	begin, err := startOf(ctx, r.gpu, &r.settings)
 	if err != nil {
 		return err
 	}
@@ -74,6 +74,9 @@ func (r *replay) run(ctx context.Context) error {
 		return err
 	}
 	r.restore(begin)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	for i, e := range r.gpu.Events {
 		if i%stepsBetween == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -102,7 +105,7 @@ func (r *replay) count() {
 
 // restore gives the model the state before the first event.
 func (r *replay) restore(begin *start) {
-	r.device = &device{verdict: r.verdict}
+	r.device = &device{verdict: r.verdict, frees: map[release][]int{}}
 	r.model = caching.New(r.device, caching.Options{Settings: r.settings, TiesByAge: r.tiesByAge})
 	r.live = map[uint64]*caching.Block{}
 	for _, a := range begin.segments {
@@ -144,17 +147,16 @@ func (a *area) pieces() (pieces []caching.Piece) {
 func (r *replay) step(number int, e trace.Event) error {
 	switch e.Action {
 	case trace.SegmentAlloc, trace.SegmentFree, trace.SegmentMap, trace.SegmentUnmap:
-		r.device.pending = append(r.device.pending, numbered{e, number})
+		r.device.add(numbered{e, number})
 		return nil
 	case trace.Allocate:
 		return r.allocate(number, e)
 	}
 	r.release()
-	if len(r.device.pending) > 0 && e.Action == trace.Free {
+	if _, left := r.device.next(); left && e.Action == trace.Free {
 		r.releaseFor(number)
 	}
-	if len(r.device.pending) > 0 {
-		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+	if r.left() {
 		return nil
 	}
 	switch e.Action {
@@ -173,12 +175,13 @@ func (r *replay) allocate(number int, e trace.Event) error {
 		return inconsistentf("event %d: the block at %#x is allocated twice", number, e.Addr)
 	}
 	released := r.release()
-	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.poolAt(e.Addr)}
-	if number == 1 && len(r.device.pending) == 0 && r.model.Fit(request) != e.Addr {
+	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.pool(number, e)}
+	_, changed := r.device.next()
+	if number == 1 && !changed && r.model.Fit(request) != e.Addr {
 		return r.first(e)
 	}
 	allocate := r.model.Allocate
-	if released && len(r.device.pending) > 0 {
+	if released && changed {
 		// PyTorch looks for a free block before it waits for other streams and releases, not again afterwards.
 		allocate = r.model.AllocateNew
 	}
@@ -193,8 +196,7 @@ func (r *replay) allocate(number int, e trace.Event) error {
 		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model needs a segment for them", number, e.Bytes, e.Addr)
 	case block.Addr != e.Addr:
 		r.verdict.differs("event %d: PyTorch allocated %d bytes at %#x, and the model at %#x", number, e.Bytes, e.Addr, block.Addr)
-	case len(r.device.pending) > 0:
-		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+	case r.left():
 	default:
 		*count++
 		r.live[e.Addr] = block
@@ -238,12 +240,21 @@ func (r *replay) undetermined(taken *caching.Block, e trace.Event, request cachi
 	return r.model.Swap(request, e.Addr, addr)
 }
 
+// left reports whether PyTorch changed a segment that the model did not change, which is a difference.
+func (r *replay) left() bool {
+	e, left := r.device.next()
+	if left {
+		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", e.number, e.Addr)
+	}
+	return left
+}
+
 // release does what torch.cuda.empty_cache(), or an allocation for which the device had no memory, did in the record. It reports whether
 // it released everything.
 func (r *replay) release() bool {
 	var frees []numbered
 	for _, e := range r.device.pending {
-		if e.Action == trace.SegmentFree || e.Action == trace.SegmentUnmap {
+		if e.number > 0 && (e.Action == trace.SegmentFree || e.Action == trace.SegmentUnmap) {
 			frees = append(frees, e)
 		}
 	}
@@ -257,7 +268,7 @@ func (r *replay) release() bool {
 	for _, e := range frees {
 		// The segments of a private pool are released when its graphs are gone, and garbage is collected by a limit and by ages: neither is in the record.
 		byAge := r.settings.GarbageThreshold > 0 && e.Action == trace.SegmentFree
-		if byAge || r.poolAt(e.Addr) != (caching.PoolID{}) {
+		if byAge || r.pool(e.number, e.Event) != (caching.PoolID{}) {
 			if !r.model.ReleaseAt(e.Addr) {
 				r.verdict.differs("event %d: PyTorch released the segment at %#x, which has allocated blocks in the model", e.number, e.Addr)
 				return false
@@ -270,9 +281,9 @@ func (r *replay) release() bool {
 // releaseFor releases blocks that may not be split for the next request: when that is not enough, PyTorch waits for other streams and then
 // releases everything.
 func (r *replay) releaseFor(number int) {
-	for _, e := range r.gpu.Events[number:] {
+	for i, e := range r.gpu.Events[number:] {
 		if e.Action == trace.Allocate || e.Action == trace.AllocateFailure {
-			r.model.ReleaseOversize(caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.poolAt(e.Addr)})
+			r.model.ReleaseOversize(caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.pool(number+i+1, e)})
 			return
 		}
 	}
@@ -295,8 +306,12 @@ func sameRanges(ranges []caching.Range, events []numbered) bool {
 	return true
 }
 
-// poolAt returns the pool of the segment at an address.
-func (r *replay) poolAt(addr uint64) caching.PoolID {
+// pool returns the pool of an event: the recorded one or, if the snapshot names none, that of the segment at its address.
+func (r *replay) pool(number int, e trace.Event) caching.PoolID {
+	if r.gpu.Pools != nil {
+		return r.gpu.Pools[number-1]
+	}
+	addr := e.Addr
 	i, there := slices.BinarySearchFunc(r.gpu.Segments, addr, func(s trace.Segment, addr uint64) int { return cmp.Compare(s.Addr, addr) })
 	if !there {
 		i--
@@ -310,8 +325,7 @@ func (r *replay) poolAt(addr uint64) caching.PoolID {
 // end compares the model's state with the recorded one.
 func (r *replay) end() error {
 	r.release()
-	if len(r.device.pending) > 0 {
-		r.verdict.differs("event %d: PyTorch changed the segment at %#x, and the model does not", r.device.pending[0].number, r.device.pending[0].Addr)
+	if r.left() {
 		return nil
 	}
 	for _, s := range r.gpu.Segments {

@@ -2,6 +2,8 @@ package rewind
 
 import (
 	"cmp"
+	"context"
+	"iter"
 	"slices"
 
 	"gpuconf/gocore/caching"
@@ -30,12 +32,12 @@ type area struct {
 type span struct{ from, to uint64 }
 
 // startOf undoes the events, the newest first.
-func startOf(gpu trace.GPUHistory, settings *caching.Settings) (*start, error) {
-	live, err := liveAtStart(gpu, settings)
+func startOf(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) (*start, error) {
+	live, err := liveAtStart(ctx, gpu, settings)
 	if err != nil {
 		return nil, err
 	}
-	areas, err := areasAtStart(gpu, settings)
+	areas, err := areasAtStart(ctx, gpu, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +51,19 @@ func startOf(gpu trace.GPUHistory, settings *caching.Settings) (*start, error) {
 	return &start{segments: areas}, nil
 }
 
+// backward iterates over events, the newest first, and ends early when the context does: its user checks that afterwards.
+func backward(ctx context.Context, events []trace.Event) iter.Seq2[int, trace.Event] {
+	return func(yield func(int, trace.Event) bool) {
+		for i := len(events) - 1; i >= 0; i-- {
+			if i%stepsBetween == 0 && ctx.Err() != nil || !yield(i, events[i]) {
+				return
+			}
+		}
+	}
+}
+
 // liveAtStart returns the blocks in the order of addresses.
-func liveAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]lived, error) {
+func liveAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) ([]lived, error) {
 	live := map[uint64]lived{}
 	// Early versions of PyTorch record some sizes rounded, and others not.
 	same := func(a, b uint64) bool { return settings.Round(a) == settings.Round(b) }
@@ -61,7 +74,7 @@ func liveAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]lived, err
 			}
 		}
 	}
-	for i, e := range slices.Backward(gpu.Events) {
+	for i, e := range backward(ctx, gpu.Events) {
 		block, there := live[e.Addr]
 		switch e.Action {
 		case trace.Allocate:
@@ -88,6 +101,9 @@ func liveAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]lived, err
 			live[e.Addr] = lived{addr: e.Addr, requested: e.Bytes, waiting: true}
 		}
 	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	list := make([]lived, 0, len(live))
 	for _, block := range live {
 		list = append(list, block)
@@ -97,7 +113,7 @@ func liveAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]lived, err
 }
 
 // areasAtStart returns the segments in the order of addresses. An expandable segment is one area.
-func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, error) {
+func areasAtStart(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings) ([]*area, error) {
 	segments := map[uint64]trace.Segment{}
 	for _, s := range gpu.Segments {
 		s.Blocks = nil
@@ -105,7 +121,7 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 			segments[s.Addr] = s
 		}
 	}
-	for i, e := range slices.Backward(gpu.Events) {
+	for i, e := range backward(ctx, gpu.Events) {
 		s := trace.Segment{Addr: e.Addr, Bytes: e.Bytes, Stream: e.Stream}
 		switch e.Action {
 		case trace.SegmentAlloc:
@@ -114,6 +130,9 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 			}
 			delete(segments, e.Addr)
 		case trace.SegmentFree:
+			if gpu.Pools != nil {
+				s.Pool = gpu.Pools[i]
+			}
 			if _, there := segments[e.Addr]; there {
 				return nil, inconsistentf("event %d: the segment at %#x is released, but there afterwards", i+1, e.Addr)
 			}
@@ -121,7 +140,7 @@ func areasAtStart(gpu trace.GPUHistory, settings *caching.Settings) ([]*area, er
 			segments[e.Addr] = s
 		}
 	}
-	areas, err := expandableAtStart(gpu, settings)
+	areas, err := expandableAtStart(ctx, gpu, settings)
 	if err != nil {
 		return nil, err
 	}

@@ -43,3 +43,18 @@ func Complete(events []Event) (complete []Event, added int) {
 	added = len(complete)
 	return append(complete, events...), added
 }
+
+// FinalFailures returns the failed allocations that end a GPU's part of a trace, after which only memory is freed: their numbers, from
+// 1, by GPU.
+func FinalFailures(events []Event) map[int]int {
+	final := map[int]int{}
+	for i, e := range events {
+		switch e.Action {
+		case AllocateFailure:
+			final[e.GPU] = i + 1
+		case Allocate:
+			delete(final, e.GPU)
+		}
+	}
+	return final
+}

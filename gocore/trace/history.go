@@ -23,12 +23,16 @@ type HistorySettings struct {
 	GarbageThreshold   float64              `json:"garbage_collection_threshold"`
 	ExpandableSegments bool                 `json:"expandable_segments"`
 	RoundupDivisions   [numIntervals]uint64 `json:"roundup_power2_divisions"`
+	TiesByAge          bool                 `json:"ties_by_age"` // not a setting: what PyTorch 2.15 does, whose snapshots have settings of pinned memory
 }
 
 // GPUHistory is the part of one GPU.
 type GPUHistory struct {
-	Events   []Event   // with FreeRequested
-	Segments []Segment // at the end
+	Events   []Event     // with FreeRequested
+	Pools    [][2]uint64 // of each event; nil: the snapshot does not name them
+	Segments []Segment   // at the end
+
+	FreeAtFailure uint64 // what the GPU had left at the last AllocateFailure
 }
 
 // Segment is memory that the allocator holds. Its blocks are in the order of addresses.
@@ -106,14 +110,17 @@ func (r *historyReader) events(gpu int, entries pickle.Value) error {
 		return err
 	}
 	for i, entry := range r.tree.Items(entries) {
-		if err := r.historyEvent(&history.Events, gpu, entry); err != nil {
+		if err := r.historyEvent(history, gpu, entry); err != nil {
 			return fmt.Errorf("device_traces[%d][%d]%w", gpu, i, err)
 		}
+	}
+	if len(history.Pools) < len(history.Events) {
+		history.Pools = nil
 	}
 	return nil
 }
 
-func (r *historyReader) historyEvent(events *[]Event, gpu int, entry pickle.Value) error {
+func (r *historyReader) historyEvent(history *GPUHistory, gpu int, entry pickle.Value) error {
 	if entry.Kind() != pickle.Dict {
 		return fmt.Errorf(": expected a dict, but got %s", entry.Kind())
 	}
@@ -132,6 +139,8 @@ func (r *historyReader) historyEvent(events *[]Event, gpu int, entry pickle.Valu
 	fields := fields{s: &r.snapshot, entry: entry}
 	if e.Action != AllocateFailure {
 		e.Addr = fields.number(wordAddr, mostNumber)
+	} else {
+		history.FreeAtFailure = fields.optional(wordDeviceFree, 0, mostBytes)
 	}
 	e.Micros = int64(fields.optional(wordTime, 0, mostMicros))
 	e.Bytes = fields.number(wordSize, mostBytes)
@@ -139,7 +148,10 @@ func (r *historyReader) historyEvent(events *[]Event, gpu int, entry pickle.Valu
 	if fields.err != nil {
 		return fields.err
 	}
-	return r.add(events, e, false)
+	if first, second, ok := r.tree.Get(entry, wordPool).Pair(); ok && len(history.Pools) == len(history.Events) {
+		history.Pools = append(history.Pools, [2]uint64{first, second})
+	}
+	return r.add(&history.Events, e, false)
 }
 
 func (r *historyReader) segment(entry pickle.Value) error {
@@ -224,6 +236,7 @@ func (s *snapshot) settings(root pickle.Value) (read HistorySettings) {
 	if threshold, ok := s.tree.Get(entry, wordGarbageThreshold).Number(); ok && threshold > 0 && threshold < 1 {
 		read.GarbageThreshold = threshold
 	}
+	read.TiesByAge = s.tree.Get(entry, wordMaxCached).Kind() != pickle.Unset
 	roundup := s.tree.Get(entry, wordRoundup)
 	for i := range read.RoundupDivisions {
 		read.RoundupDivisions[i] = bytes(roundup, wordInterval+i)

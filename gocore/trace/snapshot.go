@@ -62,6 +62,9 @@ const (
 	wordName
 	wordLibrary
 	wordTag
+	wordDeviceFree
+	wordPool
+	wordMaxCached
 )
 
 var snapshotWords = []string{
@@ -70,7 +73,7 @@ var snapshotWords = []string{
 	"free_requested", "total_size", "segment_type", "small", "segment_pool_id", "is_expandable", "inactive", "allocator_settings",
 	"max_split_size", "max_non_split_rounding_size", "large_segment_size", "garbage_collection_threshold", "expandable_segments",
 	"roundup_power2_divisions", "1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048", "4096", "8192", "16384", "32768",
-	"frames", "filename", "line", "name", "library", "tag",
+	"frames", "filename", "line", "name", "library", "tag", "device_free", "pool_id", "max_cached_size",
 }
 
 // snapshotActions maps torch's words to actions. A free counts when it is completed, not when it is requested: until then, a stream may

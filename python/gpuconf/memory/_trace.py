@@ -71,6 +71,7 @@ class Trace(metaclass=Made):
         pools: Pools | None = None,
         names: dict[str, Any] = _NO_NAMES,
         settings: Any = None,
+        failed: Any = None,
     ) -> None:
         # The CSV that Go writes, without its header, in pages, so that no single step on millions of events takes long; each pool's
         # layout after the last event, if known; and what the numbers of holders and stacks in the CSV stand for.
@@ -79,6 +80,7 @@ class Trace(metaclass=Made):
         self._pools = pools
         self._names = names
         self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
+        self._failed = failed or []  # the state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go
         self._events: tuple[TraceEvent, ...] | None = None
         self.lost = lost
 
@@ -218,6 +220,7 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
         try:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
-                return make(Trace, job.pages(), summary["events"], 0, None, summary["names"], summary["settings"])
+                parts = summary["names"], summary["settings"], summary["out_of_memory"]
+                return make(Trace, job.pages(), summary["events"], 0, None, *parts)
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import namedtuple
 from collections.abc import Iterable
 
 from .. import errors
 from .._core import html, runtime, sizes, texts
 from .._core.columns import columns
+from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
 from .._core.job import Job
 from .._core.made import Made, make
@@ -18,7 +20,8 @@ from .._core.table import Table
 from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import HEADER, Trace, load_trace
-from . import sites
+from . import out_of_memory, sites
+from .out_of_memory import OutOfMemory
 from .sites import PlanSite
 
 POLICIES = ("pytorch", "pytorch-expandable", "pytorch-max-split", "pytorch-roundup", "tensorflow", "regions", "virtual")
@@ -142,7 +145,7 @@ class Plan(metaclass=Made):
 
     Attributes: ``limit`` in bytes, or None; ``gpu``, the product name, and ``gpu_memory`` in bytes, or None; ``events``, the
     length of the trace, and ``lost``; ``usages``, a PlanUsage for each logical GPU; ``results``, a PlanResult for each logical
-    GPU and policy.
+    GPU and policy; ``out_of_memory``, an OutOfMemory for each GPU on which a PyTorch snapshot ends with a failed allocation.
     """
 
     __module__ = "gpuconf"
@@ -155,6 +158,7 @@ class Plan(metaclass=Made):
         self.gpu_memory: int | None = fields["memory"] or None
         self.events = len(trace)
         self.lost = trace.lost
+        self.out_of_memory = _failed(trace)
         self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results = tuple(map(_result, fields["results"] or ()))
         self._timelines = {(r["gpu"], r["policy"]): r["measure"]["timeline"] or [] for r in fields["results"] or ()}
@@ -198,6 +202,7 @@ class Plan(metaclass=Made):
             "gpu": None if self.gpu is None else {"name": self.gpu, "memory": self.gpu_memory},
             "fits": self.fits,
             "fitting": list(self.fitting),
+            "out_of_memory": [found.to_dict() for found in self.out_of_memory],
             "usages": [usage.to_dict() for usage in self.usages],
             "results": [result.to_dict() for result in self.results],
         }
@@ -242,7 +247,8 @@ class Plan(metaclass=Made):
     def _lines(self) -> list[str]:
         table = ["", *_table(self.results), ""] if self.results else []
         notes = [f"note: {note}" for note in self._notes()]
-        return [*self._summary(), *table, *self._failures(), *notes, *self._advice(), self._verdict()]
+        ran_out = [line for found in self.out_of_memory for line in ("", *found.lines(glyphs_of(sys.stdout)))]
+        return [*self._summary(), *ran_out, *table, *self._failures(), *notes, *self._advice(), self._verdict()]
 
     def _summary(self) -> Iterable[str]:
         yield f"{_plural(self.events, 'event')}, {_plural(sum(u.num_allocs for u in self.usages), 'allocation')}"
@@ -251,7 +257,8 @@ class Plan(metaclass=Made):
             yield from sites.lines(u.sites_at_peak, _SHOWN)
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
-            yield f"limit: {human_bytes(self.limit)}{on}"
+            had = ", what PyTorch could have" if self.limit == _had(self.out_of_memory) else ""
+            yield f"limit: {human_bytes(self.limit)}{on}{had}"
 
     def _failures(self) -> Iterable[str]:
         for r in self.results:
@@ -279,8 +286,8 @@ class Plan(metaclass=Made):
             return
         settings = [p for p in self.fitting if p.startswith("pytorch-")]
         if settings:
-            found = max((r for r in self.results if r.policy == settings[0]), key=lambda r: r.least_limit)
-            yield f"advice: export PYTORCH_CUDA_ALLOC_CONF={found.settings}"
+            found = [max((r for r in self.results if r.policy == p), key=lambda r: r.least_limit).settings for p in settings]
+            yield f"advice: export PYTORCH_CUDA_ALLOC_CONF={found[0]}" + (f" (or {', or '.join(found[1:])})" if found[1:] else "")
         elif "virtual" in self.fitting:
             yield f"advice: gpuconf.configure(limit={self.limit}, growth=True)"
         elif "regions" in self.fitting:
@@ -305,7 +312,7 @@ class Plan(metaclass=Made):
             yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
-            if u.failures:
+            if u.failures > any(found.gpu == u.gpu for found in self.out_of_memory):
                 yield f"{_plural(u.failures, 'allocation')} on {name} failed during recording: later allocations may be missing"
             if u.unfreed:
                 what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
@@ -316,6 +323,18 @@ class Plan(metaclass=Made):
 
 _SHOWN = 5  # holders at the peak, in the table
 _MOST_HOLDERS = 100  # in the JSON
+
+
+def _failed(trace: Trace) -> tuple[OutOfMemory, ...]:
+    if not trace._failed:
+        return ()
+    holders, stacks = trace._holders(), trace._stacks()
+    return tuple(out_of_memory.read(fields, holders, stacks) for fields in trace._failed)
+
+
+def _had(failed: Iterable[OutOfMemory]) -> int:
+    """Return what PyTorch could have when it ran out of memory, on the GPU where that was least; 0 if that is unknown."""
+    return min((found.bytes_limit for found in failed), default=0)
 
 
 def _usage(fields: dict[str, Any], trace: Trace) -> PlanUsage:
@@ -390,7 +409,8 @@ def plan(
     through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
     bytes, or text such as ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
     memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are
-    computed.
+    computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is what PyTorch could
+    have. The replay of such a snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 
@@ -419,10 +439,11 @@ def plan(
 
     taken = trace if isinstance(trace, Trace) else trace.trace if isinstance(trace, Recording) else load_trace(trace)
     request = {
-        "limit": sizes.limit_bytes(limit) if limit is not None else 0,
+        "limit": sizes.limit_bytes(limit) if limit is not None else _had(_failed(taken)) if gpu is None else 0,
         "gpu": texts.check_text("gpu", gpu) if gpu is not None else "",
         "policies": check_policies(policy),
         "settings": taken._settings,
+        "wanted": bool(taken._failed),
         "env": json.loads(runtime.environment()),
     }
     if gpu is not None and not gpu.strip():

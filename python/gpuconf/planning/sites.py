@@ -36,11 +36,20 @@ class PlanSite(Table, namedtuple("PlanSite", ["library", "tag", "call_site", "by
 
 def fold(holders: Iterable[Any]) -> tuple[PlanSite, ...]:
     """Add up PlanHolders whose stacks lead to the same line; the largest first."""
+    return _fold((h, h.bytes_in_use, h.live_blocks) for h in holders)
+
+
+def fold_blocks(blocks: Iterable[Any]) -> tuple[PlanSite, ...]:
+    """Add up blocks in the same way."""
+    return _fold((b, b.nbytes, 1) for b in blocks)
+
+
+def _fold(parts: Iterable[tuple[Any, int, int]]) -> tuple[PlanSite, ...]:
     sums: dict[tuple[str, str, Frame | None], list[int]] = {}
-    for h in holders:
-        total = sums.setdefault((h.library, h.tag, call_site(h.stack)), [0, 0])
-        total[0] += h.bytes_in_use
-        total[1] += h.live_blocks
+    for part, nbytes, blocks in parts:
+        total = sums.setdefault((part.library, part.tag, call_site(part.stack)), [0, 0])
+        total[0] += nbytes
+        total[1] += blocks
     return tuple(sorted((PlanSite(*key, *total) for key, total in sums.items()), key=lambda s: -s.bytes_in_use))
 
 

@@ -1,0 +1,128 @@
+package rewind
+
+import (
+	"context"
+	"errors"
+
+	"gpuconf/gocore/caching"
+	"gpuconf/gocore/trace"
+)
+
+// OutOfMemory is the state of a GPU when an allocation failed, after which nothing was allocated. Sizes are bytes.
+type OutOfMemory struct {
+	GPU        int              `json:"gpu"`
+	Event      int              `json:"event"` // its number in the recording, from 1
+	Requested  uint64           `json:"requested"`
+	Segment    uint64           `json:"segment"` // what PyTorch asked the GPU for
+	Stack      uint32           `json:"stack"`
+	DeviceFree uint64           `json:"device_free"`
+	Segments   []RewoundSegment `json:"segments"`
+	Unknown    string           `json:"unknown"` // why there are no segments; "": there are
+}
+
+// RewoundSegment is memory that the allocator held.
+type RewoundSegment struct {
+	Addr       uint64         `json:"address"`
+	Bytes      uint64         `json:"nbytes"` // what is mapped, of an expandable one
+	Stream     uint64         `json:"stream"`
+	Small      bool           `json:"small"`
+	Expandable bool           `json:"expandable"`
+	Pool       [2]uint64      `json:"pool"`
+	Blocks     []RewoundBlock `json:"blocks"` // without unmapped addresses
+}
+
+// RewoundBlock is a block, or free memory.
+type RewoundBlock struct {
+	Addr      uint64 `json:"address"`
+	Bytes     uint64 `json:"nbytes"`
+	Requested uint64 `json:"requested"` // 0 if free
+	Waiting   bool   `json:"waiting"`   // freed, but another stream may still use it
+	Holder    uint32 `json:"holder"`    // in the recording's Names, as Stack
+	Stack     uint32 `json:"stack"`
+}
+
+// OutOfMemories returns the state of each GPU on which the record ends with a failed allocation. recording is the same snapshot. It fails
+// only with the context's error.
+func OutOfMemories(ctx context.Context, history *trace.History, recording *trace.Recording) (list []*OutOfMemory, err error) {
+	settings := SettingsOf(history.Settings)
+	final := trace.FinalFailures(recording.Events)
+	for number, gpu := range history.GPUs {
+		event := final[number]
+		if event == 0 {
+			continue
+		}
+		failed := recording.Events[event-1]
+		found := &OutOfMemory{GPU: number, Event: event, Requested: failed.Bytes, Stack: failed.Stack, DeviceFree: gpu.FreeAtFailure,
+			Segment: settings.SegmentFor(failed.Bytes)}
+		switch segments, err := segmentsAt(ctx, gpu, &settings, recording.Events[:event]); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			found.Unknown = err.Error()
+		default:
+			found.Segments = segments
+		}
+		list = append(list, found)
+	}
+	return list, nil
+}
+
+// segmentsAt returns the segments at the last failure of a history. before has the events up to it, of all GPUs.
+func segmentsAt(ctx context.Context, gpu trace.GPUHistory, settings *caching.Settings, before []trace.Event) (segments []RewoundSegment, err error) {
+	at := len(gpu.Events) - 1
+	for at >= 0 && gpu.Events[at].Action != trace.AllocateFailure {
+		at--
+	}
+	if at < 0 {
+		return nil, errors.New("the record has no such event")
+	}
+	after := gpu
+	after.Events = gpu.Events[at+1:]
+	if gpu.Pools != nil {
+		after.Pools = gpu.Pools[at+1:]
+	}
+	state, err := startOf(ctx, after, settings)
+	if err == nil {
+		_, err = state.measure(settings, after.Events)
+	}
+	if err != nil {
+		return nil, err
+	}
+	held := heldBy(before, before[len(before)-1].GPU)
+	for _, a := range state.segments {
+		s := RewoundSegment{Addr: a.Addr, Stream: a.Stream, Small: a.Small, Expandable: a.Expandable, Pool: a.Pool}
+		requested := a.requested()
+		for _, piece := range a.pieces() {
+			if piece.Unmapped {
+				continue
+			}
+			b := RewoundBlock{Addr: piece.Addr, Bytes: piece.Bytes, Waiting: piece.Waiting}
+			if piece.Allocated {
+				b.Requested, b.Holder, b.Stack = requested[piece.Addr], held[piece.Addr].Holder, held[piece.Addr].Stack
+			}
+			s.Bytes += piece.Bytes
+			s.Blocks = append(s.Blocks, b)
+		}
+		segments = append(segments, s)
+	}
+	return segments, nil
+}
+
+func (a *area) requested() map[uint64]uint64 {
+	sizes := map[uint64]uint64{}
+	for _, b := range a.blocks {
+		sizes[b.addr] = b.requested
+	}
+	return sizes
+}
+
+// heldBy returns the last allocation at each address of a GPU.
+func heldBy(events []trace.Event, gpu int) map[uint64]trace.Event {
+	last := map[uint64]trace.Event{}
+	for _, e := range events {
+		if e.GPU == gpu && e.Action == trace.Allocate {
+			last[e.Addr] = e
+		}
+	}
+	return last
+}
