@@ -1,9 +1,9 @@
 """Plans of PyTorch snapshots that end with an out-of-memory error.
 
 The snapshots are PyTorch 2.15's, of a program that keeps the activations of growing batches, on a driver of 1 GiB of host memory
-(tests_py/frameworks). In torch-2.15-out-of-memory the GPU was full. PyTorch's message was: "Tried to allocate 34.00 MiB. GPU 0 has
-a total capacity of 1024.00 MiB of which 22.00 MiB is free. Of the allocated memory 938.89 MiB is allocated by PyTorch, and 63.11 MiB
-is reserved by PyTorch but unallocated." In torch-2.15-own-limit, set_per_process_memory_fraction(0.5) was in force.
+(tests_py/frameworks). In torch-2.15-out-of-memory the GPU was full. PyTorch's message was: "Tried to allocate 34.00 MiB. GPU 0
+has a total capacity of 1024.00 MiB of which 22.00 MiB is free. Of the allocated memory 938.89 MiB is allocated by PyTorch, and
+63.11 MiB is reserved by PyTorch but unallocated." In torch-2.15-own-limit, set_per_process_memory_fraction(0.5) was in force.
 """
 
 from __future__ import annotations
