@@ -133,11 +133,11 @@ def read(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tu
 
 
 def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> Segment:
-    blocks = tuple(
-        SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], *holders[b["holder"]], stacks[b["stack"]])
-        for b in fields["blocks"] or ()
-    )
-    return Segment(fields["address"], fields["nbytes"], fields["stream"], fields["small"], fields["expandable"], blocks)
+    blocks = []
+    for b in fields["blocks"] or ():
+        library, tag = holders[b["holder"]]
+        blocks.append(SegmentBlock(b["address"], b["nbytes"], b["requested"], b["waiting"], library, tag, stacks[b["stack"]]))
+    return Segment(fields["address"], fields["nbytes"], fields["stream"], fields["small"], fields["expandable"], tuple(blocks))
 
 
 def _map(segments: Iterable[Segment], glyphs: Glyphs) -> Iterator[str]:
