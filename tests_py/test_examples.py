@@ -15,6 +15,12 @@ from nbclient import NotebookClient
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 SHOWN = {
+    "cluster.py": [
+        "ann: 8 jobs done",
+        "ben: 8 jobs done",
+        "ann: killed the worker at tcp://127.0.0.1:",
+        "ben: no worker went beyond its 18 GiB, the highest peak of a job was 17.4 GiB",
+    ],
     "demo.py": [
         "SIMULATED GPUs (2xH100-80GB)",
         "reserved 84,011,909,120 bytes",
@@ -40,20 +46,23 @@ SHOWN = {
 }
 
 
+ARGUMENTS = {"cluster.py": ["--workers", "4", "--jobs", "16"]}
+
+
 def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWN)
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_script(name: str) -> None:
+def test_script(name: str, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
     done = subprocess.run(
-        [sys.executable, EXAMPLES / name],
+        [sys.executable, EXAMPLES / name, *ARGUMENTS.get(name, [])],
         capture_output=True,
         text=True,
         check=False,
-        env=environment | {"PYTHONIOENCODING": "utf-8"},
-        timeout=60,
+        env=environment | {"PYTHONIOENCODING": "utf-8", "GPUCONF_LEDGER": str(tmp_path / "ledger")},
+        timeout=120,
     )
     assert (done.returncode, done.stderr) == (0, "")
     for text in SHOWN[name]:

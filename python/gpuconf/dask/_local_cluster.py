@@ -12,6 +12,7 @@ from .. import errors
 from .._core import texts
 from .._typing import Any
 from ..cluster.cards import choose, list_cards, simulation
+from ..cluster.lease import checked_timeout
 from ..cluster.share import checked, even, fitting
 from ._worker_setup import WorkerSetup, one_limit
 
@@ -32,9 +33,12 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
     simulate what this process does.
 
     ``n_workers`` starts fewer workers than there are places; ``scale`` and ``adapt`` stay within the places. Workers are named
-    after their place, such as ``gpu0-1``. dask-cuda's words work too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``,
-    ``device_memory_limit`` for ``memory``, and ``pre_import``. All other arguments are those of ``distributed.LocalCluster``; its
-    ``memory_limit`` is host memory.
+    after their place, such as ``gpu0-1``.
+
+    With ``lease=True`` the places are not fixed: each worker leases its memory on any of the ``gpus`` that has room, in turn with
+    the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it. dask-cuda's words work
+    too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``, ``device_memory_limit`` for ``memory``, and ``pre_import``. All other arguments are
+    those of ``distributed.LocalCluster``; its ``memory_limit`` is host memory.
 
     Workers announce their limit to the scheduler, for :func:`gpuconf.dask.needs`. The GPUs are listed in a process of their own, so
     this process does not load CUDA.
@@ -59,6 +63,8 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
         threads_per_worker: int = 1,
         pre_import: str | Iterable[str] | None = None,
         device_memory_limit: float | str | None = None,
+        lease: bool = False,
+        lease_timeout: float = 60,
         CUDA_VISIBLE_DEVICES: str | Iterable[int | str] | None = None,  # noqa: N803 - dask-cuda's
         **others: Any,
     ) -> None:
@@ -73,7 +79,9 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
             if gpus != "all":
                 raise errors.InvalidArgumentError("gpus and CUDA_VISIBLE_DEVICES are the same option: pass one of them")
             gpus = CUDA_VISIBLE_DEVICES
-        self._places = _places(gpus, _number("workers_per_gpu", workers_per_gpu, 1), limit, share.simulate)
+        self._lease = lease, lease_timeout
+        leased = checked_timeout(lease, lease_timeout) is not None
+        self._places = _places(gpus, _number("workers_per_gpu", workers_per_gpu, 1), limit, share.simulate, leased)
         wanted = len(self._places) if n_workers is None else self._within(_number("n_workers", n_workers, 0))
         self._share = share
         others.setdefault("memory_limit", 1 / len(self._places))  # of the host's memory, as Dask divides it
@@ -99,7 +107,15 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
         if self._share.simulate is not None:
             environment["GPUCONF_SIMULATE"] = self._share.simulate
         _, growth, libraries, pre_import, simulate = self._share
-        setup = WorkerSetup(place.memory, growth, libraries, pre_import=pre_import, simulate=simulate)
+        setup = WorkerSetup(
+            place.memory,
+            growth,
+            libraries,
+            pre_import=pre_import,
+            simulate=simulate,
+            lease=self._lease[0],
+            lease_timeout=self._lease[1],
+        )
         options |= {"name": place.name, "env": environment, "plugins": (*options.get("plugins", ()), setup)}
         return {place.name: spec}
 
@@ -131,12 +147,18 @@ def _number(what: str, value: Any, least: int) -> int:
     return value
 
 
-def _places(gpus: Any, per_gpu: int, memory: Any, simulate: str | None) -> list[_Place]:
-    """Return the places: first one on each card, then the second of each, so that few workers are spread out."""
+def _places(gpus: Any, per_gpu: int, memory: Any, simulate: str | None, leased: bool) -> list[_Place]:
+    """Return the places: first one on each card, then the second of each, so that few workers are spread out.
+
+    Workers that lease may go to any card, so their places are on all of them, with the memory that the smallest one has.
+    """
     if per_gpu > 1000:
         raise errors.InvalidArgumentError(f"workers_per_gpu must be at most 1000, but got {texts.shown(per_gpu)}")
     chosen = [
         (card, even(card, per_gpu) if memory is None else fitting(card, memory, per_gpu))
         for card in choose(list_cards(simulate), gpus)
     ]
+    if leased:
+        uuids, least = ",".join(card.uuid for card, _ in chosen), min(each for _, each in chosen)
+        return [_Place(f"leased-{i}", uuids, least) for i in range(per_gpu * len(chosen))]
     return [_Place(f"gpu{card.ordinal}-{i}", card.uuid, each) for i in range(per_gpu) for card, each in chosen]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bokeh.core.properties import without_property_validation
-from bokeh.models import BasicTicker, ColumnDataSource, DataTable, FactorRange, HoverTool, NumeralTickFormatter, TableColumn
+from bokeh.layouts import column
+from bokeh.models import BasicTicker, ColumnDataSource, Div, FactorRange, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 from distributed.dashboard.components import DashboardComponent, add_periodic_callback
 from distributed.dashboard.components.scheduler import BOKEH_THEME, TICKS_1024, env
@@ -20,17 +21,6 @@ _MOST_BARS = 100  # the table has all workers
 _ROW = 26  # pixels of a bar
 # Colors that stay apart for color-blind readers (Okabe and Ito's).
 _COLORS = {"torch": "#D55E00", "cupy": "#009E73", "numba": "#0072B2", "gpuconf": "#56B4E9", "c": "#E69F00"}
-_COLUMNS = {
-    "worker": "worker",
-    "card": "card",
-    "device": "device",
-    "library": "library",
-    "tag": "tag",
-    "in_use": "in use",
-    "peak": "peak",
-    "limit": "limit",
-    "blocks": "blocks",
-}
 
 
 def fill(scheduler: Any, extra: Any, document: Any) -> None:
@@ -47,24 +37,13 @@ def fill(scheduler: Any, extra: Any, document: Any) -> None:
 
 class _Memory(DashboardComponent):  # type: ignore[misc]  # Dask has no types
     def __init__(self, scheduler: Any) -> None:
-        from bokeh.layouts import column
-        from bokeh.models import Div
-
         self.scheduler = scheduler
         self.bars = ColumnDataSource({name: [] for name in ("y", "left", "right", "color", "what", "size", "card")})
         self.limits = ColumnDataSource({name: [] for name in ("y", "limit", "size")})
-        self.rows = ColumnDataSource({name: [] for name in _COLUMNS})
         self.summary = Div(text="", name="gpuconf_summary")
         self.figure = _figure(self.bars, self.limits)
-        table = DataTable(
-            source=self.rows,
-            columns=[TableColumn(field=field, title=title) for field, title in _COLUMNS.items()],
-            index_position=None,
-            sizing_mode="stretch_width",
-            height=400,
-            name="gpuconf_table",
-        )
-        self.root = column(self.summary, self.figure, table, sizing_mode="stretch_width")
+        self.table = Div(text="", sizing_mode="stretch_width", name="gpuconf_table")
+        self.root = column(self.summary, self.figure, self.table, sizing_mode="stretch_width")
 
     @without_property_validation  # type: ignore[untyped-decorator]
     @log_errors  # type: ignore[untyped-decorator]
@@ -75,7 +54,7 @@ class _Memory(DashboardComponent):  # type: ignore[misc]  # Dask has no types
             for address, worker in self.scheduler.workers.items()
             for row in worker.metrics.get("gpuconf") or ()
         )
-        self.summary.text = str(found).partition("\n")[0] if found else "No worker reports GPU memory."
+        self.summary.text = "" if found else "No worker reports GPU memory."
         bars, limits = _bars(found)
         names = list(dict.fromkeys(limits["y"]))
         if self.figure.y_range.factors != names[::-1]:
@@ -83,7 +62,7 @@ class _Memory(DashboardComponent):  # type: ignore[misc]  # Dask has no types
             self.figure.height = 80 + _ROW * max(1, len(names))
         update(self.bars, bars)
         update(self.limits, limits)
-        update(self.rows, _table(found))
+        self.table.text = found._repr_html_()
 
 
 def _figure(bars: ColumnDataSource, limits: ColumnDataSource) -> Any:
@@ -126,21 +105,3 @@ def _bars(found: ClusterMemory) -> tuple[dict[str, list[Any]], dict[str, list[An
         for name, value in zip(bars, values, strict=True):
             bars[name].append(value)
     return bars, limits
-
-
-def _table(found: ClusterMemory) -> dict[str, list[Any]]:
-    rows = [
-        (
-            row.process,
-            row.card,
-            row.device,
-            row.library or "-",
-            (row.tag or UNTAGGED) if row.library else "-",
-            human_bytes(row.bytes_in_use),
-            human_bytes(row.peak_bytes_in_use),
-            human_bytes(row.bytes_limit) if row.bytes_limit else "-",
-            row.live_blocks,
-        )
-        for row in found
-    ]
-    return {name: [row[i] for row in rows] for i, name in enumerate(_COLUMNS)}

@@ -61,6 +61,8 @@ def _libraries(text: str) -> str | list[str]:
     help="modules that each worker imports next, with commas between them",
 )
 @click.option("--gpuconf-simulate", callback=_valid(list_cards), help="simulated GPUs, such as 2xT4")
+@click.option("--gpuconf-lease", is_flag=True, help="lease the memory, in turn with other programs of this machine")
+@click.option("--gpuconf-lease-timeout", type=click.FloatRange(min=0), default=60, help="seconds to wait for the lease (60)")
 def dask_setup(
     server: distributed.Worker | distributed.Nanny | distributed.Scheduler,
     gpuconf_memory: str | None,
@@ -68,6 +70,8 @@ def dask_setup(
     gpuconf_libraries: str,
     gpuconf_pre_import: str | None,
     gpuconf_simulate: str | None,
+    gpuconf_lease: bool,
+    gpuconf_lease_timeout: float,
 ) -> None:
     """Set up a worker, pin the worker of a nanny to a card, or (on a scheduler) add the dashboard's page, which importing did.
 
@@ -85,6 +89,8 @@ def dask_setup(
                 _libraries(gpuconf_libraries),
                 pre_import=gpuconf_pre_import,
                 simulate=gpuconf_simulate,
+                lease=gpuconf_lease,
+                lease_timeout=gpuconf_lease_timeout,
             )
             server._pending_plugins = (*pending, setup)
     except errors.GpuconfError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Iterable, Mapping
 
@@ -11,8 +12,9 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from .. import errors
 from .._core import runtime
 from .._typing import Any
+from ..cluster.lease import checked_timeout, take_lease
 from ..cluster.rows import report
-from ..cluster.share import checked, take
+from ..cluster.share import Share, checked, take
 from ._hooks import need
 from ._needs import RESOURCE
 
@@ -33,6 +35,10 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
     ``--preload-nanny gpuconf.dask``. A worker announces its limit to the scheduler, for :func:`gpuconf.dask.needs`. Workers that
     restart or join later are set up before they get tasks. A worker that sees no GPU is left as it is.
 
+    With ``lease=True`` a worker leases its memory on one of the GPUs that it sees, as :func:`gpuconf.lease` does, and sees only
+    that one: workers of other clusters and users, and ``gpuconf run``, then share the machine's cards with it. A worker waits
+    ``lease_timeout`` seconds for its turn, then fails with DeadlineExceededError, which lists who holds the memory.
+
     ``register_plugin`` raises FailedPreconditionError, which names the worker, if a worker has already used the GPU.
     """
 
@@ -48,16 +54,26 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         simulate: str | None = None,
         pre_import: str | Iterable[str] | None = None,
         device_memory_limit: float | str | None = None,
+        lease: bool = False,
+        lease_timeout: float = 60,
     ) -> None:
         self.share = checked(one_limit(memory, device_memory_limit), growth, libraries, pre_import, simulate)
+        self.lease_timeout = checked_timeout(lease, lease_timeout)
 
     def setup(self, worker: distributed.Worker) -> Any:
         """Configure the worker. Dask calls this in the worker, and awaits the result."""
         who = f"Dask worker {worker.name!r} at {worker.address}"
         _refuse_used(who)
-        budget = take(self.share, who)
-        worker.metrics[_METRIC] = _report
-        return _announce(worker, budget) if budget else None
+        if self.lease_timeout is not None:
+            return self._setup_leased(worker, who)
+        return _use(worker, self.share, who)
+
+    async def _setup_leased(self, worker: distributed.Worker, who: str) -> None:
+        assert self.lease_timeout is not None
+        share = await asyncio.to_thread(take_lease, self.share, self.lease_timeout, who)  # it may wait; the worker's loop goes on
+        announced = _use(worker, share, who)
+        if announced is not None:
+            await announced
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
         """Free the memory of a task that failed, before the worker starts the next. Dask calls this for each change of a task.
@@ -66,6 +82,12 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         """
         if finish == "error" and any(row[_BYTES_IN_USE] for row in report()):
             gc.collect()
+
+
+def _use(worker: distributed.Worker, share: Share, who: str) -> Any:
+    budget = take(share, who)
+    worker.metrics[_METRIC] = _report
+    return _announce(worker, budget) if budget else None
 
 
 def one_limit(memory: Any, device_memory_limit: Any) -> Any:
