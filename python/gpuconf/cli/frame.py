@@ -10,7 +10,7 @@ from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..sharing._view import Place, Share, View
 from .output import Cell, text_of
-from .processes import HEADER, RIGHT, errors_of, row_of
+from .processes import HEADER, RIGHT, errors_of, row_of, rows_of
 
 Line = list[Cell]
 
@@ -63,7 +63,7 @@ class State:
 
 def ordered(found: View, state: State) -> list[tuple[Place, Share]]:
     """Return the rows in the chosen order: amounts begin with the largest."""
-    rows = [(place, share) for place in found.places for share in place.shares]
+    rows = rows_of(found)
     amounts = {"memory": "bytes", "lease": "lease", "in use": "in_use"}
 
     def key(row: tuple[Place, Share]) -> Any:
@@ -88,7 +88,12 @@ def frame(found: View, state: State, width: int, height: int) -> list[Line]:
     lines += _table(ordered(found, state), state, width, height - len(lines) - 1)
     lines = lines[: height - 1]
     empty: list[Line] = [[] for _ in range(height - 1 - len(lines))]
-    return [*lines, *empty, [("q quit  h help  arrows select  , . order  / reverse"[:width], "dim")]]
+    return [*lines, *empty, [(_footer(state)[:width], "dim")]]
+
+
+def _footer(state: State) -> str:
+    reverse = ", reversed" if state.reverse else ""
+    return f"q quit  h help  arrows select  , . / order: by {state.order}{reverse}"
 
 
 def _title(found: View, width: int) -> Line:
@@ -179,9 +184,7 @@ def _table(rows: Sequence[tuple[Place, Share]], state: State, width: int, room: 
     kept.insert(kept.index(notes), command)
     widths[command] = rest
     # The notes, last, take what the command leaves; so a long command is cut, and not the notes.
-    mark = " v" if not state.reverse else " ^"
     lines: list[Line] = [[(_row([HEADER[i] for i in kept], kept, widths)[:width], "bold underline")]]
-    lines[0].append((f"  by {state.order}{mark}"[: max(0, width - len(text_of(lines[0][0])))], "dim"))
     for at, row in enumerate(cells, first):
         texts = [text_of(row[i]) for i in kept]
         where = kept.index(command)

@@ -17,6 +17,7 @@ COMMANDS = (
     "devices",
     "ps",
     "top",
+    "doctor",
     "stats",
     "visible",
     "simulate",

@@ -13,6 +13,12 @@ DROP = ("limit", "reserved", "user")  # on a narrow terminal, in this order
 _WARNINGS = ("gone", "zombie")
 
 
+def rows_of(found: View) -> list[tuple[Place, Share]]:
+    """Return the processes that have something of a card. A process that could use a card, and does not, is not listed."""
+    pairs = ((place, share) for place in found.places for share in place.shares)
+    return [(place, share) for place, share in pairs if share.bytes is not None or share.notes or share.lease or share.reserved]
+
+
 def row_of(place: Place, share: Share) -> list[Cell]:
     """Return the cells of one process on one card."""
     notes = ", ".join([*share.notes, *_by_library(share)])

@@ -9,7 +9,7 @@ from ..sharing._view import View, view
 from . import console
 from .exits import CONDITION, OK
 from .output import add_json, example, print_json, print_table
-from .processes import DROP, HEADER, RIGHT, as_json, errors_of, row_of
+from .processes import DROP, HEADER, RIGHT, as_json, errors_of, row_of, rows_of
 
 _EXAMPLE = """
 gpuconf ps
@@ -45,7 +45,7 @@ def _ps(options: argparse.Namespace) -> int:
 def _print(found: View) -> None:
     if not found.places:
         print("no GPUs" + (f": {found.survey.why_none}" if found.survey.why_none else ""))
-    rows = [row_of(place, share) for place in found.places for share in place.shares]
+    rows = [row_of(*row) for row in rows_of(found)]
     if rows:
         print_table(HEADER, rows, right=RIGHT, drop=DROP)
     elif found.places:

@@ -85,7 +85,7 @@ def _watch(options: argparse.Namespace, found: View) -> None:
         state, updates, due = State(), 1, time.monotonic() + options.interval
         while True:
             size = shutil.get_terminal_size()
-            show(frame(found, state, size.columns, size.lines))
+            show(frame(found, state, size.columns, size.lines), size.columns)
             if options.iterations is not None and updates >= options.iterations:
                 return
             key = keys.wait(due)
@@ -99,7 +99,7 @@ def _watch(options: argparse.Namespace, found: View) -> None:
 class _Screen:
     """The terminal's other screen, so that the user's own is as before at the end. Without rich, in one color."""
 
-    def __enter__(self) -> Callable[[list[Line]], None]:
+    def __enter__(self) -> Callable[[list[Line], int], None]:
         sys.stdout.write("\033[?1049h\033[?25l\033[?7l")  # no cursor, no wrapping
         sys.stdout.flush()
         return self._rich() or self._plain
@@ -108,10 +108,10 @@ class _Screen:
         sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
         sys.stdout.flush()
 
-    def _plain(self, lines: list[Line]) -> None:
-        _write(["".join(map(text_of, line)) for line in lines])
+    def _plain(self, lines: list[Line], width: int) -> None:
+        _write(lines, width, text_of)
 
-    def _rich(self) -> Callable[[list[Line]], None] | None:
+    def _rich(self) -> Callable[[list[Line], int], None] | None:
         try:
             from rich.style import Style
         except ImportError:
@@ -128,13 +128,17 @@ class _Screen:
                 styles[name] = Style.parse(name)
             return str(styles[name].render(text))
 
-        return lambda lines: _write(["".join(map(styled, line)) for line in lines])
+        return lambda lines, width: _write(lines, width, styled)
 
 
 _screen = _Screen
 
 
-def _write(lines: list[str]) -> None:
-    """Draw a screen: each line over the old one, so that nothing flickers."""
-    sys.stdout.write("\033[H" + "\033[K\n".join(lines) + "\033[K\033[J")
+def _write(lines: list[Line], width: int, styled: Callable[[Any], str]) -> None:
+    """Draw a screen: each line over the old one, so that nothing flickers, padded, because erasing would erase the last column."""
+    drawn = []
+    for line in lines:
+        missing = width - sum(len(text_of(cell)) for cell in line)
+        drawn.append("".join(map(styled, line)) + " " * missing)
+    sys.stdout.write("\033[H" + "\r\n".join(drawn) + "\033[J")
     sys.stdout.flush()

@@ -1,0 +1,342 @@
+"""Findings about the machine and the environment, for ``gpuconf doctor``. Each function below is one subject."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import logging
+import os
+import re
+from collections import namedtuple
+from collections.abc import Iterator, Mapping
+
+from .. import errors
+from .._core import settings
+from .._core.devices import VisibleDevice
+from .._core.humanbytes import human_bytes
+from .._core.table import Table
+from ..machine.cards import Card, Survey
+from ..machine.visible import visible_devices
+from ..sharing._view import View, view
+from . import go_runtimes
+
+OK, NOTE, PROBLEM = "ok", "note", "problem"
+
+
+class Finding(Table, namedtuple("Finding", ["level", "subject", "text", "fix"], defaults=[""])):
+    """One finding."""
+
+    __slots__ = ()
+
+    level: str  # "ok", "note" or "problem"
+    subject: str
+    text: str
+    fix: str
+
+
+def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield the findings about this machine and the environment."""
+    yield from _settings(environ)
+    try:
+        found = view()
+    except errors.GpuconfError as error:
+        yield Finding(PROBLEM, "settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
+        return
+    yield from _driver(found.survey)
+    yield from _cuda(found.survey, environ)
+    for card in found.survey.cards:
+        yield from _card(card)
+    yield from _processes(found)
+    yield from _limits(found.survey, environ)
+    yield from _ledger(found, environ)
+    yield from _stale(environ)
+    yield from _two_go_runtimes(found, environ)
+
+
+# Settings
+
+
+# Variables of gpuconf that are no settings: what `gpuconf run` passes on, and what builds read.
+_OWN = (
+    "GPUCONF_AS_TENSORFLOW",
+    "GPUCONF_BUILD_TAGS",
+    "GPUCONF_CONFIG",
+    "GPUCONF_GUARD",
+    "GPUCONF_LEASE",
+    "GPUCONF_LEASE_FD",
+    "GPUCONF_RUN",
+)
+
+
+def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    try:
+        found = settings.explain(environ, {})
+    except errors.GpuconfError as error:
+        yield Finding(PROBLEM, "settings", str(error), "correct the value; every call of gpuconf fails until then")
+        return
+    changed = [f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"]
+    yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
+    known = [one.variable for one in settings.SETTINGS] + list(_OWN)
+    for name in sorted(environ):
+        if name.startswith("GPUCONF_") and name not in known and not name.startswith("GPUCONF_GUARD_"):
+            close = difflib.get_close_matches(name, known, 1)
+            fix = f"did you mean {close[0]}?" if close else "unset it"
+            yield Finding(PROBLEM, "settings", f"{name} is set, but gpuconf has no such variable", fix)
+
+
+# Driver and CUDA
+
+
+def _driver(found: Survey) -> Iterator[Finding]:
+    if found.simulated:
+        yield Finding(NOTE, "driver", f"not used: the GPUs are simulated ({found.simulated})")
+        return
+    if not found.cards:
+        fix = "simulate GPUs (GPUCONF_SIMULATE=2xH100-80GB), or install the driver, or start the container with GPUs"
+        yield Finding(PROBLEM, "driver", found.why_none or "no GPU", fix)
+        yield from _device_files()
+        return
+    version = "CUDA {}.{}".format(*found.cuda) if found.cuda else "an unknown CUDA version"
+    kernel = _kernel_module()
+    if kernel and found.driver and kernel != found.driver:
+        fix = "restart the machine or reload the kernel module; in a container, restart the container"
+        yield Finding(PROBLEM, "driver", f"the library is of driver {found.driver}, but the kernel module of {kernel}", fix)
+    else:
+        yield Finding(OK, "driver", f"{found.driver}, for {version} and older; {_count(len(found.cards), 'card')}")
+    if found.host_pids:
+        yield Finding(NOTE, "driver", "this is a container: the driver reports PIDs of the host, which mean nothing here")
+    yield from _device_files()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _kernel_module() -> str | None:
+    try:
+        with open("/proc/driver/nvidia/version") as file:
+            match = re.search(r"Kernel Module[^\n]*?\s(\d+\.\d+(?:\.\d+)?)\s", file.read())
+    except OSError:
+        return None
+    return match[1] if match else None
+
+
+def _device_files() -> Iterator[Finding]:
+    for path in sorted(glob.glob("/dev/nvidia[0-9]*") + glob.glob("/dev/nvidiactl") + glob.glob("/dev/nvidia-uvm")):
+        if not os.access(path, os.R_OK | os.W_OK):
+            fix = f"add the user to the group of {path}, or start the container with access to it"
+            yield Finding(PROBLEM, "driver", f"this user may not open {path}", fix)
+
+
+def _cuda(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare what CUDA shows with what the machine has."""
+    said = _Warnings()
+    logger = logging.getLogger("gpuconf")
+    logger.addHandler(said)
+    logger.setLevel(logging.INFO)
+    try:
+        devices = visible_devices()
+    except errors.GpuconfError as error:
+        yield Finding(PROBLEM, "CUDA", str(error), "run nvidia-smi; if it works, restart the program or the container")
+        return
+    finally:
+        logger.removeHandler(said)
+    for text in said.texts:
+        yield Finding(PROBLEM, "visible GPUs", text, "correct CUDA_VISIBLE_DEVICES; gpuconf visible prints one by UUID")
+    if found.cards and not devices:
+        shown = environ.get("CUDA_VISIBLE_DEVICES")
+        why = f"CUDA_VISIBLE_DEVICES={shown!r} shows none" if shown is not None else "; ".join(said.infos) or "CUDA finds none"
+        fix = "unset CUDA_VISIBLE_DEVICES" if shown is not None else "install the driver's CUDA library, libcuda.so.1"
+        yield Finding(PROBLEM, "visible GPUs", f"{_count(len(found.cards), 'card')}, but a program sees none: {why}", fix)
+        return
+    if devices:
+        yield Finding(OK, "visible GPUs", f"a program sees {len(devices)} of {_count(_usable(found), 'GPU')}")
+    if not found.simulated:
+        yield from _wanted(devices, environ)
+        yield from _order(devices, environ)
+
+
+def _usable(found: Survey) -> int:
+    return sum(max(1, len(card.instances)) for card in found.cards)
+
+
+def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """CUDA drops an unknown entry of CUDA_VISIBLE_DEVICES, and all entries after it, and says nothing."""
+    wanted = [entry for entry in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if entry.strip()]
+    if len(wanted) > len(devices):
+        unknown = wanted[len(devices)].strip()
+        text = f"CUDA_VISIBLE_DEVICES has {_count(len(wanted), 'entry')}, but shows {len(devices)}: CUDA stops at {unknown!r}"
+        yield Finding(PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists what there is")
+
+
+def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
+    differing = [device for device in devices if device.nvml_index is not None and device.nvml_index != device.cuda_ordinal]
+    if not differing:
+        return
+    one = differing[0]
+    text = f"CUDA's GPU {one.cuda_ordinal} is nvidia-smi's GPU {one.nvml_index} ({one.uuid})"
+    if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or environ.get("CUDA_VISIBLE_DEVICES"):
+        yield Finding(NOTE, "device order", f"{text}, because only some GPUs are visible")
+        return
+    fix = "set CUDA_DEVICE_ORDER=PCI_BUS_ID, or name GPUs by UUID, as gpuconf visible prints them"
+    yield Finding(PROBLEM, "device order", f"{text}: numbers from nvidia-smi select other GPUs", fix)
+
+
+class _Warnings(logging.Handler):
+    """Keeps the notices that listing the devices logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.infos: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        (self.texts if record.levelno >= logging.WARNING else self.infos).append(record.getMessage())
+
+
+# Cards
+
+
+_KINDS = {
+    "unified": "shares the host's memory, so its numbers are those of the host, and other programs' memory counts",
+    "coherent": "has its own memory, which the CPU can access; only the GPU's own counts",
+}
+
+
+def _card(card: Card) -> Iterator[Finding]:
+    who = f"GPU {card.index}"
+    for text in card.errors:
+        yield Finding(PROBLEM, who, text, "see the message; a reset of the GPU or a restart of the machine may help")
+    if card.mig == "on" and not card.instances:
+        fix = "create instances: nvidia-smi mig -cgi 19 -C; or turn MIG off: nvidia-smi -mig 0"
+        yield Finding(PROBLEM, who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
+    elif card.instances:
+        text = f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory, which the GPU enforces"
+        yield Finding(NOTE, who, text)
+    memory = card.memory
+    if memory.kind != "dedicated":
+        yield Finding(NOTE, who, f"{card.name} {_KINDS[memory.kind]} (source: {memory.source or 'unknown'})")
+    if card.processes_error:
+        yield Finding(NOTE, who, f"the driver does not list its processes: {card.processes_error}")
+
+
+def _processes(found: View) -> Iterator[Finding]:
+    for place in found.places:
+        listed = [share for share in place.shares if share.bytes is not None]
+        for share in listed:
+            bad = [note for note in share.notes if note in ("gone", "zombie")]
+            if bad and share.bytes:
+                text = f"PID {share.pid} is {bad[0]}, but the driver counts {human_bytes(share.bytes)} for it"
+                fix = "end its parent, or what else holds its descriptors of /dev/nvidia*: fuser -v /dev/nvidia*"
+                yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
+        for share in place.shares:
+            if "gone" in share.notes and share.lease and share.bytes is None:
+                text = f"the process {share.pid} of a lease of {human_bytes(share.lease)} has ended; a child of it holds the lease"
+                yield Finding(NOTE, f"GPU {place.gpu}", text)
+
+
+# Limits
+
+
+def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Which limits are in force, and who enforces them."""
+    said = []
+    origin = settings.explain(environ, {})["GPUCONF_MEMORY_LIMIT"]
+    if origin.value:
+        by = f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
+        said.append(f"{human_bytes(int(origin.value))} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
+    if environ.get("GPUCONF_GUARD"):
+        said.append("gpuconf's guard counts every library's memory in this job, and refuses more")
+    if environ.get("GPUCONF_LEASE"):
+        said.append("this is a job of gpuconf run, with a lease")
+    said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]
+    said += [f"control group: {text}, which the driver enforces" for text in _control_group()]
+    if any(card.instances for card in found.cards):
+        said.append("MIG instances: the GPU enforces them")
+    yield from (Finding(NOTE, "limits", text) for text in said)
+    if not said:
+        yield Finding(OK, "limits", "none besides the GPUs' memory; a limit of gpuconf holds for the programs that use it")
+
+
+_FOREIGN_LIMITS = {
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "the multi-process service enforces it for its clients",
+    "CUDA_DEVICE_MEMORY_LIMIT": "a preloaded library of HAMi enforces it",
+    "CUPY_GPU_MEMORY_LIMIT": "CuPy keeps to it in its own pool",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION": "JAX keeps to it",
+    "XLA_CLIENT_MEM_FRACTION": "JAX keeps to it",
+    "PYTORCH_CUDA_ALLOC_CONF": "PyTorch reads it",
+    "PYTORCH_ALLOC_CONF": "PyTorch reads it",
+    "TF_FORCE_GPU_ALLOW_GROWTH": "TensorFlow and gpuconf read it",
+}
+
+
+def _control_group() -> Iterator[str]:
+    """Yield the limits of device memory of this process's control group, of kernels and drivers that have them."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            group = file.read().strip().rpartition(":")[2]
+        with open(f"/sys/fs/cgroup{group}/dmem.max") as file:
+            for line in file:
+                region, _, limit = line.strip().rpartition(" ")
+                if limit.isdigit():
+                    yield f"{human_bytes(int(limit))} of {region}"
+    except OSError:
+        return
+
+
+# The ledger
+
+
+def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
+    from ..sharing._ledger import open_ledger
+
+    if found.ledger_error:
+        yield Finding(PROBLEM, "ledger", found.ledger_error, "see the message, and gpuconf ledger check")
+        return
+    if found.ledger is None:
+        yield Finding(OK, "ledger", "none yet; the first lease makes it")
+        return
+    ledger = open_ledger(create=False)
+    for text in ledger.check():
+        yield Finding(PROBLEM, "ledger", f"{found.ledger}: {text}", "end the processes that use it, then remove the folder")
+    claims = ledger.claims()
+    waiting = sum(claim.state == "waiting" for claim in claims)
+    publishing = len(ledger.processes())
+    text = f"{found.ledger}: {_count(len(claims) - waiting, 'lease')}, {waiting} waiting, {publishing} publishing their pools"
+    yield Finding(OK, "ledger", text)
+    lease = environ.get("GPUCONF_LEASE")
+    if lease and all(claim.id != lease for claim in claims):
+        text = f"GPUCONF_LEASE names the lease {lease}, which has ended"
+        yield Finding(PROBLEM, "environment", text, "unset GPUCONF_LEASE and GPUCONF_MEMORY_LIMIT, or use gpuconf run again")
+
+
+# The environment
+
+
+def _stale(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name in ("GPUCONF_RUN", "GPUCONF_GUARD"):
+        path = environ.get(name)
+        if path and not os.path.exists(path):
+            yield Finding(PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")
+    driver = any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap"))
+    if environ.get("GPUCONF_SIMULATE") and driver:
+        yield Finding(NOTE, "environment", "GPUCONF_SIMULATE hides the real GPUs of this machine")
+    if environ.get("GPUCONF_DISABLE") == "1":
+        text = "GPUCONF_DISABLE=1: programs below gpuconf run are not routed"
+        yield Finding(NOTE, "environment", text)
+    shown = environ.get("NVIDIA_VISIBLE_DEVICES")
+    if shown in ("void", "none", ""):
+        yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
+    if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
+        yield Finding(NOTE, "environment", "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait; it is for debugging")
+
+
+def _two_go_runtimes(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
+    preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and go_runtimes.is_go(path)]
+    fix = "leave one of them out: Go does not support two runtimes in a process"
+    if preloaded:
+        yield Finding(PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, as gpuconf is", fix)
+    for pid in sorted({share.pid for place in found.places for share in place.shares if not share.notes}):
+        libraries = go_runtimes.of_process(pid)
+        if len(libraries) > 1:
+            yield Finding(PROBLEM, "Go runtimes", f"PID {pid} has loaded several: {', '.join(libraries)}", fix)

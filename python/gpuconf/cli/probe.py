@@ -1,0 +1,161 @@
+"""Findings about a Python environment, for ``gpuconf doctor``: its libraries, and what happens to them below ``gpuconf run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+
+from .. import __version__
+from .._typing import Any
+from ..allocators._versions import SETS
+from .diagnosis import NOTE, OK, PROBLEM, Finding
+
+_PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+_SECONDS = 60
+
+# Runs in the other Python, which may be older than gpuconf supports, and imports none of the libraries.
+_PROBE = """
+import json, os, sys
+try:
+    from importlib import metadata
+except ImportError:
+    metadata = None
+found = {}
+for name in NAMES:
+    try:
+        found[name] = metadata.version(name)
+    except Exception:
+        pass
+try:
+    import multiprocessing
+    start = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+except Exception:
+    start = ""
+try:
+    import gpuconf
+    gpuconf = gpuconf.__version__
+except Exception as error:
+    gpuconf = "" if isinstance(error, ImportError) else repr(error)
+flags = [n for n, f in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)) if f]
+print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "libraries": found, "start": start,
+                  "gpuconf": gpuconf, "flags": flags}))
+"""
+
+# The packages of each library: CuPy and JAX have one for each version of CUDA.
+_PACKAGES = {
+    "torch": ("torch",),
+    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
+    "numba-cuda": ("numba-cuda",),
+    "jax": ("jax",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tf-nightly"),
+    "rmm": ("rmm-cu13", "rmm-cu12", "rmm"),
+}
+_ROUTED = {
+    "torch": "routed onto gpuconf's pools when it first uses the GPU",
+    "cupy": "routed onto gpuconf's pools when it first uses the GPU",
+    "numba-cuda": "routed onto gpuconf's pools when it first uses the GPU",
+}
+_NOT_ROUTED = {
+    "jax": "not routed: it accepts no allocator. gpuconf run sets its limit and preallocation in the environment",
+    "tensorflow": "not routed: it accepts no allocator. gpuconf run sets its growth and what it leaves free in the environment",
+    "rmm": "not routed: its limits are arguments of its own functions; only the guard counts its memory",
+}
+
+
+def of_environment(words: Sequence[str]) -> Iterator[Finding]:
+    """Yield the findings about the Python that a command would run in; without a command, about this one."""
+    interpreter = _interpreter(words) if words else [sys.executable]
+    if interpreter is None:
+        text = f"{words[0]} is no Python program that doctor recognizes, so its libraries are unknown"
+        yield Finding(NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
+        return
+    found = _ask(interpreter)
+    if isinstance(found, str):
+        yield Finding(PROBLEM, "Python", f"{' '.join(interpreter)}: {found}", "check the command, and that this Python starts")
+        return
+    yield from _python(found)
+    yield from _libraries(found["libraries"])
+
+
+def _interpreter(words: Sequence[str]) -> list[str] | None:
+    """Return the beginning of a command up to its Python, with options such as -I; None if it runs none."""
+    for at, word in enumerate(words):
+        if _PYTHON.fullmatch(os.path.basename(word)):
+            end = at + 1
+            while end < len(words) and re.fullmatch(r"-[bBdEIOPqsSuvx]+", words[end]):
+                end += 1
+            return list(words[:end])
+    path = shutil.which(words[0]) or words[0]
+    try:
+        with open(path, "rb") as file:
+            first = file.readline(256).decode("utf-8", "replace")
+    except OSError:
+        return None
+    named = first[2:].split() if first.startswith("#!") else []
+    if named and os.path.basename(named[0]) == "env":
+        named = named[1:]
+    if named and _PYTHON.fullmatch(os.path.basename(named[0])):
+        return named[:1]
+    return [sys.executable] if path.endswith(".py") else None
+
+
+def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
+    """Return what the probe prints, or what went wrong."""
+    names = [package for packages in _PACKAGES.values() for package in packages]
+    code = f"NAMES = {names!r}\n{_PROBE}"
+    try:
+        done = subprocess.run(
+            [*interpreter, "-c", code], capture_output=True, text=True, check=False, timeout=_SECONDS, stdin=subprocess.DEVNULL
+        )
+        found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+        return found
+    except OSError as error:
+        return error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        return f"it did not start within {_SECONDS} s"
+    except ValueError:
+        return (done.stderr.strip().rpartition("\n")[2] or f"it ended with code {done.returncode}")[:200]
+
+
+def _python(found: dict[str, Any]) -> Iterator[Finding]:
+    version = ".".join(map(str, found["version"]))
+    about = f"{version} at {found['executable']}"
+    if found["gpuconf"] == __version__:
+        yield Finding(OK, "Python", f"{about}, with gpuconf {__version__}")
+    elif found["version"] < [3, 10]:
+        fix = "use Python 3.10 or newer, or rely on the guard"
+        yield Finding(PROBLEM, "Python", f"{about} is too old for gpuconf: its libraries are not routed", fix)
+    elif found["gpuconf"]:
+        yield Finding(NOTE, "Python", f"{about}, with gpuconf {found['gpuconf']}; this command is {__version__}")
+    else:
+        yield Finding(NOTE, "Python", f"{about} does not have gpuconf; below gpuconf run it uses that of the command")
+    if found["flags"]:
+        text = f"{' '.join(found['flags'])} keeps gpuconf's startup code from running: its libraries are not routed"
+        yield Finding(PROBLEM, "Python", text, "leave the option out")
+    if found["start"] == "fork":
+        text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child that is forked after their first use"
+        yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")
+
+
+def _libraries(installed: dict[str, str]) -> Iterator[Finding]:
+    versions = {name: next((installed[one] for one in packages if one in installed), "") for name, packages in _PACKAGES.items()}
+    for name, version in versions.items():
+        if not version:
+            continue
+        if name in _NOT_ROUTED:
+            yield Finding(NOTE, name, f"{version}: {_NOT_ROUTED[name]}")
+        elif os.environ.get("GPUCONF_SIMULATE"):
+            yield Finding(NOTE, name, f"{version}: not routed: the GPUs are simulated, and it needs a real one")
+        elif name == "torch" and "+cpu" in version:
+            yield Finding(NOTE, name, f"{version}: not routed: this build has no CUDA")
+        else:
+            series = ".".join(version.split("+")[0].split(".")[:2])
+            tested = any(each[name] == series for each in SETS.values())
+            yield Finding(OK, name, f"{version}: {_ROUTED[name]}" + ("" if tested else "; gpuconf is not tested with this version"))
+    if not any(versions.values()):
+        yield Finding(NOTE, "libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)")

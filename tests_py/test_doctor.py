@@ -1,0 +1,212 @@
+"""``gpuconf doctor``: what it finds, the fix, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import gpuconf
+import pytest
+from fake_nvml import ONE_H100, fake_nvml
+from gpuconf.cli import diagnosis, go_runtimes
+from holder import holder
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+GIB = 1 << 30
+
+Finding = dict[str, str]
+
+
+def run(*arguments: str, env: dict[str, str], cwd: Path | None = None) -> tuple[int, str, str]:
+    words = [COMMAND, "doctor", *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, env=environment(env), cwd=cwd)
+    return done.returncode, done.stdout, done.stderr
+
+
+def findings(env: dict[str, str], *command: str, cwd: Path | None = None) -> tuple[int, list[Finding]]:
+    code, out, err = run("--json", *command, env=env, cwd=cwd)
+    assert err == ""
+    told = json.loads(out)
+    assert [one["number"] for one in told["findings"]] == list(range(1, len(told["findings"]) + 1))
+    problems = [one for one in told["findings"] if one["level"] == "problem"]
+    assert told["problems"] == len(problems)
+    assert all(one["fix"] for one in problems), "a problem has a fix"
+    assert (code == 3) == bool(problems)
+    return code, told["findings"]
+
+
+def about(found: list[Finding], subject: str) -> list[str]:
+    return [f"{one['level']}: {one['text']}" for one in found if one["subject"] == subject]
+
+
+@pytest.fixture
+def simulated(tmp_path: Path) -> dict[str, str]:
+    return {"GPUCONF_SIMULATE": "2xT4", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_nvml(tmp_path_factory.mktemp("nvml"))
+
+
+def real(library: Path, tmp_path: Path, machine: str) -> dict[str, str]:
+    (tmp_path / "machine").write_text(machine)
+    ledger = str(tmp_path / "ledger")
+    return {"LD_LIBRARY_PATH": str(library), "FAKE_NVML": str(tmp_path / "machine"), "GPUCONF_LEDGER": ledger}
+
+
+def test_nothing_wrong(simulated: dict[str, str]) -> None:
+    code, out, err = run(env=simulated)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("  1 ok      settings: ")
+    assert lines[-1] == "no problems"
+    assert "a program sees 2 of 2 GPUs" in out
+
+
+def test_a_misspelled_variable(simulated: dict[str, str]) -> None:
+    code, out, _ = run(env={**simulated, "GPUCONF_LEGDER": "/x"})
+    assert code == 3
+    assert "GPUCONF_LEGDER is set, but gpuconf has no such variable" in out
+    assert "fix: did you mean GPUCONF_LEDGER?" in out
+    assert out.endswith("1 problem\n")
+
+
+def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "gpuconf.toml").write_text("x = 1\n")
+    _, found = findings(simulated, cwd=tmp_path)
+    assert about(found, "settings")[0].startswith(f"problem: {tmp_path}/gpuconf.toml: unknown setting 'x'")
+    _, found = findings({**simulated, "GPUCONF_SIMULATE": "Z80"})
+    assert any('unknown GPU model "Z80"' in text for text in about(found, "settings"))
+
+
+def test_hidden_gpus(simulated: dict[str, str]) -> None:
+    _, found = findings({**simulated, "CUDA_VISIBLE_DEVICES": "0,7"})
+    assert any('entry 2 ("7") is out of range' in text for text in about(found, "visible GPUs"))
+    _, found = findings({**simulated, "CUDA_VISIBLE_DEVICES": ""})
+    assert "problem: 2 cards, but a program sees none: CUDA_VISIBLE_DEVICES='' shows none" in about(found, "visible GPUs")
+
+
+def test_kinds_of_memory(simulated: dict[str, str]) -> None:
+    _, found = findings({**simulated, "GPUCONF_SIMULATE": "GB10,GH200"})
+    assert "shares the host's memory" in about(found, "GPU 0")[0]
+    assert "(source: simulation)" in about(found, "GPU 0")[0]
+    assert "has its own memory, which the CPU can access" in about(found, "GPU 1")[0]
+
+
+def test_cards_of_the_driver(library: Path, tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as zombie:
+        os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+        machine = ONE_H100.replace("mig=off", "mig=on") + f"process {zombie.pid} bytes=2097152 list=compute gi=-1 ci=-1\n"
+        _, found = findings(real(library, tmp_path, machine + "fail nvmlDeviceGetMemoryInfo 15\n"))
+    texts = about(found, "GPU 0")
+    assert any("MIG is on, but there is no instance" in text for text in texts)
+    assert any("fell off the bus" in text for text in texts)
+    ok = about(found, "driver")
+    assert ok[0] == "ok: 580.95.05, for CUDA 13.0 and older; 1 card"
+    if not any("container" in text for text in ok):
+        assert any(f"PID {zombie.pid} is zombie, but the driver counts 2.00MiB for it" in text for text in texts)
+
+
+def test_the_kernel_module_is_of_another_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    survey = diagnosis.Survey(None, None, "580.95.05", (13, 0), False, (object(),))
+    monkeypatch.setattr(diagnosis, "_kernel_module", lambda: "570.10")
+    first = next(diagnosis._driver(survey))
+    assert (first.level, first.text) == ("problem", "the library is of driver 580.95.05, but the kernel module of 570.10")
+
+
+def test_order_of_devices() -> None:
+    device = gpuconf.VisibleDevice(0, "/physical_device:GPU:0", "T4", "GPU-1", "0000:01:00.0", 3, (7, 5), GIB)
+    (found,) = diagnosis._order([device], {})
+    assert found.level == "problem"
+    assert "CUDA's GPU 0 is nvidia-smi's GPU 3 (GPU-1)" in found.text
+    assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in found.fix
+    assert [one.level for one in diagnosis._order([device], {"CUDA_VISIBLE_DEVICES": "GPU-1"})] == ["note"]
+    assert list(diagnosis._order([device._replace(nvml_index=0)], {})) == []
+
+
+def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
+    env = {**simulated, "GPUCONF_MEMORY_LIMIT": "6GiB", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=8G"}
+    _, found = findings(env)
+    texts = about(found, "limits")
+    assert "note: 6.00GiB for gpuconf's pools of each GPU (environment), which gpuconf enforces" in texts
+    assert "note: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G: the multi-process service enforces it for its clients" in texts
+
+
+def test_stale_variables(simulated: dict[str, str]) -> None:
+    with holder(simulated, lease=GIB):
+        stale = {"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
+        _, found = findings({**simulated, **stale})
+    texts = about(found, "environment")
+    assert f"problem: GPUCONF_LEASE names the lease {'0' * 32}, which has ended" in texts
+    assert "problem: GPUCONF_RUN names /nowhere, which is gone: its job has ended" in texts
+    assert "1 lease, 0 waiting" in about(found, "ledger")[0]
+
+
+def test_a_damaged_ledger(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "ledger").mkdir(mode=0o700)
+    (tmp_path / "ledger" / "ledger").write_text("something else")
+    code, found = findings(simulated)
+    assert code == 3
+    assert about(found, "ledger")[0].startswith("problem: ")
+
+
+def test_go_runtimes(simulated: dict[str, str]) -> None:
+    library = gpuconf.library_path()
+    assert go_runtimes.is_go(library)
+    assert not go_runtimes.is_go("/bin/sh")
+    assert not go_runtimes.is_go(__file__)
+    gpuconf.config.list_physical_devices()
+    assert go_runtimes.of_process(os.getpid()) == [os.path.realpath(library)]
+    _, found = findings({**simulated, "LD_PRELOAD": library})
+    assert any("LD_PRELOAD loads" in text for text in about(found, "Go runtimes"))
+
+
+# Another environment
+
+
+def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("open('ran', 'w')")
+    for package, version in (("torch", "2.9.1+cu128"), ("jax", "0.6.0"), ("cupy-cuda12x", "1.0.0")):
+        folder = tmp_path / f"{package.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    env = {**simulated, "PYTHONPATH": str(tmp_path)}
+    _, found = findings(env, "--", sys.executable, "train.py", cwd=tmp_path)
+    assert not (tmp_path / "ran").exists()
+    assert about(found, "torch") == ["note: 2.9.1+cu128: not routed: the GPUs are simulated, and it needs a real one"]
+    assert "it accepts no allocator" in about(found, "jax")[0]
+    del env["GPUCONF_SIMULATE"]
+    _, found = findings(env, sys.executable, "train.py", cwd=tmp_path)
+    assert about(found, "torch") == ["ok: 2.9.1+cu128: routed onto gpuconf's pools when it first uses the GPU"]
+    assert about(found, "cupy")[0].endswith("gpuconf is not tested with this version")
+
+
+def test_another_environment(simulated: dict[str, str], tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=False)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    _, found = findings(simulated, "--", python, "-O", "train.py")
+    assert "does not have gpuconf" in about(found, "Python")[0]
+    assert python in about(found, "Python")[0]
+    code, found = findings(simulated, "--", python, "-I", "train.py")
+    assert code == 3
+    assert any("-I" in text and "not routed" in text for text in about(found, "Python"))
+    (tmp_path / "tool").write_text(f"#!{python}\n")
+    (tmp_path / "tool").chmod(0o755)
+    _, found = findings(simulated, str(tmp_path / "tool"), "--fast")
+    assert python in about(found, "Python")[0]
+    _, found = findings(simulated, "env", "A=1", python, "train.py")
+    assert python in about(found, "Python")[0], "a Python after another program"
+
+
+def test_programs_that_cannot_be_looked_into(simulated: dict[str, str], tmp_path: Path) -> None:
+    _, found = findings(simulated, "ls")
+    assert "is no Python program that doctor recognizes" in about(found, "program")[0]
+    code, found = findings(simulated, "--", str(tmp_path / "python3"), "x.py")
+    assert code == 3
+    assert "No such file or directory" in about(found, "Python")[0]

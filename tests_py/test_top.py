@@ -1,0 +1,191 @@
+"""``gpuconf top`` on a terminal, which pyte emulates."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import gpuconf
+import pyte
+import pytest
+from holder import holder
+from script import environment
+
+COMMAND = str(Path(sys.executable).with_name("gpuconf"))
+GIB = 1 << 30
+
+
+class Terminal:
+    """A program in a terminal of some size."""
+
+    def __init__(self, words: list[str], env: dict[str, str], columns: int, lines: int) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self.screen)
+        self._ours, theirs = pty.openpty()
+        self.written = b""
+        self._size(columns, lines)
+        kept = environment({"TERM": "xterm-256color", **env})
+        for name in ("COLUMNS", "LINES"):
+            kept.pop(name, None)
+        self.before = termios.tcgetattr(theirs)
+        self.theirs = theirs
+        # A session of its own, so that the kernel signals a new size to it.
+        self.program = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=kept, preexec_fn=_own_terminal)
+
+    def _size(self, columns: int, lines: int) -> None:
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def resize(self, columns: int, lines: int) -> None:
+        self.screen.resize(lines, columns)
+        self._size(columns, lines)
+
+    def press(self, keys: str) -> None:
+        os.write(self._ours, keys.encode())
+
+    def shows(self, text: str, seconds: float = 20) -> str:
+        """Wait until the screen contains a text, and the rest of it is drawn. Returns the screen."""
+        deadline = time.monotonic() + seconds
+        while True:
+            while select.select([self._ours], [], [], 0.1)[0]:
+                with contextlib.suppress(OSError):  # the program has ended
+                    self._feed(os.read(self._ours, 65536))
+            shown = "\n".join(self.screen.display)
+            if text in shown:
+                return shown
+            assert time.monotonic() < deadline, shown
+
+    def _feed(self, data: bytes) -> None:
+        self.written += data
+        self._stream.feed(data)
+
+    def end(self) -> int:
+        code = self.program.wait(30)
+        while select.select([self._ours], [], [], 0)[0]:
+            self._feed(os.read(self._ours, 65536))
+        return code
+
+    def close(self) -> None:
+        self.program.kill()
+        self.program.wait()
+        os.close(self.theirs)
+        os.close(self._ours)
+
+
+def _own_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@contextlib.contextmanager
+def top(env: dict[str, str], *options: str, columns: int = 80, lines: int = 24) -> Iterator[Terminal]:
+    terminal = Terminal([COMMAND, "top", *options], env, columns, lines)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+
+
+@pytest.mark.parametrize("rich", [True, False], ids=["rich", "plain"])
+def test_it_fits_and_follows_the_size(env: dict[str, str], tmp_path: Path, rich: bool) -> None:
+    if not rich:
+        (tmp_path / "rich.py").write_text("raise ImportError('not here')")
+        env["PYTHONPATH"] = str(tmp_path)
+    with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program, top(env) as terminal:
+        shown = terminal.shows(str(program.pid)).splitlines()
+        assert f"gpuconf {gpuconf.__version__}  simulated 2xH100-80GB" in shown[0]
+        assert shown[2].endswith("of  80.00GiB"), "the last column is there"
+        assert "███" in shown[2] or "██" in shown[2]
+        assert "░" in shown[2]
+        assert shown[-1].startswith("q quit")
+        assert "user" not in "\n".join(shown), "no room for it"
+        terminal.resize(200, 30)
+        wide = terminal.shows("user").splitlines()
+        assert wide[1].endswith("in use   3.00GiB")
+        assert "leased  10.00GiB" in wide[1]
+        assert wide[-1].startswith("q quit")
+        terminal.resize(40, 8)
+        small = terminal.shows("q quit  h help  arrows select  , . / ord")
+        assert len(small.splitlines()) == 8
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert (b"\033[3" in terminal.written) == rich
+
+
+def test_keys(env: dict[str, str]) -> None:
+    with holder(env, lease=10 * GIB) as first, holder(env, lease=20 * GIB) as second, top(env, columns=120) as terminal:
+        terminal.shows(str(second.pid))
+        terminal.press("L")
+        shown = terminal.shows("by lease")
+        assert shown.index(str(second.pid)) < shown.index(str(first.pid)), "the largest first"
+        terminal.press("/")
+        shown = terminal.shows("by lease, reversed")
+        assert shown.index(str(first.pid)) < shown.index(str(second.pid))
+        terminal.press(".")
+        terminal.shows("by in use, reversed")
+        terminal.press(",,")
+        terminal.shows("by memory, reversed")
+        terminal.press("h")
+        assert "this help" in terminal.shows("order by memory, lease")
+        terminal.press("\033[B")  # any key leaves it
+        terminal.shows("notes")
+        terminal.press("\033[B\033[B\033[A")
+        row = next(i for i, line in enumerate(terminal.shows("notes").splitlines()) if "notes" in line) + 1
+        deadline = time.monotonic() + 20
+        while not terminal.screen.buffer[row][0].reverse:
+            assert time.monotonic() < deadline
+            terminal.shows("notes")
+        terminal.press("\033")
+        assert terminal.end() == 0
+
+
+def test_the_terminal_is_as_before(env: dict[str, str]) -> None:
+    for key, code in (("q", 0), ("\003", 130)):
+        with top(env) as terminal:
+            terminal.shows("no processes")
+            assert termios.tcgetattr(terminal.theirs) != terminal.before, "keys are not shown"
+            terminal.press(key)
+            assert terminal.end() == code
+            assert termios.tcgetattr(terminal.theirs) == terminal.before
+            assert terminal.written.endswith(b"\033[?7h\033[?25h\033[?1049l")
+
+
+def test_no_colors(env: dict[str, str]) -> None:
+    with top({**env, "NO_COLOR": "1"}) as terminal:
+        terminal.shows("no processes")
+        terminal.press("q")
+        assert terminal.end() == 0
+        assert b"\033[1m" not in terminal.written
+
+
+def test_it_ends_by_itself(env: dict[str, str]) -> None:
+    with top(env, "--interval", "0.1", "--iterations", "3") as terminal:
+        assert terminal.end() == 0
+
+
+def test_many_cards_fit(env: dict[str, str]) -> None:
+    with top({**env, "GPUCONF_SIMULATE": "64xT4"}) as terminal:
+        assert "and 53 more cards" in terminal.shows("more cards")
+        assert terminal.screen.display[-1].startswith("q quit")
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "x"], ["--iterations", "0"]])
+def test_bad_usage(words: list[str]) -> None:
+    done = subprocess.run([COMMAND, "top", *words], capture_output=True, text=True, check=False, env=environment(), timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
