@@ -347,3 +347,33 @@ tf.reset()
 
 def test_the_end_of_a_program_with_captured_graphs_is_quiet(folder: Path) -> None:
     run(folder, CAPTURE + "side = stream(); begin(side); give(take(MIB, side)); graph = end(side); begin(side); take(MIB, side)")
+
+
+LEASE = """
+from gpuconf.sharing._cuda_started import cuda_started
+for _ in range(2):
+    with tf.lease(memory="64MiB", timeout=5) as leased:
+        print(len(leased.gpus), cuda_started(), tf.memory.stats().bytes_limit // MIB, len(tf.visible_devices()), cuda_started())
+"""
+LATE = """
+tf.config.list_physical_devices()
+try:
+    with tf.lease(memory="64MiB"):
+        pass
+except RuntimeError as error:
+    print(error)
+with tf.lease(memory="64MiB", gpus=2):
+    print(len(tf.visible_devices()))
+"""
+
+
+def test_a_lease_chooses_the_gpus_before_cuda_starts(folder: Path, tmp_path: Path) -> None:
+    """CUDA reads CUDA_VISIBLE_DEVICES once. So a second lease gets the same GPU."""
+    out = run(folder, LEASE, FAKECUDA_GPUS="2", GPUCONF_LEDGER=str(tmp_path / "ledger"))
+    assert out == "1 False 64 1 True\n1 True 64 1 True\n"
+
+
+def test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started(folder: Path, tmp_path: Path) -> None:
+    out = run(folder, LATE, FAKECUDA_GPUS="2", GPUCONF_LEDGER=str(tmp_path / "ledger")).splitlines()
+    assert out[0].startswith("gpuconf.lease(gpus=1) was called too late: CUDA has started in this process, and shows it 2 GPUs.")
+    assert out[1:] == ["2"]

@@ -334,7 +334,8 @@ def test_pythons_that_skip_the_startup_code_are_reported() -> None:
     code, out, err = run("--memory=1GiB", sys.executable, "-I", "-c", "print(1)")
     assert (code, out) == (0, "1\n")
     assert "was not limited: Python's option -I excludes startup code" in err
-    child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(1.5)'], env={})"
+    use = "import gpuconf, time; gpuconf.visible_devices(); time.sleep(0.7)"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {use!r}], env={{}})"
     code, out, err = run("--memory=1GiB", "python", "-c", child)
     assert (code, out) == (0, "")
     assert "was not limited: its environment was cleaned" in err

@@ -252,3 +252,16 @@ def test_what_the_program_writes_into_the_record_is_skipped() -> None:
 def test_the_folder_is_private() -> None:
     with Job() as job:
         assert os.stat(job.folder).st_mode & 0o777 == 0o700
+
+
+def test_folders_of_commands_that_were_killed_are_removed() -> None:
+    with Job() as running, Job() as young:
+        killed = Path(running.folder).with_name("gpuconf-run-killed")
+        killed.mkdir()
+        (killed / "processes").touch()
+        for folder in (running.folder, killed):
+            os.utime(folder, (0, 0))
+        with Job():
+            assert not killed.exists()
+            assert Path(running.folder).exists()
+            assert Path(young.folder).exists()

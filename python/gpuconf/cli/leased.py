@@ -27,7 +27,7 @@ from .requested import simulated_here
 from .supervise import Supervisor, end_as
 
 _SOON, _LATER = 0.25, 1.0  # seconds between two looks at the processes: at first, and then
-_LONG_ENOUGH = 0.7  # seconds after which a Python should have run the startup code
+_LONG_ENOUGH = 3.0  # seconds after which a Python counts that has not loaded a driver, and skipped the startup code
 
 
 def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str]) -> int:
@@ -99,8 +99,8 @@ class _Watch:
         """Note the living processes. Returns the seconds until the next look."""
         now = time.monotonic()
         for pid, found in pythons_below(os.getpid(), self._job.folder).items():
-            first = self._seen[pid][0] if pid in self._seen else now
-            self._seen[pid] = (first, now, found)
+            first, _, before = self._seen.get(pid, (now, now, found))
+            self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
         return _SOON if now < self._began + 5 else _LATER
 
     def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:
@@ -113,10 +113,10 @@ class _Watch:
 
     def _missing(self, events: list[Event], program: int, words: Sequence[str]) -> list[Found]:
         started = {event.pid for event in events if event.kind == "start"}
-        found = {pid: one for pid, (first, last, one) in self._seen.items() if last - first >= _LONG_ENOUGH}
+        found = {pid: one for pid, (first, last, one) in self._seen.items() if one.uses_gpu or last - first >= _LONG_ENOUGH}
         why = why_isolated(words) if is_python(words[0]) else ""
         if why:
-            found[program] = Found(program, shlex.join(words), why)
+            found[program] = Found(program, shlex.join(words), why, program in found)
         return [one for pid, one in sorted(found.items()) if pid not in started]
 
 

@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
@@ -86,14 +87,20 @@ class Supervisor:
         except ProcessLookupError:  # it has just ended
             pass
 
+    def _stays_stopped(self) -> bool:
+        """Whether the program is still stopped. If the whole group was stopped and continued, we may learn of it afterwards."""
+        time.sleep(0.02)
+        with open(f"/proc/{self.pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"T"
+
     def _wait(self, main: int, ended: list[int]) -> None:
         """Wait for the program in a thread: with SIGCHLD blocked, Go's threads could take the signal."""
         while not ended:
             _, status = os.waitpid(self.pid, os.WUNTRACED)
-            if os.WIFSTOPPED(status):
-                os.kill(os.getpid(), signal.SIGSTOP)  # until the shell continues us, and with us the program
-            else:
+            if not os.WIFSTOPPED(status):
                 ended.append(status)
+            elif self._stays_stopped():
+                os.kill(os.getpid(), signal.SIGSTOP)  # until the shell continues us, and with us the program
         signal.pthread_kill(main, signal.SIGCHLD)
 
 

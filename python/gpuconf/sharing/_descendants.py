@@ -8,16 +8,18 @@ from collections import namedtuple
 from collections.abc import Sequence, Set
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+_DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
 
-class Found(namedtuple("Found", ["pid", "command", "why"])):
-    """A Python process: its command line, and why it could not be routed, as far as can be seen."""
+class Found(namedtuple("Found", ["pid", "command", "why", "uses_gpu"])):
+    """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
 
     __slots__ = ()
 
     pid: int
     command: str
     why: str
+    uses_gpu: bool
 
 
 def below(roots: Set[int]) -> set[int]:
@@ -58,12 +60,14 @@ def _python(pid: int, folder: str) -> Found | None:
             words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
         with open(f"/proc/{pid}/environ", "rb") as file:
             jobs = [word for word in file.read().split(b"\0") if word.startswith(b"GPUCONF_RUN=")]
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            uses_gpu = any(driver in line for line in file for driver in _DRIVERS)
     except OSError:  # it has ended, or is another user's
         return None
     if jobs and jobs != [f"GPUCONF_RUN={folder}".encode()]:
         return None
     why = why_isolated(words) if jobs else "its environment was cleaned"
-    return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code")
+    return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code", uses_gpu)
 
 
 def is_python(path: str) -> bool:

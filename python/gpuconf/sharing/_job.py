@@ -5,13 +5,19 @@ The record ``processes`` has a line for each event: the pid, the event, and a te
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections import namedtuple
 
 from .._typing import Any
+
+_PREFIX = "gpuconf-run-"
+_RECORD = "processes"
+_SURELY_LOCKED_S = 60  # the record of a job that is older than this is locked, or its command was killed
 
 
 class Event(namedtuple("Event", ["pid", "kind", "text"])):
@@ -28,9 +34,11 @@ class Job:
     """The folder of a running program. A context manager, which removes it."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="gpuconf-run-", dir=_place())
-        self._record = os.path.join(self.folder, "processes")
-        os.close(os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        _sweep()
+        self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=_place())
+        self._record = os.path.join(self.folder, _RECORD)
+        self._held = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def environment(self) -> dict[str, str]:
         """Return the variable by which processes find the folder."""
@@ -54,7 +62,34 @@ class Job:
         return self
 
     def __exit__(self, *_: object) -> None:
+        os.close(self._held)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Remove the folders of jobs whose ``gpuconf run`` was killed: their record is not locked."""
+    place = _place() or tempfile.gettempdir()
+    for name in os.listdir(place):
+        folder = os.path.join(place, name)
+        if name.startswith(_PREFIX) and _is_abandoned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_abandoned(folder: str) -> bool:
+    try:
+        status = os.lstat(folder)
+        if status.st_uid != os.getuid() or time.time() - status.st_mtime < _SURELY_LOCKED_S:
+            return False
+        record = os.open(os.path.join(folder, _RECORD), os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:  # another process removes it
+        return False
+    try:
+        fcntl.flock(record, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(record)
+    return True
 
 
 def _place() -> str | None:

@@ -85,7 +85,7 @@ class Lease(metaclass=Made):
 
     def _use(self, granted: Grant) -> None:
         """Make the leased cards and bytes those of this process."""
-        for name, value in of_process(granted.cards, granted.limit, runtime.simulated() or None).items():
+        for name, value in of_process(granted.cards, granted.limit, survey().simulated).items():
             self._environ[name] = os.environ.get(name)
             os.environ[name] = value
         self._environ["GPUCONF_LEASE"] = None

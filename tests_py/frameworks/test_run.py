@@ -1,0 +1,96 @@
+"""``gpuconf run`` with the real PyTorch and Numba, unmodified programs, without a GPU. See no_gpu.py."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import no_gpu
+import pytest
+
+pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
+
+FIRST = """
+import torch
+torch.cuda.memory.set_per_process_memory_fraction(1.0)
+x = torch.empty(1 << 20, device="cuda")
+import gpuconf
+print(gpuconf.memory.stats().bytes_limit >> 20, [row.library for row in gpuconf.memory.usage().rows], flush=True)
+"""
+FORKS = """
+import os, torch
+if os.fork() == 0:
+    try:
+        x = torch.empty(1 << 20, device="cuda")
+        import gpuconf
+        print(gpuconf.memory.usage().rows[0].library, flush=True)
+    finally:
+        os._exit(0)
+os.wait()
+x = torch.empty(1 << 20, device="cuda")
+import gpuconf
+print(gpuconf.memory.usage().rows[0].library)
+"""
+RANK = """
+import torch
+x = torch.empty(1 << 20, device="cuda:0")
+import gpuconf
+print(gpuconf.memory.stats().bytes_limit >> 20, flush=True)
+"""
+
+
+def run(folder: Path, tmp_path: Path, words: list[str], program: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a file under a lease of 64 MiB."""
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuconf", "run", "--memory", "64MiB", "--report", "--", *words, str(tmp_path / "program.py")],
+        env={
+            **kept,
+            "LD_LIBRARY_PATH": str(folder),
+            "LD_PRELOAD": str(folder / "runtime.so"),
+            "GPUCONF_LEDGER": str(tmp_path / "ledger"),
+            **more,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_pytorch_is_routed_whichever_function_comes_first(driver: Path, tmp_path: Path) -> None:
+    done = run(driver, tmp_path, [sys.executable], FIRST)
+    assert done.stdout == "64 ['torch']\n"
+    assert done.stderr.splitlines()[-1].endswith("peak torch 20.00MiB of 64.00MiB")
+
+
+def test_expandable_segments_are_replaced(driver: Path, tmp_path: Path) -> None:
+    done = run(driver, tmp_path, [sys.executable], FIRST, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
+    assert done.stdout == "64 ['torch']\n"
+    assert done.stderr.splitlines()[-1].endswith("peak torch 4.00MiB of 64.00MiB")
+
+
+def test_a_program_may_fork_between_the_import_and_the_first_use(driver: Path, tmp_path: Path) -> None:
+    assert run(driver, tmp_path, [sys.executable], FORKS).stdout == "torch\ntorch\n"
+
+
+def test_ranks_of_torchrun_share_the_lease(driver: Path, tmp_path: Path) -> None:
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    assert run(driver, tmp_path, torchrun, RANK).stdout == "32\n32\n"
+
+
+def test_numba_is_routed(driver: Path, tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda")
+    program = """
+        from numba import cuda
+        x = cuda.device_array(1 << 20, "u1")
+        import gpuconf
+        print(gpuconf.memory.stats().bytes_limit >> 20, [row.library for row in gpuconf.memory.usage().rows])
+        """
+    assert run(driver, tmp_path, [sys.executable, "-W", "ignore"], program).stdout == "64 ['numba']\n"
