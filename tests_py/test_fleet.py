@@ -10,7 +10,7 @@ from typing import Any
 
 import gpuconf
 import pytest
-from script import environment
+from script import environment, run_well
 from test_command import run
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -72,7 +72,8 @@ def test_the_text(jobs: Path) -> None:
         "  gpuconf run --memory 4096MiB -- ...  # middle.csv\n"
         "  gpuconf run --memory 2560MiB -- ...  # small.csv\n"
         "\n"
-        "fits on 1 card; at least 1 card is needed, gap 0.00%; first-fit decreasing alone: 1"
+        "first-fit decreasing alone: 1 card\n"
+        "fits on 1 card; at least 1 card is needed, gap 0.00%"
     )
 
 
@@ -172,7 +173,7 @@ def test_the_command(jobs: Path) -> None:
     }
     code, out, error = run("plan", str(jobs), "--fleet", "4xT4")
     assert (code, error) == (0, "")
-    assert out.endswith("fits on 2 cards; at least 2 cards are needed, gap 0.00%; first-fit decreasing alone: 2\n")
+    assert out.endswith("first-fit decreasing alone: 2 cards\nfits on 2 cards; at least 2 cards are needed, gap 0.00%\n")
     code, out, _ = run("plan", str(jobs), "--fleet", "T4", "--json")
     assert code == 3
     assert json.loads(out)["unplaced"] == ["two.csv"]
@@ -215,6 +216,7 @@ def test_the_page(jobs: Path, tmp_path: Path) -> None:
         (["--reserve", "1GiB"], "gpuconf plan: --reserve needs --fleet"),
         (["--dask", "2"], "gpuconf plan: --dask needs --fleet"),
         (["--phases"], "gpuconf plan: --phases needs --fleet"),
+        (["--fleet", "T4", "--dask", "0"], "gpuconf plan: dask must be the address of a scheduler, a number of processes"),
         (["--fleet", "K80"], "gpuconf plan: K80 has no virtual memory management, which policy virtual requires"),
     ],
 )
@@ -242,6 +244,26 @@ def test_invalid_usage(jobs: Path, arguments: list[str], message: str) -> None:
 def test_bad_arguments(jobs: Path, arguments: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         gpuconf.plan_fleet(**{"jobs": jobs, "fleet": "T4", **arguments})
+
+
+INTERRUPTED = """
+import os, random, signal, threading, time
+from fleet_problems import hard
+from gpuconf.planning.fleet import cpsat, exact
+
+problem = hard(random.Random(1), 40)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+began = time.monotonic()
+try:
+    exact.fits(problem.sizes, problem.cards, 60)
+except KeyboardInterrupt:
+    print(time.monotonic() - began < 20)
+"""
+
+
+def test_an_interrupt_ends_the_solver() -> None:
+    """CP-SAT kept it to itself: it stopped early, and the plan went on with the next step."""
+    assert run_well(INTERRUPTED, cwd=Path(__file__).parent, timeout=90) == "True\n"
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

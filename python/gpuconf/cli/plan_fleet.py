@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
             found = find(
                 jobs, options.fleet, options.policy or "virtual", options.reserve or RESERVE, options.phases, dask, progress.show
             )
-        except errors.InvalidArgumentError as error:
+        except (errors.InvalidArgumentError, errors.InvalidTypeError) as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
             progress.show("writing the report")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ortools.sat.python import cp_model
 
 from ..._typing import Any
+from .cpsat import solve
 from .packing import Packing
 
 _MOST_VARIABLES = 3000
@@ -32,9 +33,7 @@ def fits(sizes: Sequence[int], cards: Sequence[int], seconds: float) -> Packing 
             model.add(loads[-2] >= loads[-1])
     for size, n in counts.items():
         model.add(sum(row[size] for row in rows) == n)
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(seconds, 0.1)
-    answer = solver.solve(model)
-    if answer in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Packing([[size for size, n in row.items() for _ in range(solver.value(n))] for row in rows])
-    return Packing([], sizes) if answer == cp_model.INFEASIBLE else None
+    solver = solve(model, seconds)
+    if not solver:
+        return Packing([], sizes) if solver is False else None
+    return Packing([[size for size, n in row.items() for _ in range(solver.value(n))] for row in rows])

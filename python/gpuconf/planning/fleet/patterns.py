@@ -21,6 +21,7 @@ from ortools.sat.python import cp_model
 
 from ..._typing import Any
 from .bounds import cards_for
+from .cpsat import solve
 from .packing import Packing
 
 Pattern = tuple[tuple[int, int], ...]  # (group, how many)
@@ -170,9 +171,8 @@ def _choose(demand: list[int], amounts: dict[tuple[int, Pattern], float], availa
     for variables, most in zip(kinds, available, strict=True):
         model.add(sum(variables) <= most)
     model.minimize(sum(counts.values()) + _UNPLACED * sum(left_out))
-    solver = cp_model.CpSolver()
-    solver.parameters.max_time_in_seconds = max(seconds, 1.0)
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    solver = solve(model, max(seconds, 1.0))
+    if not solver:
         return []
     return [pattern for (_, pattern), variable in counts.items() for _ in range(solver.value(variable))]
 

@@ -193,8 +193,9 @@ class FleetPlan(metaclass=Made):
         if not self.fits:
             yield f"does not fit: {_count(len(self.unplaced), 'job')} of {len(self.jobs)} without room; {bound}"
             return
-        alone = "" if self.first_fit is None else f"; first-fit decreasing alone: {self.first_fit}"
-        yield f"fits on {_count(self.cards_used, 'card')}; {bound}, gap {100 * (self.gap or 0):.2f}%{alone}"
+        if self.first_fit is not None:
+            yield f"first-fit decreasing alone: {_count(self.first_fit, 'card')}"
+        yield f"fits on {_count(self.cards_used, 'card')}; {bound}, gap {100 * (self.gap or 0):.2f}%"
 
 
 def _count(number: int, noun: str) -> str:

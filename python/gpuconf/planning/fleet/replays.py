@@ -16,6 +16,10 @@ How = tuple[tuple[str, ...], bool]  # the policies, and whether with phases
 
 _CONNECTING = 10  # seconds
 
+# Where every core has a worker, Go's garbage collection has no core to itself. Collecting a quarter as often takes some tens of MB,
+# and saves a fifth of the processor time.
+_GOGC = "400"
+
 
 def replay(traces: Sequence[Any], how: How, dask: Any, progress: Progress) -> list[Need | str]:
     """Return for each trace what it needs, or why it cannot be read."""
@@ -61,7 +65,12 @@ def _client(distributed: Any, dask: Any, stack: ExitStack) -> Any:
         return dask
     if isinstance(dask, int) and not isinstance(dask, bool) and dask > 0:
         cluster = distributed.LocalCluster(
-            n_workers=dask, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+            n_workers=dask,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+            env={"GOGC": os.environ.get("GOGC", _GOGC)},
         )
         dask = stack.enter_context(cluster)
     elif not isinstance(dask, str):
