@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import html.parser
 import json
+import pathlib
 import random
 import re
 import sys
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, load_trace, record, report, tag
+from gpuconf.planning.page_segments import shown_segments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +80,7 @@ def test_a_page_has_all_it_needs(two_gpus: None, tmp_path: Path) -> None:
     page = of(recording, tmp_path, limit="8MiB")
     assert page.sources == []
     assert "default-src 'none'" in page.path.read_text()
-    assert list(page.figures) == ["time-0", "map-0", "time-1", "map-1"]
+    assert list(page.figures) == ["time-0", "policies-0", "map-0", "time-1", "policies-1", "map-1"]
     for words in ("GPU:0", "GPU:1", "6.00MiB", "failed allocations", "least limit", "virtual", "tensorflow", "fragmentation"):
         assert words in page.text, words
     lines = [line["name"] for line in page.figures["time-0"]["data"]]
@@ -219,3 +222,30 @@ def test_bad_arguments_write_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         report(tmp_path / "t.csv", tmp_path / "no" / "out.html")
     assert len(load_trace(tmp_path / "t.csv")) == 1
+
+
+def test_every_policy_over_time(one_gpu: None, tmp_path: Path) -> None:
+    with record() as recording:
+        kept = [allocate(MIB) for _ in range(5)]
+        for buffer in kept:
+            buffer.free()
+    data = of(recording, tmp_path, limit="8MiB").figures["policies-0"]["data"]
+    found = gpuconf.plan(recording, limit="8MiB")
+    assert [line["name"] for line in data] == ["in use (pytorch)", *(f"reserved by {policy}" for policy in found.policies), "limit"]
+    assert max(data[0]["y"]) == 5 * MIB
+    for line, result in zip(data[1:-1], found.results, strict=True):
+        assert max(line["y"]) == result.peak_bytes_reserved
+
+
+def test_the_segments_of_a_snapshot_that_ran_out_of_memory(tmp_path: Path) -> None:
+    file = pathlib.Path(__file__).parent / "snapshots" / "torch-2.15-out-of-memory.pickle.gz"
+    (tmp_path / "oom.pickle").write_bytes(gzip.decompress(file.read_bytes()))
+    page = of(str(tmp_path / "oom.pickle"), tmp_path)
+    (found,) = gpuconf.plan(tmp_path / "oom.pickle", policy="virtual").out_of_memory
+    (bars,) = page.figures["segments-0"]["data"]
+    assert "GPU:0 ran out of memory at event 1412, which requests 33.00MiB" in page.text
+    assert "requested at /home/user/train.py:19 (forward)" in page.text
+    assert sum(bars["x"]) == sum(s.nbytes for s in shown_segments(found))
+    free = sum(x for x, color in zip(bars["x"], bars["marker"]["color"], strict=True) if color.startswith("rgba"))
+    assert free == sum(found.free_blocks)
+    assert any("forward" in text for text in bars["customdata"])

@@ -34,9 +34,13 @@ func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(b.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (b *bench) run() error {
+func (b *bench) run(recordedOnly bool) error {
 	b.result.ClockNanos = map[string]float64{"Go": ourClock(), "C": foreignClock()}
-	for _, step := range []func() error{b.laws, b.small, b.slope, b.footprints, b.needs} {
+	steps := []func() error{b.laws, b.small, b.slope, b.footprints, b.needs, b.recorded}
+	if recordedOnly {
+		steps = []func() error{b.recorded}
+	}
+	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}

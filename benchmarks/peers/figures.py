@@ -94,6 +94,38 @@ def mean_need(run: dict[str, Any], kinds: tuple[str, ...], who: str) -> float | 
     return geometric([value for value in found if value]) if found and all(found) else None
 
 
+# The columns of the recorded runs.
+PYTORCH = "PyTorch"
+LEAST = {
+    "pytorch": PYTORCH,
+    "pytorch-expandable": "PyTorch, expandable",
+    "tensorflow": "TensorFlow",
+    "regions": OURS,
+    "virtual": VIRTUAL,
+}
+
+
+def recorded(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The recorded runs with the memory that each needs: the least limits, and what RMM's list takes."""
+    found = []
+    for one in run["result"]["recorded"]:
+        sizes = {name: one["least"][policy] for policy, name in LEAST.items()}
+        if RMM in one["needed"]:
+            sizes[RMM] = one["needed"][RMM]
+        found.append({"name": one["name"], "peak_bytes": one["peak_bytes"], "sizes": sizes})
+    return found
+
+
+def recorded_means(run: dict[str, Any]) -> dict[str, float]:
+    """What the recorded runs need over their live peaks: geometric means of those that ran all."""
+    runs = recorded(run)
+    return {
+        name: geometric([one["sizes"][name] / one["peak_bytes"] for one in runs])
+        for name in [*LEAST.values(), RMM]
+        if all(name in one["sizes"] for one in runs)
+    }
+
+
 def footprints(run: dict[str, Any], law: str) -> dict[str, tuple[float, float]]:
     """By contender: host memory in bytes, in total and per live block."""
     return {one["name"]: (one["bytes"], one["bytes"] / one["blocks"]) for one in run["result"]["footprints"] if one["law"] == law}

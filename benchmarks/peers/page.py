@@ -86,6 +86,12 @@ in order of time, without knowledge of later requests. Memory divided by the opt
 
 {optimum}
 
+## Recorded runs
+
+Nine runs of PyTorch on GPUs, as its allocator recorded them (`tests_go/rewind/testdata`).
+
+{recorded}
+
 ## Method
 
 - One process. Each contender's loop over a trace is compiled with it (Go, C++ or Rust), so the
@@ -148,6 +154,7 @@ def write(run: dict[str, Any]) -> str:
         footprints=_footprints(run),
         needs=_needs(run),
         optimum=_optimum(run),
+        recorded=recorded(run),
         clocks=", ".join(f"{ns:.0f} ns in {language}" for language, ns in run["result"]["clock_ns"].items() if ns),
     )
 
@@ -234,6 +241,29 @@ def _optimum(run: dict[str, Any]) -> str:
         means = {who: figures.mean_need(run, (kind,), who) for who in order}
         rows.append({"problem": f"**{title}, mean**", **{who: f"**{mean:.3f}**" if mean else "-" for who, mean in means.items()}})
     return table(rows)
+
+
+def recorded(run: dict[str, Any]) -> str:
+    """The tables of the recorded runs."""
+    needs = [
+        {
+            "run": one["name"],
+            "live at the peak": f"{one['peak_bytes'] / (1 << 20):,.0f} MiB",
+            **{name: f"{size / (1 << 20):,.0f} MiB" for name, size in one["sizes"].items()},
+            "PyTorch's over gpuconf's": f"{one['sizes'][figures.PYTORCH] / one['sizes'][figures.VIRTUAL]:.3f}",
+        }
+        for one in figures.recorded(run)
+    ]
+    means = figures.recorded_means(run)
+    mean = {"run": "**geometric mean, over the live peak**", "live at the peak": "1", **{k: f"**{v:.3f}**" for k, v in means.items()}}
+    mean["PyTorch's over gpuconf's"] = f"**{means[figures.PYTORCH] / means[figures.VIRTUAL]:.3f}**"
+    speeds = figures.speeds(run, "equal", "recorded")
+    names = [one["name"] for one in run["result"]["recorded"]]
+    cells = {who: {law: _ns(one["best"]) for law, one in by_law.items()} for who, by_law in speeds.items()}
+    return (
+        "The least limit under which the run fits, as `gpuconf.plan` finds it; for RMM's free list, the end of its highest block:\n\n"
+        f"{table([*needs, mean])}\n\nns for one allocation or one free, equal interface:\n\n{_rows(run, figures.EQUAL, names, cells)}"
+    )
 
 
 def _peers(run: dict[str, Any]) -> str:

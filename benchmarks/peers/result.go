@@ -10,6 +10,7 @@ type result struct {
 	Slope      []lawResult        `json:"slope"`
 	Footprints []footprintResult  `json:"footprints"`
 	Needs      []needsResult      `json:"needs"`
+	Recorded   []recordedResult   `json:"recorded"`
 }
 
 // exclusion is a contender that failed its verification, or did not run.

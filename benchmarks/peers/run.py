@@ -28,26 +28,31 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
     arguments.add_argument("--rounds", type=int, default=7)
+    arguments.add_argument("--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing")
     arguments.add_argument("--keep", type=Path)
     arguments.add_argument("--from", type=Path, dest="kept")
     options = arguments.parse_args()
-    run = json.loads(options.kept.read_text()) if options.kept else measure(options.minimalloc, options.rounds)
+    task = "recorded" if options.recorded else "all"
+    run = json.loads(options.kept.read_text()) if options.kept else measure(options.minimalloc, options.rounds, task)
     if options.keep:
         options.keep.write_text(json.dumps(run))
+    if options.recorded:
+        print(page.recorded(run))
+        return
     plot.draw(run, ROOT / "docs" / "allocator-benchmarks.png")
     (ROOT / "docs" / "allocator-benchmarks.md").write_text(page.write(run))
     print("\n" + page.bars(run) + "\n\nwrote docs/allocator-benchmarks.md and docs/allocator-benchmarks.png")
 
 
-def measure(minimalloc: str, rounds: int) -> dict[str, object]:
+def measure(minimalloc: str, rounds: int, task: str) -> dict[str, object]:
     """Get the peers, build, and run everything once."""
     load = os.getloadavg()[0]
     peers = fetch.get_all(lambda text: print(text, flush=True))
     program = fetch.go_program()
-    command = [str(program), "-rounds", str(rounds), "-minimalloc", str(Path(minimalloc).resolve()) if minimalloc else ""]
+    command = [str(program), "-task", task, "-rounds", str(rounds), "-minimalloc", str(Path(minimalloc).resolve()) if minimalloc else ""]
     began = time.monotonic()
     env = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([*command, *(str(p.path) for p in peers if p.path)], stdout=subprocess.PIPE, check=True, env=env)
+    done = subprocess.run([*command, *(str(p.path) for p in peers if p.path)], stdout=subprocess.PIPE, check=True, env=env, cwd=ROOT)
     return {
         "result": json.loads(done.stdout),
         "peers": [{"contenders": p.contenders, "source": p.source, "version": p.version, "missing": p.missing} for p in peers],

@@ -88,8 +88,8 @@ class OutOfMemory(
     segments: tuple[Segment, ...]  # in the order of addresses
     unknown: str  # why the snapshot does not determine the state, or ""
 
-    def lines(self, glyphs: Glyphs = BLOCKS) -> Iterator[str]:
-        """Yield a description of at most 80 columns, if call sites are short."""
+    def lines(self, glyphs: Glyphs = BLOCKS, width: int = _WIDTH) -> Iterator[str]:
+        """Yield a description of at most 80 columns, if call sites are short; without the map if its bars have no width."""
         yield f"GPU:{self.gpu} ran out of memory at event {self.event}, which requests {human_bytes(self.requested)}"
         if self.call_site:
             yield f"  requested at {shown(self.call_site)}"
@@ -106,7 +106,8 @@ class OutOfMemory(
         if any(site.known for site in self.sites):
             yield "held by:"
             yield from sites.lines(self.sites, _SITES)
-        yield from _map(self.segments, glyphs)
+        if width:
+            yield from _map(self.segments, glyphs, width)
 
 
 def read(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: list[tuple[Frame, ...]]) -> OutOfMemory:
@@ -140,12 +141,12 @@ def _segment(fields: dict[str, Any], holders: list[tuple[str, str]], stacks: lis
     return Segment(fields["address"], fields["nbytes"], fields["stream"], fields["small"], fields["expandable"], tuple(blocks))
 
 
-def _map(segments: Iterable[Segment], glyphs: Glyphs) -> Iterator[str]:
+def _map(segments: Iterable[Segment], glyphs: Glyphs, width: int) -> Iterator[str]:
     """Yield the segments with the most free memory as bars, by address, and what the others add up to."""
     ordered = sorted(segments, key=lambda s: (-s.free, -s.nbytes, s.address))
     yield f"segments ({glyphs.full} in use, {glyphs.part} partly, {glyphs.free} free):"
     for s in sorted(ordered[:_SEGMENTS], key=lambda s: int(s.address)):
-        bar = f"{glyphs.left}{_bar(s, glyphs)}{glyphs.right}"
+        bar = f"{glyphs.left}{_bar(s, glyphs, width)}{glyphs.right}"
         yield f"  {s.address:#014x} {bar} {human_bytes(s.nbytes)}, {human_bytes(s.free)} free"
     rest = ordered[_SEGMENTS:]
     if rest:
@@ -153,15 +154,15 @@ def _map(segments: Iterable[Segment], glyphs: Glyphs) -> Iterator[str]:
         yield f"  and {len(rest)} more with {human_bytes(reserved)}, {human_bytes(free)} free"
 
 
-def _bar(segment: Segment, glyphs: Glyphs) -> str:
+def _bar(segment: Segment, glyphs: Glyphs, width: int) -> str:
     """Return a cell for each equal part of a segment."""
-    used = [0.0] * _WIDTH
-    per = segment.nbytes / _WIDTH
+    used = [0.0] * width
+    per = segment.nbytes / width
     at = 0.0
     for block in segment.blocks:
         end = at + block.nbytes
         if block.requested:
-            for cell in range(int(at / per), min(_WIDTH, -int(-end // per))):
+            for cell in range(int(at / per), min(width, -int(-end // per))):
                 used[cell] += min(end, (cell + 1) * per) - max(at, cell * per)
         at = end
     return "".join(glyphs.full if u > 0.999 * per else glyphs.part if u > 0 else glyphs.free for u in used)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from .._core.humanbytes import human_bytes
 from .._core.stacks import call_site
 from .._typing import Any
+from . import page_segments
 from .frame import bytes_axis, frame, table
 from .history import Block, History, Site
 from .plan import Plan, PlanResult
@@ -42,6 +43,7 @@ class _Section:
     def __init__(self, history: History, plan: Plan) -> None:
         self.history = history
         self.results = [r for r in plan.results if r.gpu == history.gpu]
+        self.plan = plan
         self.limit = plan.limit
         self.colors = self._choose_colors()
         self.sites = history.sites()
@@ -79,7 +81,11 @@ class _Section:
             "</dl>",
         ]
         parts.append(self._figure("time", "Memory in use over time", self._over_time(), 380))
+        parts += self._out_of_memory()
         parts += ["<h3>What each policy needs</h3>", table(_POLICY_HEAD, map(_policy_row, self.results), 1)]
+        if self.results:
+            figure = page_segments.over_time(self.plan, history.gpu, _COLORS)
+            parts.append(self._figure("policies", "In use, and reserved by each policy", figure, 420))
         parts += ["<h3>Held at the peak</h3>", table(("library", "tag", "in use", "share"), self._holder_rows(), 2)]
         if self.sites:
             parts.append(self._figure("sites", "Call sites at the peak", self._call_sites(), 60 + 26 * self._site_rows()))
@@ -98,6 +104,18 @@ class _Section:
             note += f" {human_bytes(hidden)} behind the last block are free and not drawn."
         parts.append(self._figure("map", "Memory at the peak", self._map(spans), 520, note))
         return "".join([*parts, "</section>"])
+
+    def _out_of_memory(self) -> Iterable[str]:
+        """Yield what is known of the failed allocation that ends a PyTorch snapshot."""
+        for found in self.plan.out_of_memory:
+            if found.gpu == self.history.gpu:
+                yield f"<h3>Out of memory</h3><pre>{html.escape(chr(10).join(found.lines(width=0)))}</pre>"
+                if found.segments:
+                    figure = page_segments.segments(found, _COLORS)
+                    drawn = len(page_segments.shown_segments(found))
+                    note = f"{drawn} of {_count(len(found.segments), 'segment')}: those with the most free memory. "
+                    note += "A color is a line of the program; gray is free."
+                    yield self._figure("segments", "Segments when it ran out", figure, 80 + 18 * drawn, note)
 
     def _figure(self, kind: str, title: str, figure: dict[str, Any], height: int, note: str = "") -> str:
         name = f"{kind}-{self.history.gpu}"
