@@ -255,14 +255,16 @@ def recorded(run: dict[str, Any]) -> str:
         for one in figures.recorded(run)
     ]
     means = figures.recorded_means(run)
-    mean = {"run": "**geometric mean, over the live peak**", "live at the peak": "1", **{k: f"**{v:.3f}**" for k, v in means.items()}}
+    mean = {"run": "**geometric mean, over the live peak**", "live at the peak": "1"}
+    mean |= {name: f"**{value:.3f}**" for name, value in means.items()}
     mean["PyTorch's over gpuconf's"] = f"**{means[figures.PYTORCH] / means[figures.VIRTUAL]:.3f}**"
     speeds = figures.speeds(run, "equal", "recorded")
     names = [one["name"] for one in run["result"]["recorded"]]
     cells = {who: {law: _ns(one["best"]) for law, one in by_law.items()} for who, by_law in speeds.items()}
     return (
-        "The least limit under which the run fits, as `gpuconf.plan` finds it; for RMM's free list, the end of its highest block:\n\n"
-        f"{table([*needs, mean])}\n\nns for one allocation or one free, equal interface:\n\n{_rows(run, figures.EQUAL, names, cells)}"
+        "The least limit under which the run fits, as `gpuconf.plan` finds it; for RMM's free list, the end\n"
+        f"of its highest block:\n\n{table([*needs, mean])}\n\n"
+        f"ns for one allocation or one free, equal interface:\n\n{_rows(run, figures.EQUAL, names, cells)}"
     )
 
 

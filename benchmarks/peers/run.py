@@ -49,10 +49,12 @@ def measure(minimalloc: str, rounds: int, task: str) -> dict[str, object]:
     load = os.getloadavg()[0]
     peers = fetch.get_all(lambda text: print(text, flush=True))
     program = fetch.go_program()
-    command = [str(program), "-task", task, "-rounds", str(rounds), "-minimalloc", str(Path(minimalloc).resolve()) if minimalloc else ""]
+    problems = str(Path(minimalloc).resolve()) if minimalloc else ""
+    command = [str(program), "-task", task, "-rounds", str(rounds), "-minimalloc", problems]
+    command += [str(p.path) for p in peers if p.path]
     began = time.monotonic()
     env = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run([*command, *(str(p.path) for p in peers if p.path)], stdout=subprocess.PIPE, check=True, env=env, cwd=ROOT)
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=env, cwd=ROOT)
     return {
         "result": json.loads(done.stdout),
         "peers": [{"contenders": p.contenders, "source": p.source, "version": p.version, "missing": p.missing} for p in peers],
