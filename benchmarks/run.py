@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import allocator, c_abi, config_calls, import_time, out_of_memory, placement, pytest_plugin, recording  # noqa: E402
+from benchmarks import allocator, c_abi, config_calls, import_time, ledger, out_of_memory, placement, pytest_plugin, recording  # noqa: E402
 from benchmarks.report import cpu, table  # noqa: E402
 
 PAGE = """# Benchmarks
@@ -83,6 +83,10 @@ An allocation that fails, in a pool with a hole between any two blocks. The time
 for memory that could be remapped, finding the cause, and the report as the text of the exception.
 
 {failures}
+
+## The ledger
+
+{ledger}
 
 ## The allocator's core
 
@@ -156,6 +160,8 @@ def main() -> None:
     facts["plans"] = table(recording.plans())
     print("running out of memory ...", flush=True)
     facts["failures"] = table(out_of_memory.measure())
+    print("the ledger ...", flush=True)
+    facts["ledger"] = table(ledger.measure())
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
     page = ROOT / "docs" / "benchmarks.md"

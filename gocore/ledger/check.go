@@ -70,10 +70,10 @@ func (l *Ledger) checkBell() []string {
 	var stat unix.Stat_t
 	path := l.folder + "/" + wakeName
 	if l.bell.fd < 0 {
-		return []string{path + " cannot be opened: waiters look every 20 ms instead of being woken"}
+		return []string{path + " cannot be opened: waiters look again and again instead of being woken"}
 	}
 	if err := unix.Fstat(l.bell.fd, &stat); err != nil || stat.Size < wordBytes || stat.Nlink == 0 {
-		return []string{path + " was truncated or removed: waiters look every 20 ms instead of being woken"}
+		return []string{path + " was truncated or removed: waiters look again and again instead of being woken"}
 	}
 	return nil
 }

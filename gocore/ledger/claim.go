@@ -26,6 +26,9 @@ type Claim struct {
 	held     holding // guarded by mu, as are all fields below
 	record   record
 	released bool
+
+	looked uint32 // the generation of the record's word before the last look of Wait
+	lookAt uint64 // when Wait looks again, whatever the word says
 }
 
 // patience is how long a call waits for the grant lock. Others hold it for microseconds.
@@ -99,8 +102,8 @@ func (l *Ledger) checkRequest(r *Request) error {
 	return nil
 }
 
-// Wait waits for the grant, at most for a time, and reports whether the claim is granted. cards, unless nil, replaces what was said of
-// the candidates: their use by others changes.
+// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks at once. cards, unless
+// nil, replaces what was said of the candidates: their use by others changes.
 func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,28 +120,26 @@ func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error)
 	}
 	deadline := now() + uint64(max(most, 0))
 	for changed := cards != nil; ; changed = false {
-		generation, heard := c.ledger.bell.generation(c.record.word)
-		granted, ahead, err := c.tryLocked(changed)
-		if granted || err != nil {
-			return granted, err
+		if generation, heard := c.ledger.bell.generation(c.record.word); most <= 0 || changed || !heard || generation != c.looked || now() >= c.lookAt {
+			granted, ahead, err := c.tryLocked(changed)
+			if granted || err != nil {
+				return granted, err
+			}
+			c.looked, c.lookAt = generation, now()+uint64(lookAgain(ahead))
 		}
 		left := int64(deadline) - int64(now())
 		if left <= 0 {
 			return false, nil
 		}
-		again := lookAgain
-		if ahead == 0 {
-			again = lookAgainFirst
-		}
-		c.ledger.bell.wait(c.record.word, generation, heard, min(time.Duration(left), again))
+		c.ledger.bell.wait(c.record.word, c.looked, time.Duration(min(left, int64(c.lookAt)-int64(now()))))
 	}
 }
 
-// A killed process wakes no waiter. So the first waiter looks often, and wakes the others if it is their turn.
-const (
-	lookAgainFirst = 100 * time.Millisecond
-	lookAgain      = 250 * time.Millisecond
-)
+// lookAgain returns how long a waiter sleeps at most: a killed process wakes no waiter. The first one looks often, and wakes the others if
+// it is their turn; those look in case the first one is killed or stopped.
+func lookAgain(ahead int) time.Duration {
+	return min(100*time.Millisecond*time.Duration(1+ahead), time.Second)
+}
 
 func (c *Claim) replaceCardsLocked(cards []Card) error {
 	request := Request{Cards: cards, Count: int(c.record.count), Policy: c.record.policy, Text: c.record.text}

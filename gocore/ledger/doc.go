@@ -37,12 +37,15 @@
 //  3. A slot comes alive, or becomes granted, only under the grant lock. It may become free at any time.
 //  4. A granted claim leases exactly as many cards as it requested; a waiting one none.
 //  5. Order: in the order of tickets, each waiting claim that does not fit holds the cards on which least is missing to it; a younger
-//     claim gets only what is left. So claims of one class (same cards, bytes and count) are granted in order, and a smaller one passes
-//     an older one only where it does not delay it.
+//     claim gets only what is left. Claims of one class (same cards, bytes and count) are granted strictly in order; a claim of another
+//     class passes an older one only where it does not delay it.
 //  6. No starvation: what a waiting claim's best cards have left for it never decreases by a younger claim, and increases with each release.
 //  7. A process writes only slots that it has locked, in files of its own user. It writes the directory entry last.
 //  8. A file gets its name when it is complete, and never changes its size.
 //  9. No order depends on a clock. Tickets count up from the highest live one.
+//
+// A waiter that is stopped (SIGSTOP) keeps its place: the cards that it holds, and the claims of its class behind it, wait until it goes on
+// or ends.
 //
 // Check checks 1, 2 and 4, and what reading refuses: damaged files, other versions, wrong owners, modes and sizes.
 //

@@ -18,6 +18,10 @@ type grantLock struct{ fd int }
 // ErrBusy is wrapped by the errors of calls that did not get the grant lock in time. The caller may try again.
 var ErrBusy = status.Errorf(status.Unavailable, "the ledger is locked")
 
+// longestSleep is the pause between two attempts to take the lock, in nanoseconds. A hundred processes that try more often would keep the
+// holder from running.
+const longestSleep = 4_000_000
+
 // lock takes the grant lock. The file is opened for each use: a forked child then has a copy of the open file, which would keep the
 // lock if this process dies, only if the fork falls into these microseconds.
 func (l *Ledger) lock(patience time.Duration) (grantLock, error) {
@@ -30,7 +34,7 @@ func (l *Ledger) lock(patience time.Duration) (grantLock, error) {
 		return grantLock{}, err
 	}
 	deadline := now() + uint64(patience)
-	for sleep := int64(10_000); ; sleep = min(2*sleep, 500_000) {
+	for sleep := int64(10_000); ; sleep = min(2*sleep, longestSleep) {
 		got, err := tryFlock(fd)
 		if got {
 			return grantLock{fd}, nil

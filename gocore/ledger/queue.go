@@ -8,7 +8,8 @@ import (
 // The order of grants, decided on plain numbers.
 //
 // Requests are served in the order of their tickets. One that does not fit holds the cards on which least is missing, as many as it needs,
-// and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not taken its cards yet, holds those.
+// and a younger one gets only what is left then (invariants 5 and 6). One that fits, but has not taken its cards yet, holds those, and the
+// next one of its class waits for it.
 
 // decide returns for each waiting request, in the order of tickets, the indices of the cards that it gets now, in the order of its cards;
 // nil if it must wait. leased is what live leases take of each card.
@@ -17,12 +18,12 @@ func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
 	for uuid, bytes := range leased {
 		held[uuid] = bytes
 	}
-	for _, r := range waiting {
+	for n, r := range waiting {
 		chosen, fits := choose(held, r)
 		for _, i := range chosen {
 			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Bytes, mostBytes)
 		}
-		if !fits {
+		if !fits || slices.ContainsFunc(waiting[:n], r.isSameClass) {
 			chosen = nil
 		}
 		slices.Sort(chosen)
@@ -70,4 +71,18 @@ func leases(claims []*slotView) (leased map[string]uint64, waiting []*record) {
 		}
 	}
 	return leased, waiting
+}
+
+// isSameClass reports whether two requests are for the same bytes of the same cards.
+func (r *record) isSameClass(other *record) bool {
+	if r.count != other.count || len(r.cards) != len(other.cards) {
+		return false
+	}
+	for i := range r.cards {
+		isSame := func(c Card) bool { return c.UUID == r.cards[i].UUID && c.Bytes == r.cards[i].Bytes }
+		if !isSame(other.cards[i]) && !slices.ContainsFunc(other.cards, isSame) {
+			return false
+		}
+	}
+	return true
 }

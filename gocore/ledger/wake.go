@@ -73,11 +73,8 @@ func (b *bell) generation(word uint32) (value uint32, heard bool) {
 const deaf = 20 * time.Millisecond
 
 // wait sleeps until the word's bell rings after the generation was read, at most for a time.
-func (b *bell) wait(word, generation uint32, heard bool, most time.Duration) {
-	if most <= 0 {
-		return
-	}
-	if heard && b.words.wait(word, generation, int64(most)) == nil {
+func (b *bell) wait(word, generation uint32, most time.Duration) {
+	if most <= 0 || b.fd >= 0 && b.words.wait(word, generation, int64(most)) == nil {
 		return
 	}
 	pause(int64(min(most, deaf)))

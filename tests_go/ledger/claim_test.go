@@ -260,3 +260,18 @@ func duplicate(t *testing.T, fd int) *os.File {
 	require.NoError(t, err)
 	return os.NewFile(uintptr(copied), "claim")
 }
+
+// Both fit after the release, and the older one sleeps: it is not passed.
+func TestAClaimWaitsForAnOlderOneOfItsClass(t *testing.T) {
+	l := private(t)
+	holder := claim(t, l, request(1, card("A", 40*gib)))
+	older := claim(t, l, request(1, card("A", 10*gib)))
+	younger := claim(t, l, request(1, card("A", 10*gib)))
+	other := claim(t, l, request(1, card("A", 5*gib)))
+	holder.Release()
+	require.False(t, granted(t, younger))
+	require.True(t, granted(t, other))
+	require.True(t, granted(t, older))
+	require.True(t, granted(t, younger))
+	sound(t, l)
+}

@@ -19,13 +19,14 @@ from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
 __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
 
 # The length of one wait in Go. Python handles signals between two waits.
-_STEP_MS = 50
+_STEP_MS = 100
 
 # How often a waiting claim asks its caller for the state of the cards, in seconds.
 _REFRESH_S = 1.0
 
-# How long another process may hold the ledger's lock, in seconds. It should take microseconds.
-_PATIENCE_S = 5.0
+# How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of them on a
+# machine that is overloaded.
+_PATIENCE_S = 60.0
 
 _MOST_HOLDERS = 10  # in an error text
 

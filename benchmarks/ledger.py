@@ -1,0 +1,165 @@
+"""What a lease in the ledger costs, and how soon waiting processes get memory that another one frees."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from gpuconf._core.native import core
+from gpuconf.sharing._ledger import Ledger, open_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GIB = 1 << 30
+CARD = "GPU-4d1ee11c-4cd2-4b5c-8a6d-6a2bfd9a3ba1"
+ROUNDS = 2000
+WAITERS = 100
+WAKES = 5  # of each kind
+
+REQUEST = f'{{"cards": [{{"uuid": "{CARD}", "capacity": {40 * GIB}, "bytes": {GIB // 16}}}], "count": 1}}'
+
+# A process that waits for the whole card, reports when it has it, holds it until a line comes, and waits again.
+WAITER = f"""
+import sys, time
+from gpuconf.sharing._ledger import open_ledger
+from gpuconf.sharing._rows import Card
+ledger = open_ledger(sys.argv[1])
+print("ready", flush=True)
+while sys.stdin.readline():
+    with ledger.claim([Card({CARD!r}, {40 * GIB}, {40 * GIB})]):
+        print(time.monotonic_ns(), flush=True)
+        sys.stdin.readline()
+"""
+
+
+def measure() -> list[dict[str, str]]:
+    """Return the costs of calls, and the delays of the first of many waiting processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = open_ledger(folder + "/ledger")
+        rows = [_row("a grant, alone", *_grants(ledger), "<= 100 µs"), _row("a release, alone", *_releases(ledger), "<= 100 µs")]
+        with _crowd(ledger, 20):
+            rows += [_row("a grant, beside 20 other processes", *_grants(ledger), ""), _row("its release", *_releases(ledger), "")]
+        clean, killed = _delays(ledger)
+        many = f"the first of {WAITERS} waiting processes has the memory, after "
+        rows.append(_row(many + "a release", statistics.median(clean), max(clean), "<= 50 ms", 1e6, "ms"))
+        rows.append(_row(many + "SIGKILL of the holder", statistics.median(killed), max(killed), "<= 300 ms", 1e6, "ms"))
+    return rows
+
+
+def _row(what: str, median: float, most: float, goal: str, unit: float = 1e3, name: str = "µs") -> dict[str, str]:
+    return {"what": what, "median": f"{median / unit:.0f} {name}", "p99 or most": f"{most / unit:.0f} {name}", "goal": goal}
+
+
+def _grants(ledger: Ledger) -> tuple[float, float]:
+    return _timed(ledger)[0]
+
+
+def _releases(ledger: Ledger) -> tuple[float, float]:
+    return _timed(ledger)[1]
+
+
+def _timed(ledger: Ledger) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return median and 99th percentile of grants and of releases, in nanoseconds, of the core's functions."""
+    grants, releases = [], []
+    for _ in range(ROUNDS):
+        begun = time.perf_counter_ns()
+        claim = core.pybind_LedgerClaim(ledger.number, REQUEST, True)
+        granted = time.perf_counter_ns()
+        core.pybind_LedgerRelease(claim)
+        releases.append(time.perf_counter_ns() - granted)
+        grants.append(granted - begun)
+    return _summary(grants), _summary(releases)
+
+
+def _summary(times: list[int]) -> tuple[float, float]:
+    return statistics.median(times), statistics.quantiles(times, n=100)[98]
+
+
+@contextmanager
+def _crowd(ledger: Ledger, count: int) -> Iterator[None]:
+    """Run processes that each hold a claim."""
+    code = (
+        "import sys; from gpuconf.sharing._ledger import open_ledger; from gpuconf.sharing._rows import Card\n"
+        f"claim = open_ledger(sys.argv[1]).claim([Card({CARD!r}, {40 * GIB}, {GIB})]); print(1, flush=True); sys.stdin.read()"
+    )
+    started = [_start(code, ledger.folder) for _ in range(count)]
+    yield
+    _end(started)
+
+
+def _start(code: str, folder: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", code, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process
+
+
+def _end(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.communicate()
+
+
+def _delays(ledger: Ledger) -> tuple[list[float], list[float]]:
+    """Return the delays after releases and after kills, in nanoseconds."""
+    waiters = [_start(WAITER, ledger.folder) for _ in range(WAITERS)]
+    clean: list[float] = []
+    killed: list[float] = []
+    for number in range(2 * WAKES):
+        holder = _start(WAITER, ledger.folder)
+        _tell(holder)
+        _pipe(holder).readline()
+        for waiter in waiters:
+            _tell(waiter)
+        while len(ledger.claims()) < WAITERS + 1:
+            time.sleep(0.05)
+        time.sleep(1)  # until all sleep
+        begun = time.monotonic_ns()
+        if number % 2:
+            os.kill(holder.pid, signal.SIGKILL)
+        else:
+            _tell(holder)
+        first = _first(waiters)
+        (killed if number % 2 else clean).append(first - begun)
+        _end([holder])
+    _end(waiters)
+    return clean, killed
+
+
+def _tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def _pipe(process: subprocess.Popen[str]) -> IO[str]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+def _first(waiters: list[subprocess.Popen[str]]) -> int:
+    """Return when the first waiter had the memory, and let all others have it in turn."""
+    times = []
+    left = list(waiters)
+    while left:
+        ready, _, _ = select.select([_pipe(waiter) for waiter in left], [], [])
+        for waiter in [w for w in left if _pipe(w) in ready]:
+            times.append(int(_pipe(waiter).readline()))
+            _tell(waiter)
+            left.remove(waiter)
+    return min(times)
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(*row.values(), sep=" | ")
