@@ -6,9 +6,13 @@ import contextlib
 import json
 import os
 import random
+import re
+import socket
 import subprocess
 import sys
 import time
+import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,7 +70,8 @@ def test_programs_of_different_needs(killed: int, tmp_path: Path, monkeypatch: p
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         started.append((subprocess.Popen([str(BIN / "gpuconf"), *words], **pipes), limit, gpus, need))  # type: ignore[call-overload]
     victims = set(rng.sample(range(40), killed))
-    most, processes = watch(ledger, started, victims, rng)
+    with exporter() as address:
+        most, processes = watch(ledger, started, victims, rng, address)
     assert most <= CARD - RESERVE
     assert processes > 1
     for number, (process, limit, gpus, need) in enumerate(started):
@@ -87,9 +92,44 @@ def test_programs_of_different_needs(killed: int, tmp_path: Path, monkeypatch: p
     assert ledger.check() == []
 
 
-def watch(ledger, started, victims, rng) -> tuple[int, int]:  # type: ignore[no-untyped-def] # noqa: ANN001
+@contextlib.contextmanager
+def exporter() -> Iterator[str]:
+    """``gpuconf export`` on a free port; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    process = subprocess.Popen([str(BIN / "gpuconf"), "export", "--port", str(port)], stdout=subprocess.PIPE)
+    address = f"http://127.0.0.1:{port}/metrics"
+    try:
+        for _ in range(200):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(address, timeout=5).close()
+                break
+            time.sleep(0.05)
+        yield address
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def check_what_others_see(address: str) -> None:
+    """``gpuconf ps`` and ``gpuconf export`` while programs come and go: what is in use is leased, and the leases fit."""
+    done = subprocess.run([str(BIN / "gpuconf"), "ps", "--json"], capture_output=True, text=True, check=True)
+    seen = json.loads(done.stdout)
+    assert len(seen["gpus"]) == CARDS
+    for gpu in seen["gpus"]:
+        assert gpu["in_use"] <= gpu["reserved"] <= CARD - RESERVE
+        assert gpu["leased"] <= CARD - RESERVE
+    for row in seen["processes"]:
+        assert all(pool["in_use"] <= pool["limit"] for pool in row["pools"])
+    metrics = urllib.request.urlopen(address, timeout=30).read().decode()
+    leased = [float(value) for value in re.findall(r"^gpuconf_gpu_leased_bytes{.*} (\S+)$", metrics, re.MULTILINE)]
+    assert len(leased) == CARDS
+    assert max(leased) <= CARD - RESERVE
+
+
+def watch(ledger, started, victims, rng, address) -> tuple[int, int]:  # type: ignore[no-untyped-def] # noqa: ANN001
     """Watch the ledger until all have ended, and kill the victims. Returns the most bytes leased of a card, and processes."""
-    most = processes = 0
+    most = processes = rounds = 0
     waiting = set(victims)
     deadline = time.monotonic() + 240
     while any(process.poll() is None for process, *_ in started):
@@ -106,6 +146,9 @@ def watch(ledger, started, victims, rng) -> tuple[int, int]:  # type: ignore[no-
             for pool in row.pools:
                 assert pool.in_use <= pool.limit
                 assert pool.limit == limits.get((row.claim_id, pool.uuid), pool.limit)
+        if rounds % 20 == 5:
+            check_what_others_see(address)
+        rounds += 1
         if waiting and rng.random() < 0.5:
             kill(started[waiting.pop()][0], rng)
         time.sleep(0.05)
