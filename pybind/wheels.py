@@ -36,7 +36,8 @@ def build(machine: str, dist: Path) -> Path:
 def check(wheel: Path) -> str:
     """The oldest platform that auditwheel finds the wheel fit for; its tag must not promise more."""
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False)
-    found = re.search(r'consistent with the following platform\s+tag:\s+"(manylinux_(\d+)_(\d+)_\w+)"', " ".join(done.stdout.split()))
+    told = " ".join(done.stdout.split())
+    found = re.search(r'consistent with the following platform tag: "(manylinux_(\d+)_(\d+)_\w+)"', told)
     if done.returncode or not found or (int(found[2]), int(found[3])) > GLIBC:
         raise SystemExit(f"auditwheel rejects {wheel.name}:\n{done.stdout}{done.stderr}")
     return found[1]
