@@ -60,6 +60,15 @@ test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 test-py: $(VENV)/dev ## run the Python tests
 	$(BIN)/python -m pytest
 
+# The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
+OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)
+
+.PHONY: test-pytest
+test-pytest: $(VENV)/dev ## test the pytest plugin with the oldest pytest that it supports (downloads it)
+	@rm -rf build/pytest
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/pytest pytest==$(OLDEST_PYTEST).0 pluggy iniconfig
+	PYTHONPATH=$(abspath build/pytest) $(BIN)/python -m pytest -p no:cacheprovider tests_py/pytest_plugin
+
 .PHONY: race
 race: $(VENV)/dev ## run the Go tests under the race detector
 	go test -race -tags=$(GO_TAGS) $(GO_TESTS)

@@ -55,6 +55,11 @@ class Kernel:
         self._client.stop_channels()
         self._manager.shutdown_kernel(now=True)
 
+    def completions(self, code: str) -> list[str]:
+        """What the Tab key offers at the end of a line."""
+        reply = self._client.complete(code, len(code), reply=True, timeout=30)
+        return sorted(reply["content"]["matches"])
+
     def run(self, code: str, interrupt_at: str = "", timeout: float = 30) -> Cell:
         """Run a cell. With ``interrupt_at``, interrupt the kernel as soon as the cell has printed that."""
         streams = {"stdout": "", "stderr": ""}

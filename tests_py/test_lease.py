@@ -233,3 +233,15 @@ def test_the_gpus_can_be_listed_by_another_process() -> None:
         assert devices_elsewhere() == gpuconf.visible_devices()
     finally:
         del os.environ["GPUCONF_SIMULATE"]
+
+
+def test_out_of_memory_on_a_simulated_gpu_names_the_other_processes() -> None:
+    other = holder("5GiB")
+    with gpuconf.lease(memory="3GiB", name="mine", policy="pack"), pytest.raises(MemoryError) as caught:
+        gpuconf.memory.allocate("4GiB")
+    other.communicate("\n")
+    text = (
+        f" Other processes on this GPU, by the ledger: PID {other.pid} (other) leases 5.00GiB (5368709120 bytes) and uses 0 bytes."
+    )
+    assert text in str(caught.value)
+    assert "mine" not in str(caught.value)

@@ -338,3 +338,27 @@ def test_restart(kernel: Kernel) -> None:
     assert kernel.run("import gpuconf\ngpuconf.simulate('H100-80GB')\n%load_ext gpuconf").status == "ok"
     assert "not in use yet" in kernel.run("%gpu").text
     assert kernel.run("%%gpumem\nkept = gpuconf.memory.allocate('70GiB')").text.startswith("this cell took 70.00GiB")
+
+
+def test_the_tab_key_completes_commands(kernel: Kernel) -> None:
+    """IPython adds Python's names."""
+    assert {"help", "limit", "map", "release", "reset", "watch"} <= set(kernel.completions("%gpu "))
+    assert {"release", "reset"} <= set(kernel.completions("%gpu re"))
+    assert {"off", "on"} <= set(kernel.completions("%gpu watch o"))
+    assert "GPU:0" not in kernel.completions("%gpu map G"), "before the devices exist"
+    kernel.run("gpuconf.config.list_logical_devices()")
+    assert {"GPU:0", "GPU:1"} <= set(kernel.completions("%gpu map G"))
+    kernel.run("%unload_ext gpuconf")
+    assert "release" not in kernel.completions("%gpu re")
+
+
+def test_release_names_no_frames_of_the_shell(kernel: Kernel) -> None:
+    kernel.run("more = gpuconf.memory.allocate('1GiB')\nmore")
+    shown = kernel.run("%gpu release").text
+    assert "__main__.more" in shown
+    assert "IPython" not in shown
+    assert "ipykernel" not in shown
+    kernel.run("more = [more]")
+    shown = kernel.run("found = gpuconf.memory.release()\nprint(found)\nfound").text
+    assert "__main__.more[0]" in shown
+    assert "site-packages" not in shown

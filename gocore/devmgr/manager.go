@@ -26,6 +26,7 @@ type Manager struct {
 	found     []gpu.Device            // all GPUs that the process sees; immutable
 	listed    []gpu.Device            // the GPUs of the physical list, in its order; immutable
 	processes func(gpu.Device) string // describes the processes that use a GPU; nil: unknown; immutable
+	shared    bool                    // processes matters for every limit; immutable
 	whyNone   string                  // why found is empty, "" if unknown; immutable
 	logical   []LogicalDevice         // guarded by mu; empty before initialization
 	names     []devname.Name          // guarded by mu; the full names of logical

@@ -34,16 +34,20 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	text += ". " + p.advice(oom)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighborsLocked(p)
-		if m.processes != nil && isOutOfMemory(oom.Err) {
-			text += m.processes(p.device)
-		}
+	}
+	full := oom.Cause == bfc.DeviceFull && isOutOfMemory(oom.Err)
+	if m.processes != nil && (full || m.shared && oom.Cause != bfc.Injected) {
+		text += m.processes(p.device)
 	}
 	return status.Errorf(status.ResourceExhausted, "%w", &reported{text, err})
 }
 
 // DescribeProcesses sets the function that describes, for a report, the other processes that use a GPU: sentences that begin with a
-// space, or "". It must be called before the Manager is shared.
-func (m *Manager) DescribeProcesses(describe func(gpu.Device) string) { m.processes = describe }
+// space, or "". Reports of full GPUs have them; with shared, those of every limit: processes share simulated GPUs only by their limits. It must
+// be called before the Manager is shared.
+func (m *Manager) DescribeProcesses(describe func(gpu.Device) string, shared bool) {
+	m.processes, m.shared = describe, shared
+}
 
 // reported is an out-of-memory error with the report in place of the allocator's text.
 type reported struct {

@@ -64,6 +64,7 @@ func (p *State) Publish(to *ledger.Publication) error {
 	defer p.mu.Unlock()
 	before := p.publication
 	p.publication, p.automatic = to, false
+	p.published.Store(to)
 	var err error
 	if m := p.manager.Load(); m != nil {
 		err = p.publishLocked(m)
@@ -111,6 +112,7 @@ func (p *State) publishInLocked(m *devmgr.Manager, folder, lease string) error {
 		return errors.Join(err, l.Close())
 	}
 	p.publication, p.automatic = to, true
+	p.published.Store(to)
 	if err := p.publishLocked(m); err != nil {
 		p.endPublicationLocked()
 		return err
@@ -124,6 +126,7 @@ func (p *State) endPublicationLocked() {
 		p.publication.End()
 		_ = p.publication.Ledger().Close() // opened by publishFrom; it only read
 		p.publication, p.automatic = nil, false
+		p.published.Store(nil)
 	}
 }
 

@@ -85,6 +85,39 @@ func sentencesOf(list []gpu.Process, hostPIDs bool) string {
 	return " " + what + ": " + strings.Join(clauses, ", ") + "."
 }
 
+// describeLeases returns a sentence about the other processes that lease or use memory of a simulated GPU, as far as the ledger that this
+// process publishes its figures in reports them; "" without one. It is called with locks of the devices held, and takes none of State's.
+func (p *State) describeLeases(d gpu.Device) string {
+	own := p.published.Load()
+	if own == nil {
+		return ""
+	}
+	list, err := own.Neighbors(d.UUID)
+	if err != nil || len(list) == 0 {
+		return ""
+	}
+	var clauses []string
+	for _, n := range list[:min(len(list), mostNeighbors)] {
+		clause := n.Name
+		if n.Local {
+			clause = fmt.Sprintf("PID %d", n.PID)
+			if n.Name != "" {
+				clause += " (" + n.Name + ")"
+			}
+		} else {
+			clause = strings.TrimSpace(clause + " in another container")
+		}
+		if n.Leased > 0 {
+			clause += " leases " + human.Exact(n.Leased) + " and"
+		}
+		clauses = append(clauses, clause+" uses "+human.Exact(n.InUse))
+	}
+	if rest := len(list) - mostNeighbors; rest > 0 {
+		clauses = append(clauses, fmt.Sprintf("and %d more", rest))
+	}
+	return " Other processes on this GPU, by the ledger: " + strings.Join(clauses, ", ") + "."
+}
+
 // nameOf returns the name of a process, or "".
 func nameOf(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))

@@ -25,8 +25,9 @@ type State struct {
 	sites   atomic.Pointer[trace.Sites] // written with mu held; of running, or nil
 	draft   *config.State               // guarded by mu; the switches set before the devices are listed; nil for none
 
-	publication *ledger.Publication // guarded by mu; nil: the figures of the pools are not published
-	automatic   bool                // guarded by mu; publication is publishFrom's, and ends with the devices
+	publication *ledger.Publication                // guarded by mu; nil: the figures of the pools are not published
+	automatic   bool                               // guarded by mu; publication is publishFrom's, and ends with the devices
+	published   atomic.Pointer[ledger.Publication] // written with mu held: publication, for reports
 
 	manager    atomic.Pointer[devmgr.Manager] // written with mu held; nil while empty
 	work       atomic.Pointer[Work]           // written with mu held; that of manager
@@ -121,7 +122,9 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	}
 	m.ExplainNoGPU(machine.whyNone)
 	if machine.spec == "" {
-		m.DescribeProcesses(describeNeighbors)
+		m.DescribeProcesses(describeNeighbors, false)
+	} else {
+		m.DescribeProcesses(p.describeLeases, true)
 	}
 	if p.running != nil {
 		if err := m.Record(p.running.recorder); err != nil {

@@ -153,7 +153,7 @@ func TestOutOfMemoryDescribesOtherProcesses(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m, d := initialized(t, "T4:1GiB", sim.Options{UsedBytes: gib - 3*mib}, nil, []float64{row.limit})
-			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." })
+			m.DescribeProcesses(func(d gpu.Device) string { return " Others use " + d.Name + "." }, false)
 			d.SetFaults(row.faults...)
 			_, err := m.Allocate(0, 4*mib)
 			requireCode(t, status.ResourceExhausted, err)

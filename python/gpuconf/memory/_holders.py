@@ -261,13 +261,22 @@ def _attributes(thing: object) -> dict[str, object]:
 _FUNCTION = 1  # CO_OPTIMIZED: the locals are not a dictionary of a module or a class
 
 
+_SHELLS = ("IPython", "ipykernel")
+
+
+def _home(frame: FrameType) -> str:
+    """Return the top-level package of a frame's module."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
 def _running() -> Iterator[FrameType]:
-    """Yield the frames of all threads, except those of gpuconf."""
+    """Yield the frames of all threads, except those of gpuconf and of the shell that runs a cell."""
     package = __file__.rpartition("memory")[0]
     for top in list(sys._current_frames().values()):
         frame: FrameType | None = top
         while frame is not None:
-            if not frame.f_code.co_filename.startswith(package) and frame.f_code.co_flags & _FUNCTION:
+            own = frame.f_code.co_filename.startswith(package) or _home(frame) in _SHELLS
+            if not own and frame.f_code.co_flags & _FUNCTION:
                 yield frame
             frame = frame.f_back
 

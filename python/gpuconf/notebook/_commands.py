@@ -63,6 +63,20 @@ class Commands:
         except errors.GpuconfError as error:
             _refuse(str(error))
 
+    def completions(self, line: str) -> list[str]:
+        """Return the words that may come next on a line, for the Tab key."""
+        words = line.split(" ")[1:]
+        command = words[0] if words else ""
+        if len(words) < 2:
+            return [name for name in self._commands if name]
+        if command == "limit":
+            return ["--growth", "--no-growth"]
+        if command == "watch":
+            return ["on", "off"]
+        if command in ("map", "release") and runtime.initialized():
+            return [f"GPU:{number}" for number in range(len(runtime.ordinals()))]
+        return []
+
     def _devices(self, _: str) -> None:
         display(Devices())
 

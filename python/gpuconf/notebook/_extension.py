@@ -29,6 +29,7 @@ class Extension:
             shell.events.register(event, function)
             self._undo.append(partial(shell.events.unregister, event, function))
         self._add_formatter(shell)
+        self._add_completer(shell, commands.completions)
 
     def undo(self) -> None:
         """Restore the shell. What the user has replaced meanwhile stays."""
@@ -47,6 +48,16 @@ class Extension:
                     magics[name] = before
 
         self._undo.append(restore)
+
+    def _add_completer(self, shell: InteractiveShell, complete: Callable[..., list[str]]) -> None:
+        def completer(_: object, event: Any) -> list[str]:
+            return complete(event.line)
+
+        for key in ("%gpu", "gpu"):  # the second for automagic
+            shell.set_hook("complete_command", completer, str_key=key)
+            chain = shell.strdispatchers["complete_command"].strs[key].chain  # of (priority, method of the shell)
+            ours = next(entry for entry in chain if getattr(entry[1], "__func__", None) is completer)
+            self._undo.append(partial(_remove, chain, ours))
 
     def _add_formatter(self, shell: InteractiveShell) -> None:
         assert shell.display_formatter is not None
