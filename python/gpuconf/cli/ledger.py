@@ -145,7 +145,8 @@ def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
 
 
 def _cards(cards: tuple[CardLease, ...]) -> str:
-    return ", ".join(_short(card.uuid) for card in cards)
+    shown = ", ".join(_short(card.uuid) for card in cards[:2])
+    return shown if len(cards) <= 2 else f"{shown} and {len(cards) - 2} more"
 
 
 def _short(uuid: str) -> str:
