@@ -78,7 +78,10 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 /* Reserves, runs the call to the driver, and enters what came of it. */
 #define CREATE(array_kind, shape3d, levels, call, undo) \
 	CUdevice device; \
+	CUcontext context; \
 	CUresult result = current_device(&device); \
+	if (result == CUDA_SUCCESS) \
+		result = current_context(device, &context); \
 	if (result != CUDA_SUCCESS) \
 		return result; \
 	int card = card_of_device(device); \
@@ -91,7 +94,7 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 		return result; \
 	} \
 	struct entry entry = { \
-		.kind = array_kind, .key = (uint64_t)(uintptr_t)*out, .bytes = bytes, .owner = context_now(device), .card = (int8_t)card}; \
+		.kind = array_kind, .key = (uint64_t)(uintptr_t)*out, .bytes = bytes, .owner = context, .card = (int8_t)card}; \
 	if (!table_add(&entry)) { \
 		INSIDE(undo); \
 		give(card, bytes); \

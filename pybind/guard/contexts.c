@@ -54,16 +54,18 @@ static void unlearn(CUcontext handle)
 	pthread_mutex_unlock(&lock);
 }
 
-CUcontext context_now(CUdevice device)
+CUresult current_context(CUdevice device, CUcontext *context)
 {
-	CUcontext handle = NULL;
-
-	if (LIKELY(of_device[device].handle != NULL && !of_device[device].several))
-		return of_device[device].handle;
-	if (real.cuCtxGetCurrent == NULL || INSIDE(real.cuCtxGetCurrent(&handle)) != CUDA_SUCCESS || handle == NULL)
-		return NULL;
-	learn(handle, device, 0);
-	return handle;
+	*context = of_device[device].handle;
+	if (LIKELY(*context != NULL && !of_device[device].several))
+		return CUDA_SUCCESS;
+	*context = NULL;
+	if (real.cuCtxGetCurrent == NULL)
+		return CUDA_SUCCESS;
+	CUresult result = INSIDE(real.cuCtxGetCurrent(context));
+	if (result == CUDA_SUCCESS && *context != NULL)
+		learn(*context, device, 0);
+	return result;
 }
 
 static int ended_with(struct entry *entry, void *context)

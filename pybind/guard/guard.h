@@ -118,7 +118,7 @@ void table_each(int (*visit)(struct entry *entry, void *argument), void *argumen
 void forget_table(void);
 
 /* contexts.c */
-CUcontext context_now(CUdevice device);
+CUresult current_context(CUdevice device, CUcontext *context);
 void forget_contexts(void);
 
 /* linear.c: freeing an address of any kind. */

@@ -1,10 +1,9 @@
 /* Linear device memory: one address, freed as a whole. Managed memory counts with its whole size, wherever its pages are. */
 #include "guard.h"
 
-static int added(CUdeviceptr address, uint64_t bytes, CUdevice device)
+static int added(CUdeviceptr address, uint64_t bytes, int card, CUcontext context)
 {
-	struct entry entry = {
-		.kind = LINEAR, .key = address, .bytes = bytes, .owner = context_now(device), .card = (int8_t)card_of_device(device), .pools = (uint8_t)for_pools};
+	struct entry entry = {.kind = LINEAR, .key = address, .bytes = bytes, .owner = context, .card = (int8_t)card, .pools = (uint8_t)for_pools};
 
 	return table_add(&entry);
 }
@@ -17,7 +16,10 @@ static CUresult release(CUdeviceptr address)
 /* Reserves, runs the call to the driver, and enters what came of it. */
 #define ALLOCATE(size, address, call) \
 	CUdevice device; \
+	CUcontext context; \
 	CUresult result = current_device(&device); \
+	if (LIKELY(result == CUDA_SUCCESS)) \
+		result = current_context(device, &context); \
 	if (UNLIKELY(result != CUDA_SUCCESS)) \
 		return result; \
 	int card = card_of_device(device); \
@@ -28,7 +30,7 @@ static CUresult release(CUdeviceptr address)
 		give(card, size); \
 		return result; \
 	} \
-	if (UNLIKELY(!added(address, size, device))) { \
+	if (UNLIKELY(!added(address, size, card, context))) { \
 		release(address); \
 		give(card, size); \
 		return CUDA_ERROR_OUT_OF_MEMORY; \
@@ -57,7 +59,10 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int f
 /* The pitch is known afterwards: rows are charged at their width, and then what the driver adds to it. */
 #define ALLOCATE_PITCH(call) \
 	CUdevice device; \
+	CUcontext context; \
 	CUresult result = current_device(&device); \
+	if (result == CUDA_SUCCESS) \
+		result = current_context(device, &context); \
 	if (result != CUDA_SUCCESS) \
 		return result; \
 	int card = card_of_device(device); \
@@ -76,7 +81,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int f
 		return CUDA_ERROR_OUT_OF_MEMORY; \
 	} \
 	bytes += padding; \
-	if (!added(*out, bytes, device)) { \
+	if (!added(*out, bytes, card, context)) { \
 		release(*out); \
 		give(card, bytes); \
 		return CUDA_ERROR_OUT_OF_MEMORY; \

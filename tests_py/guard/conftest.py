@@ -1,5 +1,5 @@
 """The fixtures of the guard's tests."""
 
-from conftest_guard import driver
+from conftest_guard import client, driver
 
-__all__ = ["driver"]
+__all__ = ["client", "driver"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -35,6 +36,21 @@ def build_driver(folder: Path, version: int = 12040, missing: tuple[str, ...] = 
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a driver for CUDA 12.4."""
     return build_driver(tmp_path_factory.mktemp("driver"))
+
+
+def compile_c(source: Path, output: Path, *flags: str | Path) -> Path:
+    """Compile a C program."""
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    subprocess.run([*compiler, "-w", "-O1", source, "-o", output, *flags, "-ldl", "-lpthread"], check=True)
+    return output
+
+
+@pytest.fixture(scope="session")
+def client(driver: Path) -> dict[str, Path]:
+    """The program of client.c, and the same linked with the driver."""
+    source = Path(__file__).parent / "client.c"
+    against = ("-DLINKED", "-Wl,--no-as-needed", driver / "libcuda.so.1")
+    return {"": compile_c(source, driver / "client"), "linked": compile_c(source, driver / "linked", *against)}
 
 
 def environment(driver: Path | None, **more: str) -> dict[str, str]:

@@ -140,9 +140,11 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 static CUresult create(CUcontext *out, CUdevice device) {
 	if (device < 0 || device >= fake.gpus)
 		return INVALID_DEVICE;
+	refresh();
+	if (stack.depth == MAX_DEPTH)
+		return INVALID_CONTEXT;
 	LOCK;
 	*out = make_context(device);
-	refresh();
 	stack.at[stack.depth++] = *out;
 	UNLOCK;
 	return SUCCESS;

@@ -66,8 +66,10 @@ static void drop(struct outside **at) {
 	madvise((void *)(uintptr_t)gone->range.addr, gone->range.bytes, MADV_DONTNEED);
 	if (gone->kind == POOL_MEMORY)
 		gone->pool->used -= charge(gone->range.bytes);
-	if (gone->kind == LOW_MEMORY)
+	if (gone->kind == LOW_MEMORY) {
 		fake.gpu[gone->gpu].used -= charge(gone->range.bytes);
+		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
+	}
 	*at = gone->next;
 	free(gone);
 }
