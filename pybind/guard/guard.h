@@ -33,8 +33,9 @@ struct real {
 #undef FIELD
 };
 extern struct real real;
-void find_driver(const char *folder);
-void find_nvml(const char *folder);
+void find_libraries(const char *folder);
+void look_again(void);
+#define HAS(name) (LIKELY(real.name != NULL) || (look_again(), real.name != NULL))
 
 /* The hooks, each in the file of its subject. */
 #define DECLARE(name, base, version, flag, parameters, arguments) CUresult name parameters;
@@ -153,7 +154,6 @@ void forget_virtual(void);
 
 /* resolver.c */
 void learn_addresses(void);
-void forget_addresses(void);
 
 /*
  * The start of a hook: pass if the call comes from the driver itself, and refuse if the driver lacks the function or the guard cannot count.
@@ -163,7 +163,7 @@ void forget_addresses(void);
 	if (UNLIKELY(inside)) \
 		return real.name != NULL ? real.name arguments : CUDA_ERROR_NOT_SUPPORTED; \
 	int counts = ready(); \
-	if (UNLIKELY(real.name == NULL)) \
+	if (!HAS(name)) \
 		return CUDA_ERROR_NOT_SUPPORTED; \
 	if (UNLIKELY(!counts))
 #define TAKES(name, arguments) \

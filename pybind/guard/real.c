@@ -16,22 +16,22 @@ static void *open_loaded(const char *folder, const char *name)
 
 #define FIND(name, base, version, flag, parameters, arguments) *(void **)&real.name = dlsym(library, #name);
 
-void find_driver(const char *folder)
+/* A program may load one of the two long after the other. A child has what its parent found. */
+void find_libraries(const char *folder)
 {
-	void *library = open_loaded(folder, "libgpuconf-driver.so");
+	static int has_driver, has_nvml;
+	void *library = has_driver ? NULL : open_loaded(folder, "libgpuconf-driver.so");
 
-	if (library == NULL)
-		return;
-	CUDA_HOOKS(FIND)
-	CUDA_CALLS(FIND)
-}
-
-void find_nvml(const char *folder)
-{
-	void *library = open_loaded(folder, "libgpuconf-nvml.so");
-
-	if (library == NULL)
-		return;
-	NVML_HOOKS(FIND)
-	NVML_CALLS(FIND)
+	if (library != NULL) {
+		CUDA_HOOKS(FIND)
+		CUDA_CALLS(FIND)
+		learn_addresses();
+		has_driver = 1;
+	}
+	library = has_nvml ? NULL : open_loaded(folder, "libgpuconf-nvml.so");
+	if (library != NULL) {
+		NVML_HOOKS(FIND)
+		NVML_CALLS(FIND)
+		has_nvml = 1;
+	}
 }

@@ -62,8 +62,6 @@ void learn_addresses(void)
 #undef EXPORTED
 }
 
-void forget_addresses(void) { memset(known, 0, sizeof known); }
-
 static void *ours(const char *symbol, void *drivers)
 {
 	if (drivers == NULL)
@@ -90,7 +88,7 @@ EXPORT CUresult cuGetProcAddress(const char *symbol, void **out, int version, ui
 	if (inside)
 		return real.cuGetProcAddress != NULL ? real.cuGetProcAddress(symbol, out, version, flags) : CUDA_ERROR_NOT_SUPPORTED;
 	start();
-	if (real.cuGetProcAddress == NULL)
+	if (!HAS(cuGetProcAddress))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	RESOLVE(real.cuGetProcAddress(symbol, out, version, flags));
 }
@@ -100,7 +98,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **out, int version,
 	if (inside)
 		return real.cuGetProcAddress_v2 != NULL ? real.cuGetProcAddress_v2(symbol, out, version, flags, status) : CUDA_ERROR_NOT_SUPPORTED;
 	start();
-	if (real.cuGetProcAddress_v2 == NULL)
+	if (!HAS(cuGetProcAddress_v2))
 		return CUDA_ERROR_NOT_SUPPORTED;
 	RESOLVE(real.cuGetProcAddress_v2(symbol, out, version, flags, status));
 }

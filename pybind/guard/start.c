@@ -30,7 +30,6 @@ static void forget(void)
 	forget_graphs();
 	forget_virtual();
 	forget_cards();
-	forget_addresses();
 }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget); }
@@ -74,9 +73,7 @@ static int start_locked(void)
 	failed = 1;
 	if (!find_folder())
 		return 0;
-	find_driver(folder);
-	find_nvml(folder);
-	learn_addresses(); /* also if nothing can be counted: the functions that are handed out then refuse */
+	find_libraries(folder); /* also if nothing can be counted: the functions that are handed out then refuse */
 	snprintf(path, sizeof path, "%s/budget", folder);
 	if (!watch_raw_forks() || !open_budgets(path))
 		return 0;
@@ -84,6 +81,14 @@ static int start_locked(void)
 	failed = 0;
 	__atomic_store_n(&started, 1, __ATOMIC_RELEASE);
 	return 1;
+}
+
+void look_again(void)
+{
+	pthread_mutex_lock(&starting);
+	if (folder[0] != 0)
+		find_libraries(folder);
+	pthread_mutex_unlock(&starting);
 }
 
 int start(void)
