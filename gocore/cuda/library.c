@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct cuda_functions cuda;
+int (*cuda_guard_figures)(const CUuuid *uuid, struct cuda_guard *figures);
 
 typedef CUresult (*get_proc_address)(const char *base, void **function, int version, uint64_t flags, int *status);
 
@@ -62,13 +63,18 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 	get_proc_address ask = NULL;
 	*(void **)&ask = dlsym(library, "cuGetProcAddress_v2");
 	struct cuda_functions found;
+	void *(*for_pools)(const char *name) = NULL; /* the guard's, if this process is under it (pybind/guard/figures.c) */
+	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
+	*(void **)&cuda_guard_figures = dlsym(library, "gpuconf_guard_figures");
 #define BIND(field, base, exported, version, parameters) \
 	*(void **)&found.field = find(library, ask, base, exported, version); \
 	if (found.field == NULL && version <= OLDEST_CUDA) { \
 		answer->state = CUDA_INCOMPLETE; \
 		snprintf(answer->text, sizeof answer->text, "%s", exported); \
 		return; \
-	}
+	} \
+	if (for_pools != NULL && found.field != NULL && for_pools(exported) != NULL) \
+		*(void **)&found.field = for_pools(exported);
 	CUDA_SYMBOLS(BIND)
 #undef BIND
 	cuda = found;

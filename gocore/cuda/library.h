@@ -15,6 +15,14 @@ struct cuda_functions {
 /* Filled by cuda_load, before any call; NULL where the driver lacks a function. */
 extern struct cuda_functions cuda;
 
+/* The figures of a card in the budget of a job, in bytes (pybind/guard/figures.c). */
+struct cuda_guard {
+	uint64_t limit, left, used, peak, mine, mine_in_pools;
+};
+
+/* NULL without the guard. Returns 0 for a card that the job does not have. */
+extern int (*cuda_guard_figures)(const CUuuid *uuid, struct cuda_guard *figures);
+
 /* A function's place in the table. */
 enum cuda_symbol {
 #define PLACE(field, base, exported, version, parameters) SYMBOL_##field,

@@ -20,7 +20,7 @@ from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
 from ..sharing._job import Event, Job, peaks
 from ..sharing._request import Request, checked
-from . import console
+from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
 from .output import SCHEMA
 from .requested import simulated_here
@@ -38,10 +38,11 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     except (errors.NotFoundError, errors.DeadlineExceededError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return CONDITION if isinstance(error, errors.NotFoundError) else TIMED_OUT
-    with granted, Job() as job:
+    with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
+        environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
         watch = _Watch(job)
         started = time.monotonic()
-        status = supervisor.run(words, {**os.environ, **own, **_environment(options, granted, job)}, watch.look)
+        status = supervisor.run(words, environment, watch.look)
         report = {
             "command": list(words),
             "seconds": round(time.monotonic() - started, 3),
@@ -49,6 +50,7 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
             **_end(status),
             "lease": granted.to_dict(),
             **watch.result(supervisor.pid, words),
+            "guard": guard.report(),
         }
         if job.survivors():
             granted.leave_to_others()
@@ -78,9 +80,9 @@ def _devices(simulate: str | None) -> list[VisibleDevice]:
     return visible_devices()
 
 
-def _environment(options: argparse.Namespace, granted: Grant, job: Job) -> dict[str, str]:
+def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: guarded.Guard) -> dict[str, str]:
     """Return the variables that make the program use what was granted to it, and report to the job."""
-    found = of_program(granted.cards, granted.limit, options.growth, options.simulate)
+    found = of_program(guard.seen(granted), granted.limit, options.growth, options.simulate)
     return {**found, **granted.environment(), **job.environment()}
 
 
@@ -134,6 +136,8 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     """Write the reports that the options request, and always which processes were not limited."""
     for one in report["not_limited"]:
         console.complain(f"gpuconf run: PID {one['pid']} was not limited: {one['why']}: {one['command']}")
+    for note in report["guard"]["notes"]:
+        console.complain(f"gpuconf run: guard: {note}")
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     if options.json_report is not None:
@@ -149,6 +153,7 @@ def _line(report: dict[str, Any]) -> str:
     used = ", ".join(f"{library} {human_bytes(count)}" for library, count in sorted(report["peak_bytes"].items()))
     limit = human_bytes(report["lease"]["memory_limit"])
     parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"no use of gpuconf's pools, limit {limit}"]
+    parts += filter(None, [guarded.line(report["guard"])])
     if report["out_of_memory"]:
         parts.append(report["out_of_memory"][-1])
     elif report["exit_code"] != 0:

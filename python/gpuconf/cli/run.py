@@ -16,6 +16,7 @@ from .._typing import Any
 from ..sharing._descendants import isolating_option
 from ..sharing._environment import python_path
 from .exits import UsageError
+from .guard_modes import MODES
 from .output import FILES, example
 from .requested import add_request, simulated_here
 
@@ -42,6 +43,14 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--wait", action=argparse.BooleanOptionalAction, default=True, help="wait until the memory is free (default)"
     )
+    parser.add_argument(
+        "--guard",
+        choices=MODES,
+        default=None,
+        help="how the limit is kept for every library of the program: proxy stands before the CUDA driver, preload also where the "
+        "driver is opened by its path, off limits only gpuconf's pools and the frameworks' settings; auto (default) picks one",
+    )
+    parser.add_argument("--check", action="store_true", help="instead of a program: request more than the limit in every way")
     parser.add_argument("--as-tensorflow", action="store_true", help="import tensorflow finds gpuconf, in child processes too")
     parser.add_argument(
         "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why it failed"
@@ -87,6 +96,8 @@ def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
         "--json-report": options.json_report is not None,
         "--policy": options.policy != "spread",
         "--name": bool(options.name),
+        "--guard": options.guard is not None,
+        "--check": options.check,
     }
     needing = [name for name, is_given in given.items() if is_given]
     if needing and not leases:
@@ -121,6 +132,10 @@ def _program(options: argparse.Namespace) -> list[str]:
                 raise UsageError(f"argument expected for -{letter}")
             return [sys.executable, f"-{letter}", *rest]
     words: list[str] = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if options.check:
+        if words:
+            raise UsageError("--check runs no program")
+        return [sys.executable, "-m", "gpuconf.cli.guard_check"]
     if not words:
         raise UsageError("no program: name a command or a Python script")
     if words[0] in _THIS_PYTHON:

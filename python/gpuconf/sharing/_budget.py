@@ -17,6 +17,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
@@ -28,6 +29,7 @@ MODES = ("auto", "proxy", "preload")
 VARIABLE = "GPUCONF_GUARD"
 _LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
 _PREFIX = "gpuconf-job-"
+_ABANDONED = 3600.0  # seconds after which a folder without a budget is not being made any more
 
 
 class Reader:
@@ -86,10 +88,13 @@ class Budget(Reader):
 
     def close(self) -> None:
         """Remove the folder if no process of the job lives; else the next job of this user does. Idempotent."""
-        if self._held is not None:
-            os.close(self._held)
-            self._held = None
-        _remove_if_unused(os.path.dirname(self.path))
+        if self._held is None:
+            return
+        damaged = os.fstat(self._held).st_nlink == 0 or os.fstat(self._held).st_size == 0
+        os.close(self._held)
+        self._held = None
+        folder = os.path.dirname(self.path)
+        shutil.rmtree(folder, ignore_errors=True) if damaged else _remove_if_unused(folder)
 
 
 def prepare(
@@ -231,14 +236,23 @@ def _sweep() -> None:
 def _remove_if_unused(folder: str) -> None:
     try:
         file = os.open(os.path.join(folder, "budget"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return  # being made, or being removed
+    except OSError:  # being made, being removed, or damaged
+        if _age(folder) > _ABANDONED:
+            shutil.rmtree(folder, ignore_errors=True)
+        return
     try:
-        if os.fstat(file).st_size == 0 or _budget_file.in_use(file):
-            return
+        unused = not _budget_file.in_use(file) and (os.fstat(file).st_size > 0 or _age(folder) > _ABANDONED)
     finally:
         os.close(file)
-    shutil.rmtree(folder, ignore_errors=True)
+    if unused:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _age(folder: str) -> float:
+    try:
+        return time.time() - os.stat(folder).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _fill(folder: str, real: Mapping[str, str], links: Mapping[str, str]) -> None:

@@ -1,0 +1,170 @@
+"""``gpuconf run --check``: requests more than the limit in every way that is known, and reports what got past the guard.
+
+It runs as the program of the job. The budget counts refusals, so a refusal by the driver, which has no more memory, is told apart
+from one by the guard.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void_p
+
+from .._core.humanbytes import human_bytes
+from .._typing import Any
+from ..sharing._budget import Reader, current
+from .exits import CONDITION, ERROR, OK
+from .output import print_table
+
+_GRANULE = 2 << 20
+_OUT_OF_MEMORY = 2
+
+Find = Callable[[str, str, int], Any]  # exported name, base name, CUDA version
+
+
+class _Prop(ctypes.Structure):
+    """CUmemAllocationProp."""
+
+    _fields_ = (
+        ("type", c_int), ("handle_types", c_int), ("location_type", c_int), ("location_id", c_int), ("other", c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    )  # fmt: skip
+
+
+class _Shape(ctypes.Structure):
+    """CUDA_ARRAY3D_DESCRIPTOR."""
+
+    _fields_ = (
+        ("width", c_size_t), ("height", c_size_t), ("depth", c_size_t), ("format", c_int), ("channels", c_uint), ("flags", c_uint),
+    )  # fmt: skip
+
+
+def _linear(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    address = c_uint64()
+    result = find("cuMemAlloc_v2", "cuMemAlloc", 3020)(byref(address), c_size_t(size))
+    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+
+
+def _pitched(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    address, pitch = c_uint64(), c_size_t()
+    call = find("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020)
+    result = call(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)), c_uint(4))
+    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+
+
+def _managed(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    address = c_uint64()
+    result = find("cuMemAllocManaged", "cuMemAllocManaged", 6000)(byref(address), c_size_t(size), c_uint(1))
+    return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
+
+
+def _ordered(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    address = c_uint64()
+    result = find("cuMemAllocAsync", "cuMemAllocAsync", 11020)(byref(address), c_size_t(size), None)
+    return result, lambda: find("cuMemFreeAsync", "cuMemFreeAsync", 11020)(address, None)
+
+
+def _virtual(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    handle = c_uint64()
+    prop = _Prop(1, 0, 1, 0, None)
+    call = find("cuMemCreate", "cuMemCreate", 10020)
+    result = call(byref(handle), c_size_t(-(-size // _GRANULE) * _GRANULE), byref(prop), c_ulonglong(0))
+    return result, lambda: find("cuMemRelease", "cuMemRelease", 10020)(handle)
+
+
+def _array(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+    array = c_void_p()
+    shape = _Shape(4096, 4096, -(-size // (4096 * 4096 * 4)), 0x20, 1, 0)
+    result = find("cuArray3DCreate_v2", "cuArray3DCreate", 3020)(byref(array), byref(shape))
+    return result, lambda: find("cuArrayDestroy", "cuArrayDestroy", 2000)(array)
+
+
+_CALLS = {
+    "cuMemAlloc": _linear,
+    "cuMemAllocPitch": _pitched,
+    "cuMemAllocManaged": _managed,
+    "cuMemAllocAsync": _ordered,
+    "cuMemCreate": _virtual,
+    "cuArray3DCreate": _array,
+}
+
+
+def _exported(library: Any) -> Find:
+    return lambda exported, _base, _version: getattr(library, exported)
+
+
+def _resolved(resolver: Any, *more: Any) -> Find:
+    def find(exported: str, base: str, version: int) -> Any:
+        address = c_void_p()
+        if resolver(base.encode(), byref(address), c_int(version), c_uint64(0), *more) != 0 or not address.value:
+            raise AttributeError(exported)
+        return ctypes.CFUNCTYPE(c_int)(address.value)
+
+    return find
+
+
+def _ways(real: str) -> Iterator[tuple[str, Find]]:
+    library = ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
+    yield "by name", _exported(library)
+    yield "RTLD_DEFAULT", _exported(ctypes.CDLL(None))
+    if hasattr(library, "cuGetProcAddress"):
+        yield "cuGetProcAddress", _resolved(library.cuGetProcAddress)
+    if hasattr(library, "cuGetProcAddress_v2"):
+        yield "cuGetProcAddress_v2", _resolved(library.cuGetProcAddress_v2, byref(c_int()))
+    yield "by path", _exported(ctypes.CDLL(real))
+
+
+def _verdict(reader: Reader, call: Callable[[Find, int], tuple[int, Callable[[], object]]], find: Find, size: int) -> str:
+    before = sum(card.refused for card in reader.usage().values())
+    try:
+        result, undo = call(find, size)
+    except AttributeError:
+        return "the driver lacks it"
+    if result == 0:
+        undo()
+        return "GOT PAST"
+    if sum(card.refused for card in reader.usage().values()) > before:
+        return "refused" if result == _OUT_OF_MEMORY else f"refused with {result}"
+    return f"the driver refused ({result})"
+
+
+def _begin() -> str:
+    """Make a context of the first GPU current. Returns what is wrong, or an empty text."""
+    library, context = ctypes.CDLL("libcuda.so.1"), c_void_p()
+    for result in (library.cuInit(0), library.cuDevicePrimaryCtxRetain(byref(context), 0), library.cuCtxSetCurrent(context)):
+        if result:
+            return f"the driver does not start: error {result}"
+    return ""
+
+
+def _shown_total() -> int:
+    free, total = c_size_t(), c_size_t()
+    return total.value if ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(byref(free), byref(total)) == 0 else 0
+
+
+def main() -> int:
+    """Try every way, print a table, and return the exit code."""
+    reader = current()
+    wrong = "this process has no budget" if reader is None else _begin()
+    if wrong or reader is None:
+        print(f"gpuconf run --check: {wrong}", file=sys.stderr)
+        return ERROR
+    real = os.readlink(os.path.join(os.path.dirname(reader.path), "libgpuconf-driver.so"))
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
+    cards = reader.usage()
+    limit = cards[first].limit if first in cards else max(card.limit for card in cards.values())
+    rows = [[way, *(_verdict(reader, call, find, limit + _GRANULE) for call in _CALLS.values())] for way, find in _ways(real)]
+    print_table(["way", *_CALLS], rows)
+    total = _shown_total()
+    print(f"limit {human_bytes(limit)}; the driver reports a total of {human_bytes(total)}")
+    past = [row[0] for row in rows if "GOT PAST" in row]
+    if past:
+        hint = "; --guard=preload covers it" if past == ["by path"] else ""
+        print(f"memory beyond the limit was allocated: {', '.join(past)}{hint}")
+    return CONDITION if past or total > limit else OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""The values of ``--guard``."""
+
+MODES = ("auto", "proxy", "preload", "off")

@@ -1,0 +1,93 @@
+"""``gpuconf run --guard`` and ``--check``: the whole way, from the command line to a program that is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest_guard import CARDS, MIB, Run, environment
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def run(driver: Path, tmp_path: Path) -> Run:
+    """Run ``gpuconf run`` with these words, on one card of 16 GiB."""
+
+    def call(*words: str | Path, code: int = 0, **more: str) -> subprocess.CompletedProcess[str]:
+        variables = environment(driver, GPUCONF_LEDGER=str(tmp_path / "ledger"), **more)
+        variables["FAKECUDA_MEMORY"] = str(16 * GIB)
+        command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return call
+
+
+def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tmp_path: Path) -> None:
+    words = (
+        "--guard=proxy",
+        "--memory",
+        "512MiB",
+        "--json-report",
+        tmp_path / "report",
+        "--",
+        client[""],
+        "dlsym",
+        "fill",
+        "linear",
+    )
+    assert run(*words).stdout == "linear 8 2 0 512\n"
+    guard = json.loads((tmp_path / "report").read_text())["guard"]
+    assert guard == {
+        "mode": "proxy",
+        "why": "",
+        "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1}},
+        "notes": [],
+    }
+
+
+def test_without_the_guard_it_is_not(run: Run, client: dict[str, Path]) -> None:
+    assert (
+        run("--guard=off", "--memory", "512MiB", "--", client[""], "dlsym", "fill", "linear").stdout == "linear 64 0 12288 16384\n"
+    )
+
+
+@pytest.mark.parametrize(("mode", "code"), [("proxy", 3), ("preload", 0)])
+def test_check(run: Run, mode: str, code: int) -> None:
+    lines = run(f"--guard={mode}", "--memory", "512MiB", "--check", code=code).stdout.splitlines()
+    for line in lines[1:5]:
+        assert line.split().count("refused") == 6, line
+    assert ("GOT" in lines[5]) == (mode == "proxy")
+    assert "limit 512.00MiB; the driver reports a total of 512.00MiB" in lines
+    assert lines[-1].endswith("--guard=preload covers it") == (mode == "proxy")
+
+
+def test_pools_have_exactly_the_limit_and_count_once(run: Run, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("""
+import gpuconf
+from gpuconf.sharing import _budget
+buffer = gpuconf.memory.allocate(100 << 20, "GPU:0")
+use = next(iter(_budget.current().usage().values()))
+print(gpuconf.memory.stats("GPU:0").bytes_limit >> 20, use.limit >> 20, use.used == use.pools > 0, use.outside)
+buffer.free()
+""")
+    assert run("--memory", "512MiB", "--growth", script).stdout == "512 512 True 0\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["--check"], ["--guard=proxy", "true"], ["--memory", "1GiB", "--check", "true"], ["--guard=audit", "true"]]
+)
+def test_options_that_do_not_go_together(run: Run, words: list[str]) -> None:
+    assert run(*words, code=2).stderr
+
+
+def test_on_simulated_gpus_there_is_no_driver_to_stand_before(run: Run, tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    run("--simulate", "T4", "--memory", "1GiB", "--json-report", report, "-c", "pass")
+    assert json.loads(report.read_text())["guard"]["mode"] == "off"
