@@ -5,7 +5,7 @@
  *     client WAY walk ROW...     makes every driver call of an allocation and a free fail, one after another: "ROW calls-failed"
  *
  * WAY is how the functions are found: linked, dlsym, default (RTLD_DEFAULT), resolver (cuGetProcAddress), resolver2 (cuGetProcAddress_v2,
- * which is asked for itself), or path (the driver's library by its path, in DRIVER).
+ * which resolves itself), or path (the driver's library by its path, in DRIVER).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
