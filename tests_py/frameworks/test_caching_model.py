@@ -22,10 +22,17 @@ torch.cuda.memory._record_memory_history(max_entries=int(os.environ["ENTRIES"]))
 if os.environ["FRACTION"] != "0":
     torch.cuda.set_per_process_memory_fraction(float(os.environ["FRACTION"]))
 streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+pools = [torch.cuda.MemPool() for _ in range(2 if os.environ.get("POOLS") else 0)]
 live = []
 for step in range(4000):
     p = random.random()
-    if p < 0.53 and len(live) < 120:
+    if pools and p < 0.1 and len(live) < 120:
+        try:
+            with torch.cuda.use_mem_pool(random.choice(pools)):
+                live.append(torch.empty(int(math.exp(random.random() * math.log(20 << 20))), dtype=torch.uint8, device="cuda"))
+        except torch.OutOfMemoryError:
+            del live[: len(live) // 2]
+    elif p < 0.53 and len(live) < 120:
         stream = random.choice(streams)
         with torch.cuda.stream(stream):
             try:
@@ -48,6 +55,7 @@ SETTINGS = {
     "roundup by size": "roundup_power2_divisions:[1:1,4:4,16:2,>:8]",
     "garbage collection": "garbage_collection_threshold:0.6",
     "expandable segments": "expandable_segments:True",
+    "private pools": "",
 }
 
 
@@ -70,6 +78,7 @@ def test_every_address_is_the_same(name: str, fraction: str, entries: int, drive
             SEED=str(seed),
             ENTRIES=str(entries),
             FRACTION=fraction,
+            POOLS="1" if name == "private pools" else "",
             PYTORCH_CUDA_ALLOC_CONF=SETTINGS[name],
         )
         command = [sys.executable, "-m", "gpuconf", "plan", str(path), "--verify", "--json"]
@@ -81,3 +90,40 @@ def test_every_address_is_the_same(name: str, fraction: str, entries: int, drive
         assert found["undetermined"] <= 0.001 * found["allocations"] + 2
         allocations += found["allocations"]
     assert allocations > (1000 if entries > 1500 else 700)  # a cut history has the last 1,500 events
+
+
+# Keeps the activations of growing batches until PyTorch runs out of memory; with more memory it would go on to the step that it prints.
+GROWING = """
+import os
+import torch
+torch.cuda.memory._record_memory_history()
+kept, made = [], 0
+try:
+    for step in range(1000):
+        kept, batch = [], 512 + 96 * (step * 7 % 13) + 32 * step
+        for layer in range(24):
+            for width in (4096, 1024):
+                kept.append(torch.empty(batch, width, device="cuda"))
+                made += 1
+except torch.OutOfMemoryError:
+    pass
+torch.cuda.memory._dump_snapshot(os.environ["SNAPSHOT"])
+print(made)
+"""
+
+
+def test_what_a_plan_promises_of_a_job_that_ran_out_of_memory_holds(driver: Path, tmp_path: Path) -> None:
+    def made(settings: str, path: Path) -> int:
+        return int(no_gpu.run(driver, GROWING, SNAPSHOT=str(path), PYTORCH_CUDA_ALLOC_CONF=settings).split()[-1])
+
+    path = tmp_path / "oom.pickle"
+    failed = made("", path)
+    command = [sys.executable, "-m", "gpuconf", "plan", str(path), "--json"]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+    (state,) = found["out_of_memory"]
+    assert not state["own_limit"]
+    tried = {r["policy"]: r for r in found["results"] if r["policy"].startswith("pytorch")}
+    assert tried.pop("pytorch")["fits"] is False
+    tried.pop("pytorch-expandable")  # needs NVML, see above; and the GPU's memory is not a limit of PyTorch's
+    for result in tried.values():
+        assert result["fits"] is (made(result["settings"], tmp_path / "again.pickle") > failed), result["settings"]
