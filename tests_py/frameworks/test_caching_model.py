@@ -92,7 +92,7 @@ def test_every_address_is_the_same(name: str, fraction: str, entries: int, drive
     assert allocations > (1000 if entries > 1500 else 700)  # a cut history has the last 1,500 events
 
 
-# Keeps the activations of growing batches until PyTorch runs out of memory; with more memory it would go on to the step that it prints.
+# Keeps the activations of growing batches until PyTorch runs out of memory, and prints how many tensors it made until then.
 GROWING = """
 import os
 import torch
