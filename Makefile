@@ -229,7 +229,7 @@ $(INTEGRATIONS_VENV)/integrations-ready: $(SOURCES) tests_py/integrations/requir
 	@touch $@
 
 .PHONY: test-integrations
-test-integrations: $(INTEGRATIONS_VENV)/integrations-ready ## test in a real browser and with a Prometheus server (needs chromium, chromium-driver and prometheus)
+test-integrations: $(INTEGRATIONS_VENV)/integrations-ready ## test with a real browser, Prometheus, clusters and Slurm (needs chromium, chromium-driver and prometheus)
 	$(INTEGRATIONS_VENV)/bin/python -m pytest tests_py/integrations -rs
 
 .PHONY: notebook-picture
