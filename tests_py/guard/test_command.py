@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, Run, environment
+from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment
 
 GIB = 1 << 30
 
@@ -49,6 +49,12 @@ def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tm
         "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1}},
         "notes": [],
     }
+
+
+def test_the_example(run: Run, tmp_path: Path) -> None:
+    program = compile_c(ROOT / "examples/guard_client.c", tmp_path / "guard_client")
+    shown = run("--guard=proxy", "--memory", "512MiB", "--", program).stdout
+    assert shown == "the GPU has 512 MiB, 512 free\nallocated 8 x 64 MiB, then result 2; 0 MiB free\n"
 
 
 def test_without_the_guard_it_is_not(run: Run, client: dict[str, Path]) -> None:
