@@ -49,6 +49,18 @@ var functions = map[string]any{
 	"IsUnified":               pybind.IsUnified,
 	"JobPage":                 pybind.JobPage,
 	"JobResult":               pybind.JobResult,
+	"LedgerCheck":             pybind.LedgerCheck,
+	"LedgerClaim":             pybind.LedgerClaim,
+	"LedgerClose":             pybind.LedgerClose,
+	"LedgerGrant":             pybind.LedgerGrant,
+	"LedgerInit":              pybind.LedgerInit,
+	"LedgerIsShared":          pybind.LedgerIsShared,
+	"LedgerOpen":              pybind.LedgerOpen,
+	"LedgerPublish":           pybind.LedgerPublish,
+	"LedgerRelease":           pybind.LedgerRelease,
+	"LedgerRows":              pybind.LedgerRows,
+	"LedgerUnpublish":         pybind.LedgerUnpublish,
+	"LedgerWait":              pybind.LedgerWait,
 	"LimitBytes":              pybind.LimitBytes,
 	"LiveTensors":             pybind.LiveTensors,
 	"LogicalDevices":          pybind.LogicalDevices,
@@ -67,6 +79,7 @@ var functions = map[string]any{
 	"OpenRecorded":            pybind.OpenRecorded,
 	"OpenSession":             pybind.OpenSession,
 	"OpenVerify":              pybind.OpenVerify,
+	"ParseFleet":              pybind.ParseFleet,
 	"ReadTensor":              pybind.ReadTensor,
 	"ReleaseTensor":           pybind.ReleaseTensor,
 	"RequestDevice":           pybind.RequestDevice,
@@ -175,6 +188,7 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 		t.Run(state.name, func(t *testing.T) {
 			for name, function := range functions {
 				t.Run(name, func(t *testing.T) {
+					t.Chdir(t.TempDir()) // a hostile text may be a folder for a ledger
 					onMachine(t, "T4:1GiB")
 					state.enter(t)
 					manyCalls(reflect.ValueOf(function), func(arguments, results []reflect.Value) {

@@ -42,7 +42,7 @@ func TestSessionThroughTheBorder(t *testing.T) {
 
 	built, err := pybind.Initialize("{}", "main.py:1 (test)")
 	require.NoError(t, err)
-	require.JSONEq(t, `{"host_visible": true, "logical": [
+	require.JSONEq(t, `{"host_visible": true, "published": -1, "logical": [
 		["/device:CPU:0", "CPU", "/job:localhost/replica:0/task:0/device:CPU:0", -1],
 		["/device:GPU:0", "GPU", "/job:localhost/replica:0/task:0/device:GPU:0", 1],
 		["/device:GPU:1", "GPU", "/job:localhost/replica:0/task:0/device:GPU:1", 1]]}`, built)
