@@ -57,8 +57,8 @@ test-go: $(VENV)/dev ## run the Go tests, with invariants checked
 	CGO_ENABLED=0 go test -tags=$(GO_TAGS) $(GO_TESTS)
 
 .PHONY: test-py
-test-py: $(VENV)/dev ## run the Python tests
-	$(BIN)/python -m pytest
+test-py: $(VENV)/dev ## run the Python tests, without those of make test-integrations
+	$(BIN)/python -m pytest --ignore tests_py/integrations
 
 # The oldest pytest that the plugin promises to work with (pyproject.toml), in front of the one that is installed.
 OLDEST_PYTEST = $(shell sed -nE 's/^pytest = \["pytest>=([^"]*)"\]/\1/p' pyproject.toml)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from gpuconf._core import settings
 from gpuconf.sharing._elsewhere import devices_elsewhere
 from gpuconf.sharing._ledger import Ledger, open_ledger
 from script import environment
@@ -70,6 +71,17 @@ def test_the_configuration_is_restored() -> None:
     assert gpuconf.config.get_visible_devices("GPU") == [gpus[1]]
     assert gpuconf.config.experimental.get_memory_growth(gpus[0])
     assert gpuconf.memory.stats("GPU:0").bytes_limit == 100 << 20
+
+
+def test_an_administrators_ceiling_holds_for_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
+    (tmp_path / "etc.toml").write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+    monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
+    with pytest.raises(ValueError, match=r"6\.00GiB .* exceed what the administrator allows on each GPU, 4\.00GiB"):
+        gpuconf.lease(memory="6GiB").__enter__()
+    assert ledger.claims() == []
+    for memory, leased_bytes in (("4GiB", 4 * GIB), (None, 4 * GIB), ("25%", 4 * GIB)):
+        with gpuconf.lease(memory=memory) as leased:
+            assert leased.memory == leased_bytes
 
 
 def test_policies_and_several_cards(ledger: Ledger) -> None:

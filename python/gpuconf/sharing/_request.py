@@ -6,8 +6,9 @@ from collections import namedtuple
 from collections.abc import Sequence
 
 from .. import errors
-from .._core import sizes
+from .._core import settings, sizes
 from .._core.devices import VisibleDevice
+from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._typing import Any
 from ..machine.cards import Survey, survey
@@ -30,10 +31,18 @@ class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "polic
     policy: str
 
     def bytes_of(self, device: VisibleDevice) -> int:
-        """Return the bytes that are requested of a device."""
+        """Return the bytes that are requested of a device. Raises InvalidArgumentError if they exceed the administrator's ceiling."""
+        most = settings.ceiling()
         if self.memory is None:
-            return device.total_memory - reserve_of(device)
-        return sizes.size("memory", self.memory, device.total_memory)
+            whole = device.total_memory - reserve_of(device)
+            return whole if most is None else min(whole, most)
+        wanted = sizes.size("memory", self.memory, device.total_memory)
+        if most is not None and wanted > most:
+            raise errors.InvalidArgumentError(
+                f"{human_bytes(wanted)} of memory exceed what the administrator allows on each GPU, {human_bytes(most)} "
+                f"({settings.ADMINISTRATOR}). Request less memory"
+            )
+        return wanted
 
 
 def reserve_of(device: VisibleDevice) -> int:
