@@ -159,7 +159,9 @@ def prepare_gpuconf(mode: str) -> Any:
 
     if mode == "installed":
         os.environ["GPUCONF_AS_TENSORFLOW"] = "1"
-        runpy.run_path(str(Path(gpuconf.__file__).parent / STARTUP))
+        startup = Path(gpuconf.__file__).parent / STARTUP
+        sys.path.insert(0, str(startup.parent))  # as PYTHONPATH has it
+        runpy.run_path(str(startup))
 
     def prepare(program: Program) -> None:
         os.environ["GPUCONF_SIMULATE"] = program.machine or "T4"

@@ -33,7 +33,7 @@ SHOWN = {
     ],
     "plan_a_server.py": [  # README quotes the figures
         "GPU:0  pytorch       no       20.12GiB",
-        "GPU:0  tensorflow    no       22.19GiB",
+        "GPU:0  tensorflow    no       21.19GiB",
         "GPU:0  virtual       yes      16.00GiB     16.00GiB       18.00GiB",
         "advice: export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     ],

@@ -186,7 +186,7 @@ def test_a_copy_does_not_end_a_recording(one_gpu: None) -> None:
 
     with gpuconf.memory.record() as recording:
         for make in (copy.deepcopy, pickle.dumps):
-            with pytest.raises(TypeError, match="cannot be copied or pickled; its trace can"):
+            with pytest.raises(TypeError, match="cannot be copied or pickled; the trace of a recording can"):
                 make(recording)
         copy.copy(recording)  # has the same run
         assert recording.running

@@ -7,6 +7,7 @@ elsewhere compares ``current.generation``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -56,7 +57,7 @@ class _State:
         self.full_names: dict[str, str] = {}
         self.ordinals: list[int] = []
         self.host_visible = False
-        self.published = -1  # the descriptor of this process's slot in the ledger, which a forked child closes
+        self.published: tuple[int, int, int] | None = None  # this process's slot in the ledger, as identified() returns it
         self.overrides: dict[str, str] = {}  # variables set by gpuconf.configure; they take precedence over the environment
         # Applies the ConfigProto that the program started with, once the devices are listed; at most one.
         self.at_enumeration: list[Callable[[], object]] = []
@@ -204,7 +205,7 @@ def _list_logical(encoded: str) -> None:
     current.full_names.update({name: full_name for name, _, full_name, _ in listed["logical"]})
     current.ordinals.extend(ordinal for _, device_type, _, ordinal in listed["logical"] if device_type == "GPU")
     current.host_visible = listed["host_visible"]
-    current.published = listed["published"]
+    current.published = identified(listed["published"])
     current.logical = [LogicalDevice(name, device_type) for name, device_type, _, _ in listed["logical"]]
 
 
@@ -280,11 +281,24 @@ def _forget() -> None:
     current = _State(current.generation + 1)
 
 
+def identified(descriptor: int) -> tuple[int, int, int] | None:
+    """Return a descriptor and the file that it is of; None for a negative number."""
+    if descriptor < 0:
+        return None
+    status = os.fstat(descriptor)
+    return descriptor, status.st_dev, status.st_ino
+
+
 def _after_fork_in_child() -> None:
-    if current.published >= 0:  # its copy would keep the slot alive after the parent; unlocking it would end the parent's slot
-        os.close(current.published)
-        current.published = -1
     current.physical = current.logical = None  # listing them again raises ForkedProcessError
+    published, current.published = current.published, None
+    if published is None:
+        return
+    # Its copy would keep the slot alive after the parent; unlocking it would end the parent's slot. Another thread of the parent
+    # may have closed it already, and its number may be of another file.
+    with contextlib.suppress(OSError):
+        if identified(published[0]) == published:
+            os.close(published[0])
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from .. import errors
@@ -18,6 +19,8 @@ from .exits import UsageError
 class Guard:
     """The guard of one program, or of none: then it changes nothing. A context manager."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, budget: Budget | None, why_not: str = "") -> None:
         self._budget, self._why_not = budget, why_not
 
@@ -25,6 +28,8 @@ class Guard:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         if self._budget is not None:
             self._budget.close()
 

@@ -36,6 +36,8 @@ _SEQUENCE_SECONDS = 0.1
 class Keys:
     """A context manager: keys are read as they are pressed, and not shown. A change of the terminal's size wakes the reader."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self) -> None:
         self._terminal = sys.stdin is not None and sys.stdin.isatty()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -56,6 +58,8 @@ class Keys:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         if self._terminal:
             import termios
 

@@ -18,7 +18,7 @@ from ..machine.visible import visible_devices
 from ..sharing._descendants import Found, is_python, pythons_below, why_isolated
 from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
-from ..sharing._job import Event, Job, peaks
+from ..sharing._job import Job, JobEvent, peaks
 from ..sharing._request import Request, checked
 from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
@@ -113,7 +113,7 @@ class _Watch:
         missing = [] if _disabled() else [one._asdict() for one in self._missing(events, program, words)]
         return {"peak_bytes": largest, "out_of_memory": messages, "libraries": routes, "not_limited": missing}
 
-    def _missing(self, events: list[Event], program: int, words: Sequence[str]) -> list[Found]:
+    def _missing(self, events: list[JobEvent], program: int, words: Sequence[str]) -> list[Found]:
         started = {event.pid for event in events if event.kind == "start"}
         found = {pid: one for pid, (first, last, one) in self._seen.items() if one.uses_gpu or last - first >= _LONG_ENOUGH}
         why = why_isolated(words) if is_python(words[0]) else ""

@@ -99,12 +99,16 @@ def _watch(options: argparse.Namespace, found: View) -> None:
 class _Screen:
     """The terminal's other screen, so that the user's own is as before at the end. Without rich, in one color."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __enter__(self) -> Callable[[list[Line], int], None]:
         sys.stdout.write("\033[?1049h\033[?25l\033[?7l")  # no cursor, no wrapping
         sys.stdout.flush()
         return self._rich() or self._plain
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         sys.stdout.write("\033[?7h\033[?25h\033[?1049l")
         sys.stdout.flush()
 

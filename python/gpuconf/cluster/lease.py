@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 
 from .. import errors
 from .._core import texts
+from .._core.fork import module_lock
 from .._typing import Any
 from .share import Share
 
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..sharing._lease import Lease
 
-_lock = threading.Lock()
+_lock = module_lock(globals(), "_lock")
 _held: tuple[Share, Lease] | None = None  # guarded by _lock; until the process ends
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,6 +58,8 @@ class Reader:
 class Budget(Reader):
     """The budget of a job that is being started. Closing it removes its folder, once no process of the job lives."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, path: str, held: int, mode: str, environment: dict[str, str], notes: Sequence[str]) -> None:
         self._held: int | None = held
         super().__init__(path)
@@ -70,6 +73,8 @@ class Budget(Reader):
 
     def __exit__(self, *_: object) -> None:
         """Close it."""
+        if self._ending():
+            return
         self.close()
 
     def describe(self) -> list[str]:

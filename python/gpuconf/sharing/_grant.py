@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 
 from .. import errors
@@ -21,6 +22,8 @@ _kept: list[Grant] = []
 class Grant:
     """The cards, and the bytes of each. A context manager, which releases the claim."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None) -> None:
         self.cards, self.limit, self.claim = tuple(cards), limit, claim
         self.id = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
@@ -30,6 +33,8 @@ class Grant:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         if not self._left_to_others:
             self.release()
 

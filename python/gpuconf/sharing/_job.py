@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections import namedtuple
@@ -20,7 +21,7 @@ _RECORD = "processes"
 _SURELY_LOCKED_S = 60  # the record of a job that is older than this is locked, or its command was killed
 
 
-class Event(namedtuple("Event", ["pid", "kind", "text"])):
+class JobEvent(namedtuple("JobEvent", ["pid", "kind", "text"])):
     """What a process reported: "start" with the path of its Python, "route" with a library, or "end" with its peaks."""
 
     __slots__ = ()
@@ -33,6 +34,8 @@ class Event(namedtuple("Event", ["pid", "kind", "text"])):
 class Job:
     """The folder of a running program. A context manager, which removes it."""
 
+    _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
+
     def __init__(self) -> None:
         _sweep()
         self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=_place())
@@ -44,7 +47,7 @@ class Job:
         """Return the variable by which processes find the folder."""
         return {"GPUCONF_RUN": self.folder}
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[JobEvent]:
         """Return what the processes have reported, oldest first. Malformed lines are skipped: the program may write there too."""
         try:
             with open(self._record, encoding="ascii", errors="replace") as file:
@@ -62,6 +65,8 @@ class Job:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._ending():
+            return
         os.close(self._held)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -107,16 +112,16 @@ def _environ(pid: int) -> list[bytes]:
         return []
 
 
-def _parsed(line: str) -> Event | None:
+def _parsed(line: str) -> JobEvent | None:
     pid, _, rest = line.partition("\t")
     kind, _, text = rest.partition("\t")
     try:
-        return Event(int(pid), kind, text.encode("ascii").decode("unicode_escape"))
+        return JobEvent(int(pid), kind, text.encode("ascii").decode("unicode_escape"))
     except ValueError:  # not a number, or not an escape
         return None
 
 
-def peaks(events: list[Event]) -> tuple[dict[str, int], list[str]]:
+def peaks(events: list[JobEvent]) -> tuple[dict[str, int], list[str]]:
     """Return the largest peak of a process by library, in bytes, and the messages of processes that ended out of memory."""
     largest: dict[str, int] = {}
     messages = []
@@ -129,7 +134,7 @@ def peaks(events: list[Event]) -> tuple[dict[str, int], list[str]]:
     return largest, messages
 
 
-def _told(event: Event) -> dict[str, Any]:
+def _told(event: JobEvent) -> dict[str, Any]:
     try:
         told = json.loads(event.text)
         return told if isinstance(told, dict) and isinstance(told.get("peaks"), dict) else {}

@@ -160,7 +160,7 @@ def _forget_publication() -> None:
     """Forget its descriptor before the core closes it."""
     _descriptors.difference_update(_published)
     _published.clear()
-    runtime.current.published = -1
+    runtime.current.published = None
 
 
 class Claim(Handle):

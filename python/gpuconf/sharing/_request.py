@@ -31,7 +31,7 @@ class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "polic
     policy: str
 
     def bytes_of(self, device: VisibleDevice) -> int:
-        """Return the bytes that are requested of a device. Raises InvalidArgumentError if they exceed the administrator's ceiling."""
+        """Return the bytes that are requested of a device. Raises InvalidArgumentError above the administrator's ceiling."""
         most = settings.ceiling()
         if self.memory is None:
             whole = device.total_memory - reserve_of(device)
