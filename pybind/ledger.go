@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"gpuconf/gocore/figures"
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind/process"
@@ -160,7 +162,8 @@ func LedgerRows(id int64) (rows string, err error) {
 		running[i]["claim"] = orNull(p.Claim.String(), ledger.ID{}.String())
 		pools := make([][]any, len(p.Pools))
 		for j, pool := range p.Pools {
-			pools[j] = []any{pool.UUID, pool.Number, pool.Figures.Limit, pool.Figures.Reserved, pool.Figures.InUse, pool.Figures.Peak}
+			f := &pool.Figures
+			pools[j] = []any{pool.UUID, pool.Number, f.Limit, f.Reserved, f.InUse(), f.Peak, librariesOf(f)}
 		}
 		running[i]["pools"] = pools
 	}
@@ -169,6 +172,17 @@ func LedgerRows(id int64) (rows string, err error) {
 
 func whoOf(p ledger.Process, uid uint32, said ledger.Text, gone, local bool) map[string]any {
 	return map[string]any{"pid": p.PID, "start_time": p.Start, "uid": uid, "name": said.Name, "job": said.Job, "command": said.Command, "gone": gone, "local": local}
+}
+
+// librariesOf returns the bytes in use by the names of libraries, without those that use none.
+func librariesOf(f *figures.Pool) map[string]uint64 {
+	named := map[string]uint64{}
+	for library, bytes := range f.Libraries {
+		if name := holder.Library(library).String(); name != "" && bytes > 0 {
+			named[name] = bytes
+		}
+	}
+	return named
 }
 
 func pairsOf(cards []ledger.Card) [][2]any {

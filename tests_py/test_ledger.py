@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
@@ -213,9 +214,17 @@ def test_figures_follow_the_pools(ledger: _ledger.Ledger) -> None:
     assert (second.number, second.uuid) == (1, gpuconf.visible_devices()[1].uuid)
     assert (first.limit, first.reserved, first.in_use, first.peak) == (4 * GIB, 0, 0, 0)
     assert (second.limit, second.reserved, second.in_use, second.peak) == (4 * GIB, stats.bytes_reserved, GIB, GIB)
+    abi = ctypes.CDLL(gpuconf.library_path())
+    abi.gpuconf_malloc.restype = ctypes.c_void_p
+    with gpuconf.device("GPU:1"):
+        address = abi.gpuconf_malloc(ctypes.c_size_t(5000), 1, None)
+    (row,) = ledger.processes()
+    assert row.pools[1].libraries == {"gpuconf": GIB, "c": 5120}
+    assert row.pools[0].libraries == {}
+    abi.gpuconf_free(ctypes.c_void_p(address), ctypes.c_size_t(5000), 1, None)
     buffer.free()
     (row,) = ledger.processes()
-    assert (row.pools[1].in_use, row.pools[1].peak) == (0, GIB)
+    assert (row.pools[1].in_use, row.pools[1].peak, row.pools[1].libraries) == (0, GIB + 5120, {})
     gpuconf.reset()
     assert ledger.processes()[0].pools == ()
     _ledger.unpublish()

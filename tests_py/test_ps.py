@@ -55,6 +55,7 @@ def test_a_lease_and_its_pools(simulated: dict[str, str]) -> None:
         assert row["pid"] == program.pid
         assert (row["name"], row["job"], row["gpu"], row["notes"]) == ("training", "job-7", "0", [])
         assert (row["lease"], row["limit"], row["in_use"], row["peak"]) == (10 * GIB, 8 * GIB, 3 * GIB, 3 * GIB)
+        assert row["libraries"] == {"gpuconf": 3 * GIB}
         assert 3 * GIB <= row["reserved"] <= 8 * GIB
         assert row["bytes"] is None, "a simulated driver counts nothing"
         first, second = found["gpus"]
@@ -67,7 +68,7 @@ def test_a_lease_and_its_pools(simulated: dict[str, str]) -> None:
         line = next(line for line in out.splitlines() if "10.00GiB" in line)
         assert "training: " in line
         assert "8.00GiB" in line
-        assert "3.00GiB" in line
+        assert "gpuconf 3.00GiB" in line, "in use by library"
         _, out, _ = run("top", env=simulated)
         assert "▓" in out or "█" in out
         assert "░" in out, "what is leased and not reserved"

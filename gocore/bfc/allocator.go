@@ -237,9 +237,10 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID
 	a.index.Insert(c.Addr, i)
 	a.totals.AllocatedBytes += c.Bytes
 	inUse := a.stats.allocated(c.Bytes, bytes)
-	if a.live.InUse = inUse; inUse > a.peaks.least {
+	a.publishAllocatedLocked(by, c.Bytes)
+	if inUse > a.peaks.least {
 		a.peaks.reach(inUse)
-		a.live.Peak = a.peaks.recent
+		a.publishPeakLocked()
 	}
 	if r := &a.rows[by]; r.allocated(c.Bytes) > r.peaks.least {
 		a.raiseRowLocked(by)
@@ -305,8 +306,10 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	}
 	i := a.index.Remove(at)
 	c := &a.chunks.Records[i]
-	a.live.InUse = a.stats.freed(c.Bytes, c.Requested)
-	a.rows[c.Holder()].freed(c.Bytes)
+	by := c.Holder()
+	a.stats.freed(c.Bytes, c.Requested)
+	a.rows[by].freed(c.Bytes)
+	a.publishFreedLocked(by, c.Bytes)
 	c.Requested = 0
 	a.joinLocked(i, c.Prev, c.Next)
 	if a.index.Count() == 0 {

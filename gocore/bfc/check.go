@@ -2,6 +2,7 @@ package bfc
 
 import (
 	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/figures"
 	"gpuconf/gocore/holder"
 	"gpuconf/gocore/status"
 )
@@ -262,6 +263,18 @@ func (p *peaks) check(inUse uint64) error {
 	return nil
 }
 
+// published checks the live figures, as a part of invariant 9.
+func (c *checker) published() error {
+	want := figures.Pool{Limit: c.a.live.Limit, Reserved: c.a.stats.BytesReserved + c.a.spareBytesLocked(), Peak: c.a.peaks.recent}
+	for by := range c.a.rows {
+		want.Libraries[holder.ID(by).Library()] += c.a.rows[by].bytes
+	}
+	if *c.a.live != want {
+		return broken(9, "the published figures %+v differ from the counters %+v", *c.a.live, want)
+	}
+	return nil
+}
+
 // accounting checks invariant 9.
 func (c *checker) accounting() error {
 	s := &c.a.stats
@@ -274,8 +287,8 @@ func (c *checker) accounting() error {
 	if err := c.a.peaks.check(c.inUse); err != nil {
 		return err
 	}
-	if live := *c.a.live; live.InUse != s.BytesInUse || live.Peak != c.a.peaks.recent || live.Reserved != s.BytesReserved+c.a.spareBytesLocked() {
-		return broken(9, "the published figures %+v differ from the counters %+v", live, *s)
+	if err := c.published(); err != nil {
+		return err
 	}
 	if err := c.holders(); err != nil {
 		return err

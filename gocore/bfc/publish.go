@@ -1,6 +1,9 @@
 package bfc
 
-import "gpuconf/gocore/figures"
+import (
+	"gpuconf/gocore/figures"
+	"gpuconf/gocore/holder"
+)
 
 // Publish writes the allocator's figures to a place that others read, now and at each change, until Close or the next call; nil
 // ends it. The place must stay valid until then.
@@ -11,7 +14,10 @@ func (a *Allocator) Publish(place *figures.Pool) {
 		place = new(figures.Pool)
 	}
 	a.live = place
-	a.live.Limit, a.live.InUse, a.live.Peak = a.limitBytes, a.stats.BytesInUse, a.peaks.recent
+	*a.live = figures.Pool{Limit: a.limitBytes, Peak: a.peaks.recent}
+	for by := range a.rows {
+		a.live.Libraries[holder.ID(by).Library()] += a.rows[by].bytes
+	}
 	a.publishReservedLocked()
 }
 
@@ -22,3 +28,16 @@ func (a *Allocator) publishReservedLocked() {
 		a.live.Reserved += a.spareBytesLocked()
 	}
 }
+
+// publishAllocatedLocked counts a new block in the published figures.
+func (a *Allocator) publishAllocatedLocked(by holder.ID, bytes uint64) {
+	a.live.Libraries[by.Library()] += bytes
+}
+
+// publishFreedLocked counts a block that was freed.
+func (a *Allocator) publishFreedLocked(by holder.ID, bytes uint64) {
+	a.live.Libraries[by.Library()] -= bytes
+}
+
+// publishPeakLocked follows a change of the peak.
+func (a *Allocator) publishPeakLocked() { a.live.Peak = a.peaks.recent }

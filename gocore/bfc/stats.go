@@ -122,7 +122,7 @@ func (a *Allocator) ClearStats() {
 	a.cleared = a.lastID
 	a.stats.LargestAllocSize = 0
 	a.peaks.clear(a.stats.BytesInUse)
-	a.live.Peak = a.peaks.recent
+	a.publishPeakLocked()
 	for _, by := range a.seen {
 		a.rows[by].peaks.clear(a.rows[by].bytes)
 	}
@@ -153,8 +153,7 @@ func (s *Stats) allocated(bytes, requested uint64) (inUse uint64) {
 }
 
 // freed counts a block that is free again, and returns the bytes now in use.
-func (s *Stats) freed(bytes, requested uint64) (inUse uint64) {
+func (s *Stats) freed(bytes, requested uint64) {
 	s.RequestedBytesInUse -= requested
 	s.BytesInUse -= bytes
-	return s.BytesInUse
 }

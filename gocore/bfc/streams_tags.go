@@ -150,8 +150,10 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64, 
 func (a *Allocator) freeSharedLocked(at int) {
 	i := a.index.Remove(at)
 	c, t := &a.chunks.Records[i], &a.tags[i]
-	a.live.InUse = a.stats.freed(c.Bytes, c.Requested)
-	a.rows[c.Holder()].freed(c.Bytes)
+	by := c.Holder()
+	a.stats.freed(c.Bytes, c.Requested)
+	a.rows[by].freed(c.Bytes)
+	a.publishFreedLocked(by, c.Bytes)
 	bytes, s, first := c.Bytes, t.stream, t.uses
 	st := &a.streams[s]
 	if first == chunks.None {

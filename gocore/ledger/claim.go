@@ -39,35 +39,21 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 	if err := l.checkRequest(&request); err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	locked, err := l.lock(patience)
-	if err != nil {
-		return nil, err
-	}
-	defer locked.unlock()
-	v, err := l.look()
-	if err != nil {
-		return nil, err
-	}
-	held, err := l.take(v)
-	if err != nil {
-		return nil, err
-	}
-	c := &Claim{ledger: l, held: held, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
-		process: l.self, since: now(), ticket: v.nextTicket(), cards: request.Cards, text: request.Text}}
+	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
+		process: l.self, since: now(), cards: request.Cards, text: request.Text}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
-	v.put(&c.record)
-	v.grant(&c.record)
-	if err := l.write(held, &c.record); err != nil {
-		l.drop(held)
+	if err := l.enter(c.enter); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (c *Claim) enter(v *view, held holding) error {
+	c.held, c.record.ticket = held, v.nextTicket()
+	v.put(&c.record)
+	v.grant(&c.record)
+	return c.ledger.write(held, &c.record)
 }
 
 func (l *Ledger) checkRequest(r *Request) error {

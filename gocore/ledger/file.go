@@ -17,7 +17,7 @@ import (
 const (
 	filePrefix  = "slots-"
 	newPrefix   = ".new-"
-	fileMagic   = "gpuconf slots version 1\n"
+	fileMagic   = "gpuconf slots version 2\n"
 	slotsInFile = 128
 
 	directoryAt = 1024

@@ -13,7 +13,7 @@ import (
 const (
 	headerName  = "ledger"
 	headerMagic = "gpuconf ledger"
-	version     = 1
+	version     = 2 // 1 had no bytes in use by library
 )
 
 // headerText is the whole header file: one line.

@@ -46,7 +46,7 @@ func (p *Publication) Neighbors(uuid string) (list []Neighbor, err error) {
 		inUse := uint64(0)
 		for _, pool := range row.Pools {
 			if pool.UUID == uuid {
-				inUse += pool.Figures.InUse
+				inUse += pool.Figures.InUse()
 			}
 		}
 		if at, ok := of[row.Claim]; ok {

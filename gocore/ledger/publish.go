@@ -22,35 +22,17 @@ type Publication struct {
 
 // Publish takes a slot for this process. claim, unless zero, is the claim that it runs under.
 func (l *Ledger) Publish(claim ID, text Text) (*Publication, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	locked, err := l.lock(patience)
-	if err != nil {
-		return nil, err
-	}
-	defer locked.unlock()
-	v, err := l.look()
-	if err != nil {
-		return nil, err
-	}
-	held, err := l.take(v)
-	if err != nil {
-		return nil, err
-	}
-	p := &Publication{ledger: l, held: held, record: record{kind: kindProcess, id: claim, process: l.self, since: now(),
+	p := &Publication{ledger: l, record: record{kind: kindProcess, id: claim, process: l.self, since: now(),
 		text: Text{Clean(text.Name, NameBytes), Clean(text.Job, JobBytes), Clean(text.Command, CommandText)}}}
-	if err := p.begin(); err != nil {
-		l.drop(held)
+	if err := l.enter(p.enter); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// begin maps the slot and writes its record. The mapping is of another open file: it must not keep the lock alive.
-func (p *Publication) begin() error {
+// enter maps the slot and writes its record. The mapping is of another open file: it must not keep the lock alive.
+func (p *Publication) enter(_ *view, held holding) error {
+	p.held = held
 	l := p.ledger
 	fd, err := openAt(l.dir, p.held.file.name, unix.O_RDWR, 0)
 	if err != nil {

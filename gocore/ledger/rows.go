@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"errors"
 
 	"gpuconf/gocore/figures"
@@ -98,8 +99,11 @@ func (l *Ledger) processRow(s *slotView) (ProcessRow, error) {
 		return row, errVanished
 	}
 	for i, pool := range s.pools {
-		word := func(n int) uint64 { return order.Uint64(data[i*figures.Bytes+8*n:]) }
-		row.Pools = append(row.Pools, PoolRow{pool, figures.Pool{Limit: word(0), Reserved: word(1), InUse: word(2), Peak: word(3)}})
+		p := PoolRow{Place: pool}
+		if _, err := binary.Decode(data[i*figures.Bytes:], order, &p.Figures); err != nil {
+			return row, err // not possible: there are bytes for MostPools
+		}
+		row.Pools = append(row.Pools, p)
 	}
 	return row, nil
 }

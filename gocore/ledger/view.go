@@ -153,6 +153,33 @@ type holding struct {
 	slot int
 }
 
+// enter takes a slot for this process and fills it, under the grant lock.
+func (l *Ledger) enter(fill func(v *view, held holding) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return err
+	}
+	locked, err := l.lock(patience)
+	if err != nil {
+		return err
+	}
+	defer locked.unlock()
+	v, err := l.look()
+	if err != nil {
+		return err
+	}
+	held, err := l.take(v)
+	if err != nil {
+		return err
+	}
+	if err := fill(v, held); err != nil {
+		l.drop(held)
+		return err
+	}
+	return nil
+}
+
 // take takes a free slot of this user's files, or of a new file. The caller holds the grant lock.
 func (l *Ledger) take(v *view) (holding, error) {
 	if !l.Shared && l.uid != l.owner {

@@ -149,8 +149,9 @@ func TestALiveSlotMayHoldAnything(t *testing.T) {
 
 func TestOtherVersionsAndStrangeHeadersAreRefused(t *testing.T) {
 	for name, row := range map[string]struct{ text, want string }{
-		"a later version": {"gpuconf ledger version 2 private\n", "has format version 2; this gpuconf uses version 1"},
-		"another kind":    {"gpuconf ledger version 1 public\n", "is damaged, or not a ledger"},
+		"a later version": {"gpuconf ledger version 3 private\n", "has format version 3; this gpuconf uses version 2"},
+		"an older one":    {"gpuconf ledger version 1 private\n", "has format version 1; this gpuconf uses version 2"},
+		"another kind":    {"gpuconf ledger version 2 public\n", "is damaged, or not a ledger"},
 		"cut off":         {"gpuconf led", "is damaged, or not a ledger"},
 		"empty":           {"", "is damaged, or not a ledger"},
 		"something else":  {strings.Repeat("x", 10_000), "is damaged, or not a ledger"},

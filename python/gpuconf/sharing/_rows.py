@@ -58,7 +58,10 @@ class ClaimRow:
 
 @dataclass(frozen=True)
 class PoolFigures:
-    """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle."""
+    """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle.
+
+    ``libraries`` are the bytes in use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
+    """
 
     uuid: str
     number: int
@@ -66,6 +69,7 @@ class PoolFigures:
     reserved: int
     in_use: int
     peak: int
+    libraries: dict[str, int]
 
 
 @dataclass(frozen=True)

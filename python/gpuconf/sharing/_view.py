@@ -22,7 +22,7 @@ class Pool(Table, namedtuple("Pool", ["device", "limit", "reserved", "in_use", "
     reserved: int
     in_use: int
     peak: int
-    libraries: dict[str, int]  # bytes in use by library; empty if the process does not say
+    libraries: dict[str, int]  # bytes in use by library
 
 
 class Share(Table, namedtuple("Share", ["pid", "user", "command", "name", "job", "bytes", "lease", "pools", "claim", "notes"])):
@@ -194,8 +194,7 @@ def _share(
         bytes=count,
         lease=(_leased(claim, uuid) or None) if claim else None,
         pools=tuple(
-            Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, dict(getattr(pool, "libraries", ())))
-            for pool in pools
+            Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries) for pool in pools
         ),
         claim=claim.id if claim else "",
         notes=tuple(notes),
