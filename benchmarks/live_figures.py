@@ -38,7 +38,7 @@ with loops() as c:
 
 
 def measure() -> list[dict[str, str]]:
-    """Return what a pair of calls costs with figures in a ledger, with figures that nobody reads, and without any."""
+    """Return what a pair of calls costs with figures in a ledger, with figures outside a ledger, and without any."""
     with tempfile.TemporaryDirectory() as folder:
         without = build_without(Path(folder))
         ledger = f"{folder}/ledger"
