@@ -209,6 +209,10 @@ func MemoryStats(device string) (stats string, err error) {
 		"stitched_bytes":           s.StitchedBytes,
 		"captured_bytes":           s.CapturedBytes,
 		"oversubscribed_bytes":     s.OversubscribedBytes,
+		"budget_limit_bytes":       s.Budget.LimitBytes,
+		"budget_pool_bytes":        s.Budget.PoolBytes,
+		"budget_outside_bytes":     s.Budget.OutsideBytes,
+		"budget_free_bytes":        s.Budget.FreeBytes,
 	})
 }
 

@@ -36,8 +36,9 @@ var _ gpu.Driver = (*driver)(nil)
 
 // device is one GPU.
 type device struct {
-	info   gpu.Device // never changes, nor does number
-	number C.CUdevice
+	info           gpu.Device // never changes, nor do the others
+	number         C.CUdevice
+	card, instance C.CUuuid // equal without MIG
 
 	retains  int    // guarded by driver.mu, as is all below
 	changing bool   // its context is being created or released: no call may enter
@@ -92,15 +93,14 @@ func (d *driver) describe(ordinal int) (*device, error) {
 		return nil, err
 	}
 	name := C.GoString(&c.name[0])
-	card := uuidOf(&c.uuid)
-	instance := card
-	if c.has_instance != 0 {
-		instance = uuidOf(&c.instance)
+	if c.has_instance == 0 {
+		c.instance = c.uuid
 	}
+	card, instance := uuidOf(&c.uuid), uuidOf(&c.instance)
 	least, greatest := priorityRange(c.stream_priorities != 0, int(c.major))
 	d.granularity = max(d.granularity, uint64(c.granularity))
 	return &device{
-		number: c.device,
+		number: c.device, card: c.uuid, instance: c.instance,
 		info: gpu.Device{
 			Ordinal:          ordinal,
 			UUID:             uuidName(card, instance, name),

@@ -7,7 +7,11 @@
 #include <string.h>
 
 struct cuda_functions cuda;
-int (*cuda_guard_figures)(const CUuuid *uuid, struct cuda_guard *figures);
+static int (*guard_figures)(const CUuuid *uuid, struct cuda_guard *figures); /* NULL without the guard */
+
+int cuda_guard_figures(const CUuuid *uuid, struct cuda_guard *figures) {
+	return guard_figures != NULL && guard_figures(uuid, figures);
+}
 
 typedef CUresult (*get_proc_address)(const char *base, void **function, int version, uint64_t flags, int *status);
 
@@ -65,7 +69,7 @@ void cuda_load(const char *path, struct cuda_load_answer *answer) {
 	struct cuda_functions found;
 	void *(*for_pools)(const char *name) = NULL; /* the guard's, if this process is under it (pybind/guard/figures.c) */
 	*(void **)&for_pools = dlsym(library, "gpuconf_guard_for_pools");
-	*(void **)&cuda_guard_figures = dlsym(library, "gpuconf_guard_figures");
+	*(void **)&guard_figures = dlsym(library, "gpuconf_guard_figures");
 #define BIND(field, base, exported, version, parameters) \
 	*(void **)&found.field = find(library, ask, base, exported, version); \
 	if (found.field == NULL && version <= OLDEST_CUDA) { \

@@ -15,13 +15,13 @@ struct cuda_functions {
 /* Filled by cuda_load, before any call; NULL where the driver lacks a function. */
 extern struct cuda_functions cuda;
 
-/* The figures of a card in the budget of a job, in bytes (pybind/guard/figures.c). */
+/* How the budget of a job is used on a card, in bytes (struct card_figures in pybind/guard/guard.h). */
 struct cuda_guard {
-	uint64_t limit, left, used, peak, mine, mine_in_pools;
+	uint64_t limit, pools, outside, left;
 };
 
-/* NULL without the guard. Returns 0 for a card that the job does not have. */
-extern int (*cuda_guard_figures)(const CUuuid *uuid, struct cuda_guard *figures);
+/* Fills figures and returns 1, or returns 0: without the guard, and for a card that the job does not have. */
+int cuda_guard_figures(const CUuuid *uuid, struct cuda_guard *figures);
 
 /* A function's place in the table. */
 enum cuda_symbol {

@@ -5,6 +5,7 @@ import (
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/devname"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
 )
 
@@ -47,10 +48,12 @@ func (m *Manager) MemoryInfo(text string) (current, peak uint64, err error) {
 	return current, peak, nil
 }
 
-// MemoryStats holds a pool's statistics and the number of bytes in use on its GPU beyond that GPU's memory.
+// MemoryStats holds a pool's statistics, the number of bytes in use on its GPU beyond that GPU's memory, and the job's budget there, which
+// is zero if the job has none.
 type MemoryStats struct {
 	bfc.Stats
 	OversubscribedBytes uint64
+	Budget              gpu.Budget
 }
 
 // MemoryStats returns the statistics of a device's pool.
@@ -61,7 +64,8 @@ func (m *Manager) MemoryStats(text string) (MemoryStats, error) {
 	if err != nil {
 		return MemoryStats{}, err
 	}
-	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p)}, nil
+	budget, _ := m.budget(p)
+	return MemoryStats{p.bfc.Stats(), m.oversubscribedLocked(p), budget}, nil
 }
 
 // MemoryTotals returns the totals of a logical GPU's pool, and how many of its allocations ran out of memory.

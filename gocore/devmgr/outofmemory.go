@@ -23,6 +23,10 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	for _, clause := range oom.HeldBy() {
 		text += "  in use by " + clause + "\n"
 	}
+	budget, budgeted := m.budget(p)
+	if budgeted {
+		text += describeBudget(budget)
+	}
 	text += "  on " + p.device.Name
 	over := m.oversubscribedLocked(p)
 	if total := p.device.TotalBytes; bytes > total || oom.Limit > total || over > 0 {
@@ -31,7 +35,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 	if over > 0 {
 		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which host memory holds"
 	}
-	text += ". " + p.advice(oom)
+	text += ". " + p.advice(oom, budgeted && budget.FreeBytes < oom.Rounded)
 	if oom.Cause == bfc.DeviceFull {
 		text += m.neighborsLocked(p)
 	}
@@ -71,12 +75,15 @@ func (m *Manager) neighborsLocked(p *pool) (text string) {
 	return text
 }
 
-// advice is the next step to take.
-func (p *pool) advice(oom *bfc.OutOfMemory) string {
+// advice is the next step to take. refused: the job's budget has less left than was requested.
+func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 	switch oom.Cause {
 	case bfc.DeviceFull:
 		if !isOutOfMemory(oom.Err) {
 			return "The GPU may have memory left: this is a GPU or driver fault; restarting the process may help."
+		}
+		if refused {
+			return "Free memory, end other processes of this job, or start it with a larger gpuconf run --memory."
 		}
 		if p.spills() {
 			return "Free memory, on this GPU or on the host, which holds what does not fit on the GPU."

@@ -44,14 +44,6 @@ static struct format format_of(int format, unsigned int channels)
 
 static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
 
-/* A product that is too large for 64 bits fits into no budget either. */
-static uint64_t product(uint64_t a, uint64_t b)
-{
-	uint64_t both;
-
-	return __builtin_mul_overflow(a, b, &both) ? UINT64_MAX : both;
-}
-
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level)
 {
 	struct format format = format_of(shape->format, shape->channels);
@@ -75,32 +67,8 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 	return total;
 }
 
-/* Reserves, runs the call to the driver, and enters what came of it. */
 #define CREATE(array_kind, shape3d, levels, call, undo) \
-	CUdevice device; \
-	CUcontext context; \
-	CUresult result = current_device(&device); \
-	if (result == CUDA_SUCCESS) \
-		result = current_context(device, &context); \
-	if (result != CUDA_SUCCESS) \
-		return result; \
-	int card = card_of_device(device); \
-	uint64_t bytes = bytes_of(shape3d, levels); \
-	if (!take_or_settle(card, bytes)) \
-		return CUDA_ERROR_OUT_OF_MEMORY; \
-	result = INSIDE(call); \
-	if (result != CUDA_SUCCESS) { \
-		give(card, bytes); \
-		return result; \
-	} \
-	struct entry entry = { \
-		.kind = array_kind, .key = (uint64_t)(uintptr_t)*out, .bytes = bytes, .owner = context, .card = (int8_t)card}; \
-	if (!table_add(&entry)) { \
-		INSIDE(undo); \
-		give(card, bytes); \
-		return CUDA_ERROR_OUT_OF_MEMORY; \
-	} \
-	return CUDA_SUCCESS
+	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, call, undo)
 
 EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape)
 {
@@ -145,15 +113,7 @@ EXPORT CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D
 	CREATE(MIPMAP, shape, levels, real.cuMipmappedArrayCreate(out, shape, levels), real.cuMipmappedArrayDestroy(*out));
 }
 
-#define DESTROY(array_kind, call) \
-	struct entry entry; \
-	int charged = table_remove(array_kind, (uint64_t)(uintptr_t)array, &entry); \
-	CUresult result = INSIDE(call); \
-	if (charged && result == CUDA_SUCCESS) \
-		give_for(entry.card, entry.bytes, entry.pools); \
-	else if (charged && !table_add(&entry)) \
-		note("no memory to keep an array in: %llu bytes stay charged", (unsigned long long)entry.bytes); \
-	return result
+#define DESTROY(array_kind, call) FREE(table_remove(array_kind, (uint64_t)(uintptr_t)array, &entry_), call)
 
 EXPORT CUresult cuArrayDestroy(CUarray array)
 {

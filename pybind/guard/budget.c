@@ -373,27 +373,39 @@ void mark_pools(int card, int64_t bytes)
 	}
 }
 
-/* Of nested jobs the smallest limit and the least that is left count. */
 void card_use(int card, struct card_use *out)
 {
-	*out = (struct card_use){.limit = UINT64_MAX, .left = UINT64_MAX};
+	*out = (struct card_use){UINT64_MAX, UINT64_MAX};
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
-		struct budget *budget = &budgets[level];
 		int place = cards[card].place[level];
 		if (place < 0) {
 			out->left = 0; /* not one of the job's cards */
 			continue;
 		}
-		const struct budget_card *facts = &budget->file->card[place];
-		uint64_t used = sum_of_the_living(budget, place), left = used < facts->limit ? facts->limit - used : 0;
-		if (facts->limit < out->limit)
-			out->limit = facts->limit;
+		uint64_t limit = budgets[level].file->card[place].limit, used = sum_of_the_living(&budgets[level], place);
+		uint64_t left = used < limit ? limit - used : 0;
+		if (limit < out->limit)
+			out->limit = limit;
+		if (left < out->left)
+			out->left = left;
+	}
+}
+
+/* Other processes take and give meanwhile: what the pools hold is never more than what is used. */
+void card_figures(int card, struct card_figures *out)
+{
+	*out = (struct card_figures){.left = UINT64_MAX};
+	for (int level = 0; level < levels; level++) {
+		const struct budget *budget = &budgets[level];
+		int place = cards[card].place[level];
+		uint64_t limit = budget->file->card[place].limit, used = sum_of_the_living(&budgets[level], place), pools = 0;
+		uint64_t left = used < limit ? limit - used : 0;
 		if (left >= out->left)
 			continue;
-		out->left = left;
-		out->used = used;
-		out->peak = facts->peak;
-		out->mine = budget->slot < 0 ? 0 : *word(budget, budget->used, place, budget->slot) & BYTES_MASK;
-		out->mine_in_pools = budget->slot < 0 ? 0 : *word(budget, budget->pools, place, budget->slot);
+		for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
+			pools += __atomic_load_n(word(budget, budget->pools, place, (int)i), __ATOMIC_RELAXED);
+		if (pools > used)
+			pools = used;
+		*out = (struct card_figures){limit, pools, used - pools, left};
 	}
 }

@@ -102,75 +102,6 @@ static void primary_ended(CUdevice device)
 	pools_changed();
 }
 
-#define CREATE(call) \
-	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS) \
-		learn(*out, device, 1); \
-	return result
-
-EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned int flags, CUdevice device)
-{
-	GIVES(cuCtxCreate, (out, flags, device));
-	CREATE(real.cuCtxCreate(out, flags, device));
-}
-
-EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned int flags, CUdevice device)
-{
-	GIVES(cuCtxCreate_v2, (out, flags, device));
-	CREATE(real.cuCtxCreate_v2(out, flags, device));
-}
-
-EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned int flags, CUdevice device)
-{
-	GIVES(cuCtxCreate_v3, (out, affinity, count, flags, device));
-	CREATE(real.cuCtxCreate_v3(out, affinity, count, flags, device));
-}
-
-EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned int flags, CUdevice device)
-{
-	GIVES(cuCtxCreate_v4, (out, params, flags, device));
-	CREATE(real.cuCtxCreate_v4(out, params, flags, device));
-}
-
-#define DESTROY(call) \
-	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS) \
-		ended(context); \
-	return result
-
-EXPORT CUresult cuCtxDestroy(CUcontext context)
-{
-	GIVES(cuCtxDestroy, (context));
-	DESTROY(real.cuCtxDestroy(context));
-}
-
-EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
-{
-	GIVES(cuCtxDestroy_v2, (context));
-	DESTROY(real.cuCtxDestroy_v2(context));
-}
-
-/* The last detach ends a context; then the driver does not know it any more. */
-EXPORT CUresult cuCtxDetach(CUcontext context)
-{
-	unsigned int version;
-
-	GIVES(cuCtxDetach, (context));
-	CUresult result = INSIDE(real.cuCtxDetach(context));
-	if (result == CUDA_SUCCESS && real.cuCtxGetApiVersion != NULL && INSIDE(real.cuCtxGetApiVersion(context, &version)) != CUDA_SUCCESS)
-		ended(context);
-	return result;
-}
-
-EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device)
-{
-	GIVES(cuDevicePrimaryCtxRetain, (out, device));
-	CUresult result = INSIDE(real.cuDevicePrimaryCtxRetain(out, device));
-	if (result == CUDA_SUCCESS)
-		learn(*out, device, 0);
-	return result;
-}
-
 /* Others may hold the primary context without our knowing: the driver says whether it is still there. */
 static void released(CUdevice device)
 {
@@ -181,41 +112,38 @@ static void released(CUdevice device)
 		primary_ended(device);
 }
 
-#define RELEASE(call) \
-	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS) \
-		released(device); \
-	return result
-
-EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+/* The last detach ends a context; then the driver does not know it any more. */
+static void detached(CUcontext context)
 {
-	GIVES(cuDevicePrimaryCtxRelease, (device));
-	RELEASE(real.cuDevicePrimaryCtxRelease(device));
+	unsigned int version;
+
+	if (real.cuCtxGetApiVersion != NULL && INSIDE(real.cuCtxGetApiVersion(context, &version)) != CUDA_SUCCESS)
+		ended(context);
 }
 
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	GIVES(cuDevicePrimaryCtxRelease_v2, (device));
-	RELEASE(real.cuDevicePrimaryCtxRelease_v2(device));
-}
+/* A hook that only learns that the driver has done something. */
+#define AFTER(name, parameters, arguments, learned) \
+	EXPORT CUresult name parameters \
+	{ \
+		GIVES(name, arguments); \
+		CUresult result = INSIDE(real.name arguments); \
+		if (result == CUDA_SUCCESS) \
+			learned; \
+		return result; \
+	}
 
-#define RESET(call) \
-	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS) \
-		primary_ended(device); \
-	return result
-
-EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device)
-{
-	GIVES(cuDevicePrimaryCtxReset, (device));
-	RESET(real.cuDevicePrimaryCtxReset(device));
-}
-
-EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-	GIVES(cuDevicePrimaryCtxReset_v2, (device));
-	RESET(real.cuDevicePrimaryCtxReset_v2(device));
-}
+AFTER(cuCtxCreate, (CUcontext * out, unsigned int flags, CUdevice device), (out, flags, device), learn(*out, device, 1))
+AFTER(cuCtxCreate_v2, (CUcontext * out, unsigned int flags, CUdevice device), (out, flags, device), learn(*out, device, 1))
+AFTER(cuCtxCreate_v3, (CUcontext * out, void *affinity, int count, unsigned int flags, CUdevice device), (out, affinity, count, flags, device), learn(*out, device, 1))
+AFTER(cuCtxCreate_v4, (CUcontext * out, void *params, unsigned int flags, CUdevice device), (out, params, flags, device), learn(*out, device, 1))
+AFTER(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device), learn(*out, device, 0))
+AFTER(cuCtxDestroy, (CUcontext context), (context), ended(context))
+AFTER(cuCtxDestroy_v2, (CUcontext context), (context), ended(context))
+AFTER(cuCtxDetach, (CUcontext context), (context), detached(context))
+AFTER(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+AFTER(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
+AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), primary_ended(device))
+AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), primary_ended(device))
 
 /* The list is left behind: a thread of the parent may have been changing it. */
 void forget_contexts(void)

@@ -6,23 +6,19 @@
 
 #include <string.h>
 
-/* struct gpuconf_guard_figures of python/gpuconf/_core and pybind/cabi: all in bytes. */
-struct gpuconf_guard_figures {
-	uint64_t limit, left, used, peak, mine, mine_in_pools;
-};
-
-EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct gpuconf_guard_figures *out)
+/* In bytes, as gocore/cuda/library.h declares them. Returns 0 for a card that the job does not have. */
+EXPORT int gpuconf_guard_figures(const uint8_t uuid[16], struct card_figures *out)
 {
-	struct card_use use;
-
 	if (!ready())
 		return 0;
 	for (int level = 0; level < budget_levels(); level++)
 		if (place_in_budget(level, uuid) < 0)
 			return 0;
 	settle_if_changed();
-	card_use(card_of_uuid(uuid), &use);
-	*out = (struct gpuconf_guard_figures){use.limit, use.left, use.used, use.peak, use.mine, use.mine_in_pools};
+	int card = card_of_uuid(uuid);
+	if (card == NO_CARD)
+		return 0;
+	card_figures(card, out);
 	return 1;
 }
 

@@ -85,10 +85,13 @@ void give_for(int card, uint64_t bytes, int pools);
 void mark_pools(int card, int64_t bytes);
 void forget_budgets(void);
 struct card_use {
-	uint64_t limit, left;
-	uint64_t used, peak, mine, mine_in_pools; /* of the job, and of this process: in the budget with the least left */
+	uint64_t limit, left; /* of nested jobs, the smallest limit and the least that is left */
 };
 void card_use(int card, struct card_use *out);
+struct card_figures {
+	uint64_t limit, pools, outside, left; /* of all processes of the job with the least left: the limit is the sum of the others */
+};
+void card_figures(int card, struct card_figures *out);
 
 /* cards.c */
 enum { MAX_DEVICES = 64, NO_CARD = -1 };
@@ -122,12 +125,12 @@ void forget_table(void);
 CUresult current_context(CUdevice device, CUcontext *context);
 void forget_contexts(void);
 
-/* linear.c: freeing an address of any kind. */
-int begin_free(CUdeviceptr address, struct entry *entry);
+/* linear.c: freeing an address or handle; found takes its entry, if it has one, out of the table, into entry_. */
+int find_linear(CUdeviceptr address, struct entry *entry);
 void end_free(const struct entry *entry, CUresult result);
-#define FREE(call) \
+#define FREE(found, call) \
 	struct entry entry_; \
-	int charged_ = begin_free(address, &entry_); \
+	int charged_ = found; \
 	CUresult result_ = INSIDE(call); \
 	end_free(charged_ ? &entry_ : NULL, result_); \
 	return result_
@@ -148,6 +151,47 @@ int pool_card(const CUmemPoolProps *props);
 void forget_pools(void);
 void forget_graphs(void);
 int take_or_settle(int card, uint64_t bytes); /* as take, after making room if there is none */
+
+/* A product that is too large for 64 bits fits into no budget either. */
+static inline uint64_t product(uint64_t a, uint64_t b)
+{
+	uint64_t both;
+
+	return __builtin_mul_overflow(a, b, &both) ? UINT64_MAX : both;
+}
+
+/* Charges what is about to be allocated in the current context. */
+static inline CUresult charge(struct entry *entry)
+{
+	CUdevice device;
+	CUcontext context;
+	CUresult result = current_device(&device);
+
+	if (LIKELY(result == CUDA_SUCCESS))
+		result = current_context(device, &context);
+	if (UNLIKELY(result != CUDA_SUCCESS))
+		return result;
+	entry->owner = context;
+	entry->card = (int8_t)card_of_device(device);
+	return LIKELY(take_or_settle(entry->card, entry->bytes)) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Charges, calls the driver, and enters what came of it; the call may add to entry.bytes. */
+#define ALLOCATE_CHARGED(its_kind, size, its_key, call, undo) \
+	struct entry entry = {.kind = its_kind, .bytes = size, .pools = (uint8_t)for_pools}; \
+	CUresult result = charge(&entry); \
+	if (UNLIKELY(result != CUDA_SUCCESS)) \
+		return result; \
+	result = INSIDE(call); \
+	if (LIKELY(result == CUDA_SUCCESS)) { \
+		entry.key = (uint64_t)(its_key); \
+		if (LIKELY(table_add(&entry))) \
+			return CUDA_SUCCESS; \
+		INSIDE(undo); \
+		result = CUDA_ERROR_OUT_OF_MEMORY; \
+	} \
+	give(entry.card, entry.bytes); \
+	return result
 
 /* vmm.c */
 void forget_virtual(void);

@@ -301,13 +301,13 @@ EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUm
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 {
 	GIVES(cuMemFreeAsync, (address, stream));
-	FREE(real.cuMemFreeAsync(address, stream));
+	FREE(find_linear(address, &entry_), real.cuMemFreeAsync(address, stream));
 }
 
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream)
 {
 	GIVES(cuMemFreeAsync_ptsz, (address, stream));
-	FREE(real.cuMemFreeAsync_ptsz(address, stream));
+	FREE(find_linear(address, &entry_), real.cuMemFreeAsync_ptsz(address, stream));
 }
 
 static void destroyed_and_empty(struct pool *pool)

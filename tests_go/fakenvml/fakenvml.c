@@ -39,6 +39,7 @@ enum {
 	NOT_SUPPORTED = 3,
 	NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7,
+	VERSION_MISMATCH = 25,
 };
 
 enum mig { MIG_NONE, MIG_OFF, MIG_ON };
@@ -422,6 +423,50 @@ int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room,
 #else
 
 int nvmlInit_v2(void) { return start(__func__); }
+
+struct memory_v2 {
+	unsigned version; /* size and 2 << 24 */
+	unsigned long long total, reserved, free, used;
+};
+
+enum { RESERVED = 1 << 20 };
+
+/* What the driver reserves for itself is not part of what is used. */
+int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
+{
+	BEGIN(device);
+	if (memory->version != (sizeof *memory | 2 << 24))
+		return VERSION_MISMATCH;
+	memory->total = device->total;
+	memory->reserved = RESERVED;
+	memory->used = device->used;
+	memory->free = device->total - device->used - RESERVED;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found)
+{
+	unsigned domain, bus, slot;
+
+	BEGIN(NULL);
+	if (sscanf(bus_id, "%x:%x:%x.0", &domain, &bus, &slot) != 3)
+		return INVALID_ARGUMENT;
+	for (int i = 0; i < machine.devices; i++) {
+		struct device *card = &machine.device[i];
+		if (card->parent < 0 && card->domain == domain && card->bus == bus && card->slot == slot) {
+			*found = card;
+			return SUCCESS;
+		}
+	}
+	return NOT_FOUND;
+}
+
+int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct memory *memory)
+{
+	BEGIN(device);
+	*memory = (struct memory){256 << 20, 255 << 20, 1 << 20};
+	return SUCCESS;
+}
 
 int nvmlDeviceGetCount_v2(unsigned *cards)
 {

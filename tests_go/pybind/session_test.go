@@ -69,7 +69,7 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	require.JSONEq(t, `{"num_allocs": 0, "live_blocks": 0, "bytes_in_use": 0, "requested_bytes_in_use": 0, "peak_bytes_in_use": 0,
 		"largest_alloc_size": 0, "bytes_limit": 209715200, "bytes_reserved": 209715200, "peak_bytes_reserved": 209715200,
 		"largest_free_block_bytes": 209715200, "stitches": 0, "stitched_bytes": 0, "captured_bytes": 0,
-		"oversubscribed_bytes": 0}`, text)
+		"oversubscribed_bytes": 0, "budget_limit_bytes": 0, "budget_pool_bytes": 0, "budget_outside_bytes": 0, "budget_free_bytes": 0}`, text)
 }
 
 func TestGrowthAcrossTheBorder(t *testing.T) {

@@ -8,6 +8,7 @@ from .._typing import Any
 from ..sharing._view import View, view
 from . import console
 from .exits import CONDITION, OK
+from .jobs import jobs_on, print_jobs
 from .output import add_json, example, print_json, print_table
 from .processes import DROP, HEADER, RIGHT, as_json, errors_of, row_of, rows_of
 
@@ -24,9 +25,9 @@ def add_to(commands: Any) -> None:
         help="list the processes on each card, and leases",
         description="List who uses the cards of this machine: the driver's figure for each process, its lease, the limit of "
         "its pools, what "
-        "they have reserved and in use, by library if the process says. Leases without memory in use are listed, too. The "
-        "exit code is 3 "
-        "if there is no card.",
+        "they have reserved and in use, by library if the process says. Leases without memory in use are listed, too. For the "
+        "jobs of gpuconf run, a line says how much of the limit is in gpuconf's pools, outside of them, and free. The exit code "
+        "is 3 if there is no card.",
         **example(_EXAMPLE),
     )
     add_json(parser)
@@ -35,10 +36,12 @@ def add_to(commands: Any) -> None:
 
 def _ps(options: argparse.Namespace) -> int:
     found = view()
+    jobs = jobs_on(found)
     if options.json:
-        print_json(as_json(found))
+        print_json({**as_json(found), "jobs": [job.to_dict() for job in jobs]})
     else:
         _print(found)
+        print_jobs(found, jobs)
     return OK if found.places else CONDITION
 
 

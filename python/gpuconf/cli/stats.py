@@ -7,6 +7,7 @@ import argparse
 from .._typing import Any
 from ..sharing._view import view
 from .exits import CONDITION, OK
+from .jobs import jobs_on, print_jobs
 from .output import add_json, example, print_json, print_table, size
 from .processes import label
 
@@ -21,9 +22,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="show the memory pools of all processes",
-        description="Show the memory pools of the processes that publish them in the ledger, as those of `gpuconf run` do. "
-        "The exit code is "
-        "3 if there is none.",
+        description="Show the memory pools of the processes that publish them in the ledger, as those of `gpuconf run` do, "
+        "and how the jobs of gpuconf run use their limits. The exit code is 3 if there is neither.",
         **example(_EXAMPLE),
     )
     parser.add_argument("--pid", type=int, help="only those of this process")
@@ -32,9 +32,11 @@ def add_to(commands: Any) -> None:
 
 
 def _stats(options: argparse.Namespace) -> int:
+    seen = view()
+    jobs = [job for job in jobs_on(seen) if options.pid is None or any(one.pid == options.pid for one in job.processes)]
     found = [
         (place, share, pool)
-        for place in view().places
+        for place in seen.places
         for share in place.shares
         if options.pid in (None, share.pid)
         for pool in share.pools
@@ -45,10 +47,12 @@ def _stats(options: argparse.Namespace) -> int:
                 "pools": [
                     {"gpu": place.gpu, "uuid": place.uuid, "pid": share.pid, "command": share.command, **pool.to_dict()}
                     for place, share, pool in found
-                ]
+                ],
+                "jobs": [job.to_dict() for job in jobs],
             }
         )
-    elif found:
+        return OK if found or jobs else CONDITION
+    if found:
         rows = [
             (
                 place.gpu,
@@ -65,6 +69,7 @@ def _stats(options: argparse.Namespace) -> int:
         ]
         header = ("GPU", "PID", "device", "limit", "reserved", "in use", "peak", "of limit", "command")
         print_table(header, rows, right=("PID", "limit", "reserved", "in use", "peak", "of limit"), drop=("of limit", "peak"))
-    else:
+    elif not jobs:
         print("no process publishes its pools" if options.pid is None else f"process {options.pid} publishes no pools")
-    return OK if found else CONDITION
+    print_jobs(seen, jobs)
+    return OK if found or jobs else CONDITION

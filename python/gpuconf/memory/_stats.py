@@ -30,7 +30,12 @@ class MemoryStats(
             "stitched_bytes",
             "captured_bytes",
             "oversubscribed_bytes",
+            "budget_limit_bytes",
+            "budget_pool_bytes",
+            "budget_outside_bytes",
+            "budget_free_bytes",
         ],
+        defaults=[0, 0, 0, 0],  # older pickles lack them
     ),
 ):
     """Statistics of a pool. Sizes are in bytes; names are those of TensorFlow's ``AllocatorStats`` where it has them."""
@@ -51,6 +56,10 @@ class MemoryStats(
     stitched_bytes: int  # bytes remapped by these
     captured_bytes: int  # freed memory that captured CUDA graphs keep until they are destroyed
     oversubscribed_bytes: int  # unified memory: by how much bytes_in_use of all pools on the GPU exceeds the GPU's memory
+    budget_limit_bytes: int  # what the guard of `gpuconf run` lets all processes of this job have of the GPU; 0 without the guard
+    budget_pool_bytes: int  # of it, what gpuconf's pools have reserved, in all processes of the job
+    budget_outside_bytes: int  # of it, what is allocated otherwise: by libraries past the pools, and by other programs of the job
+    budget_free_bytes: int  # what is left of it
 
     def _repr_html_(self) -> str:
         counts = ("num_allocs", "live_blocks", "stitches")
@@ -68,6 +77,9 @@ def stats(device: Device | None = None) -> MemoryStats:
 
     ``oversubscribed_bytes`` describes the physical GPU, so logical GPUs that share one report the same number. At least that many
     bytes of the blocks in use are in host memory. It is 0 for pools without unified memory.
+
+    The ``budget`` fields describe the job on the physical GPU: ``budget_limit_bytes`` is the sum of the other three. They are 0
+    in a process that does not run under the guard of ``gpuconf run --memory``.
 
     >>> stats("GPU:0").bytes_limit
     84011909120

@@ -9,6 +9,7 @@ from .._core import html, runtime
 from .._core.columns import columns
 from .._core.glyphs import glyphs_of
 from .._core.humanbytes import human_bytes
+from .._core.job_memory import job_memory_text
 from ..machine.visible import visible_devices
 from ..memory import MemoryStats, MemoryUsage, stats, usage
 
@@ -49,6 +50,11 @@ class Devices:
             sizes = (pool.bytes_in_use, pool.peak_bytes_in_use, pool.bytes_reserved, pool.bytes_limit)
             self._rows.append((gpu, names.get(f"/physical_device:GPU:{ordinal}", ""), *map(human_bytes, sizes)))
             self._stats.append(pool)
+            if pool.budget_limit_bytes:
+                budget = (pool.budget_limit_bytes, pool.budget_pool_bytes, pool.budget_outside_bytes, pool.budget_free_bytes)
+                self._notes.append(
+                    f"memory of the job on {names.get(f'/physical_device:GPU:{ordinal}', gpu)}: {job_memory_text(*budget)}"
+                )
             if len(split) > 1 or any(row.tag for row in split):
                 self._usages.append(split)
 

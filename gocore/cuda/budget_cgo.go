@@ -1,0 +1,25 @@
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include "library.h"
+import "C"
+
+import "gpuconf/gocore/gpu"
+
+var _ gpu.Budgeted = (*driver)(nil)
+
+// Budget returns the job's budget on a device, as gpuconf's guard counts it (pybind/guard). A budget may name a MIG instance or its card.
+func (d *driver) Budget(ordinal int) (gpu.Budget, bool) {
+	if ordinal < 0 || ordinal >= len(d.devices) {
+		return gpu.Budget{}, false
+	}
+	var c C.struct_cuda_guard
+	g := d.devices[ordinal]
+	if C.cuda_guard_figures(&g.instance, &c) == 0 && C.cuda_guard_figures(&g.card, &c) == 0 {
+		return gpu.Budget{}, false
+	}
+	return gpu.Budget{
+		LimitBytes: uint64(c.limit), PoolBytes: uint64(c.pools), OutsideBytes: uint64(c.outside), FreeBytes: uint64(c.left),
+	}, true
+}
