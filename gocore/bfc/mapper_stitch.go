@@ -12,6 +12,7 @@ import (
 // gap is a run of addresses in the mapper's range without a block: usable free chunks, and holes between regions.
 type gap struct {
 	addr, end uint64
+	mapped    uint64 // bytes
 	parts     []part
 }
 
@@ -180,7 +181,7 @@ type nearest struct {
 }
 
 func (n *nearest) visit(g gap) bool {
-	if g.end-g.addr < n.bytes {
+	if g.end-g.addr < n.bytes || n.found && n.bytes-min(n.bytes, g.mapped) >= n.best.missing {
 		return true
 	}
 	n.try(g, g.addr)
@@ -208,8 +209,8 @@ func (n *nearest) try(g gap, addr uint64) {
 
 // targetAt returns the target of a block at addr. need is the size of its granules that no block touches yet.
 func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
-	t.addr = addr / granule * granule
-	t.end = (addr + bytes + granule - 1) / granule * granule
+	t.addr = down(addr, granule)
+	t.end = down(addr+bytes+granule-1, granule)
 	need = t.end - t.addr
 	if t.addr < g.addr {
 		need -= granule // already mapped: the block below touches it
@@ -263,8 +264,17 @@ func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes
 
 // whole returns the part of a stretch that consists of whole granules.
 func whole(addr, end, granule uint64) (from, to uint64) {
-	from = (addr + granule - 1) / granule * granule
-	return from, max(from, end/granule*granule)
+	from = down(addr+granule-1, granule)
+	return from, max(from, down(end, granule))
+}
+
+// down rounds down to a multiple of the granule. It divides only if the granule is no power of two: a division takes as long as all the rest
+// of a step of a search.
+func down(addr, granule uint64) uint64 {
+	if granule&(granule-1) == 0 {
+		return addr &^ (granule - 1)
+	}
+	return addr / granule * granule
 }
 
 // eachGapLocked calls visit for all gaps of the range, by address, until it returns false. The parts are valid during the
@@ -334,6 +344,9 @@ func (a *Allocator) eachGapAtHoleLocked(bytes uint64, visit func(gap) bool) {
 
 // grow extends the gap up to end.
 func (g *gap) grow(end uint64, mapped bool) {
+	if mapped {
+		g.mapped += end - g.end
+	}
 	switch n := len(g.parts); {
 	case end == g.end:
 	case mapped && n > 0 && g.parts[n-1].mapped:

@@ -21,8 +21,10 @@
 //
 // A replay that fails ends early, so the search tries low limits first, the more so the earlier the last one failed (share). A
 // replay also returns the range of limits under which the pool would have done exactly the same: those that the
-// pool's requests to the device were compared with, without another outcome. The search continues at the ends of that range. The replay that
-// found the least limit has measured it, too.
+// pool's requests to the device were compared with, without another outcome. The search continues at the ends of that range. Under
+// Virtual, whose layout depends on the limit, there is no such range. There, a replay counts the granules that blocks lie in (granules):
+// their maximum is close to the least limit, so it is what the search tries next (guess). The replay that found the least limit
+// has measured it, too.
 //
 // # What a replay leaves out
 //

@@ -121,13 +121,11 @@ func (j *Job) begin(ctx context.Context, r *Result) error {
 // try replays under a limit and records whether the job fits.
 func (j *Job) try(ctx context.Context, r *Result, limitBytes uint64) error {
 	o, err := r.workload.replay(ctx, j.variants[0], limitBytes, j.unlimited())
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.failure != nil:
-		j.search.fail(o.high, float64(o.done)/float64(len(r.workload.ops)))
-	default:
-		j.search.fit(o.low)
+	}
+	j.search.record(o, float64(o.done)/float64(len(r.workload.ops)))
+	if o.failure == nil {
 		r.least = o.measure
 	}
 	return nil

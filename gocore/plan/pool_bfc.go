@@ -12,6 +12,7 @@ type bfcPool struct {
 	*bfc.Allocator
 	device  *device
 	virtual *suballoc.Virtual // nil unless the policy is Virtual
+	pinned  *granules         // nil, too, unless it is
 	blocks  []bfc.Block       // by block number
 	live    uint64
 }
@@ -34,6 +35,9 @@ func newBFCPool(policy Policy, limitBytes uint64, card Card, blocks int) (*bfcPo
 	if err != nil {
 		return nil, err
 	}
+	if p.virtual != nil {
+		p.pinned = newGranules(p.virtual)
+	}
 	if p.Allocator, err = bfc.New(sub, opts); err != nil {
 		return nil, errors.Join(err, p.closeRange())
 	}
@@ -42,14 +46,20 @@ func newBFCPool(policy Policy, limitBytes uint64, card Card, blocks int) (*bfcPo
 
 func (p *bfcPool) allocate(o op) error {
 	block, err := p.Allocate(o.bytes)
+	if err != nil {
+		return err
+	}
 	p.blocks[o.block] = block
 	p.live += block.Bytes
-	return err
+	p.pinned.add(block.Addr, block.Bytes)
+	return nil
 }
 
 func (p *bfcPool) free(o op) error {
-	p.live -= p.blocks[o.block].Bytes
-	return p.Free(p.blocks[o.block].Addr)
+	block := p.blocks[o.block]
+	p.live -= block.Bytes
+	p.pinned.remove(block.Addr, block.Bytes)
+	return p.Free(block.Addr)
 }
 
 func (p *bfcPool) usage() usage {
@@ -76,6 +86,9 @@ func (p *bfcPool) alike() (low, high uint64) {
 	limit := p.Stats().BytesLimit
 	return limit, limit
 }
+
+// guess is the most memory that could not be moved, under Virtual: a pool needs that much, and often not more.
+func (p *bfcPool) guess(short uint64) uint64 { return p.pinned.most(short) }
 
 func (p *bfcPool) close() error { return errors.Join(p.Allocator.Close(), p.closeRange()) }
 

@@ -66,6 +66,8 @@ func (p *pytorchPool) failure(_ error, o op) *Failure {
 
 func (p *pytorchPool) alike() (low, high uint64) { return p.model.Alike() }
 
+func (p *pytorchPool) guess(uint64) uint64 { return 0 }
+
 func (p *pytorchPool) close() error { return nil }
 
 // cachingDevice is the device that counts, as package caching sees a device.

@@ -45,6 +45,7 @@ type outcome struct {
 	failure   *Failure
 	done      int    // ops before the failure
 	low, high uint64 // the limits with the same outcome
+	guess     uint64 // what might be the least limit; 0: nothing is known
 }
 
 // replay runs a workload through a new pool.
@@ -66,6 +67,7 @@ func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, car
 			found.failure.Event, found.failure.Micros, found.failure.Requested = int(o.event), w.micros[i], o.bytes
 			found.done = i
 			found.low, found.high = p.alike()
+			found.guess = p.guess(o.bytes)
 			return found, nil
 		}
 		r.note(i, w.micros[i], i == len(w.ops)-1)
@@ -73,6 +75,7 @@ func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, car
 	r.measured.PeakReserved = p.peakReserved()
 	found.measure = r.measured
 	found.low, found.high = p.alike()
+	found.guess = p.guess(0)
 	return found, nil
 }
 

@@ -7,16 +7,21 @@ const mib = 1 << 20
 // search finds the least limit in MiB that a job fits under. Its caller tries the limit that next returns and reports
 // the outcome to record.
 type search struct {
-	fails uint64 // MiB: known to be too little
-	fits  uint64 // MiB: known to be enough; 0: no such limit is known
-	step  uint64
-	first uint64  // MiB: what to try first; 0: nothing
-	early float64 // how much of the job the last replay that failed did
+	fails   uint64 // MiB: known to be too little
+	fits    uint64 // MiB: known to be enough; 0: no such limit is known
+	step    uint64
+	first   uint64  // MiB: what to try first; 0: nothing
+	early   float64 // how much of the job the last replay that failed did; 0: none has failed
+	guess   uint64  // MiB: what the last replay says might be the least limit; 0: nothing
+	guesses float64 // what following guesses has cost, in replays of the whole job
 }
+
+// mostGuesses bounds what the search spends on guesses: each makes the interval smaller, but maybe only by a little.
+const mostGuesses = 5
 
 // newSearch begins right above the limits that cannot suffice: those below the peak of live bytes.
 func newSearch(peakLiveBytes uint64) *search {
-	return &search{fails: (max(peakLiveBytes, 1) - 1) / mib, step: 1, early: 1}
+	return &search{fails: (max(peakLiveBytes, 1) - 1) / mib, step: 1}
 }
 
 // newChallenge looks for a limit below one that is known to be enough otherwise. If there is none, it ends with that one.
@@ -32,12 +37,15 @@ func (s *search) next() (limitMiB uint64, done bool) {
 	switch {
 	case s.first > s.fails && s.first < s.fits:
 		return s.first, false
-	case s.fits == 0:
+	case s.fits == s.fails+1:
+		return s.fits, true
+	case s.guess > s.fails && (s.fits == 0 || s.guess < s.fits) && s.guesses < mostGuesses:
+		return s.guess, false
+	case s.fits == 0 || s.early == 0:
 		return s.fails + s.step, false
-	case s.fits-s.fails > 1:
+	default:
 		return s.fails + max(1, uint64(float64(s.fits-s.fails)*share(s.early))), false
 	}
-	return s.fits, true
 }
 
 // share returns where in an interval to try next. A replay that fails costs only a part of one that fits, because it ends early:
@@ -46,7 +54,7 @@ func (s *search) next() (limitMiB uint64, done bool) {
 func share(early float64) float64 {
 	low, high := 0.0, 0.5
 	for range 20 {
-		if p := (low + high) / 2; p < math.Pow(1-p, 1/max(early, 1e-3)) {
+		if p := (low + high) / 2; p < math.Pow(1-p, 1/early) {
 			low = p
 		} else {
 			high = p
@@ -55,15 +63,24 @@ func share(early float64) float64 {
 	return high
 }
 
-// fit records that limits from one on are enough.
-func (s *search) fit(limitBytes uint64) { s.fits = max((limitBytes+mib-1)/mib, s.fails+1) }
-
-// fail records that limits up to one are too little, and how much of the job was done under them.
-func (s *search) fail(limitBytes uint64, done float64) {
-	s.fails = limitBytes / mib
+// record takes the outcome of a replay that did a part of the job: all limits that the outcome holds for are known now.
+func (s *search) record(o outcome, done float64) {
+	s.guess = (o.guess + mib - 1) / mib
+	if o.failure == nil {
+		s.fits = max((o.low+mib-1)/mib, s.fails+1)
+		if s.guess > 0 {
+			s.guess = min(max(s.guess, s.fails+1), s.fits-1)
+		}
+		s.guesses++
+		return
+	}
+	s.fails = o.high / mib
 	if s.fits > 0 {
 		s.fails = min(s.fails, s.fits-1)
 	}
-	s.step *= 2
-	s.early = done
+	if s.guess <= s.fails {
+		s.step *= 2
+	}
+	s.early = max(done, 1e-3)
+	s.guesses += done
 }

@@ -30,7 +30,7 @@ func (v *Virtual) Map(addr, atLeast, atMost uint64) (bytes uint64, err error) {
 		return 0, status.Errorf(status.ResourceExhausted,
 			"%d bytes are needed, but only %d of the limit of %d bytes are left", missing, left, v.limitBytes)
 	}
-	f := filling{v: v, first: first, end: end}
+	f := v.fillingLocked(first, end)
 	return uint64(end-first) * v.granule, f.run()
 }
 
@@ -61,6 +61,13 @@ type filling struct {
 	loose      []uint64    // handles that are mapped nowhere, but counted in heldBytes
 	more       func() bool // makes another handle loose when the device creates no new one; nil: not possible
 	made       []int       // slots that were filled
+}
+
+// fillingLocked begins a filling. There is one at a time, which reuses the lists of the one before it.
+func (v *Virtual) fillingLocked(first, end int) *filling {
+	f := &v.filling
+	*f = filling{v: v, first: first, end: end, loose: f.loose[:0], made: f.made[:0]}
+	return f
 }
 
 // run fills the stretch. If a step fails, it undoes its steps, last one first, and leaves the caller's memory as it was (invariant 10).

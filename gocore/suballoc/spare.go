@@ -26,6 +26,9 @@ func (v *Virtual) Spare(addr, bytes uint64) error {
 	for at := first; at < end; at++ {
 		v.slots[at].state = spare
 	}
+	if v.spareBytes == 0 {
+		v.spareEnd = 0
+	}
 	v.spareBytes += bytes
 	v.spareEnd = max(v.spareEnd, end)
 	return nil

@@ -22,11 +22,11 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	f := filling{v: v, first: first, end: end}
+	f := v.fillingLocked(first, end)
 	for v.spareEnd > 0 && v.slots[v.spareEnd-1].state != spare {
 		v.spareEnd--
 	}
-	d := donors{f: &f, at: v.spareEnd}
+	d := donors{f: f, at: v.spareEnd}
 	f.more = func() bool { return d.take(1) == 1 }
 	missing := uint64(v.emptyLocked(first, end))
 	short := missing - min(missing, (v.limitBytes-v.heldBytes)/v.granule)
@@ -56,12 +56,12 @@ type donors struct {
 // take makes n more handles loose: spare -> empty. It returns how many succeeded. What the device refuses to unmap stays where it is.
 func (d *donors) take(n int) (taken int) {
 	v := d.f.v
-	for taken < n && d.at > 0 {
-		end := d.at
-		d.at--
-		if !d.donates(d.at) {
-			continue
+	for taken < n {
+		d.skip()
+		if d.at == 0 {
+			break
 		}
+		end := d.at
 		for d.at > 0 && taken+end-d.at < n && d.donates(d.at-1) {
 			d.at--
 		}
@@ -80,6 +80,15 @@ func (d *donors) take(n int) (taken int) {
 	return taken
 }
 
-func (d *donors) donates(at int) bool {
-	return d.f.v.slots[at].state == spare && (at < d.f.first || at >= d.f.end)
+// skip goes down to right above the next spare slot. Most slots are none.
+func (d *donors) skip() {
+	at, slots := d.at, d.f.v.slots
+	for at > 0 && (slots[at-1].state != spare || !d.outside(at-1)) {
+		at--
+	}
+	d.at = at
 }
+
+func (d *donors) donates(at int) bool { return d.f.v.slots[at].state == spare && d.outside(at) }
+
+func (d *donors) outside(at int) bool { return at < d.f.first || at >= d.f.end }

@@ -65,6 +65,7 @@ type Virtual struct {
 	strays     []stray // released, but the device refused to take it back
 	refused    bool    // there are strays, or parked slots
 	reserved   bool    // the range is still reserved
+	filling    filling // the last one
 }
 
 // NewVirtual reserves the addresses. It allocates no memory.
