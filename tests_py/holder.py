@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,9 +30,11 @@ sys.stdin.read()
 
 
 @contextmanager
-def holder(env: dict[str, str], lease: int, pool: int = 0, used: int = 0) -> Iterator[subprocess.Popen[str]]:
-    """Run the program until the end of the block. With pool=0 it leases only."""
-    words = [sys.executable, "-c", textwrap.dedent(PROGRAM), *map(str, (lease, pool, used))]
+def holder(
+    env: dict[str, str], lease: int, pool: int = 0, used: int = 0, inside: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """Run the program until the end of the block, by a command. With pool=0 it leases only."""
+    words = [*inside, sys.executable, "-c", textwrap.dedent(PROGRAM), *map(str, (lease, pool, used))]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=environment(env), **pipes) as program:
         try:

@@ -23,11 +23,16 @@ func (l *Ledger) Check() (findings []string) {
 		return []string{err.Error()}
 	}
 	defer locked.unlock()
-	v, err := l.look()
+	v, err := l.lookAll()
 	if err != nil {
 		return []string{err.Error()}
 	}
 	findings = append(findings, l.checkBell()...)
+	for _, s := range v.slots {
+		if s.entry.kind() != s.kind || s.kind == kindClaim && s.entry.isWaiting() != (s.state == stateWaiting) {
+			findings = append(findings, fmt.Sprintf("%s/%s: the directory contradicts slot %d, of user %d", l.folder, s.file.name, s.slot, s.file.stat.Uid))
+		}
+	}
 	findings = append(findings, l.checkNames()...)
 	return append(findings, checkClaims(v.claims())...)
 }

@@ -124,7 +124,7 @@ func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error)
 // lookAgain returns how long a waiter sleeps at most: a killed process wakes no waiter. The first one looks often, and wakes the others if
 // it is their turn; those look in case the first one is killed or stopped.
 func lookAgain(ahead int) time.Duration {
-	return min(100*time.Millisecond*time.Duration(1+ahead), time.Second)
+	return min(100*time.Millisecond*time.Duration(1+ahead), longestLook)
 }
 
 func (c *Claim) replaceCardsLocked(cards []Card) error {
@@ -142,6 +142,10 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.usable(); err != nil {
+		return false, 0, err
+	}
+	c.record.entry = c.record.entry.beaten()
+	if err := l.writeEntry(c.held, c.record.entry); err != nil {
 		return false, 0, err
 	}
 	if !changed { // most looks end here, without the grant lock

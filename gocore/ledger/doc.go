@@ -44,10 +44,12 @@
 //  8. A file gets its name when it is complete, and never changes its size.
 //  9. No order depends on a clock. Tickets count up from the highest live one.
 //
-// A waiter that is stopped (SIGSTOP) keeps its place: the cards that it holds, and the claims of its class behind it, wait until it goes on
-// or ends.
+// A waiter that is stopped (SIGSTOP, a frozen container) must not stop all others. Each time a waiter looks, it changes its directory
+// entry. A process that has been looking for 5 seconds without seeing such a change decides as if that waiter were not there (5 and 6 hold
+// among the others). When it goes on, it is in its place again. Each process measures these seconds itself, so no clock is compared.
 //
-// Check checks 1, 2 and 4, and what reading refuses: damaged files, other versions, wrong owners, modes and sizes.
+// Check checks 1, 2 and 4, that directory and records agree, and what reading refuses: damaged files, other versions, wrong owners, modes
+// and sizes.
 //
 // # Locks in memory
 //

@@ -35,9 +35,10 @@ func entryAt(slot int) int64 { return directoryAt + 8*int64(slot) }
 
 // slotFile is an open slot file. It is opened for reading only: claims open the file again, so that each has a lock of its own.
 type slotFile struct {
-	name string
-	fd   int
-	stat unix.Stat_t
+	name  string
+	fd    int
+	stat  unix.Stat_t
+	known [slotsInFile]known
 }
 
 // slotFiles returns all slot files of the ledger, each once, even if it has several names.

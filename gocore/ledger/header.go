@@ -57,7 +57,7 @@ func (l *Ledger) parseHeader(text string) error {
 	if strings.HasPrefix(text, headerMagic+" version ") {
 		if _, err := fmt.Sscanf(text, headerMagic+" version %d ", &number); err == nil && number != version {
 			return status.Errorf(status.FailedPrecondition, "%s/%s has format version %d; this gpuconf uses version %d. Use the same gpuconf in all programs "+
-				"that share the ledger, or choose another folder with GPUCONF_LEDGER", l.folder, headerName, number, version)
+				"that share the ledger, choose another folder with GPUCONF_LEDGER, or remove this one if no program uses it", l.folder, headerName, number, version)
 		}
 	}
 	return status.Errorf(status.FailedPrecondition, "%s/%s is damaged, or not a ledger of gpuconf. If no program uses the folder, remove it", l.folder, headerName)

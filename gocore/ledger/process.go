@@ -13,7 +13,7 @@ import (
 // Process identifies a process. A later process with the same PID has another start time.
 type Process struct {
 	PID       int
-	Start     uint64 // clock ticks since boot: field 22 of /proc/PID/stat; 0 if unknown
+	Start     uint64 // clock ticks since boot: field 22 of /proc/PID/stat, without the shift of a time namespace; 0 if unknown
 	Namespace uint64 // the inode number of its PID namespace; 0 if unknown
 }
 
@@ -51,8 +51,8 @@ func startOf(pid string) (start uint64, ok bool) {
 	if len(fields) < 20 {
 		return 0, false
 	}
-	start, err = strconv.ParseUint(string(fields[19]), 10, 64)
-	return start, err == nil
+	ticks, err := strconv.ParseInt(string(fields[19]), 10, 64)
+	return uint64(ticks - ticksPerSecond*bootOffset()), err == nil
 }
 
 // IsGone reports whether a process of this PID namespace has ended.

@@ -56,12 +56,14 @@ func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
 	return taken[:r.count], fits
 }
 
-// leases sums what the granted claims take of each card, and returns the waiting ones.
+// leases sums what the granted claims take of each card, and returns the waiting ones that are awake.
 func leases(claims []*slotView) (leased map[string]uint64, waiting []*record) {
 	leased = map[string]uint64{}
 	for _, s := range claims {
 		if s.state == stateWaiting {
-			waiting = append(waiting, &s.record)
+			if !s.asleep {
+				waiting = append(waiting, &s.record)
+			}
 			continue
 		}
 		for _, c := range s.cards {

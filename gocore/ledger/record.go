@@ -83,6 +83,7 @@ type Card struct {
 type Text struct{ Name, Job, Command string }
 
 type record struct {
+	entry       entry // as it is, or was last, in the directory; not a part of the record that is stored
 	kind, state uint8
 	policy      Policy
 	count       uint32 // of cards that the claim needs

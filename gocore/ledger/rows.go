@@ -46,7 +46,7 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 	if err := l.usable(); err != nil {
 		return nil, nil, err
 	}
-	v, err := l.look()
+	v, err := l.lookAll()
 	if err != nil {
 		return nil, nil, err
 	}

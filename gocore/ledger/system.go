@@ -96,10 +96,3 @@ func pause(nanoseconds int64) {
 	ts := unix.NsecToTimespec(nanoseconds)
 	_ = unix.Nanosleep(&ts, nil)
 }
-
-// now is the time since boot in nanoseconds. Setting the clock does not change it, and it is the same in all processes.
-func now() uint64 {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) // cannot fail: the clock exists
-	return uint64(ts.Nano())
-}

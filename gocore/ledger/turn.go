@@ -1,12 +1,14 @@
 package ledger
 
+import "slices"
+
 // Whose turn it is.
 
 // put puts a claim's record into the view, in place of what its slot said.
 func (v *view) put(r *record) {
 	for i := range v.slots {
 		if v.slots[i].kind == kindClaim && v.slots[i].id == r.id {
-			v.slots[i].record = *r
+			v.slots[i].record, v.slots[i].asleep = *r, false
 			return
 		}
 	}
@@ -58,7 +60,19 @@ func (l *Ledger) wakeNext() {
 	if l.usable() != nil {
 		return
 	}
+	if waits, err := l.isWaitedFor(); err != nil || !waits {
+		return
+	}
 	if v, err := l.look(); err == nil {
 		l.wake(v, ID{})
 	}
+}
+
+// isWaitedFor reports whether the directories have a waiting claim.
+func (l *Ledger) isWaitedFor() (waits bool, err error) {
+	err = l.eachFile(func(_ *slotFile, entries []entry) error {
+		waits = waits || slices.ContainsFunc(entries, entry.isWaiting)
+		return nil
+	})
+	return waits, err
 }

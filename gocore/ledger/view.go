@@ -16,6 +16,7 @@ type slotView struct {
 	file *slotFile
 	slot int
 	record
+	asleep bool // a waiting claim that has not looked for a time; it is passed
 }
 
 // view is what the ledger says at one time.
@@ -27,54 +28,110 @@ type view struct {
 type freeSlot struct {
 	file *slotFile
 	slot int
-	used bool // its directory entry is still that of a process that ended
+	used bool // its directory entry is not 0
+	sure bool // it certainly is free; else its process may live
 }
 
-// look reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
-func (l *Ledger) look() (*view, error) {
-	files, err := l.slotFiles()
-	if err != nil {
-		return nil, err
-	}
+// lookAll reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
+func (l *Ledger) lookAll() (*view, error) {
 	v := &view{}
-	for _, f := range files {
-		if err := l.lookInto(v, f); err != nil {
-			return nil, err
-		}
-	}
-	return v, nil
-}
-
-func (l *Ledger) lookInto(v *view, f *slotFile) error {
-	entries := make([]byte, 8*slotsInFile)
-	if err := readAt(f.fd, entries, directoryAt); err != nil {
-		return l.problem(err, f.name, "cannot read")
-	}
-	isOwn := f.stat.Uid == l.uid
-	for slot := range slotsInFile {
-		used := order.Uint64(entries[8*slot:]) != 0
-		lives := false
-		if used {
-			var err error
-			if lives, err = isLocked(f.fd, slotAt(slot)); err != nil {
-				return l.problem(err, f.name, "cannot read the locks of")
-			}
-		}
-		switch {
-		case !lives && isOwn:
-			v.free = append(v.free, freeSlot{f, slot, used})
-		case lives:
-			r, err := l.readRecord(f, slot)
-			if errors.Is(err, errVanished) {
+	return v, l.eachFile(func(f *slotFile, entries []entry) error {
+		for slot, e := range entries {
+			if e == 0 {
 				continue
 			}
+			lives, err := l.isLocked(f, slot)
 			if err != nil {
 				return err
 			}
-			v.slots = append(v.slots, slotView{f, slot, r})
+			if !lives {
+				continue
+			}
+			r, err := l.readRecord(f, slot)
+			if err == nil {
+				r.entry = e
+				v.slots = append(v.slots, slotView{file: f, slot: slot, record: r})
+			} else if !errors.Is(err, errVanished) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have changed since the last
+// look, and probes no locks but those of claims.
+func (l *Ledger) look() (*view, error) {
+	v, at := &view{}, now()
+	since := time.Duration(at - l.looked)
+	l.looked = at
+	return v, l.eachFile(func(f *slotFile, entries []entry) error {
+		for slot, e := range entries {
+			lives, err := false, error(nil)
+			if e.kind() == kindClaim {
+				if lives, err = l.isLocked(f, slot); err != nil {
+					return err
+				}
+			}
+			switch {
+			case lives:
+				if err := l.lookAt(v, f, slot, e, since); err != nil {
+					return err
+				}
+			case f.stat.Uid == l.uid:
+				v.free = append(v.free, freeSlot{file: f, slot: slot, used: e != 0, sure: e == 0 || e.kind() == kindClaim})
+			}
+		}
+		return nil
+	})
+}
+
+func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry, since time.Duration) error {
+	k := &f.known[slot]
+	if !k.saw(e, since) {
+		r, err := l.readRecord(f, slot)
+		if err != nil {
+			k.entry = 0
+			if errors.Is(err, errVanished) {
+				return nil
+			}
+			return err
+		}
+		k.record = r
+	}
+	k.record.entry = e
+	v.slots = append(v.slots, slotView{file: f, slot: slot, record: k.record, asleep: k.isAsleep()})
+	return nil
+}
+
+// eachFile calls a function for each slot file, with its directory.
+func (l *Ledger) eachFile(do func(f *slotFile, entries []entry) error) error {
+	files, err := l.slotFiles()
+	if err != nil {
+		return err
+	}
+	var data [8 * slotsInFile]byte
+	for _, f := range files {
+		if err := readAt(f.fd, data[:], directoryAt); err != nil {
+			return l.problem(err, f.name, "cannot read")
+		}
+		entries := make([]entry, slotsInFile)
+		for slot := range entries {
+			entries[slot] = entry(order.Uint64(data[8*slot:]))
+		}
+		if err := do(f, entries); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (l *Ledger) isLocked(f *slotFile, slot int) (bool, error) {
+	lives, err := isLocked(f.fd, slotAt(slot))
+	if err != nil {
+		return false, l.problem(err, f.name, "cannot read the locks of")
+	}
+	return lives, nil
 }
 
 var errVanished = errors.New("the slot is free again")
@@ -108,8 +165,8 @@ func (l *Ledger) readRecord(f *slotFile, slot int) (r record, err error) {
 }
 
 func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
-	entry := make([]byte, 8)
-	if err := readAt(f.fd, entry, entryAt(slot)); err != nil || order.Uint64(entry) == 0 {
+	var word [8]byte
+	if err := readAt(f.fd, word[:], entryAt(slot)); err != nil || order.Uint64(word[:]) == 0 {
 		return false, err
 	}
 	return isLocked(f.fd, slotAt(slot))
@@ -186,24 +243,34 @@ func (l *Ledger) take(v *view) (holding, error) {
 		return holding{}, status.Errorf(status.FailedPrecondition, "%s is the ledger of user %d alone. Make one for several users with: gpuconf ledger init --shared FOLDER",
 			l.folder, l.owner)
 	}
-	for _, free := range v.free {
-		if h, ok, err := l.tryTake(free); ok || err != nil {
-			return h, err
+	for _, sure := range []bool{true, false} {
+		for _, free := range v.free {
+			if free.sure != sure {
+				continue
+			}
+			if h, ok, err := l.tryTake(free); ok || err != nil {
+				return h, err
+			}
 		}
 	}
 	f, err := l.createFile()
 	if err != nil {
 		return holding{}, err
 	}
-	h, ok, err := l.tryTake(freeSlot{file: f})
+	h, ok, err := l.tryTake(freeSlot{file: f, sure: true})
 	if err == nil && !ok {
 		err = damaged(l.folder+"/"+f.name, "another program locks its slots")
 	}
 	return h, err
 }
 
-// tryTake takes a slot, unless it is locked: by a vandal, or by a child that inherited a claim which was released.
+// tryTake takes a slot, unless it is locked: by its process, by a vandal, or by a child that inherited a claim which was released.
 func (l *Ledger) tryTake(free freeSlot) (h holding, ok bool, err error) {
+	if !free.sure {
+		if lives, err := l.isLocked(free.file, free.slot); lives || err != nil {
+			return h, false, err
+		}
+	}
 	fd, err := openAt(l.dir, free.file.name, unix.O_RDWR, 0)
 	if err != nil {
 		return h, false, l.problem(err, free.file.name, "cannot open")
@@ -240,11 +307,12 @@ func (l *Ledger) write(h holding, r *record) error {
 	if err := writeAt(h.fd, r.encode(), slotAt(h.slot)); err != nil {
 		return l.problem(err, h.file.name, "cannot write")
 	}
-	return l.writeEntry(h, uint64(r.kind))
+	r.entry = entryOf(r)
+	return l.writeEntry(h, r.entry)
 }
 
-func (l *Ledger) writeEntry(h holding, entry uint64) error {
-	if err := writeAt(h.fd, order.AppendUint64(nil, entry), entryAt(h.slot)); err != nil {
+func (l *Ledger) writeEntry(h holding, e entry) error {
+	if err := writeAt(h.fd, order.AppendUint64(nil, uint64(e)), entryAt(h.slot)); err != nil {
 		return l.problem(err, h.file.name, "cannot write")
 	}
 	return nil

@@ -50,6 +50,10 @@ func TestDamageIsRefusedWithItsPath(t *testing.T) {
 		{"an empty slot file", "slots-.*truncated to 0", func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 0)) }},
 		{"a slot file that is too long", "slots-.*bytes instead of", func(t *testing.T, _, slots string) { require.NoError(t, os.Truncate(slots, 1<<30)) }},
 		{"a slot file that others can write", "slots-.*other users", func(t *testing.T, _, slots string) { require.NoError(t, os.Chmod(slots, 0o666)) }},
+		{"a slot file of another user", "slots-.*belongs to user 61001, but the ledger is private", func(t *testing.T, _, slots string) {
+			asRoot(t)
+			require.NoError(t, os.Chown(slots, 61001, -1))
+		}},
 		{"a live slot of zeros", "slots-.*slot 0, of user", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, make([]byte, slotBytes)) }},
 		{"a live slot without a checksum", "slots-.*checksum", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot, []byte{1, 2, 3, 4}) }},
 		{"a live slot of no length", "slots-.*length", func(t *testing.T, _, slots string) { overwrite(t, slots, firstSlot+4, []byte{255, 255, 255, 255}) }},
@@ -78,6 +82,13 @@ func TestDamageIsRefusedWithItsPath(t *testing.T) {
 			require.Equal(t, before, contents(t, l.Folder()))
 			kill(t, holder)
 		})
+	}
+}
+
+func asRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to other users")
 	}
 }
 
@@ -187,6 +198,16 @@ func TestFoldersThatAreRefused(t *testing.T) {
 			open(t, folder)
 			require.NoError(t, os.Rename(folder+"/ledger", folder+"/other"))
 			require.NoError(t, os.Symlink("other", folder+"/ledger"))
+		}},
+		{"a header of another user", "ledger belongs to user 61001, and the folder to user", func(t *testing.T, folder string) {
+			asRoot(t)
+			open(t, folder)
+			require.NoError(t, os.Chown(folder+"/ledger", 61001, -1))
+		}},
+		{"a header that is a pipe", "ledger is not a regular file", func(t *testing.T, folder string) {
+			open(t, folder)
+			require.NoError(t, os.Remove(folder+"/ledger"))
+			require.NoError(t, unix.Mkfifo(folder+"/ledger", 0o600))
 		}},
 		{"a header that others can write", "can be written by other users", func(t *testing.T, folder string) {
 			open(t, folder)
@@ -303,6 +324,28 @@ func TestAnotherProcessWithTheSamePID(t *testing.T) {
 	self.Start++
 	require.True(t, self.IsGone())
 	require.True(t, ledger.Process{PID: 1 << 22, Start: 1}.IsGone())
+}
+
+// Setting the computer's clock changes nothing, because no code of the ledger reads it.
+func TestNoWallClock(t *testing.T) {
+	files, err := filepath.Glob("../../gocore/ledger/*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NotRegexp(t, `time\.(Now|Since|After|Tick|NewTimer)|CLOCK_REALTIME|Gettimeofday|Mtim`, string(text), path)
+	}
+}
+
+// The directory of a slot file is part of what is checked.
+func TestADirectoryThatContradictsItsSlotsIsFound(t *testing.T) {
+	l := private(t)
+	holder, _ := start(t, "hold", l.Folder(), 10)
+	overwrite(t, slots(t, l.Folder()), 1024, []byte{2}) // says that the slot is a process
+	require.Regexp(t, "the directory contradicts slot 0, of user", l.Check()[0])
+	kill(t, holder)
+	sound(t, l)
 }
 
 // A process that is stopped while it holds the lock is named; the others neither hang nor go on without it.

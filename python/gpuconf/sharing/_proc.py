@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections import namedtuple
 
+_TICKS_PER_SECOND = 100  # of the times in /proc, on every architecture
+
 
 class Process(namedtuple("Process", ["pid", "start_time", "user", "command", "state", "inner_pid", "elsewhere"])):
     """A process of this host."""
@@ -12,7 +14,7 @@ class Process(namedtuple("Process", ["pid", "start_time", "user", "command", "st
     __slots__ = ()
 
     pid: int
-    start_time: int  # clock ticks since boot
+    start_time: int  # clock ticks since boot, without the shift of this process's time namespace
     user: str
     command: str
     state: str  # "R", "S", "Z", ...
@@ -32,13 +34,22 @@ def look_up(pid: int) -> Process | None:
         return None
     return Process(
         pid=pid,
-        start_time=int(fields[19]),
+        start_time=int(fields[19]) - _TICKS_PER_SECOND * _boot_offset(),
         user=user,
         command=_command(folder) or f"[{printable(name.decode('utf-8', 'replace'))}]",
         state=fields[0].decode(),
         inner_pid=_inner_pid(folder, pid),
         elsewhere=_namespace(folder) not in (None, _namespace("/proc/self")),
     )
+
+
+def _boot_offset() -> int:
+    """Return by how many seconds this process's time namespace shifts the time since boot."""
+    try:
+        with open("/proc/self/timens_offsets", encoding="ascii") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("boottime")), 0)
+    except OSError:  # the kernel has no time namespaces
+        return 0
 
 
 def user_name(uid: int) -> str:
