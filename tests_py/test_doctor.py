@@ -135,7 +135,7 @@ def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
     _, found = findings(env)
     texts = about(found, "limits")
     assert "note: 6.00GiB for gpuconf's pools of each GPU (environment), which gpuconf enforces" in texts
-    assert "note: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G: the multi-process service enforces it for its clients" in texts
+    assert "problem: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G limits nothing: no multi-process service runs here" in texts
 
 
 def test_stale_variables(simulated: dict[str, str]) -> None:

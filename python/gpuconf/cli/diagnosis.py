@@ -17,6 +17,8 @@ from .._core.humanbytes import human_bytes
 from .._core.table import Table
 from ..machine.cards import Card, Survey
 from ..machine.visible import visible_devices
+from ..sharing._driver_limits import in_force, may_be_set
+from ..sharing._job_memory import of_this_job
 from ..sharing._view import View, view
 from . import go_runtimes
 
@@ -247,19 +249,29 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         said.append(f"{human_bytes(int(origin.value))} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
     if environ.get("GPUCONF_GUARD"):
         said.append("gpuconf's guard counts every library's memory in this job, and refuses more")
+        said += [f"the guard's budget for {job.uuid}: {job}" for job in of_this_job()]
     if environ.get("GPUCONF_LEASE"):
         said.append("this is a job of gpuconf run, with a lease")
     said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]
-    said += [f"control group: {text}, which the driver enforces" for text in _control_group()]
     if any(card.instances for card in found.cards):
         said.append("MIG instances: the GPU enforces them")
     yield from (Finding(NOTE, "limits", text) for text in said)
-    if not said:
+    drivers = list(_drivers(found, environ))
+    yield from drivers
+    if not said and not drivers:
         yield Finding(OK, "limits", "none besides the GPUs' memory; a limit of gpuconf holds for the programs that use it")
 
 
+def _drivers(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
+    for right, text in in_force({card.pci_bus_id: f"GPU {card.index}" for card in found.cards}, environ):
+        fix = "start the daemon (nvidia-cuda-mps-control -d), or unset the variable" if not right else ""
+        yield Finding(NOTE if right else PROBLEM, "limits", text, fix)
+    text = may_be_set()
+    if text:
+        yield Finding(NOTE, "limits", text)
+
+
 _FOREIGN_LIMITS = {
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "the multi-process service enforces it for its clients",
     "CUDA_DEVICE_MEMORY_LIMIT": "a preloaded library of HAMi enforces it",
     "CUPY_GPU_MEMORY_LIMIT": "CuPy keeps to it in its own pool",
     "XLA_PYTHON_CLIENT_MEM_FRACTION": "JAX keeps to it",
@@ -268,20 +280,6 @@ _FOREIGN_LIMITS = {
     "PYTORCH_ALLOC_CONF": "PyTorch reads it",
     "TF_FORCE_GPU_ALLOW_GROWTH": "TensorFlow and gpuconf read it",
 }
-
-
-def _control_group() -> Iterator[str]:
-    """Yield the limits of device memory of this process's control group, of kernels and drivers that have them."""
-    try:
-        with open("/proc/self/cgroup") as file:
-            group = file.read().strip().rpartition(":")[2]
-        with open(f"/sys/fs/cgroup{group}/dmem.max") as file:
-            for line in file:
-                region, _, limit = line.strip().rpartition(" ")
-                if limit.isdigit():
-                    yield f"{human_bytes(int(limit))} of {region}"
-    except OSError:
-        return
 
 
 # The ledger

@@ -1,7 +1,7 @@
 """``gpuconf run --check``: requests more than the limit in every way that is known, and reports what got past the guard.
 
 It runs as the program of the job. The budget counts refusals, so a refusal by the driver, which has no more memory, is told apart
-from one by the guard.
+from one by the guard. Without a budget, the driver itself keeps the limit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_ulonglong, c_void
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..sharing._budget import Reader, current
+from ..sharing._driver import find
 from .exits import CONDITION, ERROR, OK
 from .output import print_table
 
@@ -116,8 +117,12 @@ def _ways(real: str) -> Iterator[tuple[str, Find]]:
     yield "by path", _exported(ctypes.CDLL(real))
 
 
-def _verdict(reader: Reader, call: Callable[[Find, int], tuple[int, Callable[[], object]]], find: Find, size: int) -> str:
-    before = sum(card.refused for card in reader.usage().values())
+def _refused(reader: Reader | None) -> int:
+    return 0 if reader is None else sum(card.refused for card in reader.usage().values())
+
+
+def _verdict(reader: Reader | None, call: Callable[[Find, int], tuple[int, Callable[[], object]]], find: Find, size: int) -> str:
+    before = _refused(reader)
     try:
         result, undo = call(find, size)
     except AttributeError:
@@ -125,7 +130,7 @@ def _verdict(reader: Reader, call: Callable[[Find, int], tuple[int, Callable[[],
     if result == 0:
         undo()
         return "GOT PAST"
-    if sum(card.refused for card in reader.usage().values()) > before:
+    if reader is None or _refused(reader) > before:
         return "refused" if result == _OUT_OF_MEMORY else f"refused with {result}"
     return f"the driver refused ({result})"
 
@@ -144,17 +149,30 @@ def _shown_total() -> int:
     return total.value if ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(byref(free), byref(total)) == 0 else 0
 
 
+def _limit(reader: Reader | None) -> int:
+    """The limit of the first GPU, which is the same for all."""
+    if reader is None:
+        return int(os.environ.get("GPUCONF_MEMORY_LIMIT", "0"))
+    cards = reader.usage()
+    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
+    return cards[first].limit if first in cards else max(card.limit for card in cards.values())
+
+
+def _real(reader: Reader | None) -> str | None:
+    """The path of the driver's library."""
+    if reader is None:
+        return find("libcuda.so.1", os.environ)
+    return os.readlink(os.path.join(os.path.dirname(reader.path), "libgpuconf-driver.so"))
+
+
 def main() -> int:
     """Try every way, print a table, and return the exit code."""
     reader = current()
-    wrong = "this process has no budget" if reader is None else _begin()
-    if wrong or reader is None:
+    limit, real = _limit(reader), _real(reader)
+    wrong = "the program has no limit" if limit == 0 else "there is no driver" if real is None else _begin()
+    if wrong or real is None:
         print(f"gpuconf run --check: {wrong}", file=sys.stderr)
         return ERROR
-    real = os.readlink(os.path.join(os.path.dirname(reader.path), "libgpuconf-driver.so"))
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0]
-    cards = reader.usage()
-    limit = cards[first].limit if first in cards else max(card.limit for card in cards.values())
     rows = [[way, *(_verdict(reader, call, find, limit + _GRANULE) for call in _CALLS.values())] for way, find in _ways(real)]
     print_table(["way", *_CALLS], rows)
     total = _shown_total()

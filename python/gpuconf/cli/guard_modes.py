@@ -1,3 +1,3 @@
 """The values of ``--guard``."""
 
-MODES = ("auto", "proxy", "preload", "off")
+MODES = ("auto", "driver", "proxy", "preload", "off")

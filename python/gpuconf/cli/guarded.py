@@ -10,19 +10,22 @@ from collections.abc import Mapping, Sequence
 from .. import errors
 from .._core.humanbytes import human_bytes
 from .._typing import Any
+from ..machine.visible import visible_devices
 from ..sharing._budget import Budget, prepare
+from ..sharing._driver_limits import DriverLimit, below, set_limits
 from ..sharing._frameworks_environment import LeasedCard
 from ..sharing._grant import Grant
+from . import console
 from .exits import UsageError
 
 
 class Guard:
-    """The guard of one program, or of none: then it changes nothing. A context manager."""
+    """What keeps the limit of one program: the guard with a budget, the driver, or nothing. A context manager."""
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __init__(self, budget: Budget | None, why_not: str = "") -> None:
-        self._budget, self._why_not = budget, why_not
+    def __init__(self, limits: Mapping[str, int], budget: Budget | None, driver: DriverLimit | None, why_not: str = "") -> None:
+        self._limits, self._budget, self._driver, self._why_not = limits, budget, driver, why_not
 
     def __enter__(self) -> Guard:
         return self
@@ -32,20 +35,35 @@ class Guard:
             return
         if self._budget is not None:
             self._budget.close()
+        if self._driver is not None:
+            self._driver.leave()
 
     def environment(self) -> dict[str, str]:
         """Return the variables that put the program under the guard."""
         return {} if self._budget is None else self._budget.environment
 
     def seen(self, granted: Grant) -> Sequence[LeasedCard]:
-        """Return the cards as the program sees them: under the guard, as large as the limit."""
-        if self._budget is None:
+        """Return the cards as the program sees them: as large as the limit, unless nothing keeps it."""
+        if self._budget is None and self._driver is None:
             return granted.cards
         limit = granted.limit
         return [LeasedCard(card.uuid, min(card.total_bytes, limit), min(card.free_bytes, limit)) for card in granted.cards]
 
+    def describe(self) -> str:
+        """Say what keeps the limit."""
+        if self._driver is not None:
+            return self._driver.describe()
+        return f"no limit is kept: {self._why_not}" if self._budget is None else self._budget.describe()[0]
+
+    def warnings(self) -> list[str]:
+        """Return what the guard cannot do for this program, as far as that is known before it starts."""
+        return [] if self._budget is None else self._budget.describe()[1:]
+
     def report(self) -> dict[str, Any]:
-        """Return plain values: the mode, the peak of each GPU with what is outside of gpuconf's pools, and what was not counted."""
+        """Return plain values: the mode, each GPU's limit, with its peak if the guard counts it, and what was not counted."""
+        if self._driver is not None:
+            cards: dict[str, Any] = {uuid: {"limit_bytes": limit} for uuid, limit in self._limits.items()}
+            return {"mode": "driver", "why": self.describe(), "gpus": cards, "notes": []}
         if self._budget is None:
             return {"mode": "off", "why": self._why_not, "gpus": {}, "notes": []}
         try:
@@ -53,24 +71,37 @@ class Guard:
         except errors.UnavailableError:  # the program has damaged it
             use = {}
         cards = {uuid: {"limit_bytes": one.limit, "peak_bytes": one.peak, "refused": one.refused} for uuid, one in use.items()}
-        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": [*self._budget.describe()[1:], *self._budget.log()]}
+        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": self._budget.log()}
 
 
 def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
-    """Make the budget for a program. With "auto", a machine without a driver library has none. Raises UsageError otherwise."""
+    """Choose what keeps the limit of a program, and prepare it. Raises UsageError if what the options name is not possible.
+
+    With "auto" that is the driver, where a control group with the limit can be made; else the guard; and nothing on a machine
+    without a driver library.
+    """
     mode = getattr(options, "guard", None) or "auto"
+    limits = {card.uuid: granted.limit for card in granted.cards}
     why_not = _why_not(mode, options.simulate)
     if why_not:
-        return Guard(None, why_not)
-    limits = {card.uuid: granted.limit for card in granted.cards}
+        return Guard(limits, None, None, why_not)
+    bus_ids = {device.uuid: device.pci_bus_id for device in visible_devices()}
+    for text in below(limits, bus_ids, environment):
+        console.complain(f"gpuconf {options.command}: {text}")
+    if mode in ("auto", "driver"):
+        try:
+            return Guard(limits, None, set_limits(limits, bus_ids, granted.id))
+        except errors.UnavailableError as error:
+            if mode == "driver":
+                raise UsageError(f"--guard=driver: {error}") from None
     try:
         budget = prepare(limits, mode, command=words, environment=environment, job=granted.id)
     except errors.NotFoundError as error:
         if mode != "auto":
             raise UsageError(f"--guard={mode}: {error}") from None
-        return Guard(None, "the driver's library was not found")
+        return Guard(limits, None, None, "the driver's library was not found")
     budget.keep_descriptor()
-    return Guard(budget)
+    return Guard(limits, budget, None)
 
 
 def _why_not(mode: str, simulate: str | None) -> str:
@@ -83,5 +114,7 @@ def _why_not(mode: str, simulate: str | None) -> str:
 
 def line(report: Mapping[str, Any]) -> str:
     """Return what the one-line report says of the guard, or an empty text."""
+    if report["mode"] == "driver":
+        return str(report["why"])
     peaks = [human_bytes(one["peak_bytes"]) for one in report["gpus"].values()]
     return f"guard ({report['mode']}): peak {', '.join(peaks)}" if peaks else ""

@@ -41,6 +41,10 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
         environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
         watch = _Watch(job)
+        if getattr(options, "check", False):
+            print(guard.describe(), flush=True)
+        for text in guard.warnings():
+            console.complain(f"gpuconf run: guard: {text}")
         started = time.monotonic()
         status = supervisor.run(words, environment, watch.look)
         report = {
