@@ -34,11 +34,14 @@ func (b *bench) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(b.begin).Seconds(), fmt.Sprintf(format, args...))
 }
 
-func (b *bench) run(recordedOnly bool) error {
+func (b *bench) run(task string) error {
 	b.result.ClockNanos = map[string]float64{"Go": ourClock(), "C": foreignClock()}
-	steps := []func() error{b.laws, b.small, b.slope, b.footprints, b.needs, b.recorded}
-	if recordedOnly {
+	steps := []func() error{b.laws, b.small, b.slope, b.threads, b.footprints, b.needs, b.recorded}
+	switch task {
+	case taskRecorded:
 		steps = []func() error{b.recorded}
+	case taskThreads:
+		steps = []func() error{b.threads}
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -10,8 +10,9 @@ import (
 type league string
 
 const (
-	bare  league = "bare"
-	equal league = "equal"
+	bare    league = "bare"
+	equal   league = "equal"
+	threads league = "threads" // runs only in the races of threads
 )
 
 // contender is an allocator under comparison.
@@ -19,6 +20,7 @@ type contender struct {
 	name   string
 	league league
 	open   func(poolBytes uint64, blocks int) (pool, error)
+	shares bool // several threads may use a pool, each through its own beside
 }
 
 // pool is one allocator and the blocks that a trace has allocated from it.
@@ -26,6 +28,8 @@ type pool interface {
 	// run executes operations and returns the time they took. addrs, unless nil, receives the address of each operation's block,
 	// relative to the start of the pool; nanos the time of each, including the clock's own.
 	run(ops []traces.Op, addrs []uint64, nanos []uint32) (ns int64, err error)
+	// beside returns the same allocator for another thread, with slots for its own blocks. It is closed like a pool.
+	beside(blocks int) pool
 	count() counters
 	close()
 }

@@ -14,4 +14,9 @@
 // bare: the caller keeps the allocator's own handle; no lock, no statistics. equal: a mutex, blocks freed by address, current and
 // peak bytes. If a contender lacks these, its loop wraps it (cpp/replay.h, crates/src/equal.rs). The leagues are never compared
 // with each other. Our allocator has no bare form, so it runs unchanged in the bare league, and the page says so.
+//
+// # Threads
+//
+// Contenders that are made for several threads race with 1, 2, 4 and 16 of them, on one pool and on one pool each (threads.go). A
+// thread replays the whole trace through a pool of its own, or beside the others in a shared one (peer_beside).
 package main

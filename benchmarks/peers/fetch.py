@@ -26,6 +26,7 @@ BUILT = Path(sys.prefix) / "peers"
 WHEELS = Path(sysconfig.get_path("platlib"))
 
 RMM = ("librmm-cu13==26.10.0", "nvidia-cuda-runtime==13.5.37", "nvidia-cuda-crt==13.5.37")
+RMM_LOGGER = "rapids-logger==0.3.0"
 CRATES = ("offset-allocator", "vk-mem", "rlsf")
 MIMALLOC_PACKAGES = ("libmimalloc2.0", "libmimalloc3", "libmimalloc2.2")
 
@@ -56,7 +57,8 @@ def get_all(progress: Callable[[str], None]) -> list[Peer]:
             _crates,
             Peer(("offset-allocator", "Vulkan Memory Allocator", "rlsf (TLSF)"), "the crates offset-allocator, vk-mem and rlsf"),
         ),
-        (_mimalloc, Peer(("mimalloc",), "a package of Debian")),
+        (_rmm_arena, Peer(("RMM's arena",), "the library of the wheel librmm-cu13")),
+        (_mimalloc, Peer(("mimalloc",), "a package of Debian")),  # last: its library replaces malloc for what is loaded after it
     ]
     for get, peer in peers:
         progress(f"getting {', '.join(peer.contenders)}: {peer.source}")
@@ -85,9 +87,23 @@ def _tensorflow() -> tuple[Path, str]:
 def _rmm() -> tuple[Path, str]:
     for wheel in RMM:
         _pip(wheel)
+    return _cpp("rmm.cc", _rmm_headers()), RMM[0].replace("==", " ")
+
+
+def _rmm_headers() -> list[str]:
     headers = WHEELS / "librmm" / "include"
     folders = [headers, headers / "rapids", WHEELS / "nvidia" / "cu13" / "include"]
-    return _cpp("rmm.cc", [part for folder in folders for part in ("-isystem", str(folder))]), RMM[0].replace("==", " ")
+    return [part for folder in folders for part in ("-isystem", str(folder))]
+
+
+def _rmm_arena() -> tuple[Path, str]:
+    for wheel in (*RMM, RMM_LOGGER):
+        _pip(wheel)
+    logger = WHEELS / "rapids_logger"
+    flags = ["-std=c++20", *_rmm_headers(), "-isystem", str(logger / "include"), "-Wl,--no-as-needed"]
+    for library in (logger / "lib64" / "librapids_logger.so", WHEELS / "librmm" / "lib64" / "librmm.so"):
+        flags += [f"-L{library.parent}", f"-l:{library.name}", f"-Wl,-rpath,{library.parent}"]
+    return _cpp("rmm_arena.cc", flags), RMM[0].replace("==", " ")
 
 
 def _crates() -> tuple[Path, str]:

@@ -17,10 +17,12 @@ OFFSET = "offset-allocator"
 VMA = "Vulkan Memory Allocator"
 TLSF = "rlsf (TLSF)"
 MIMALLOC = "mimalloc"
+ARENA = "RMM's arena"
 
 EQUAL = (OURS, RULE, TENSORFLOW, TORCH, EXPANDABLE, RMM, OFFSET, VMA, TLSF)
 BARE = (AS_IT_IS, TORCH, EXPANDABLE, RMM, OFFSET, VMA, TLSF)
 PEERS = EQUAL[2:]
+THREADED = (OURS, TENSORFLOW, ARENA, MIMALLOC)
 
 LAWS = {
     "hot-pair": "hot pair, 4 KiB",

@@ -13,6 +13,7 @@ typedef struct {
   const char *(*name)(int), *(*league)(int);
   void *(*open)(int, uint64_t, uint64_t);
   int64_t (*run)(void *, const peer_op *, uint64_t, uint64_t *, uint32_t *);
+  void *(*beside)(void *, uint64_t);
   void (*count)(void *, peer_counters *);
   void (*close)(void *);
 } peer_object;
@@ -24,6 +25,7 @@ static const char *object_load(const char *path, peer_object *o) {
   *(void **)&o->league = dlsym(handle, "peer_league");
   *(void **)&o->open = dlsym(handle, "peer_open");
   *(void **)&o->run = dlsym(handle, "peer_run");
+  *(void **)&o->beside = dlsym(handle, "peer_beside");
   *(void **)&o->count = dlsym(handle, "peer_count");
   *(void **)&o->close = dlsym(handle, "peer_close");
   if (!o->name || !o->league || !o->open || !o->run || !o->count || !o->close) return "a function of peer.h is missing";
@@ -36,6 +38,8 @@ static void *object_open(peer_object *o, int which, uint64_t bytes, uint64_t blo
 static int64_t object_run(peer_object *o, void *pool, const void *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) {
   return o->run(pool, ops, count, addrs, nanos);
 }
+static void *object_beside(peer_object *o, void *pool, uint64_t blocks) { return o->beside(pool, blocks); }
+static int object_besides(peer_object *o) { return o->beside != NULL; }
 static void object_count(peer_object *o, void *pool, peer_counters *counters) { o->count(pool, counters); }
 static void object_close(peer_object *o, void *pool) { o->close(pool); }
 
@@ -70,14 +74,15 @@ func load(path string) ([]contender, error) {
 		if name == nil {
 			return list, nil
 		}
-		list = append(list, contender{C.GoString(name), league(C.GoString(C.object_league(object, which))),
-			func(poolBytes uint64, blocks int) (pool, error) {
-				p := C.object_open(object, which, C.uint64_t(poolBytes), C.uint64_t(blocks))
-				if p == nil {
-					return nil, fmt.Errorf("no pool of %d bytes", poolBytes)
-				}
-				return &foreignPool{object, p}, nil
-			}})
+		open := func(poolBytes uint64, blocks int) (pool, error) {
+			p := C.object_open(object, which, C.uint64_t(poolBytes), C.uint64_t(blocks))
+			if p == nil {
+				return nil, fmt.Errorf("no pool of %d bytes", poolBytes)
+			}
+			return &foreignPool{object, p}, nil
+		}
+		list = append(list, contender{C.GoString(name), league(C.GoString(C.object_league(object, which))), open,
+			C.object_besides(object) != 0})
 	}
 }
 
@@ -97,6 +102,10 @@ func (p *foreignPool) run(ops []traces.Op, addrs []uint64, nanos []uint32) (int6
 		return 0, errNoMemory(i, ops[i])
 	}
 	return ns, nil
+}
+
+func (p *foreignPool) beside(blocks int) pool {
+	return &foreignPool{p.object, C.object_beside(p.object, p.pool, C.uint64_t(blocks))}
 }
 
 func (p *foreignPool) count() counters {

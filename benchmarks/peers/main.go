@@ -11,6 +11,12 @@ import (
 	"gpuconf/tests_go/traces"
 )
 
+// Tasks that are a part of a run.
+const (
+	taskRecorded = "recorded"
+	taskThreads  = "threads"
+)
+
 // options are the command line's. Its arguments are the contenders' shared objects.
 type options struct {
 	task       string
@@ -23,7 +29,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; or verify: every contender does small traces, and nothing is timed")
+	flag.StringVar(&o.task, "task", "all", "all; recorded: only the recorded runs; threads: only the races of threads; or verify: every contender does small traces, and nothing is timed")
 	flag.IntVar(&o.rounds, "rounds", 7, "in which the contenders take turns")
 	flag.StringVar(&o.minimalloc, "minimalloc", "", "folder of MiniMalloc's problems")
 	flag.StringVar(&o.footprint, "footprint", "", "measure one contender's host memory")
@@ -53,10 +59,10 @@ func run(o options, objects []string) error {
 		return b.footprint(o)
 	case o.task == "verify":
 		return b.verify()
-	case o.task != "all" && o.task != "recorded":
-		return fmt.Errorf("-task %s: it is all, recorded or verify", o.task)
+	case o.task != "all" && o.task != taskRecorded && o.task != taskThreads:
+		return fmt.Errorf("-task %s: it is all, recorded, threads or verify", o.task)
 	}
-	if err := b.run(o.task == "recorded"); err != nil {
+	if err := b.run(o.task); err != nil {
 		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(b.result)

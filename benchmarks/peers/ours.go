@@ -19,9 +19,9 @@ const (
 // ours are gpuconf's allocators: a mutex, blocks freed by address, all of its statistics.
 func ours() []contender {
 	return []contender{
-		{oursExact, equal, opener(bfc.SplitRule{})},
-		{oursRule, equal, opener(bfc.SplitRule{TensorFlow: true})},
-		{oursBare, bare, opener(bfc.SplitRule{})},
+		{oursExact, equal, opener(bfc.SplitRule{}), true},
+		{oursRule, equal, opener(bfc.SplitRule{TensorFlow: true}), true},
+		{oursBare, bare, opener(bfc.SplitRule{}), true},
 	}
 }
 
@@ -32,12 +32,13 @@ func opener(rule bfc.SplitRule) func(uint64, int) (pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &ourPool{a: a, addrs: make([]uint64, blocks)}, nil
+		return &ourPool{a: a, owner: true, addrs: make([]uint64, blocks)}, nil
 	}
 }
 
 type ourPool struct {
 	a     *bfc.Allocator
+	owner bool     // close closes the allocator
 	addrs []uint64 // by block
 }
 
@@ -98,4 +99,10 @@ func (p *ourPool) count() counters {
 	return counters{current: s.BytesInUse, peak: s.PeakBytesInUse, loop: 8 * uint64(len(p.addrs))}
 }
 
-func (p *ourPool) close() { _ = p.a.Close() }
+func (p *ourPool) beside(blocks int) pool { return &ourPool{a: p.a, addrs: make([]uint64, blocks)} }
+
+func (p *ourPool) close() {
+	if p.owner {
+		_ = p.a.Close()
+	}
+}

@@ -61,6 +61,23 @@ lock; atomics count its bytes.
 
 {small}
 
+## Threads
+
+Each thread replays a churn of 1,000 live blocks of 512 B to 64 KiB. On one pool, all threads share
+one allocator; on one pool each, every thread has its own. There are more threads than cores from
+{many_threads} threads on. gpuconf and TensorFlow's allocator have one lock for each pool. RMM's arena and
+mimalloc keep a heap for each thread; neither frees by address alone and counts (RMM's caller names
+the size, mimalloc finds it in its own page and two atomics count). gpuconf's threads here are
+goroutines that are locked to threads of the system, as callers from C are.
+
+Millions of allocations and frees a second, of all threads together; the best round:
+
+{threads_speed}
+
+The 99.9th percentile of single operations in ns, with the clock; the lowest of the rounds:
+
+{threads_tails}
+
 ## Host memory
 
 The growth of the resident set in a separate process, from before the pool exists until the trace is
@@ -151,6 +168,9 @@ def write(run: dict[str, Any]) -> str:
         bare=_speeds(run, "bare", figures.BARE, "best"),
         slope=_slope(run),
         small=_small(run),
+        many_threads=min((one["threads"] for one in run["result"]["threads"] if one["threads"] > run["machine"]["cores"]), default="no"),
+        threads_speed=threads(run, "mops"),
+        threads_tails=threads(run, "p999"),
         footprints=_footprints(run),
         needs=_needs(run),
         optimum=_optimum(run),
@@ -203,6 +223,17 @@ def _small(run: dict[str, Any]) -> str:
     names = {"hot-pair": "hot pair, 4 KiB", "churn-64KiB": "churn, 512 B to 64 KiB, 10 000 live"}
     cells = {who: {names[law]: _ns(one["best"]) for law, one in by_law.items()} for who, by_law in found.items()}
     return _rows(run, (*figures.EQUAL, figures.MIMALLOC), list(names.values()), cells)
+
+
+def threads(run: dict[str, Any], which: str) -> str:
+    """A table of the races of threads."""
+    cells: dict[str, dict[str, str]] = {}
+    columns = []
+    for one in run["result"]["threads"]:
+        columns.append(f"{one['threads']}, {'a pool each' if one['each'] else 'one pool'}")
+        for who, timing in one["times"].items():
+            cells.setdefault(who, {})[columns[-1]] = f"{timing[which]:,.1f}" if which == "mops" else _ns(timing[which])
+    return _rows(run, figures.THREADED, columns, cells)
 
 
 def _footprints(run: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ type result struct {
 	Laws       []lawResult        `json:"laws"`
 	Small      []lawResult        `json:"small"`
 	Slope      []lawResult        `json:"slope"`
+	Threads    []threadsResult    `json:"threads"`
 	Footprints []footprintResult  `json:"footprints"`
 	Needs      []needsResult      `json:"needs"`
 	Recorded   []recordedResult   `json:"recorded"`
@@ -44,4 +45,11 @@ type needsResult struct {
 	PeakBytes uint64            `json:"peak_bytes"`
 	Optimum   uint64            `json:"optimum"` // 0: not known
 	Needed    map[string]uint64 `json:"needed"`
+}
+
+// threadsResult is the race of one number of threads.
+type threadsResult struct {
+	Threads int                      `json:"threads"`
+	Each    bool                     `json:"each"` // each thread has a pool of its own; otherwise all share one
+	Times   map[string]threadsTiming `json:"times"`
 }

@@ -29,15 +29,19 @@ def main() -> None:
     arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing")
+    arguments.add_argument("--threads", action="store_true", help="only the races of threads: print their tables, and write nothing")
     arguments.add_argument("--keep", type=Path)
     arguments.add_argument("--from", type=Path, dest="kept")
     options = arguments.parse_args()
-    task = "recorded" if options.recorded else "all"
+    task = "recorded" if options.recorded else "threads" if options.threads else "all"
     run = json.loads(options.kept.read_text()) if options.kept else measure(options.minimalloc, options.rounds, task)
     if options.keep:
         options.keep.write_text(json.dumps(run))
     if options.recorded:
         print(page.recorded(run))
+        return
+    if options.threads:
+        print(page.threads(run, "mops") + "\n\n" + page.threads(run, "p999"))
         return
     plot.draw(run, ROOT / "docs" / "allocator-benchmarks.png")
     (ROOT / "docs" / "allocator-benchmarks.md").write_text(page.write(run))

@@ -152,18 +152,23 @@ class Pool {
  public:
   virtual ~Pool() = default;
   virtual int64_t Run(const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) = 0;
+  virtual std::unique_ptr<Pool> Beside(uint64_t blocks) const = 0;
   virtual void Count(peer_counters *counters) = 0;
 };
 
 template <class Allocator>
 class PoolOf : public Pool {
  public:
-  PoolOf(uint64_t bytes, uint64_t blocks) : allocator_(bytes), slots_(blocks) {}
+  PoolOf(uint64_t bytes, uint64_t blocks) : PoolOf(std::make_shared<Allocator>(bytes), blocks) {}
+  PoolOf(std::shared_ptr<Allocator> allocator, uint64_t blocks)
+      : owner_(std::move(allocator)), allocator_(*owner_), slots_(blocks) {}
 
   int64_t Run(const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) override {
     if (nanos != nullptr) return Timed(ops, count, nanos);
     return addrs != nullptr ? Loop<true>(ops, count, addrs) : Loop<false>(ops, count, nullptr);
   }
+
+  std::unique_ptr<Pool> Beside(uint64_t blocks) const override { return std::make_unique<PoolOf>(owner_, blocks); }
 
   void Count(peer_counters *counters) override {
     allocator_.Count(counters);
@@ -200,7 +205,8 @@ class PoolOf : public Pool {
     return before - start;
   }
 
-  Allocator allocator_;
+  const std::shared_ptr<Allocator> owner_;
+  Allocator &allocator_;
   std::vector<typename Allocator::Slot> slots_;
 };
 
@@ -225,6 +231,7 @@ std::unique_ptr<Pool> Open(uint64_t bytes, uint64_t blocks) {
   int64_t peer_run(void *pool, const peer_op *ops, uint64_t count, uint64_t *addrs, uint32_t *nanos) {                            \
     return static_cast<peers::Pool *>(pool)->Run(ops, count, addrs, nanos);                                                       \
   }                                                                                                                               \
+  void *peer_beside(void *pool, uint64_t blocks) { return static_cast<peers::Pool *>(pool)->Beside(blocks).release(); }           \
   void peer_count(void *pool, peer_counters *counters) {                                                                          \
     *counters = {};                                                                                                               \
     static_cast<peers::Pool *>(pool)->Count(counters);                                                                            \
