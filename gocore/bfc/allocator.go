@@ -102,10 +102,10 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 }
 
 func (a *Allocator) mapTables() (err error) {
-	if a.chunks, err = chunks.NewTable(a.limitBytes); err != nil {
+	if a.chunks, err = chunks.NewTable(a.limitBytes, a.split.tensorFlow); err != nil {
 		return err
 	}
-	if a.bins, err = chunks.NewBins(a.chunks.Records, a.split.tensorFlow); err != nil {
+	if a.bins, err = chunks.NewBins(&a.chunks); err != nil {
 		return err
 	}
 	a.index, err = chunks.NewIndex(a.chunks.Records)
@@ -213,10 +213,10 @@ func (a *Allocator) roomLocked() error {
 // takeLocked makes free chunk i a block: free -> live. It splits the chunk as invariant 10 requires.
 func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
-	if invariants.Enabled && !(c.Free() && c.Bytes >= rounded) { // checked here, because the arguments of Check are heap-allocated
-		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes, c.Free(), rounded)
+	if invariants.Enabled && !(c.Free() && c.Bytes() >= rounded) { // checked here, because the arguments of Check are heap-allocated
+		invariants.Check(false, "chunk %d of %d bytes (free: %v) cannot serve %d", i, c.Bytes(), c.Free(), rounded)
 	}
-	switch have := c.Bytes; {
+	switch have := c.Bytes(); {
 	case !a.split.splits(have, rounded):
 		a.bins.Remove(i)
 	case a.bins.KeepsPlace(i, have-rounded):
@@ -232,23 +232,22 @@ func (a *Allocator) takeLocked(i uint32, s Stream, bytes, rounded uint64, by hol
 func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID) Block {
 	c := &a.chunks.Records[i]
 	a.lastID++
-	c.Requested = bytes
-	c.Own(a.lastID, by)
-	a.index.Insert(c.Addr, i)
-	a.totals.AllocatedBytes += c.Bytes
-	inUse := a.stats.allocated(c.Bytes, bytes)
-	a.publishAllocatedLocked(by, c.Bytes)
+	a.chunks.Own(i, bytes, a.lastID, by)
+	a.index.Insert(c.Addr(), i)
+	a.totals.AllocatedBytes += c.Bytes()
+	inUse := a.stats.allocated(c.Bytes(), bytes)
+	a.publishAllocatedLocked(by, c.Bytes())
 	if inUse > a.peaks.least {
 		a.peaks.reach(inUse)
 		a.publishPeakLocked()
 	}
-	if r := &a.rows[by]; r.allocated(c.Bytes) > r.peaks.least {
+	if r := &a.rows[by]; r.allocated(c.Bytes()) > r.peaks.least {
 		a.raiseRowLocked(by)
 	}
 	if a.ring != nil {
 		a.recordAllocationLocked(i, s)
 	}
-	return Block{Addr: c.Addr, Bytes: c.Bytes, ID: a.lastID}
+	return Block{Addr: c.Addr(), Bytes: c.Bytes(), ID: a.lastID}
 }
 
 // Free frees the block that begins at addr. Freeing 0, the address of the zero Block, does nothing. Any other address
@@ -307,10 +306,10 @@ func (a *Allocator) freeLocked(at int, s Stream) {
 	i := a.index.Remove(at)
 	c := &a.chunks.Records[i]
 	by := c.Holder()
-	a.stats.freed(c.Bytes, c.Requested)
-	a.rows[by].freed(c.Bytes)
-	a.publishFreedLocked(by, c.Bytes)
-	c.Requested = 0
+	a.stats.freed(c.Bytes(), a.chunks.Requested(i))
+	a.rows[by].freed(c.Bytes())
+	a.publishFreedLocked(by, c.Bytes())
+	c.Release()
 	a.joinLocked(i, c.Prev, c.Next)
 	if a.index.Count() == 0 {
 		a.startAnewLocked()
@@ -326,7 +325,7 @@ func (a *Allocator) joinLocked(i, below, above uint32) {
 			a.bins.Remove(above)
 			a.chunks.Absorb(i, above)
 		}
-		if a.bins.KeepsPlace(below, records[below].Bytes+records[i].Bytes) {
+		if a.bins.KeepsPlace(below, records[below].Bytes()+records[i].Bytes()) {
 			a.chunks.Absorb(below, i)
 			return
 		}
@@ -335,8 +334,8 @@ func (a *Allocator) joinLocked(i, below, above uint32) {
 		a.bins.Insert(below)
 	case !records[above].Free():
 		a.bins.Insert(i)
-	case a.bins.KeepsPlace(above, records[i].Bytes+records[above].Bytes):
-		a.bins.Replace(above, i, records[i].Bytes+records[above].Bytes)
+	case a.bins.KeepsPlace(above, records[i].Bytes()+records[above].Bytes()):
+		a.bins.Replace(above, i, records[i].Bytes()+records[above].Bytes())
 		a.chunks.Absorb(i, above)
 	default:
 		a.bins.Remove(above)
@@ -353,8 +352,8 @@ func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok boo
 	if !ok {
 		return 0, 0, false
 	}
-	c := &a.chunks.Records[a.index.At(at)]
-	return c.Bytes, c.Requested, true
+	i := a.index.At(at)
+	return a.chunks.Records[i].Bytes(), a.chunks.Requested(i), true
 }
 
 // Close returns all regions, even with live blocks, and unmaps the tables. For a Mapper's memory, it first waits for

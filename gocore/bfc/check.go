@@ -93,13 +93,13 @@ func (c *checker) chunks() error {
 			if err := c.chunk(i, before, end); err != nil {
 				return err
 			}
-			end, before = c.records[i].Addr+c.records[i].Bytes, i
+			end, before = c.records[i].Addr()+c.records[i].Bytes(), i
 		}
 		if end != r.end() {
 			return broken(2, "the chunks of the region at %#x end at %#x, not at %#x", r.addr, end, r.end())
 		}
-		if f := &c.records[r.fence]; !f.Fence() || f.Addr != end || f.Bytes != 0 || f.Prev != before || f.Next != chunks.None {
-			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.Addr, f.Prev, f.Bytes)
+		if f := &c.records[r.fence]; !f.Fence() || f.Addr() != end || f.Bytes() != 0 || f.Prev != before || f.Next != chunks.None {
+			return broken(2, "the fence of the region at %#x stands at %#x above %d and has %d bytes", r.addr, f.Addr(), f.Prev, f.Bytes())
 		}
 		c.state[r.fence] = fence
 	}
@@ -108,16 +108,16 @@ func (c *checker) chunks() error {
 
 func (c *checker) chunk(i, before uint32, end uint64) error {
 	x := &c.records[i]
-	if x.Addr != end || x.Prev != before || x.Bytes == 0 || x.Bytes%chunks.Granularity != 0 || x.Fence() {
-		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; expected %#x above %d", i, x.Addr, x.Bytes, x.Prev, end, before)
+	if x.Addr() != end || x.Prev != before || x.Bytes() == 0 || x.Bytes()%chunks.Granularity != 0 || x.Fence() {
+		return broken(2, "chunk %d at %#x has %d bytes and lies above %d; expected %#x above %d", i, x.Addr(), x.Bytes(), x.Prev, end, before)
 	}
 	if x.Free() {
 		if before != chunks.None && c.records[before].Free() && c.a.homeOf(before) == c.a.homeOf(i) {
-			return broken(4, "chunk %d at %#x and the one below are both free", i, x.Addr)
+			return broken(4, "chunk %d at %#x and the one below are both free", i, x.Addr())
 		}
 		c.state[i] = inRegionFree
 		c.free++
-		c.largestFree = max(c.largestFree, x.Bytes)
+		c.largestFree = max(c.largestFree, x.Bytes())
 		return nil
 	}
 	if x.Held() {
@@ -126,27 +126,28 @@ func (c *checker) chunk(i, before uint32, end uint64) error {
 	}
 	c.state[i] = inRegionLive
 	c.live++
-	c.inUse += x.Bytes
-	c.request += x.Requested
+	c.inUse += x.Bytes()
+	c.request += c.a.chunks.Requested(i)
 	if c.rows[x.Holder()] == nil {
 		c.rows[x.Holder()] = &HolderUsage{Holder: x.Holder()}
 	}
-	c.rows[x.Holder()].Bytes += x.Bytes
+	c.rows[x.Holder()].Bytes += x.Bytes()
 	c.rows[x.Holder()].Blocks++
 	return c.block(i)
 }
 
 func (c *checker) block(i uint32) error {
 	x := &c.records[i]
-	if x.Requested > x.Bytes {
-		return broken(3, "block of %d bytes at %#x serves %d", x.Bytes, x.Addr, x.Requested)
+	requested := c.a.chunks.Requested(i)
+	if requested == 0 || requested > x.Bytes() {
+		return broken(3, "block of %d bytes at %#x serves %d", x.Bytes(), x.Addr(), requested)
 	}
 	if id := x.ID(); id == 0 || id > c.a.lastID || c.ids[id] {
-		return broken(3, "block at %#x has id %d, the last one assigned is %d, seen before: %v", x.Addr, id, c.a.lastID, c.ids[id])
+		return broken(3, "block at %#x has id %d, the last one assigned is %d, seen before: %v", x.Addr(), id, c.a.lastID, c.ids[id])
 	}
 	c.ids[x.ID()] = true
-	if rounded, ok := chunks.RoundUp(x.Requested); !ok || c.a.split.splits(x.Bytes, rounded) {
-		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.Bytes, x.Addr, x.Requested)
+	if rounded, ok := chunks.RoundUp(requested); !ok || c.a.split.splits(x.Bytes(), rounded) {
+		return broken(10, "block of %d bytes at %#x serves %d: it should have been split", x.Bytes(), x.Addr(), requested)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ func (a *Allocator) Find(addr uint64) (block Block, requestedBytes uint64, ok bo
 	if !ok {
 		return Block{}, 0, false
 	}
-	c := &a.chunks.Records[a.index.At(at)]
-	return Block{Addr: addr, Bytes: c.Bytes, ID: c.ID()}, c.Requested, true
+	i := a.index.At(at)
+	c := &a.chunks.Records[i]
+	return Block{Addr: addr, Bytes: c.Bytes(), ID: c.ID()}, a.chunks.Requested(i), true
 }

@@ -86,7 +86,7 @@ func (a *Allocator) holdingsBySiteLocked() (list []Holding) {
 				at = len(list)
 				places[k], list = at, append(list, Holding{Holder: k.holder, Site: frame})
 			}
-			list[at].Bytes += c.Bytes
+			list[at].Bytes += c.Bytes()
 			list[at].Blocks++
 		}
 	}

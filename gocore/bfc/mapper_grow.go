@@ -223,7 +223,7 @@ func better(best place, addr, room, bytes, tail, head uint64) place {
 func (a *Allocator) freeBytesLocked(i uint32, s Stream) uint64 {
 	c := &a.chunks.Records[i]
 	if c.Free() && (!a.shared || a.tags[i].stream == clean || a.tags[i].stream == s) {
-		return c.Bytes
+		return c.Bytes()
 	}
 	return 0
 }

@@ -289,14 +289,14 @@ func (a *Allocator) eachGapLocked(usable func(uint32) bool, visit func(gap) bool
 		for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 			c := &a.chunks.Records[i]
 			if usable(i) {
-				g.grow(c.Addr+c.Bytes, true)
+				g.grow(c.Addr()+c.Bytes(), true)
 				continue
 			}
 			if g.addr < g.end && !visit(g) {
 				a.parts = g.parts[:0]
 				return
 			}
-			g = gap{addr: c.Addr + c.Bytes, end: c.Addr + c.Bytes, parts: g.parts[:0]}
+			g = gap{addr: c.Addr() + c.Bytes(), end: c.Addr() + c.Bytes(), parts: g.parts[:0]}
 		}
 	}
 	g.grow(a.space.end, false)
@@ -392,7 +392,7 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 			continue
 		}
 		c := &a.chunks.Records[i]
-		from, to := whole(c.Addr, c.Addr+c.Bytes, a.space.granule)
+		from, to := whole(c.Addr(), c.Addr()+c.Bytes(), a.space.granule)
 		if above := max(from, min(t.end, to)); t.addr < to && above < to {
 			return i, above, to
 		}

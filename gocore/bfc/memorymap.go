@@ -79,12 +79,12 @@ func (a *Allocator) chunkMapsLocked(r region) []ChunkMap {
 	var maps []ChunkMap
 	for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 		c := &a.chunks.Records[i]
-		m := ChunkMap{Addr: c.Addr, Bytes: c.Bytes, Free: c.Free() || c.Held()}
+		m := ChunkMap{Addr: c.Addr(), Bytes: c.Bytes(), Free: c.Free() || c.Held()}
 		if m.Free {
 			m.Pending = a.shared && (c.Held() || a.tags[i].stream != clean)
 			m.Captured = a.capturedLocked(i)
 		} else {
-			m.Requested, m.ID, m.Holder, m.Site = c.Requested, c.ID(), c.Holder(), a.siteLocked(i)
+			m.Requested, m.ID, m.Holder, m.Site = a.chunks.Requested(i), c.ID(), c.Holder(), a.siteLocked(i)
 		}
 		maps = append(maps, m)
 	}

@@ -20,7 +20,7 @@ func (a *Allocator) errNotLiveLocked(addr uint64) error {
 			"allocator %s: nothing was freed: the memory at %#x is free; was it freed before?", a.name, addr)
 	default:
 		return status.Errorf(status.InvalidArgument,
-			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.Bytes, c.Addr)
+			"allocator %s: nothing was freed: %#x is inside the block of %d bytes at %#x; free that address", a.name, addr, c.Bytes(), c.Addr())
 	}
 }
 
@@ -31,7 +31,7 @@ func (a *Allocator) chunkAroundLocked(addr uint64) *chunks.Chunk {
 			continue
 		}
 		c := &a.chunks.Records[r.first]
-		for addr-c.Addr >= c.Bytes {
+		for addr-c.Addr() >= c.Bytes() {
 			c = &a.chunks.Records[c.Next]
 		}
 		return c

@@ -60,7 +60,7 @@ func (a *Allocator) recordAllocationLocked(i uint32, s Stream) {
 	if a.sites != nil {
 		a.sites[i] = site
 	}
-	a.ring.Append(trace.Allocate, c.Addr, c.Requested, a.streams[s].handle, c.Holder(), site)
+	a.ring.Append(trace.Allocate, c.Addr(), a.chunks.Requested(i), a.streams[s].handle, c.Holder(), site)
 }
 
 // siteLocked returns the site of a live block; 0 if it is unknown.
@@ -83,7 +83,7 @@ func (a *Allocator) recordFreeLocked(at int, s Stream) {
 		s = a.only
 	}
 	c := &a.chunks.Records[i]
-	a.ring.Append(trace.Free, c.Addr, c.Requested, a.streams[s].handle, c.Holder(), 0)
+	a.ring.Append(trace.Free, c.Addr(), a.chunks.Requested(i), a.streams[s].handle, c.Holder(), 0)
 }
 
 // failedLocked records that an allocation failed, and returns err.

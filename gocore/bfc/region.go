@@ -83,8 +83,8 @@ func (a *Allocator) regionAfterLocked(addr uint64) (at int, found bool) {
 // position, in address order (invariant 1).
 func (a *Allocator) addRegionLocked(addr, bytes uint64) (at int) {
 	first, fence := a.chunks.Take(), a.chunks.Take()
-	a.chunks.Records[first] = chunks.Chunk{Addr: addr, Bytes: bytes, Next: fence}
-	a.chunks.Records[fence] = chunks.Chunk{Addr: addr + bytes, Requested: chunks.FenceMark, Prev: first}
+	a.chunks.Records[first] = chunks.FreeChunk(addr, bytes, fence)
+	a.chunks.Records[fence] = chunks.FenceAt(addr+bytes, first)
 	at, _ = a.regionAfterLocked(addr)
 	a.regions = slices.Insert(a.regions, at, region{addr: addr, bytes: bytes, first: first, fence: fence})
 	a.listLocked(first)

@@ -1,6 +1,9 @@
 package bfc
 
-import "gpuconf/gocore/status"
+import (
+	"gpuconf/gocore/chunks"
+	"gpuconf/gocore/status"
+)
 
 // SplitRule decides when the unneeded part of a chunk is split off. The zero value splits whenever anything is left,
 // so that a block never wastes 256 bytes or more.
@@ -9,8 +12,8 @@ type SplitRule struct {
 	// lowest address of all. Addresses then match TensorFlow's.
 	TensorFlow bool
 
-	// FragmentationFraction, if above 0, replaces the 128 MiB with this fraction of the limit. It must be at most 1 and
-	// requires TensorFlow.
+	// FragmentationFraction, if above 0, replaces the 128 MiB with this fraction of the limit, up to 1 TiB. It must be at
+	// most 1 and requires TensorFlow.
 	FragmentationFraction float64
 }
 
@@ -38,6 +41,7 @@ func newSplitter(rule SplitRule, limitBytes uint64) (splitter, error) {
 			s.slackBytes = uint64(product)
 		}
 	}
+	s.slackBytes = min(s.slackBytes, chunks.MostSlack)
 	return s, nil
 }
 

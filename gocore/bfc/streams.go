@@ -193,7 +193,7 @@ func (a *Allocator) shareLocked() (err error) {
 			if c := &a.chunks.Records[i]; c.Free() {
 				a.tags[i].mark = st.nextMark()
 				push(&st.owned, a.tags, i)
-				st.freeBytes += c.Bytes
+				st.freeBytes += c.Bytes()
 			} else {
 				st.refs++
 			}

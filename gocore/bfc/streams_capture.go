@@ -142,7 +142,7 @@ func (a *Allocator) capturedBytesLocked() (bytes uint64) {
 		if st := &a.streams[s]; st.state == private {
 			bytes += st.freeBytes
 			for u := st.awaited.oldest; u != chunks.None; u = a.uses[u].after {
-				bytes += a.chunks.Records[a.uses[u].chunk].Bytes
+				bytes += a.chunks.Records[a.uses[u].chunk].Bytes()
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (c *checker) owned(s Stream) error {
 			return broken(13, "chunk %d (%+v, state %d) in the queue of stream %d after %d, which waits for mark %d", i, *t, c.state[i], s, before, mark)
 		}
 		c.state[i] = inQueue
-		bytes, mark, before = bytes+c.records[i].Bytes, t.mark, i
+		bytes, mark, before = bytes+c.records[i].Bytes(), t.mark, i
 	}
 	if st.owned.newest != before || bytes != st.freeBytes {
 		return broken(13, "the queue of stream %d ends with %d and has %d bytes; the counters say %d and %d", s, before, bytes, st.owned.newest, st.freeBytes)
@@ -141,7 +141,7 @@ func (c *checker) ownedByNobody() error {
 		if c.a.tags[i].stream != clean {
 			return broken(13, "free chunk %d of stream %d is in no queue", i, c.a.tags[i].stream)
 		}
-		bytes += c.records[i].Bytes
+		bytes += c.records[i].Bytes()
 	}
 	if bytes != c.a.cleanBytes {
 		return broken(13, "%d bytes are clean, the counter says %d", bytes, c.a.cleanBytes)

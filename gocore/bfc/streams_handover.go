@@ -117,7 +117,7 @@ func (a *Allocator) reapLocked(s Stream) {
 func (a *Allocator) letGoLocked(i uint32) uint32 {
 	t := a.tags[i]
 	st := &a.streams[t.stream]
-	a.chunks.Records[i].Requested = 0
+	a.chunks.Records[i].Release()
 	st.refs--
 	if t.mark <= st.passed {
 		return a.cleanLocked(i)
@@ -160,7 +160,7 @@ func (a *Allocator) anothersLocked(s Stream, bytes uint64, waits bool) (best uin
 
 func (a *Allocator) smallerLocked(i, j uint32) bool {
 	x, y := &a.chunks.Records[i], &a.chunks.Records[j]
-	return x.Bytes < y.Bytes || x.Bytes == y.Bytes && x.Addr < y.Addr
+	return x.Bytes() < y.Bytes() || x.Bytes() == y.Bytes() && x.Addr() < y.Addr()
 }
 
 // orderAfterLocked makes stream s wait for a mark of another stream, if necessary. If that fails, the rest of the
@@ -229,9 +229,9 @@ func (a *Allocator) windowLocked(s Stream, bytes uint64, waits bool) (best windo
 				continue
 			}
 			w.last = i
-			w.bytes += records[i].Bytes
-			for w.bytes-records[w.first].Bytes >= bytes {
-				w.bytes -= records[w.first].Bytes
+			w.bytes += records[i].Bytes()
+			for w.bytes-records[w.first].Bytes() >= bytes {
+				w.bytes -= records[w.first].Bytes()
 				w.first = records[w.first].Next
 			}
 			if w.bytes >= bytes && (best.first == chunks.None || w.bytes < best.bytes) {
@@ -292,7 +292,7 @@ func (a *Allocator) mergeLocked(s Stream, w window) uint32 {
 				a.dropUseLocked(a.tags[i].uses)
 			}
 			a.streams[a.tags[i].stream].refs--
-			records[i].Requested = 0
+			records[i].Release()
 		} else {
 			a.unlistLocked(i)
 		}

@@ -48,7 +48,7 @@ func (a *Allocator) listLocked(i uint32) {
 	}
 	a.tags[i] = tag{stream: clean}
 	a.cleanBins.Insert(i)
-	a.cleanBytes += a.chunks.Records[i].Bytes
+	a.cleanBytes += a.chunks.Records[i].Bytes()
 }
 
 // unlistLocked removes a free chunk from its bins and its queue (invariants 5 and 13).
@@ -57,7 +57,7 @@ func (a *Allocator) unlistLocked(i uint32) {
 		a.bins.Remove(i)
 		return
 	}
-	bytes, s := a.chunks.Records[i].Bytes, a.tags[i].stream
+	bytes, s := a.chunks.Records[i].Bytes(), a.tags[i].stream
 	if s == clean {
 		a.cleanBins.Remove(i)
 		a.cleanBytes -= bytes
@@ -87,7 +87,7 @@ func (a *Allocator) ownLocked(i uint32, s Stream, mark uint64) uint32 {
 	a.tags[i] = tag{stream: s, mark: mark}
 	push(&st.owned, a.tags, i)
 	st.bins.Insert(i)
-	st.freeBytes += a.chunks.Records[i].Bytes
+	st.freeBytes += a.chunks.Records[i].Bytes()
 	return i
 }
 
@@ -121,7 +121,7 @@ func (a *Allocator) takeSharedLocked(i uint32, s Stream, bytes, rounded uint64, 
 	was := a.tags[i]
 	home := a.homeLocked(was.stream)
 	home.Remove(i)
-	have := a.chunks.Records[i].Bytes
+	have := a.chunks.Records[i].Bytes()
 	if !a.split.splits(have, rounded) {
 		rounded = have
 	}
@@ -151,17 +151,17 @@ func (a *Allocator) freeSharedLocked(at int) {
 	i := a.index.Remove(at)
 	c, t := &a.chunks.Records[i], &a.tags[i]
 	by := c.Holder()
-	a.stats.freed(c.Bytes, c.Requested)
-	a.rows[by].freed(c.Bytes)
-	a.publishFreedLocked(by, c.Bytes)
-	bytes, s, first := c.Bytes, t.stream, t.uses
+	a.stats.freed(c.Bytes(), a.chunks.Requested(i))
+	a.rows[by].freed(c.Bytes())
+	a.publishFreedLocked(by, c.Bytes())
+	bytes, s, first := c.Bytes(), t.stream, t.uses
 	st := &a.streams[s]
 	if first == chunks.None {
-		c.Requested = 0
+		c.Release()
 		st.refs--
 		a.ownLocked(i, s, st.nextMark())
 	} else {
-		c.Requested = chunks.HeldMark
+		c.Hold()
 		t.mark = st.nextMark()
 		for u := first; u != chunks.None; u = a.uses[u].next {
 			a.awaitLocked(u)

@@ -104,13 +104,13 @@ func (a *Allocator) trimRegionLocked(at int) (next int, err error) {
 	}
 	for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
 		c := &a.chunks.Records[i]
-		if !a.idleLocked(i) || c.Bytes < a.space.granule || a.chunks.RoomFor(2) != nil {
+		if !a.idleLocked(i) || c.Bytes() < a.space.granule || a.chunks.RoomFor(2) != nil {
 			continue
 		}
-		from, to, err := a.mapper.Unmap(c.Addr, c.Bytes)
+		from, to, err := a.mapper.Unmap(c.Addr(), c.Bytes())
 		switch {
-		case from < to && (from < c.Addr || to > c.Addr+c.Bytes):
-			return at + 1, errors.Join(err, errUnusable(from, to-from, c.Bytes))
+		case from < to && (from < c.Addr() || to > c.Addr()+c.Bytes()):
+			return at + 1, errors.Join(err, errUnusable(from, to-from, c.Bytes()))
 		case from < to:
 			return a.cutLocked(at, i, from, to), err
 		case err != nil:
@@ -126,14 +126,14 @@ func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	r, c := a.regions[at], a.chunks.Records[i]
 	a.unlistLocked(i)
 	below, above := c.Prev, c.Next
-	if to < c.Addr+c.Bytes {
-		above = a.chunks.SplitOff(i, to-c.Addr)
+	if to < c.Addr()+c.Bytes() {
+		above = a.chunks.SplitOff(i, to-c.Addr())
 		a.listLocked(above)
 	}
 	a.chunks.Records[above].Prev = chunks.None
-	if from > c.Addr {
+	if from > c.Addr() {
 		below = i
-		a.chunks.Records[i].Bytes = from - c.Addr
+		a.chunks.Records[i].Shorten(from - c.Addr())
 		a.listLocked(i)
 	} else {
 		a.chunks.Recycle(i)
@@ -141,7 +141,7 @@ func (a *Allocator) cutLocked(at int, i uint32, from, to uint64) (next int) {
 	var parts []region
 	if below != chunks.None {
 		fence := a.chunks.Take()
-		a.chunks.Records[fence] = chunks.Chunk{Addr: from, Requested: chunks.FenceMark, Prev: below}
+		a.chunks.Records[fence] = chunks.FenceAt(from, below)
 		a.chunks.Records[below].Next = fence
 		parts = append(parts, region{addr: r.addr, bytes: from - r.addr, first: r.first, fence: fence})
 	}

@@ -1,7 +1,6 @@
 package chunks
 
 import (
-	"errors"
 	"math/bits"
 
 	"gpuconf/gocore/offheap"
@@ -56,17 +55,14 @@ type Bins struct {
 	ranges  uint64      // of sizes, of which there was a chunk: a bit for each low word of the bitmap
 }
 
-// NewBins makes empty bins over the records of a Table. With heaps, chunks of one size are ordered by address.
-func NewBins(records []Chunk, heaps bool) (b Bins, err error) {
-	b = Bins{records: records, heaps: heaps}
+// NewBins makes empty bins over a Table. Under the TensorFlow rule, chunks of one size are ordered by address.
+func NewBins(t *Table) (b Bins, err error) {
+	b = Bins{records: t.Records, heaps: t.beside != nil, heap: addressHeap{records: t.Records, children: t.beside}}
 	if b.tables, err = offheap.Map[binTables](TableName, 1); err != nil {
 		return b, err
 	}
 	b.t = &b.tables[0]
-	if heaps {
-		b.heap, err = newAddressHeap(records)
-	}
-	return b, err
+	return b, nil
 }
 
 // Beside returns empty bins for other chunks of the same table. A chunk is in at most one of them.
@@ -84,18 +80,16 @@ func (b *Bins) Beside() (*Bins, error) {
 func (b *Bins) UnmapBeside() error { return offheap.Unmap(b.tables) }
 
 // Unmap ends bins that NewBins returned, after those beside them.
-func (b *Bins) Unmap() error {
-	return errors.Join(offheap.Unmap(b.tables), offheap.Unmap(b.heap.children))
-}
+func (b *Bins) Unmap() error { return offheap.Unmap(b.tables) }
 
 // Insert puts free chunk i into its class.
 func (b *Bins) Insert(i uint32) {
 	r := &b.records[i]
-	if b.heaps || r.Bytes >= exactBytes {
+	if b.heaps || r.bytes >= exactBytes {
 		b.insertOrdered(i)
 		return
 	}
-	c := uint32(r.Bytes>>granularityBits) & (classCount - 1)
+	c := uint32(r.bytes>>granularityBits) & (classCount - 1)
 	if !b.t.nonEmpty.has(c) {
 		b.begin(c)
 		b.t.heads[c] = i
@@ -104,7 +98,7 @@ func (b *Bins) Insert(i uint32) {
 	}
 	head := b.t.heads[c]
 	h := &b.records[head]
-	if h.Addr < r.Addr {
+	if h.addr < r.addr {
 		r.binPrev, r.binNext = head, h.binNext
 		b.records[h.binNext].binPrev = i
 		h.binNext = i
@@ -128,7 +122,7 @@ func (b *Bins) begin(c uint32) {
 
 // insertOrdered puts i into a class that has an order.
 func (b *Bins) insertOrdered(i uint32) {
-	c := class(b.records[i].Bytes)
+	c := class(b.records[i].bytes)
 	head := None
 	if b.t.nonEmpty.has(c) {
 		head = b.t.heads[c]
@@ -149,7 +143,7 @@ func (b *Bins) insertOrdered(i uint32) {
 // less is the order of sorted lists: by size, and equal sizes by address.
 func (b *Bins) less(i, j uint32) bool {
 	x, y := &b.records[i], &b.records[j]
-	return x.Bytes < y.Bytes || x.Bytes == y.Bytes && x.Addr < y.Addr
+	return x.bytes < y.bytes || x.bytes == y.bytes && x.addr < y.addr
 }
 
 func (b *Bins) link(c, before, i, after uint32) {
@@ -165,8 +159,8 @@ func (b *Bins) link(c, before, i, after uint32) {
 // Remove takes chunk i out of its class.
 func (b *Bins) Remove(i uint32) {
 	r := &b.records[i]
-	if b.heaps && r.Bytes < exactBytes {
-		c := class(r.Bytes)
+	if b.heaps && r.bytes < exactBytes {
+		c := class(r.bytes)
 		b.setHead(c, b.heap.remove(b.t.heads[c], i))
 		return
 	}
@@ -175,7 +169,7 @@ func (b *Bins) Remove(i uint32) {
 		b.records[r.binPrev].binNext = r.binNext
 		return
 	}
-	b.setHead(class(r.Bytes), r.binNext)
+	b.setHead(class(r.bytes), r.binNext)
 }
 
 func (b *Bins) setHead(c, head uint32) {
@@ -190,8 +184,8 @@ func (b *Bins) setHead(c, head uint32) {
 // pool, which is split and joined again and again.
 func (b *Bins) KeepsPlace(i uint32, bytes uint64) bool {
 	r := &b.records[i]
-	return r.Bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.Bytes, bytes) &&
-		(r.binPrev == None || b.records[r.binPrev].Bytes < bytes) && (r.binNext == None || bytes < b.records[r.binNext].Bytes)
+	return r.bytes >= exactBytes && bytes >= exactBytes && sameCoarse(r.bytes, bytes) &&
+		(r.binPrev == None || b.records[r.binPrev].bytes < bytes) && (r.binNext == None || bytes < b.records[r.binNext].bytes)
 }
 
 // sameCoarse reports whether two large sizes are of one class: no bit of the leading seven differs.
@@ -224,7 +218,7 @@ func (b *Bins) firstAtLeast(c uint32, bytes uint64) uint32 {
 		return None
 	}
 	i := b.t.heads[c]
-	for i != None && b.records[i].Bytes < bytes {
+	for i != None && b.records[i].bytes < bytes {
 		i = b.records[i].binNext
 	}
 	return i
@@ -240,5 +234,5 @@ func (b *Bins) LargestBytes() uint64 {
 	for b.records[i].binNext != None && !exact(c) {
 		i = b.records[i].binNext
 	}
-	return b.records[i].Bytes
+	return b.records[i].bytes
 }

@@ -105,8 +105,8 @@ func (c *binsCheck) member(k, i, before uint32) error {
 	if err := c.visit(i); err != nil {
 		return err
 	}
-	if r := &c.b.records[i]; r.binPrev != before || class(r.Bytes) != k {
-		return broken(1, "chunk %d of %d bytes in class %d comes after %d, not %d", i, r.Bytes, k, r.binPrev, before)
+	if r := &c.b.records[i]; r.binPrev != before || class(r.bytes) != k {
+		return broken(1, "chunk %d of %d bytes in class %d comes after %d, not %d", i, r.bytes, k, r.binPrev, before)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (x *Index) Check(visit func(i uint32) error) error {
 		if err := visit(s.chunk); err != nil {
 			return err
 		}
-		addr := x.records[s.chunk].Addr
+		addr := x.records[s.chunk].Addr()
 		if found, ok := x.Find(addr); !ok || found != at {
 			return broken(4, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
 		}

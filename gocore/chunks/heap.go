@@ -1,7 +1,5 @@
 package chunks
 
-import "gpuconf/gocore/offheap"
-
 // addressHeap orders the free chunks of one size by address, for the TensorFlow rule: a pairing heap for each class. A
 // sorted list would do, but a program that frees many blocks of one size in random order would walk it at every step.
 //
@@ -9,12 +7,7 @@ import "gpuconf/gocore/offheap"
 // insert is O(1); remove is O(log n) in the mean over many calls.
 type addressHeap struct {
 	records  []Chunk  // the chunk table's
-	children []uint32 // by chunk: its first child; nil but for the TensorFlow rule
-}
-
-func newAddressHeap(records []Chunk) (addressHeap, error) {
-	children, err := offheap.Map[uint32](TableName, len(records))
-	return addressHeap{records: records, children: children}, err
+	children []uint32 // by chunk: its first child; the Table's, nil but for the TensorFlow rule
 }
 
 // insert puts i into the heap under root (None: empty) and returns the new root.
@@ -47,7 +40,7 @@ func (h *addressHeap) meld(x, y uint32) uint32 {
 	if x == None || y == None {
 		return x | y // the one that is not empty
 	}
-	if h.records[y].Addr < h.records[x].Addr {
+	if h.records[y].addr < h.records[x].addr {
 		x, y = y, x
 	}
 	first := h.children[x]

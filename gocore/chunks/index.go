@@ -47,7 +47,7 @@ func (x *Index) Find(addr uint64) (at int, ok bool) {
 		if s.chunk == None {
 			return 0, false
 		}
-		if s.hash == hash && x.records[s.chunk].Addr == addr {
+		if s.hash == hash && x.records[s.chunk].Addr() == addr {
 			return i & (len(slots) - 1), true
 		}
 	}

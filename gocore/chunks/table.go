@@ -1,8 +1,10 @@
 package chunks
 
 import (
+	"errors"
 	"math"
 
+	"gpuconf/gocore/holder"
 	"gpuconf/gocore/offheap"
 	"gpuconf/gocore/status"
 )
@@ -13,7 +15,14 @@ type Table struct {
 	fresh    uint32  // records from here on were never used
 	warm     uint32  // records from here on may not be committed
 	recycled uint32  // last record that was recycled, or None; the others follow along next
+
+	// By chunk; nil but for the TensorFlow rule. Of a free chunk: its first child in its heap (heap.go). Of a live one: how many whole
+	// 256 bytes were not requested.
+	beside []uint32
 }
+
+// MostSlack is the largest number of bytes by which a chunk may exceed what was requested of it.
+const MostSlack = (math.MaxUint32 - 1) << granularityBits
 
 // TableName names an allocator's table in the error for a host that is out of memory.
 const TableName = "an allocator's table"
@@ -23,18 +32,46 @@ const (
 	warmedRecords = 4096 // are committed together
 )
 
-// NewTable makes room for as many chunks as the limit can be cut into, and some fences.
-func NewTable(limitBytes uint64) (Table, error) {
+// NewTable makes room for as many chunks as the limit can be cut into, and some fences. Under the TensorFlow rule, chunks may exceed
+// what was requested of them by 256 bytes or more.
+func NewTable(limitBytes uint64, tensorFlow bool) (t Table, err error) {
 	most := min(limitBytes/Granularity+fewestRecords, math.MaxUint32)
 	records, err := offheap.MapUpTo[Chunk](TableName, max(int(most), fewestRecords), fewestRecords)
-	if err == nil {
-		records[None].Requested = FenceMark
+	if err != nil {
+		return t, err
 	}
-	return Table{Records: records, fresh: None + 1, warm: fewestRecords}, err
+	t = Table{Records: records, fresh: None + 1, warm: fewestRecords}
+	records[None] = FenceAt(0, None)
+	if tensorFlow {
+		t.beside, err = offheap.Map[uint32](TableName, len(records))
+	}
+	return t, err
 }
 
 // Unmap ends the table. No record may be used afterwards.
-func (t *Table) Unmap() error { return offheap.Unmap(t.Records) }
+func (t *Table) Unmap() error { return errors.Join(offheap.Unmap(t.Records), offheap.Unmap(t.beside)) }
+
+// Own makes free chunk i, which is in no bins, live: a block of so many requested bytes.
+func (t *Table) Own(i uint32, requested, id uint64, by holder.ID) {
+	c := &t.Records[i]
+	slack := c.bytes - requested
+	c.addr |= slack & lowByte
+	c.bytes |= stateLive
+	c.binPrev, c.binNext = uint32(id>>16), uint32(id)<<16|uint32(by)
+	if t.beside != nil {
+		t.beside[i] = uint32(slack >> granularityBits)
+	}
+}
+
+// Requested returns the bytes that the caller requested of a live chunk.
+func (t *Table) Requested(i uint32) uint64 {
+	c := &t.Records[i]
+	requested := c.Bytes() - c.addr&lowByte
+	if t.beside != nil {
+		requested -= uint64(t.beside[i]) << granularityBits
+	}
+	return requested
+}
 
 // HasFresh reports whether there is a record that was never used, so that the next Take succeeds. It takes one comparison.
 func (t *Table) HasFresh() bool { return int(t.fresh) < len(t.Records) }
@@ -86,21 +123,21 @@ func (t *Table) Recycle(i uint32) {
 	t.recycled = i
 }
 
-// SplitOff cuts chunk i after its first bytes and returns the rest, a new chunk that is in no bins yet.
+// SplitOff cuts free chunk i after its first bytes and returns the rest, a new chunk that is in no bins yet.
 func (t *Table) SplitOff(i uint32, bytes uint64) uint32 {
 	r := t.Take()
 	c, rest := &t.Records[i], &t.Records[r]
-	*rest = Chunk{Addr: c.Addr + bytes, Bytes: c.Bytes - bytes, Prev: i, Next: c.Next}
+	*rest = Chunk{addr: c.addr + bytes, bytes: c.bytes - bytes, Prev: i, Next: c.Next}
 	t.Records[c.Next].Prev = r
-	c.Bytes, c.Next = bytes, r
+	c.bytes, c.Next = bytes, r
 	return r
 }
 
-// Absorb joins chunk right to its lower neighbor left. The record of left stays, so a region's first chunk
+// Absorb joins free chunk right to its free lower neighbor left. The record of left stays, so a region's first chunk
 // is the same record for as long as the region lives.
 func (t *Table) Absorb(left, right uint32) {
 	l, r := &t.Records[left], &t.Records[right]
-	l.Bytes += r.Bytes
+	l.bytes += r.bytes
 	l.Next = r.Next
 	t.Records[r.Next].Prev = left
 	t.Recycle(right)
