@@ -62,7 +62,7 @@ static void find_devices(void)
 	for (CUdevice device = 0; device < count; device++) {
 		of_device[device] = find_card(device);
 		if (of_device[device] == NO_CARD)
-			note("device %d does not report its UUID: allocations on it are refused", device);
+			note("device %d does not report its UUID: allocations on it are refused until it does", device);
 		else if (!in_a_budget(cards[of_device[device]].uuid))
 			note("device %d is not one of this job's: allocations on it are refused", device);
 	}
@@ -80,7 +80,27 @@ int device_count(void)
 	return devices;
 }
 
-int card_of_device(CUdevice device) { return device >= 0 && device < device_count() ? of_device[device] : NO_CARD; }
+int card_of_device(CUdevice device)
+{
+	if (device < 0 || device >= device_count())
+		return NO_CARD;
+	if (UNLIKELY(of_device[device] == NO_CARD)) {
+		pthread_mutex_lock(&lock);
+		of_device[device] = find_card(device);
+		pthread_mutex_unlock(&lock);
+	}
+	return of_device[device];
+}
+
+/* A device without a card may be an invalid one, which is the driver's to refuse. */
+int may_exist(CUdevice device) { return device >= 0 && (device_count() == 0 || device < devices); }
+
+/* Whether memory of this location is a device's, and which one's. */
+int on_device(const CUmemLocation *location, CUdevice *device)
+{
+	*device = location->type == LOCATION_DEVICE_LOCALITY_DOMAIN ? location->id & 0xff : location->id;
+	return location->type == LOCATION_DEVICE || location->type == LOCATION_DEVICE_LOCALITY_DOMAIN;
+}
 
 /* With one device there is no need to ask. */
 CUresult current_device(CUdevice *device)
@@ -92,7 +112,7 @@ CUresult current_device(CUdevice *device)
 		return CUDA_SUCCESS;
 	if (count == 0) { /* the driver's own reason, such as that it is not initialized */
 		CUresult result = real.cuDeviceGetCount == NULL ? CUDA_ERROR_NOT_SUPPORTED : INSIDE(real.cuDeviceGetCount(&count));
-		return result != CUDA_SUCCESS ? result : CUDA_ERROR_NO_DEVICE;
+		return result != CUDA_SUCCESS ? result : count == 0 ? CUDA_ERROR_NO_DEVICE : current_device(device);
 	}
 	if (real.cuCtxGetDevice == NULL) {
 		NOTE_ONCE("the driver lacks cuCtxGetDevice: everything is charged to device 0");

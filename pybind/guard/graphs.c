@@ -45,60 +45,78 @@ static void freed(struct need *need, CUdeviceptr address)
 		}
 }
 
-static void walk(CUgraph graph, struct need *need);
+static CUresult walk(CUgraph graph, struct need *need);
 
-static void visit(CUgraphNode node, struct need *need)
+static CUresult visit(CUgraphNode node, struct need *need)
 {
 	CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
 	CUdeviceptr address;
 	CUgraph child;
 	int type;
+	CUresult result = INSIDE(real.cuGraphNodeGetType(node, &type));
 
-	if (INSIDE(real.cuGraphNodeGetType(node, &type)) != CUDA_SUCCESS)
-		return;
-	if (type == NODE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams != NULL && INSIDE(real.cuGraphMemAllocNodeGetParams(node, &params)) == CUDA_SUCCESS)
-		allocated(need, &params);
-	else if (type == NODE_MEM_FREE && real.cuGraphMemFreeNodeGetParams != NULL && INSIDE(real.cuGraphMemFreeNodeGetParams(node, &address)) == CUDA_SUCCESS)
-		freed(need, address);
-	else if (type == NODE_GRAPH && real.cuGraphChildGraphNodeGetGraph != NULL && INSIDE(real.cuGraphChildGraphNodeGetGraph(node, &child)) == CUDA_SUCCESS)
-		walk(child, need);
+	if (result != CUDA_SUCCESS)
+		return result;
+	if (type == NODE_MEM_ALLOC && real.cuGraphMemAllocNodeGetParams != NULL) {
+		if ((result = INSIDE(real.cuGraphMemAllocNodeGetParams(node, &params))) == CUDA_SUCCESS)
+			allocated(need, &params);
+	} else if (type == NODE_MEM_FREE && real.cuGraphMemFreeNodeGetParams != NULL) {
+		if ((result = INSIDE(real.cuGraphMemFreeNodeGetParams(node, &address))) == CUDA_SUCCESS)
+			freed(need, address);
+	} else if (type == NODE_GRAPH && real.cuGraphChildGraphNodeGetGraph != NULL) {
+		if ((result = INSIDE(real.cuGraphChildGraphNodeGetGraph(node, &child))) == CUDA_SUCCESS)
+			result = walk(child, need);
+	}
+	return result;
 }
 
-static void walk(CUgraph graph, struct need *need)
+static CUresult walk(CUgraph graph, struct need *need)
 {
 	size_t count = 0;
+	CUresult result = INSIDE(real.cuGraphGetNodes(graph, NULL, &count));
 
-	if (INSIDE(real.cuGraphGetNodes(graph, NULL, &count)) != CUDA_SUCCESS || count == 0)
-		return;
+	if (result != CUDA_SUCCESS || count == 0)
+		return result;
 	CUgraphNode *nodes = calloc(count, sizeof *nodes);
-	if (nodes != NULL && INSIDE(real.cuGraphGetNodes(graph, nodes, &count)) == CUDA_SUCCESS)
-		for (size_t i = 0; i < count; i++)
-			visit(nodes[i], need);
+	if (nodes == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	result = INSIDE(real.cuGraphGetNodes(graph, nodes, &count));
+	for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++)
+		result = visit(nodes[i], need);
 	free(nodes);
+	return result;
 }
 
-/* The driver had memory nodes from 11.4 on, with all the functions that are needed here. */
-static void instantiated(CUgraphExec exec, CUgraph graph)
+static CUresult enter(CUgraphExec exec, CUgraph graph)
 {
 	struct need need = {0};
+	CUresult result = walk(graph, &need);
 
-	if (real.cuDeviceGetGraphMemAttribute == NULL || real.cuGraphGetNodes == NULL || real.cuGraphNodeGetType == NULL)
-		return;
-	walk(graph, &need);
 	free(need.live);
-	if (need.most == 0)
-		return;
+	if (result != CUDA_SUCCESS || need.most == 0)
+		return result;
 	struct entry entry = {.kind = EXEC, .key = (uint64_t)(uintptr_t)exec, .bytes = need.most, .count = (uint32_t)need.device};
 	__atomic_store_n(&graphs_in_use, 1, __ATOMIC_RELEASE);
-	if (!table_add(&entry))
-		note("no memory to keep a graph in: it is charged only after its launches");
+	return table_add(&entry) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/*
+ * The driver had memory nodes from 11.4 on, with all the functions that are needed here. A graph whose needs it does not tell is not handed
+ * out: its launches would not be counted.
+ */
+static CUresult instantiated(CUgraphExec exec, CUgraph graph)
+{
+	if (real.cuDeviceGetGraphMemAttribute == NULL || real.cuGraphGetNodes == NULL || real.cuGraphNodeGetType == NULL)
+		return CUDA_SUCCESS;
+	CUresult result = enter(exec, graph);
+	if (result != CUDA_SUCCESS)
+		INSIDE(real.cuGraphExecDestroy(exec));
+	return result;
 }
 
 #define INSTANTIATE(call) \
 	CUresult result = INSIDE(call); \
-	if (result == CUDA_SUCCESS) \
-		instantiated(*out, graph); \
-	return result
+	return result == CUDA_SUCCESS ? instantiated(*out, graph) : result
 
 EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph, CUgraphNode *node, char *text, size_t room)
 {
@@ -124,7 +142,7 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, vo
 	GIVES(cuGraphInstantiateWithParams, (out, graph, params));
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams(out, graph, params));
 	if (result == CUDA_SUCCESS) {
-		instantiated(*out, graph);
+		result = instantiated(*out, graph);
 		settle_graphs(WAIT, 0);
 	}
 	return result;
@@ -135,7 +153,7 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph grap
 	GIVES(cuGraphInstantiateWithParams_ptsz, (out, graph, params));
 	CUresult result = INSIDE(real.cuGraphInstantiateWithParams_ptsz(out, graph, params));
 	if (result == CUDA_SUCCESS) {
-		instantiated(*out, graph);
+		result = instantiated(*out, graph);
 		settle_graphs(WAIT, 0);
 	}
 	return result;
@@ -145,13 +163,16 @@ static uint64_t attribute(CUdevice device, int which, uint64_t otherwise)
 {
 	uint64_t value = 0;
 
-	return INSIDE(real.cuDeviceGetGraphMemAttribute(device, which, &value)) == CUDA_SUCCESS ? value : otherwise;
+	if (INSIDE(real.cuDeviceGetGraphMemAttribute(device, which, &value)) == CUDA_SUCCESS)
+		return value;
+	pools_changed(); /* to be asked again */
+	return otherwise;
 }
 
 /* The charge becomes what is reserved; extra was taken on top of it. */
 static void recharge(CUdevice device, uint64_t extra)
 {
-	uint64_t reserved = attribute(device, GRAPH_RESERVED, charged[device]), have = charged[device] + extra;
+	uint64_t have = charged[device] + extra, reserved = attribute(device, GRAPH_RESERVED, have);
 	int card = card_of_device(device);
 
 	if (reserved < have)
@@ -187,7 +208,7 @@ static int prepare(CUdevice device, uint64_t need, uint64_t *extra)
 {
 	for (int trim = 0; trim <= 1; trim++) {
 		settle_locked(trim);
-		uint64_t used = attribute(device, GRAPH_USED, 0), unused = charged[device] > used ? charged[device] - used : 0;
+		uint64_t used = attribute(device, GRAPH_USED, charged[device]), unused = charged[device] > used ? charged[device] - used : 0;
 		*extra = need > unused ? need - unused : 0;
 		if (take(card_of_device(device), *extra))
 			return 1;

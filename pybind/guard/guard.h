@@ -103,6 +103,8 @@ extern struct card cards[MAX_DEVICES];
 int card_of_device(CUdevice device); /* or NO_CARD */
 int card_of_uuid(const uint8_t uuid[16]);
 int device_count(void);
+int may_exist(CUdevice device);
+int on_device(const CUmemLocation *location, CUdevice *device);
 CUresult current_device(CUdevice *device);
 void forget_cards(void);
 
@@ -147,7 +149,6 @@ void settle_pools(enum wait wait, int trim);
 void settle_graphs(enum wait wait, int trim);
 void pools_changed(void);
 void pool_freed(const struct entry *entry);
-int pool_card(const CUmemPoolProps *props);
 void forget_pools(void);
 void forget_graphs(void);
 int take_or_settle(int card, uint64_t bytes); /* as take, after making room if there is none */

@@ -27,17 +27,32 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int f
 	LINEAR_MEMORY(bytes, real.cuMemAllocManaged(out, bytes, flags));
 }
 
+/* What is beyond the limit is given back. If the driver does not take it back, it stays charged until its context ends. */
+static CUresult pad(struct entry *entry, CUdeviceptr address, uint64_t padding)
+{
+	int fits = take_or_settle(entry->card, padding);
+
+	if (UNLIKELY(!fits)) {
+		if (release(address) == CUDA_SUCCESS)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+		NOTE_ONCE("the driver did not take back what was beyond the limit: it stays charged");
+		take_anyway(entry->card, padding);
+	}
+	entry->bytes += padding;
+	if (LIKELY(fits))
+		return CUDA_SUCCESS;
+	struct entry left = *entry;
+	left.key = address;
+	table_add(&left);
+	entry->bytes = 0; /* the caller takes back nothing */
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 /* The pitch is known afterwards: rows are charged at their width, and then what the driver adds to it. */
 #define ALLOCATE_PITCH(call) \
 	LINEAR_MEMORY(product(width, height), ({ \
 		CUresult made_ = (call); \
-		uint64_t padding_ = made_ == CUDA_SUCCESS ? ((uint64_t)*pitch - width) * height : 0; \
-		if (made_ == CUDA_SUCCESS && !take_or_settle(entry.card, padding_)) { \
-			release(*out); \
-			made_ = CUDA_ERROR_OUT_OF_MEMORY; \
-		} else \
-			entry.bytes += padding_; \
-		made_; \
+		made_ == CUDA_SUCCESS ? pad(&entry, *out, ((uint64_t)*pitch - width) * height) : made_; \
 	}))
 
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width, size_t height, unsigned int element)

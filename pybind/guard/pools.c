@@ -41,21 +41,21 @@ static struct pool *add(CUmemoryPool handle, int card, int own)
 	return new;
 }
 
-static uint64_t attribute(const struct pool *pool, int which)
+static uint64_t attribute(const struct pool *pool, int which, uint64_t otherwise)
 {
 	uint64_t value = 0;
 
-	if (real.cuMemPoolGetAttribute == NULL || INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) != CUDA_SUCCESS) {
-		NOTE_ONCE("a memory pool does not report what it reserves: it stays charged as it was");
-		return pool->charged;
-	}
-	return value;
+	if (real.cuMemPoolGetAttribute != NULL && INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) == CUDA_SUCCESS)
+		return value;
+	NOTE_ONCE("a memory pool did not report what it reserves: its charge stays until it does");
+	pools_changed();
+	return otherwise;
 }
 
 /* The charge becomes what is reserved; extra was taken on top of it. 0 if that does not fit; then the extra is still taken. */
 static int recharge(struct pool *pool, uint64_t extra)
 {
-	uint64_t reserved = attribute(pool, POOL_RESERVED), have = pool->charged + extra;
+	uint64_t have = pool->charged + extra, reserved = attribute(pool, POOL_RESERVED, have);
 
 	if (reserved > have && !take(pool->card, reserved - have))
 		return 0;
@@ -72,7 +72,7 @@ static void settle_pool(struct pool *pool, int trim)
 	if (trim)
 		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
 	if (!recharge(pool, 0)) {
-		uint64_t reserved = attribute(pool, POOL_RESERVED);
+		uint64_t reserved = attribute(pool, POOL_RESERVED, pool->charged);
 		if (reserved > pool->charged) {
 			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
 			take_anyway(pool->card, reserved - pool->charged);
@@ -83,7 +83,6 @@ static void settle_pool(struct pool *pool, int trim)
 
 static void settle_locked(int trim)
 {
-	__atomic_store_n(&changed, 0, __ATOMIC_RELAXED);
 	for (struct pool *one = pools; one != NULL; one = one->next)
 		settle_pool(one, trim && real.cuMemPoolTrimTo != NULL);
 }
@@ -106,8 +105,10 @@ void settle(void)
 
 void settle_if_changed(void)
 {
-	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED)))
+	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED))) {
+		__atomic_store_n(&changed, 0, __ATOMIC_RELAXED);
 		settle();
+	}
 }
 
 void pools_changed(void)
@@ -131,14 +132,12 @@ int take_or_settle(int card, uint64_t bytes)
 	return 0;
 }
 
-/* A location on a device, or NO_CARD: memory of the host. */
-int pool_card(const CUmemPoolProps *props)
+/* A pool that was not made here. NULL if it cannot be charged. */
+static struct pool *add_of_device(CUmemoryPool handle, CUdevice device)
 {
-	if (props->location.type == LOCATION_DEVICE)
-		return card_of_device(props->location.id);
-	if (props->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN)
-		return card_of_device(props->location.id & 0xff);
-	return NO_CARD;
+	int card = card_of_device(device);
+
+	return card == NO_CARD ? NULL : add(handle, card, 0);
 }
 
 static struct pool *current_pool(CUdevice device)
@@ -151,7 +150,7 @@ static struct pool *current_pool(CUdevice device)
 		of_device[device] = handle;
 	}
 	struct pool *known = find(handle);
-	return known != NULL ? known : add(handle, card_of_device(device), 0);
+	return known != NULL ? known : add_of_device(handle, device);
 }
 
 /* A pool that was not made here is a device's default pool. */
@@ -165,9 +164,9 @@ static struct pool *pool_of(CUmemoryPool handle)
 		return known;
 	for (CUdevice one = 0; real.cuDeviceGetDefaultMemPool != NULL && one < device_count(); one++)
 		if (INSIDE(real.cuDeviceGetDefaultMemPool(&standard, one)) == CUDA_SUCCESS && standard == handle)
-			return add(handle, card_of_device(one), 0);
+			return add_of_device(handle, one);
 	NOTE_ONCE("an unknown memory pool is charged to the current device");
-	return current_device(&device) == CUDA_SUCCESS ? add(handle, card_of_device(device), 0) : NULL;
+	return current_device(&device) == CUDA_SUCCESS ? add_of_device(handle, device) : NULL;
 }
 
 static int capturing(CUstream stream, int own_stream)
@@ -187,7 +186,7 @@ static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, i
 	if (capturing(stream, own_stream))
 		return UNTAKEN; /* it becomes a node of a graph */
 	for (int trim = 0; trim <= 1; trim++) {
-		uint64_t used = attribute(pool, POOL_USED);
+		uint64_t used = attribute(pool, POOL_USED, pool->charged);
 		recharge(pool, 0);
 		if (pool->charged >= used && pool->charged - used >= bytes)
 			return UNTAKEN; /* if it is not in one piece, the pool grows, which is undone */
@@ -339,10 +338,15 @@ void pool_freed(const struct entry *entry)
 
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 {
+	CUdevice device;
+	int card = NO_CARD;
+
 	GIVES(cuMemPoolCreate, (out, props));
+	if (props != NULL && on_device(&props->location, &device) && (card = card_of_device(device)) == NO_CARD && may_exist(device))
+		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
 	CUresult result = INSIDE(real.cuMemPoolCreate(out, props));
-	if (result == CUDA_SUCCESS && add(*out, pool_card(props), 1) == NULL) {
+	if (result == CUDA_SUCCESS && add(*out, card, 1) == NULL) {
 		INSIDE(real.cuMemPoolDestroy(*out));
 		result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -414,9 +418,10 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool 
 	return result;
 }
 
-/* A synchronization gives freed memory back to the device. */
+/* A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. */
 #define SYNCHRONIZE(call) \
 	CUresult result = INSIDE(call); \
+	pools_changed(); \
 	settle_if_changed(); \
 	return result
 

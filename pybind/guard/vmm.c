@@ -27,22 +27,16 @@ static void refer(struct physical *physical, int64_t difference)
 	}
 }
 
-static int device_of(const CUmemAllocationProp *prop, CUdevice *device)
-{
-	*device = prop->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN ? prop->location.id & 0xff : prop->location.id;
-	return prop->location.type == LOCATION_DEVICE || prop->location.type == LOCATION_DEVICE_LOCALITY_DOMAIN;
-}
-
 EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUmemAllocationProp *prop, unsigned long long flags)
 {
 	CUdevice device;
 
 	TAKES(cuMemCreate, (out, bytes, prop, flags));
-	if (prop == NULL || !device_of(prop, &device))
+	if (prop == NULL || !on_device(&prop->location, &device))
 		return INSIDE(real.cuMemCreate(out, bytes, prop, flags)); /* memory of the host */
 	int card = card_of_device(device);
-	if (card == NO_CARD) /* an invalid device is the driver's to refuse */
-		return device >= 0 && device < device_count() ? CUDA_ERROR_OUT_OF_MEMORY : INSIDE(real.cuMemCreate(out, bytes, prop, flags));
+	if (card == NO_CARD)
+		return may_exist(device) ? CUDA_ERROR_OUT_OF_MEMORY : INSIDE(real.cuMemCreate(out, bytes, prop, flags));
 	struct physical *physical = malloc(sizeof *physical);
 	if (physical == NULL || !take_or_settle(card, bytes)) {
 		free(physical);

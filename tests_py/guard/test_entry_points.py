@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest_guard import CARDS, MIB, ROOT, build_driver, job
 
-# The rows of client.c, by the CUDA version that they need.
+# The rows of rows.h, by the CUDA version that they need.
 ROWS = {
     11000: (
         "linear linear_v1 pitch pitch_v1 managed virtual mapped retained imported array array_v1 array3d array3d_v1 layers"
@@ -79,13 +79,13 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
 
 
 def test_the_rows_are_all_hooks_that_take_memory() -> None:
-    """A new hook in functions.h needs a row in client.c."""
+    """A new hook in functions.h needs a row in rows.h."""
     hooks = {
         line.split("(")[1].split(",")[0]
         for line in (ROOT / "pybind/guard/functions.h").read_text().splitlines()
         if "\tX(cu" in line
     }
-    used = (Path(__file__).parent / "client.c").read_text()
+    used = (Path(__file__).parent / "rows.h").read_text()
     takes = {
         name for name in hooks if any(word in name for word in ("Alloc", "ArrayCreate", "3DCreate", "Instantiate", "CtxCreate"))
     }

@@ -1,9 +1,11 @@
 /* Counters, injected failures, and functions for tests. */
 #include "fake.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MAX_NAMES 192
 #define MAX_FAULTS 32
@@ -26,6 +28,19 @@ static struct fault {
 } faults[MAX_FAULTS];
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
+
+/* A child may use the driver, as far as it needs no thread of it. The locks are free there, whatever the threads of streams were doing. */
+static void before_fork(void) {
+	LOCK;
+	pthread_mutex_lock(&counters_lock);
+}
+
+static void after_fork(void) {
+	pthread_mutex_unlock(&counters_lock);
+	UNLOCK;
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 /* The failures in the environment apply once per process. */
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
@@ -63,6 +78,8 @@ static CUresult count_and_fail(const char *name) {
 			fault->armed = 0;
 			fired++;
 			snprintf(fired_name, sizeof fired_name, "%s", name);
+			if (fault->result < 0)
+				kill(getpid(), -fault->result);
 			result = (CUresult)fault->result;
 		}
 	}
@@ -83,7 +100,7 @@ CUresult called(const char *name, int needs_start) {
 /* fakecuda_called counts a call of a library over this one, and returns its injected failure, if any. */
 EXPORT int fakecuda_called(const char *name) { return called(name, 0); }
 
-/* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. */
+/* fakecuda_fail makes a call of that name fail once, the nth from now on; "*" counts calls of any name. A negative result sends that signal. */
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 	pthread_mutex_lock(&counters_lock);
 	for (int i = 0; i < MAX_FAULTS; i++) {

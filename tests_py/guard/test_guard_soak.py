@@ -1,0 +1,21 @@
+"""A sample of guard_soak.py: random operations of four processes, each beside a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest_guard import build_driver
+from guard_soak import soak
+
+
+@pytest.mark.parametrize("mode", ["proxy", "preload"])
+def test_random_operations_beside_a_model(tmp_path: Path, mode: str) -> None:
+    """What a process is charged is what the driver and its own books say, whatever fails and whoever ends."""
+    done = soak(tmp_path, build_driver(tmp_path / "driver", 13000), 6_000, seed=1, mode=mode)
+    assert min(done["granted"].values()) > 30, done
+    assert min(done["refused"].values()) > 5, done
+    assert min(done["deaths"]) >= 1, done
+    assert done["failures"] > 300, done
+    assert done["full"] > 200, done
+    assert done["forks"] > 5, done
