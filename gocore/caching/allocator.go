@@ -44,7 +44,7 @@ type Allocator struct {
 	granted  uint64 // the most that would have been reserved with a request that the limit allowed
 	refused  uint64 // the least, with one that it did not allow
 	numbers  uint64 // the newest segment's number
-	restored uint64 // the newest number of a restored segment
+	ages     ages   // of the restored segments, which have the numbers from 1 on
 
 	shelves  map[shelfKey]*shelf
 	order    []*shelf // as PyTorch walks them: by pool, large before small, then by stream
@@ -144,12 +144,9 @@ func (a *Allocator) newMemory(s *shelf, rounded uint64) *Block {
 	return a.newSegment(Block{Addr: addr, Bytes: bytes, shelf: s}, false)
 }
 
-// segmentStep leaves numbers free between two segments, for Swap.
-const segmentStep = 1 << 20
-
 // newSegment adds a segment that is one block.
 func (a *Allocator) newSegment(whole Block, expandable bool) *Block {
-	a.numbers += segmentStep
+	a.numbers++
 	whole.segment = &segment{addr: whole.Addr, bytes: whole.Bytes, expandable: expandable, number: a.numbers}
 	whole.segment.head = a.newBlock(whole)
 	a.segments[whole.segment] = struct{}{}

@@ -25,10 +25,10 @@ type Piece struct {
 
 // Restore adds a segment as another allocator left it. It returns the allocated blocks in the order of addresses.
 func (a *Allocator) Restore(s Segment) (blocks []*Block) {
-	a.numbers += segmentStep
+	a.numbers++
 	made := &segment{addr: s.Addr, bytes: s.Bytes, expandable: s.Expandable, number: a.numbers}
 	a.segments[made] = struct{}{}
-	a.restored = a.numbers
+	a.ages.order = append(a.ages.order, made)
 	var prev *Block
 	for _, piece := range s.Pieces {
 		b := a.newBlock(Block{Addr: piece.Addr, Bytes: piece.Bytes, shelf: a.shelf(shelfKey{s.Pool, s.Small, s.Stream}), segment: made, prev: prev})
@@ -107,43 +107,6 @@ func (a *Allocator) LargestFree() (bytes uint64) {
 		}
 	}
 	return bytes
-}
-
-// Swap makes the segment of the free block at addr older than that of the free block at than, which serves a request at present. It reports
-// whether that decides: they have the same size, and both segments were restored.
-func (a *Allocator) Swap(r Request, addr, than uint64) bool {
-	rounded := a.settings.Round(r.Bytes)
-	var served, other *Block
-	for b := range a.shelf(shelfKey{r.Pool, rounded <= mostSmall, r.Stream}).free.from(key{first: rounded}) {
-		switch b.Addr {
-		case than:
-			served = b
-		case addr:
-			other = b
-		}
-		if served != nil && b.Bytes > served.Bytes {
-			break
-		}
-	}
-	if served == nil || other == nil || served.Bytes != other.Bytes || max(served.segment.number, other.segment.number) > a.restored {
-		return false
-	}
-	a.renumber(other.segment, served.segment.number-1)
-	return true
-}
-
-func (a *Allocator) renumber(s *segment, number uint64) {
-	for b := s.head; b != nil; b = b.next {
-		if b.state == free {
-			b.shelf.free.remove(b)
-		}
-	}
-	s.number = number
-	for b := s.head; b != nil; b = b.next {
-		if b.state == free {
-			b.shelf.free.insert(b)
-		}
-	}
 }
 
 // Extend makes an allocated block larger or smaller at the cost of the free block behind it, which must be there and keep some bytes.

@@ -177,8 +177,8 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	released := r.release()
 	request := caching.Request{Bytes: e.Bytes, Stream: e.Stream, Pool: r.pool(number, e)}
 	_, changed := r.device.next()
-	if number == 1 && !changed && r.model.Fit(request) != e.Addr {
-		return r.first(e)
+	if number == 1 && !changed && r.model.Fit(request) != e.Addr && r.first(e) {
+		return nil
 	}
 	allocate := r.model.Allocate
 	if released && changed {
@@ -200,21 +200,21 @@ func (r *replay) allocate(number int, e trace.Event) error {
 	default:
 		*count++
 		r.live[e.Addr] = block
+		r.model.Learn(block)
 	}
 	return nil
 }
 
 // first handles an allocation that begins the record: if PyTorch took a segment for it, that event is lost, and the segment looks like a
-// cached one.
-func (r *replay) first(e trace.Event) error {
+// cached one. It reports false if the allocation is not one of those.
+func (r *replay) first(e trace.Event) bool {
 	block, err := r.model.AllocateIn(e.Addr, e.Bytes)
 	if err != nil {
-		r.verdict.differs("event 1: PyTorch allocated %d bytes at %#x, where the model has neither the best free block nor a new segment", e.Bytes, e.Addr)
-		return nil
+		return false
 	}
 	r.verdict.Undetermined++
 	r.live[e.Addr] = block
-	return nil
+	return true
 }
 
 // undetermined handles a block that the model took although PyTorch took another. If the record does not have what decided, it corrects the
@@ -237,7 +237,7 @@ func (r *replay) undetermined(taken *caching.Block, e trace.Event, request cachi
 	// Of two segments that are older than the record, the other one may be the older.
 	addr := taken.Addr
 	r.model.Free(taken)
-	return r.model.Swap(request, e.Addr, addr)
+	return r.model.Older(request, e.Addr, addr)
 }
 
 // left reports whether PyTorch changed a segment that the model did not change, which is a difference.

@@ -19,7 +19,7 @@ func TestHostileRecords(t *testing.T) {
 	for seed := range uint64(1500) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		row := settingsTable[random.IntN(len(settingsTable))]
-		history := run(t, random, row.settings, 200)
+		history := run(t, random, row.settings, 200, false)
 		for range 1 + random.IntN(4) {
 			number := numbers[random.IntN(len(numbers))]
 			e := &history.Events[random.IntN(len(history.Events))]

@@ -20,8 +20,8 @@ func TestTheStateAtAFailure(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			for seed := range uint64(20) {
 				steps := 50 + int(seed)*60
-				was := run(t, rand.New(rand.NewPCG(seed, 9)), row.settings, steps)
-				later := run(t, rand.New(rand.NewPCG(seed, 9)), row.settings, steps+300)
+				was := run(t, rand.New(rand.NewPCG(seed, 9)), row.settings, steps, false)
+				later := run(t, rand.New(rand.NewPCG(seed, 9)), row.settings, steps+300, false)
 				failure := trace.Event{Action: trace.AllocateFailure, Bytes: 30 << 20, Stack: 7}
 				before := append(slices.Clone(was.Events), failure)
 				after := slices.DeleteFunc(slices.Clone(later.Events[len(was.Events):]), isFailure)
