@@ -375,7 +375,7 @@ void mark_pools(int card, int64_t bytes)
 
 void card_use(int card, struct card_use *out)
 {
-	*out = (struct card_use){UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX};
+	*out = (struct card_use){UINT64_MAX, card == NO_CARD ? 0 : UINT64_MAX}; /* allocations on an unknown card are refused */
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		int place = cards[card].place[level];
 		if (place < 0) {

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, ROOT, build_driver, environment, job
+from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, environment, job
 from gpuconf import errors
 from gpuconf.sharing import _budget, _budget_file, _elf
 
@@ -120,15 +120,20 @@ def damaged(one: object, kind: str) -> None:
         os.symlink(path + "2", path)
 
 
+# Root may write read-only files, unless the programs that it starts may not have that capability.
+WITHOUT_PRIVILEGES = (
+    "PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1; ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); "
+)
+
+
 @pytest.mark.parametrize("kind", ["gone", "foreign", "version", "slots", "short", "empty", "parent", "read-only", "link"])
 def test_a_program_under_a_damaged_budget_is_refused_and_the_log_says_why(driver: Path, kind: str) -> None:
-    if kind == "read-only" and os.getuid() == 0:
-        pytest.skip("root may write read-only files")
+    code = "begin(); print(allocate(512)[0], cuda.cuMemAllocManaged(byref(c_uint64()), c_size_t(512), 1))"
     with job(driver, 512 * MIB) as one:
         damaged(one, kind)
-        assert one.python(
-            "begin(); print(allocate(512)[0], cuda.cuMemAllocManaged(byref(c_uint64()), c_size_t(512), 1))"
-        ).split() == ["2", "2"]
+        if kind == "read-only":
+            code = WITHOUT_PRIVILEGES + f"os.execv(sys.executable, [sys.executable, '-c', {PRELUDE + code!r}])"
+        assert one.python(code).split() == ["2", "2"]
         assert len(one.budget.log()) == 1
         assert "allocations are refused" in one.budget.log()[0]
 
@@ -170,6 +175,33 @@ os.kill(os.getpid(), 9)
         assert not os.path.exists(os.path.dirname(left))
         assert one.budget.path in [reader.path for reader in _budget.budgets()]
     assert one.budget.path not in [reader.path for reader in _budget.budgets()]
+
+
+def test_memory_is_freed_on_another_thread_and_from_another_context(driver: Path) -> None:
+    with job(driver, {CARDS[0]: 512 * MIB, CARDS[1]: 512 * MIB}, FAKECUDA_GPUS="2") as one:
+        told = one.python("""
+            import threading
+            contexts = [begin(1), begin(0)]
+            addresses = [allocate(64 * MIB)[1] for _ in range(3)]
+            def release(address, context):
+                assert cuda.cuCtxSetCurrent(context) == 0
+                assert free(address) == 0
+            for arguments in zip(addresses, [contexts[1], contexts[0], contexts[1]]):
+                thread = threading.Thread(target=release, args=arguments)
+                thread.start()
+                thread.join()
+                print(512 - info()[0] // MIB)
+        """)
+        assert told.split() == ["128", "64", "0"]
+        assert [one.used(card) for card in CARDS[:2]] == [0, 0]
+
+
+def test_a_device_without_uuid_gets_nothing(tmp_path: Path) -> None:
+    """A driver that cannot say which card a device is: what it is charged to is unknown."""
+    old = build_driver(tmp_path / "old", missing=("cuDeviceGetUuid", "cuDeviceGetUuid_v2"))
+    with job(old, 512 * MIB) as one:
+        assert one.python("begin(); print(allocate(512)[0], info()[0])").split() == ["2", "0"]
+        assert any("device 0 does not report its UUID: allocations on it are refused" in line for line in one.budget.log())
 
 
 def test_functions_that_the_driver_lacks_are_not_offered(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..sharing._budget import Reader, current
 from ..sharing._driver import find
+from . import guard_check_runtime as runtime
 from .exits import CONDITION, ERROR, OK
 from .output import print_table
 
@@ -42,32 +43,32 @@ class _Shape(ctypes.Structure):
     )  # fmt: skip
 
 
-def _linear(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _linear(find: Find, size: int) -> runtime.Answer:
     address = c_uint64()
     result = find("cuMemAlloc_v2", "cuMemAlloc", 3020)(byref(address), c_size_t(size))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _pitched(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _pitched(find: Find, size: int) -> runtime.Answer:
     address, pitch = c_uint64(), c_size_t()
     call = find("cuMemAllocPitch_v2", "cuMemAllocPitch", 3020)
     result = call(byref(address), byref(pitch), c_size_t(65536), c_size_t(-(-size // 65536)), c_uint(4))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _managed(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _managed(find: Find, size: int) -> runtime.Answer:
     address = c_uint64()
     result = find("cuMemAllocManaged", "cuMemAllocManaged", 6000)(byref(address), c_size_t(size), c_uint(1))
     return result, lambda: find("cuMemFree_v2", "cuMemFree", 3020)(address)
 
 
-def _ordered(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _ordered(find: Find, size: int) -> runtime.Answer:
     address = c_uint64()
     result = find("cuMemAllocAsync", "cuMemAllocAsync", 11020)(byref(address), c_size_t(size), None)
     return result, lambda: find("cuMemFreeAsync", "cuMemFreeAsync", 11020)(address, None)
 
 
-def _virtual(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _virtual(find: Find, size: int) -> runtime.Answer:
     handle = c_uint64()
     prop = _Prop(1, 0, 1, 0, None)
     call = find("cuMemCreate", "cuMemCreate", 10020)
@@ -75,7 +76,7 @@ def _virtual(find: Find, size: int) -> tuple[int, Callable[[], object]]:
     return result, lambda: find("cuMemRelease", "cuMemRelease", 10020)(handle)
 
 
-def _array(find: Find, size: int) -> tuple[int, Callable[[], object]]:
+def _array(find: Find, size: int) -> runtime.Answer:
     array = c_void_p()
     shape = _Shape(4096, 4096, -(-size // (4096 * 4096 * 4)), 0x20, 1, 0)
     result = find("cuArray3DCreate_v2", "cuArray3DCreate", 3020)(byref(array), byref(shape))
@@ -121,7 +122,9 @@ def _refused(reader: Reader | None) -> int:
     return 0 if reader is None else sum(card.refused for card in reader.usage().values())
 
 
-def _verdict(reader: Reader | None, call: Callable[[Find, int], tuple[int, Callable[[], object]]], find: Find, size: int) -> str:
+def _verdict(reader: Reader | None, call: Callable[[Any, int], runtime.Answer] | None, find: Any, size: int) -> str:
+    if call is None:
+        return "-"
     before = _refused(reader)
     try:
         result, undo = call(find, size)
@@ -174,7 +177,12 @@ def main() -> int:
         print(f"gpuconf run --check: {wrong}", file=sys.stderr)
         return ERROR
     rows = [[way, *(_verdict(reader, call, find, limit + _GRANULE) for call in _CALLS.values())] for way, find in _ways(real)]
+    library = runtime.load()
+    if library is not None:
+        rows.append(["CUDA runtime", *(_verdict(reader, runtime.CALLS.get(name), library, limit + _GRANULE) for name in _CALLS)])
     print_table(["way", *_CALLS], rows)
+    if library is None:
+        print("the CUDA runtime was not tried: this Python finds no libcudart")
     total = _shown_total()
     print(f"limit {human_bytes(limit)}; the driver reports a total of {human_bytes(total)}")
     past = [row[0] for row in rows if "GOT PAST" in row]

@@ -55,6 +55,11 @@ class Guard:
             return self._driver.describe()
         return f"no limit is kept: {self._why_not}" if self._budget is None else self._budget.describe()[0]
 
+    @property
+    def counts(self) -> bool:
+        """Whether the guard counts the program's memory."""
+        return self._budget is not None
+
     def warnings(self) -> list[str]:
         """Return what the guard cannot do for this program, as far as that is known before it starts."""
         return [] if self._budget is None else self._budget.describe()[1:]

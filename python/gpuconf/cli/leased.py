@@ -15,7 +15,7 @@ from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..machine.visible import visible_devices
-from ..sharing._descendants import Found, is_python, pythons_below, why_isolated
+from ..sharing._descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
 from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
 from ..sharing._job import Job, JobEvent, peaks
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
         return CONDITION if isinstance(error, errors.NotFoundError) else TIMED_OUT
     with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
         environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
-        watch = _Watch(job)
+        watch = _Watch(job, guard.counts)
         if getattr(options, "check", False):
             print(guard.describe(), flush=True)
         for text in guard.warnings():
@@ -94,10 +94,12 @@ def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: g
 
 
 class _Watch:
-    """Looks for Python processes that do not run gpuconf's startup code."""
+    """Looks for Python processes that do not run gpuconf's startup code, and, if there is a guard, for processes that it misses."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, guarded: bool) -> None:
         self._job = job
+        self._guarded = guarded
+        self._past: dict[int, str] = {}  # command lines of processes past the guard
         self._began = time.monotonic()
         self._seen: dict[int, tuple[float, float, Found]] = {}  # first and last seen
 
@@ -107,6 +109,8 @@ class _Watch:
         for pid, found in pythons_below(os.getpid(), self._job.folder).items():
             first, _, before = self._seen.get(pid, (now, now, found))
             self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
+        if self._guarded:
+            self._past.update(past_the_guard_below(os.getpid()))
         return _SOON if now < self._began + 5 else _LATER
 
     def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:
@@ -115,7 +119,14 @@ class _Watch:
         largest, messages = peaks(events)
         routes = [{"pid": event.pid, "status": event.text} for event in events if event.kind == "route"]
         missing = [] if _disabled() else [one._asdict() for one in self._missing(events, program, words)]
-        return {"peak_bytes": largest, "out_of_memory": messages, "libraries": routes, "not_limited": missing}
+        past = [{"pid": pid, "command": command} for pid, command in sorted(self._past.items())]
+        return {
+            "peak_bytes": largest,
+            "out_of_memory": messages,
+            "libraries": routes,
+            "not_limited": missing,
+            "past_the_guard": past,
+        }
 
     def _missing(self, events: list[JobEvent], program: int, words: Sequence[str]) -> list[Found]:
         started = {event.pid for event in events if event.kind == "start"}
@@ -140,6 +151,8 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     """Write the reports that the options request, and always which processes were not limited."""
     for one in report["not_limited"]:
         console.complain(f"gpuconf run: PID {one['pid']} was not limited: {one['why']}: {one['command']}")
+    for one in report["past_the_guard"]:
+        console.complain(f"gpuconf run: PID {one['pid']} used the driver past the guard: {one['command']}")
     for note in report["guard"]["notes"]:
         console.complain(f"gpuconf run: guard: {note}")
     if options.report:

@@ -8,6 +8,8 @@ from collections import namedtuple
 from collections.abc import Sequence, Set
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
+_GUARD, _OUR_FOLDER = b"libgpuconf-guard.so", b"/gpuconf-job-"  # sharing/_budget.py
+_OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
 
@@ -41,6 +43,31 @@ def below(roots: Set[int]) -> set[int]:
 def pythons_below(root: int, folder: str) -> dict[int, Found]:
     """Return the living Python processes below a process, except those of a nested job. ``folder`` is the job's own."""
     return {pid: found for pid in below({root}) - {root} if (found := _python(pid, folder)) is not None}
+
+
+def past_the_guard_below(root: int) -> dict[int, str]:
+    """Return the command lines of the living processes below a process that use the driver without the guard, by pid."""
+    return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid))}
+
+
+def _past_the_guard(pid: int) -> str:
+    """Return a process's command line if it is past the guard, else "". The loader maps the guard before the driver itself."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            lines = file.read().splitlines()
+        if any(_GUARD in line for line in lines):
+            return ""
+        if not any(_DRIVERS[0] in line and _OUR_FOLDER not in line for line in lines) and not _has_open(pid, _OF_CUDA):
+            return ""
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read().decode("utf-8", "backslashreplace").replace("\0", " ").strip() or "?"
+    except OSError:  # it has ended, or is another user's
+        return ""
+
+
+def _has_open(pid: int, path: str) -> bool:
+    folder = f"/proc/{pid}/fd"
+    return any(os.readlink(f"{folder}/{name}") == path for name in os.listdir(folder))
 
 
 def _parent(pid: int) -> int:

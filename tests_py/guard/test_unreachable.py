@@ -1,0 +1,179 @@
+"""What the guard cannot reach is named: before the program starts if its file shows it, else at the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest_guard import CARDS, MIB, Run, build_driver, compile_c, environment
+
+GIB = 1 << 30
+LIMIT = ("--guard=proxy", "--memory", "512MiB")
+
+
+@pytest.fixture
+def run(driver: Path, tmp_path: Path) -> Run:
+    """Run ``gpuconf run`` with these words, on one card of 16 GiB."""
+
+    def call(*words: str | Path, code: int = 0, libraries: Path = driver, **more: str) -> subprocess.CompletedProcess[str]:
+        variables = environment(libraries, GPUCONF_LEDGER=str(tmp_path / "ledger"), FAKECUDA_DRIVER=str(driver / "libcuda.so.1"))
+        variables["FAKECUDA_MEMORY"] = str(16 * GIB)
+        command = [sys.executable, "-m", "gpuconf", "run", *map(str, words)]
+        done = subprocess.run(command, env={**variables, **more}, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return call
+
+
+def said_first(done: subprocess.CompletedProcess[str], text: str) -> bool:
+    """Whether a warning comes before what the program wrote to standard error."""
+    return 0 <= done.stderr.find(text) < done.stderr.find("the program")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A C program that writes a line to standard error."""
+    source = tmp_path / "program.c"
+    source.write_text('#include <stdio.h>\nint main(void) { fputs("the program\\n", stderr); return 0; }\n')
+    return source
+
+
+def test_a_static_program(run: Run, program: Path) -> None:
+    static = compile_c(program, program.with_suffix(".static"), "-static")
+    assert said_first(run(*LIMIT, "--", static), f"gpuconf run: guard: {static} is linked statically: the guard cannot limit it")
+
+
+def test_a_program_that_names_the_drivers_folder(run: Run, program: Path, driver: Path) -> None:
+    """Its DT_RPATH comes before LD_LIBRARY_PATH; DT_RUNPATH comes after it, so such a program is limited."""
+    options = ("-Wl,--no-as-needed", driver / "libcuda.so.1", f"-Wl,-rpath,{driver}")
+    rpath = compile_c(program, program.with_suffix(".rpath"), *options, "-Wl,--disable-new-dtags")
+    runpath = compile_c(program, program.with_suffix(".runpath"), *options, "-Wl,--enable-new-dtags")
+    assert said_first(run(*LIMIT, "--", rpath), f"{rpath} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it")
+    assert run(*LIMIT, "--", runpath).stderr == "the program\n"
+
+
+def test_a_set_uid_program(run: Run, program: Path) -> None:
+    privileged = compile_c(program, program.with_suffix(".setuid"))
+    privileged.chmod(privileged.stat().st_mode | stat.S_ISUID)
+    assert said_first(run(*LIMIT, "--", privileged), f"{privileged} is set-uid: the loader ignores the guard")
+
+
+# Each allocates more than the limit, and then waits for more than gpuconf run's time between two looks.
+PAST = {
+    "by path": "driver = ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
+    "after clearing the environment": "driver = ctypes.CDLL('libcuda.so.1')",
+}
+ALLOCATE = """
+import ctypes, os, sys, time
+{driver}
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuInit(0) == 0 and driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+print(driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(600 << 20)), flush=True)
+time.sleep(2.5)
+"""
+
+
+@pytest.mark.parametrize("way", PAST)
+def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, tmp_path: Path, way: str) -> None:
+    (tmp_path / "past.py").write_text(ALLOCATE.format(driver=PAST[way]))
+    words: tuple[str | Path, ...] = (sys.executable, "-S", tmp_path / "past.py")
+    if way != "by path":
+        words = ("env", "-i", f"LD_LIBRARY_PATH={driver}", f"FAKECUDA_MEMORY={16 * GIB}", *words)
+    done = run(*LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words)
+    assert done.stdout == "0\n", "it was not limited"
+    (past,) = json.loads((tmp_path / "report").read_text())["past_the_guard"]
+    assert past["command"] == f"{sys.executable} -S {tmp_path / 'past.py'}"
+    assert f"gpuconf run: PID {past['pid']} used the driver past the guard: {past['command']}" in done.stderr
+
+
+def test_a_process_under_the_guard_is_not_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "under.py").write_text(ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')"))
+    done = run(*LIMIT, "--json-report", tmp_path / "report", "--", sys.executable, tmp_path / "under.py")
+    assert (done.stdout, done.stderr) == ("2\n", "")
+    assert json.loads((tmp_path / "report").read_text())["past_the_guard"] == []
+
+
+# The check
+
+
+@pytest.fixture(scope="module", params=[11, 12])
+def runtime(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a CUDA runtime, and the driver of its version."""
+    folder = build_driver(tmp_path_factory.mktemp("runtime") / "both", version=request.param * 1000 + 40)
+    name = {11: "libcudart.so.11.0", 12: "libcudart.so.12"}[request.param]
+    compile_c(Path(__file__).parent / "runtime.c", folder / name, "-shared", "-fPIC", f"-DVERSION={request.param}")
+    return folder
+
+
+@pytest.mark.parametrize("mode", ["proxy", "preload"])
+def test_the_check_goes_through_the_cuda_runtime(run: Run, runtime: Path, mode: str) -> None:
+    words = (f"--guard={mode}", "--memory", "512MiB", "--check")
+    lines = run(*words, code=3 if mode == "proxy" else 0, libraries=runtime).stdout.splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("CUDA runtime")]
+    assert row == ["CUDA", "runtime", "refused", "refused", "refused", "refused", "-", "refused"]
+
+
+def test_the_check_says_when_nothing_is_limited(run: Run, runtime: Path) -> None:
+    lines = run("--guard=off", "--memory", "512MiB", "--check", code=3, libraries=runtime).stdout.splitlines()
+    assert lines[0] == "no limit is kept: --guard=off"
+    (row,) = [line for line in lines if line.startswith("CUDA runtime")]
+    assert row.count("GOT PAST") == 5
+    assert lines[-1].startswith("memory beyond the limit was allocated: by name, RTLD_DEFAULT, ")
+
+
+def test_the_check_without_a_runtime_says_so(run: Run) -> None:
+    assert (
+        "the CUDA runtime was not tried: this Python finds no libcudart"
+        in run("--guard=preload", "--memory", "512MiB", "--check").stdout
+    )
+
+
+# Bad input
+
+
+def test_a_limit_larger_than_the_card(run: Run) -> None:
+    said = "17.00GiB (18253611008 bytes) on each of 1 card can never be leased: the largest card has 14.24GiB"
+    assert run("--memory", "17GiB", "--", "true", code=1).stderr.startswith(f"gpuconf run: {said}")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4", b"GCBUDGET" + b"\xff" * 9000])
+def test_a_job_below_a_damaged_budget_does_not_start(run: Run, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "budget").write_bytes(content)
+    done = run(*LIMIT, "--", "true", code=1, GPUCONF_GUARD=str(tmp_path / "budget"))
+    assert str(tmp_path / "budget") in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_below_a_job_that_has_ended(run: Run, tmp_path: Path) -> None:
+    done = run(*LIMIT, "--", "true", code=1, GPUCONF_GUARD=str(tmp_path / "nothing"))
+    assert str(tmp_path / "nothing") in done.stderr
+
+
+def test_without_a_driver_there_is_no_gpu(run: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "there is no GPU to lease" in run(*LIMIT, "--", "true", code=3, libraries=empty).stderr
+
+
+def test_more_than_the_outer_job_has(run: Run) -> None:
+    inner = f"{sys.executable} -m gpuconf run --memory 600MiB true"
+    done = run("--memory", "512MiB", "--", "sh", "-c", inner, code=1)
+    assert "600.00MiB are requested inside lease" in done.stderr
+
+
+def test_the_outer_job_is_charged_for_the_inner_one(run: Run, client: dict[str, Path], tmp_path: Path) -> None:
+    """From the command line: the smaller budget counts, and both have the same peak."""
+    inner = f"{sys.executable} -m gpuconf run --guard=proxy --memory 256MiB --json-report {tmp_path / 'inner'} "
+    inner += f"-- {client['']} dlsym fill linear"
+    done = run(*LIMIT, "--json-report", tmp_path / "outer", "--", "sh", "-c", inner)
+    assert done.stdout == "linear 4 2 0 256\n"
+    peaks = [json.loads((tmp_path / name).read_text())["guard"]["gpus"][CARDS[0]]["peak_bytes"] for name in ("inner", "outer")]
+    assert peaks == [256 * MIB, 256 * MIB]
+    assert os.environ.get("GPUCONF_GUARD") is None
