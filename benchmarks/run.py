@@ -15,7 +15,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import allocator, c_abi, config_calls, import_time, ledger, out_of_memory, placement, pytest_plugin, recording  # noqa: E402
+from benchmarks import (  # noqa: E402
+    allocator,
+    c_abi,
+    config_calls,
+    guard,
+    import_time,
+    ledger,
+    out_of_memory,
+    placement,
+    pytest_plugin,
+    recording,
+)
 from benchmarks.live_figures import ROUNDS as FIGURE_ROUNDS  # noqa: E402
 from benchmarks.live_figures import measure as measure_figures  # noqa: E402
 from benchmarks.report import cpu, table  # noqa: E402
@@ -100,6 +111,14 @@ rounds in turn.
 
 {figures}
 
+## The guard
+
+What [the guard](guard.md) adds to calls of the CUDA driver, over the tests' driver, which works on host
+memory. Three processes take turns: without the guard, and with it in both modes. Processor time of a
+step, the fastest of {guard_rounds} rounds; the ratio is the median of the rounds' ratios.
+
+{guard}
+
 ## The allocator's core
 
 ns for one allocation or one free, including lock, statistics and free by address, called from Go
@@ -175,6 +194,9 @@ def main() -> None:
     print("the ledger ...", flush=True)
     facts["ledger"] = table(ledger.measure())
     facts["figures"] = table(measure_figures())
+    print("the guard ...", flush=True)
+    facts["guard"] = table(guard.measure())
+    facts["guard_rounds"] = str(guard.ROUNDS)
     print("the allocator's core ...", flush=True)
     laws, slope = allocator.measure()
     page = ROOT / "docs" / "benchmarks.md"
