@@ -34,25 +34,28 @@ const noClass uint32 = classCount
 
 func (b *bitmap) has(class uint32) bool { return b.leaf[class>>6]>>(class&63)&1 != 0 }
 
+// set and clear have no branches: whether a word was or becomes 0 depends on sizes that nobody can predict.
+
 func (b *bitmap) set(class uint32) {
-	w := &b.leaf[class>>6]
-	if *w == 0 {
-		b.low[class>>12] |= 1 << (class >> 6 & 63)
-		b.top |= 1 << (class >> 12)
-	}
-	*w |= 1 << (class & 63)
+	b.leaf[class>>6] |= 1 << (class & 63)
+	b.low[class>>12] |= 1 << (class >> 6 & 63)
+	b.top |= 1 << (class >> 12)
 }
 
 func (b *bitmap) clear(class uint32) {
-	w := &b.leaf[class>>6]
-	if *w &^= 1 << (class & 63); *w != 0 {
-		return
+	leaf := b.leaf[class>>6] &^ (1 << (class & 63))
+	b.leaf[class>>6] = leaf
+	low := b.low[class>>12] &^ (isZero(leaf) << (class >> 6 & 63))
+	b.low[class>>12] = low
+	b.top &^= isZero(low) << (class >> 12)
+}
+
+// isZero returns 1 for 0, and else 0.
+func isZero(w uint64) (bit uint64) {
+	if w == 0 {
+		bit = 1
 	}
-	w = &b.low[class>>12]
-	if *w &^= 1 << (class >> 6 & 63); *w != 0 {
-		return
-	}
-	b.top &^= 1 << (class >> 12)
+	return bit
 }
 
 // next returns the lowest member at or above class, or noClass.
