@@ -145,7 +145,7 @@ WHY = {
     "rmm-long": "the cost of RMM's walk is fixed; gpuconf would need a thousandth of it, but its operations miss the cache",
     "slope": "the tables of a million blocks are larger than the cache; the peers' are too, and their times rise in the same way",
     "tails": "the first use of a page of the tables, which the system then provides, and preemption by other programs",
-    "metadata": "40 bytes for each block and each hole, an address table at most half full, and large pages not filled yet",
+    "metadata": "32 bytes for each block and each hole, an address table at most half full, and large pages not filled yet",
     "pool": "",
     "minimalloc": "among holes of one size the lowest is not always used: finding it would cost time",
     "contiguous": "for random lifetimes chance decides between good fits; no contiguous rule is best on all",

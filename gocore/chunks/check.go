@@ -128,7 +128,7 @@ func (x *Index) Check(visit func(i uint32) error) error {
 			return broken(4, "the chunk at %#x is in slot %d; looking for it gave %d, %v", addr, at, found, ok)
 		}
 	}
-	if held != x.live || 2*held > len(x.slots) {
+	if held != x.live || held > mostLive(len(x.slots)) {
 		return broken(4, "%d of %d slots are held, %d counted", held, len(x.slots), x.live)
 	}
 	return nil

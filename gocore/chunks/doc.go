@@ -23,7 +23,7 @@
 //  2. A bit of a summary word is set if and only if the word below it is not 0.
 //  3. Classes that hold several sizes are lists sorted by size and then by address. Under the TensorFlow rule the others are heaps
 //     with the lowest address on top.
-//  4. The index finds each of its chunks, by its address, in one slot, and is at most half full.
+//  4. The index finds each of its chunks, by its address, in one slot, and is at most half full; while it is small, less (mostLive).
 //
 // # Concurrency
 //

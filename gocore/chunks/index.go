@@ -2,7 +2,8 @@ package chunks
 
 import "gpuconf/gocore/offheap"
 
-// Index finds a live chunk by its address: open addressing with linear probing, at most half full.
+// Index finds a live chunk by its address: open addressing with linear probing, at most half full. While the table fits into a
+// processor's nearest caches, it is kept emptier than that: most chunks are then in their home slots, and the processor predicts so.
 //
 // A slot's home is the leading bits of a 32-bit hash that is kept in the slot. So neither growing nor the backward shift that
 // fills the hole of a removed slot reads the chunks, and a slot whose hash differs is skipped without reading its chunk.
@@ -21,10 +22,22 @@ type slot struct {
 
 const firstSlotBits = 10
 
+// mostLive returns for how many chunks a table of a length has room.
+func mostLive(slots int) int {
+	switch {
+	case slots <= 1<<13: // 64 KiB
+		return slots / 8
+	case slots <= 1<<15:
+		return slots / 4
+	default:
+		return slots / 2
+	}
+}
+
 // NewIndex makes an empty index over the records of a Table.
 func NewIndex(records []Chunk) (Index, error) {
 	slots, err := offheap.Map[slot](TableName, 1<<firstSlotBits)
-	return Index{slots: slots, shift: 32 - firstSlotBits, most: len(slots) / 2, records: records}, err
+	return Index{slots: slots, shift: 32 - firstSlotBits, most: mostLive(len(slots)), records: records}, err
 }
 
 // EmptyIndex has no table and no room. It stands in for an index whose table was unmapped.
@@ -115,6 +128,6 @@ func (x *Index) grow() error {
 		}
 	}
 	old := x.slots
-	x.slots, x.shift, x.most = slots, x.shift-1, len(slots)/2
+	x.slots, x.shift, x.most = slots, x.shift-1, mostLive(len(slots))
 	return offheap.Unmap(old)
 }
