@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import no_gpu
@@ -89,3 +92,25 @@ except RuntimeError as error:
         started,
         "gpuconf.configure() was called too late: JAX has already started. Call it earlier, or leave 'jax' out of libraries=",
     ]
+
+
+@pytest.mark.parametrize(("guard", "fraction"), [("off", 0.25), ("proxy", 1.0)])
+def test_an_unmodified_program_under_gpuconf_run(driver: Path, tmp_path: Path, guard: str, fraction: float) -> None:
+    """JAX gets the limit as its fraction of the card, and computes. The guard's card is as large as the limit."""
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import os, jax
+{READ_BACK}
+step = jax.jit(jax.value_and_grad(lambda w: ((w * 2 + 1) ** 2).sum()))
+print(*map(float, step(jax.numpy.arange(3.0))[1]))
+print(got(), os.environ["CUDA_VISIBLE_DEVICES"][:4])
+""")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "XLA_", "LD_"))}
+    env = {**kept, "LD_LIBRARY_PATH": str(driver), "GPUCONF_LEDGER": str(tmp_path / "ledger"), "JAX_PLATFORMS": "cpu"}
+    words = [sys.executable, "-m", "gpuconf", "run", "--memory", "256MiB", "--no-growth", "--guard", guard, "--report", "--"]
+    done = subprocess.run([*words, sys.executable, str(program)], env=env, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"4.0 12.0 20.0\n{{'memory_fraction': {fraction}, 'preallocate': True}} GPU-\n"
+    (report,) = done.stderr.splitlines()
+    assert report.startswith("gpuconf run: ")
+    assert "could not be limited" not in report
