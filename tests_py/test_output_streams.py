@@ -28,13 +28,14 @@ COMMANDS = {
     "json and plot": "plan trace.csv --json --plot",
     "no trace": "plan missing.csv",
     "wrong usage": "plan trace.csv --limit much",
+    "unknown option": "plan trace.csv --nonsense",
     "devices": "devices",
     "help": "--help",
 }
-CODES = dict.fromkeys(COMMANDS, 0) | {"no fit": 3, "no trace": 1, "wrong usage": 2}
-QUIET = ("no trace", "wrong usage")  # they print nothing on standard output
+CODES = dict.fromkeys(COMMANDS, 0) | {"no fit": 3, "no trace": 1, "wrong usage": 2, "unknown option": 2}
+QUIET = ("no trace", "wrong usage", "unknown option")  # they print nothing on standard output
 every_command = pytest.mark.parametrize("command", COMMANDS)
-few_commands = pytest.mark.parametrize("command", ["json and plot", "no trace", "wrong usage", "help"])
+few_commands = pytest.mark.parametrize("command", ["json and plot", "no trace", "wrong usage", "unknown option", "help"])
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_standard_error_is_closed(folder: Path, command: str) -> None:
 @few_commands
 def test_both_are_closed(folder: Path, command: str) -> None:
     done = shell(folder, command, "<&- >&- 2>&-")
-    assert done.returncode == (CODES[command] if command in ("help", "wrong usage") else 1)
+    assert done.returncode == (CODES[command] if command in ("help", "wrong usage", "unknown option") else 1)
 
 
 @every_command
@@ -140,11 +141,12 @@ def test_the_disk_is_full_and_nothing_is_buffered(folder: Path, command: str) ->
 
 @few_commands
 def test_standard_error_is_full(folder: Path, command: str) -> None:
-    done = shell(folder, command, "2>/dev/full")
-    if command == "json and plot":  # where the drawing goes to standard error
-        assert done.returncode == 1
-    else:
-        assert done.returncode == CODES[command]
+    for buffering in ("", "1"):
+        done = shell(folder, command, "2>/dev/full", PYTHONUNBUFFERED=buffering)
+        if command == "json and plot":  # where the drawing goes to standard error
+            assert done.returncode == 1
+        else:
+            assert done.returncode == CODES[command]
 
 
 @few_commands

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__, errors
+from .._typing import NoReturn
 from . import console
 from .exits import ERROR, INTERRUPTED, USAGE, UsageError
 
@@ -75,10 +76,18 @@ def _output_failed(command: str, error: OSError) -> int:
     return ERROR
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage has exit code 2 also if standard error is full: argparse raises OSError there in some versions of Python."""
+
+    def error(self, message: str) -> NoReturn:
+        console.complain(f"{self.format_usage()}{self.prog}: error: {message}")
+        raise SystemExit(USAGE)
+
+
 def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """Return the parser: of one command if the first argument names it, else of all."""
     about = "GPU configuration and memory planning, on real and simulated GPUs."
-    top = argparse.ArgumentParser(prog="gpuconf", description=about)
+    top = _Parser(prog="gpuconf", description=about)
     top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS:
