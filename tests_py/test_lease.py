@@ -50,11 +50,19 @@ def test_inside_a_lease_this_process_has_the_card_and_the_bytes() -> None:
             assert os.environ["CUDA_VISIBLE_DEVICES"] == leased.gpus[0]
             assert os.environ["CUPY_GPU_MEMORY_LIMIT"] == str(3 * GIB) == str(leased.memory)
             assert gpuconf.memory.stats("GPU:0").bytes_limit == 3 * GIB
-            assert repr(leased) == f"<gpuconf.lease: 3.00GiB on {leased.gpus[0]}>"
+            assert repr(leased) == f"<gpuconf.lease: 3.00GiB on {leased.gpus[0]} (dedicated memory)>"
         assert (leased.gpus, leased.memory, repr(leased)) == ([], 0, "<gpuconf.lease: nothing is leased>")
         assert variables() == before
         assert len(gpuconf.visible_devices()) == 2
     assert gpuconf.memory.stats("GPU:0").bytes_limit == 16 * GIB - (1050 << 20)
+
+
+def test_a_lease_names_the_kind_of_memory() -> None:
+    with gpuconf.simulate("GB10"):
+        with gpuconf.lease(memory="3GiB") as leased:
+            assert (leased.memory_kinds, leased.memory_sources) == (["unified"], ["simulation"])
+            assert repr(leased) == f"<gpuconf.lease: 3.00GiB on {leased.gpus[0]} (unified memory)>"
+        assert (leased.memory_kinds, leased.memory_sources) == ([], [])
 
 
 def test_the_configuration_is_restored() -> None:
@@ -115,6 +123,7 @@ def test_a_timeout_names_the_holders() -> None:
     with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {children[0].pid} other") as caught:
         gpuconf.lease(memory="4GiB", timeout=0.1).__enter__()
     assert f"process {children[1].pid} other" in str(caught.value)
+    assert "12.00GiB leased, dedicated memory by simulation" in str(caught.value)
     assert variables() == before
     threading.Timer(0.3, lambda: children[0].communicate("\n")).start()
     with gpuconf.lease(memory="4GiB", timeout=20):

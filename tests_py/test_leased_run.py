@@ -326,6 +326,7 @@ def test_the_report(tmp_path: Path) -> None:
     assert report["schema"] == 1
     assert (report["exit_code"], report["signal"], report["peak_bytes"]) == (1, None, {"gpuconf": GIB})
     assert report["lease"]["memory_limit"] == 3 * GIB
+    assert (report["lease"]["memory_kinds"], report["lease"]["memory_sources"]) == (["dedicated"], ["simulation"])
     assert report["not_limited"] == []
     assert len(report["out_of_memory"]) == 1
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
+from gpuconf.sharing._ledger import open_ledger
+from gpuconf.sharing._rows import Card
 from holder import holder
 from script import environment
 
@@ -138,6 +140,16 @@ def test_unified_memory_and_broken_cards(library: Path, tmp_path: Path) -> None:
     assert (code, out) == (0, "no processes\n")
     assert "fell off the bus" in err
     assert "memory unknown" in run("top", env=env)[1]
+
+
+def test_leases_name_the_kind_of_memory(library: Path, tmp_path: Path) -> None:
+    gb10 = "driver 580.95.05\ncuda 13000\ncard GPU-1 domain=15 bus=1 device=0 cc=12.1 mig=none total=1 used=0 NVIDIA GB10\n"
+    env = real(library, tmp_path, "fail nvmlDeviceGetMemoryInfo 3", machine=gb10)
+    with open_ledger(env["GPUCONF_LEDGER"]).claim([Card("GPU-1", 128 * GIB, 10 * GIB)]):
+        ((lease,),) = [shown(env, "lease", "--list")["leases"]]
+        (card,) = lease["cards"]
+        assert card == {"uuid": "GPU-1", "bytes": 10 * GIB, "memory_kind": "unified", "memory_source": "/proc/meminfo"}
+        assert "10.00GiB unified" in run("lease", "--list", env=env)[1]
 
 
 def test_control_characters_reach_no_terminal(library: Path, tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any
+from ..machine.cards import CardMemory, survey
 from ..sharing._ledger import open_ledger
+from ..sharing._request import memories
 from ..sharing._rows import ClaimRow
 from . import leased
 from .exits import OK, UsageError
@@ -55,24 +58,31 @@ def _list(as_json: bool) -> int:
         rows = open_ledger(create=False).claims()
     except errors.NotFoundError:  # there is no ledger yet
         rows = []
+    known = memories(survey())
     if as_json:
-        print_json({"leases": [_fields(row) for row in rows]})
+        print_json({"leases": [_fields(row, known) for row in rows]})
     elif not rows:
         print("no leases")
     else:
         header = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
-        print_table(header, [_row(row) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"))
+        print_table(header, [_row(row, known) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"))
     return OK
 
 
-def _fields(row: ClaimRow) -> dict[str, Any]:
-    return {**vars(row), "cards": [vars(card) for card in row.cards]}
+def _fields(row: ClaimRow, known: Mapping[str, CardMemory]) -> dict[str, Any]:
+    return {**vars(row), "cards": [{**vars(card), **_about(known.get(card.uuid))} for card in row.cards]}
 
 
-def _row(row: ClaimRow) -> tuple[str, ...]:
+def _about(memory: CardMemory | None) -> dict[str, str | None]:
+    """Return the kind of a card's memory, and the source of its numbers. None: the card is not visible here."""
+    return {"memory_kind": memory.kind if memory else None, "memory_source": memory.source if memory else None}
+
+
+def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     state = "waiting" if row.state == "waiting" else "held by a child" if row.gone else "leased"
     gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
-    memory = size(max(card.bytes for card in row.cards))
+    kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
+    memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])
     return str(row.pid), _user(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", row.command
 
 

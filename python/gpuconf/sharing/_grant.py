@@ -11,9 +11,10 @@ from .._core import sizes
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._typing import Any
+from ..machine.cards import survey
 from ._frameworks_environment import LeasedCard
 from ._ledger import Claim
-from ._request import Request, claim, free_bytes, refuse_too_few
+from ._request import Request, claim, memories, refuse_too_few
 
 # What other processes have inherited: a claim that is dropped would be released.
 _kept: list[Grant] = []
@@ -63,7 +64,13 @@ class Grant:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary of plain values."""
-        return {"id": self.id, "gpus": [card.uuid for card in self.cards], "memory_limit": self.limit}
+        return {
+            "id": self.id,
+            "gpus": [card.uuid for card in self.cards],
+            "memory_limit": self.limit,
+            "memory_kinds": [card.kind for card in self.cards],
+            "memory_sources": [card.source for card in self.cards],
+        }
 
 
 def grant(request: Request, devices: Sequence[VisibleDevice], command: str = "") -> Grant:
@@ -75,9 +82,20 @@ def grant(request: Request, devices: Sequence[VisibleDevice], command: str = "")
     if os.environ.get("GPUCONF_LEASE"):
         return _within(request, devices, os.environ["GPUCONF_LEASE"])
     claimed = claim(request, devices, command)
-    totals, free = {device.uuid: device.total_memory for device in devices}, free_bytes()
-    cards = [LeasedCard(one.uuid, totals[one.uuid], free.get(one.uuid, totals[one.uuid])) for one in claimed.cards]
+    known = {device.uuid: device for device in devices}
+    cards = _leased([known[one.uuid] for one in claimed.cards])
     return Grant(cards, min(one.bytes for one in claimed.cards), claimed)
+
+
+def _leased(devices: Sequence[VisibleDevice]) -> list[LeasedCard]:
+    known = memories(survey())
+    found = []
+    for device in devices:
+        memory = known.get(device.uuid)
+        free = device.total_memory if memory is None or memory.free is None else memory.free
+        source = memory.source if memory else None
+        found.append(LeasedCard(device.uuid, device.total_memory, free, device.memory_kind, source))
+    return found
 
 
 def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> Grant:
@@ -89,6 +107,4 @@ def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> G
             f"{human_bytes(wanted)} are requested inside lease {lease}, which has {human_bytes(limit)} of each GPU: request less, "
             "or start the program outside of it"
         )
-    free = free_bytes()
-    cards = [LeasedCard(one.uuid, one.total_memory, free.get(one.uuid, one.total_memory)) for one in devices[: request.gpus]]
-    return Grant(cards, wanted, None)
+    return Grant(_leased(devices[: request.gpus]), wanted, None)

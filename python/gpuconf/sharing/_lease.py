@@ -54,6 +54,16 @@ class Lease(metaclass=Made):
         """The leased bytes of each GPU. 0 while nothing is leased."""
         return 0 if self._grant is None else self._grant.limit
 
+    @property
+    def memory_kinds(self) -> list[str]:
+        """The kind of each leased GPU's memory: "dedicated", "unified" (the host's) or "coherent". Empty without a lease."""
+        return [] if self._grant is None else [card.kind for card in self._grant.cards]
+
+    @property
+    def memory_sources(self) -> list[str | None]:
+        """What reported the free memory of each leased GPU: "NVML", "/proc/meminfo" or "simulation"; None if nothing did."""
+        return [] if self._grant is None else [card.source for card in self._grant.cards]
+
     def __enter__(self) -> Lease:
         refuse_in_child()
         global _current
@@ -141,7 +151,8 @@ class Lease(metaclass=Made):
     def __repr__(self) -> str:
         if self._grant is None:
             return "<gpuconf.lease: nothing is leased>"
-        return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(self.gpus)}>"
+        gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
+        return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
 
 
 def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:

@@ -267,7 +267,10 @@ def _encoded(cards: Sequence[Card]) -> list[dict[str, Any]]:
         ):
             if not 0 <= count < 1 << 56:
                 raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
-    return [{**vars(card), "uuid": _text(card.uuid)} for card in cards]
+    return [
+        {"uuid": _text(one.uuid), "capacity": one.capacity, "bytes": one.bytes, "reserve": one.reserve, "foreign": one.foreign}
+        for one in cards
+    ]
 
 
 def _claim_row(row: dict[str, Any]) -> ClaimRow:
@@ -285,7 +288,8 @@ def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
     total = max(0, card.capacity - card.reserve)
     room = max(0, total - card.foreign - leased)
     foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
-    return f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}"
+    kind = f", {card.kind} memory" + (f" by {card.source}" if card.source else "")
+    return f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}{kind}"
 
 
 def _leased(row: ClaimRow) -> int:

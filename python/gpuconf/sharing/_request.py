@@ -11,7 +11,7 @@ from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import core
 from .._typing import Any
-from ..machine.cards import Survey, survey
+from ..machine.cards import CardMemory, Survey, survey
 from ._descendants import below
 from ._ledger import Claim, Ledger, open_ledger
 from ._rows import Card
@@ -108,9 +108,17 @@ def _why_none() -> str:
 def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:
     """Return what the ledger must know of each device."""
     now = survey()
-    foreign = _foreign(now, ledger)
+    foreign, known = _foreign(now, ledger), memories(now)
     return [
-        Card(device.uuid, device.total_memory, request.bytes_of(device), reserve_of(device), foreign.get(device.uuid, 0))
+        Card(
+            uuid=device.uuid,
+            capacity=device.total_memory,
+            bytes=request.bytes_of(device),
+            reserve=reserve_of(device),
+            foreign=foreign.get(device.uuid, 0),
+            kind=device.memory_kind,
+            source=(known[device.uuid].source if device.uuid in known else None) or "",
+        )
         for device in devices
     ]
 
@@ -139,9 +147,8 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
     return found
 
 
-def free_bytes() -> dict[str, int]:
-    """Return the free memory of each card and MIG instance that reports it."""
-    cards = survey().cards
-    found = {card.uuid: card.memory.free for card in cards}
-    found.update((one.uuid, one.memory.free) for card in cards for one in card.instances)
-    return {uuid: free for uuid, free in found.items() if free is not None}
+def memories(now: Survey) -> dict[str, CardMemory]:
+    """Return the memory of each card and MIG instance, by UUID."""
+    found = {card.uuid: card.memory for card in now.cards}
+    found.update((one.uuid, one.memory) for card in now.cards for one in card.instances)
+    return found

@@ -12,7 +12,8 @@ class Card:
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
     ``bytes`` is what the claim needs on this card. Leases of all processes together get at most ``capacity`` less ``reserve`` and
-    ``foreign``, which is what processes that are not in the ledger use of the card now.
+    ``foreign``, which is what processes that are not in the ledger use of the card now. ``kind`` of memory ("dedicated",
+    "unified" or "coherent") and ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
     """
 
     uuid: str
@@ -20,6 +21,8 @@ class Card:
     bytes: int
     reserve: int = 0
     foreign: int = 0
+    kind: str = "dedicated"
+    source: str = ""
 
 
 @dataclass(frozen=True)
