@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpuconf import errors
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ROOT = Path(__file__).resolve().parent.parent
@@ -71,3 +72,25 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert len(links) > 1000
     assert [str(page) + ": " + link for page, link in links if not (page.parent / link).exists()] == []
     assert "gpuconf.memory.allocate" in (site / "reference" / "memory.html").read_text()
+
+
+def test_each_error_class_has_cause_and_fix() -> None:
+    page = (ROOT / "docs" / "reference" / "errors.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")]
+    rows = [row for row in rows if row[0] != "error"]
+    assert all(len(row) == 3 and all(row) for row in rows)
+    described = {name for row in rows for name in re.findall(r"\w+Error", re.sub(r"\(\w+\)", "", row[0]))}
+    classes = {name for name in errors.__all__ if name.endswith("Error")}
+    assert described == classes - {"GpuconfError", "OpError"}
+    reference = re.findall(r"\w+Error\b", page.rpartition(":members:")[2])
+    assert sorted(reference) == sorted(classes - {"OutOfMemoryError"}), "each class, once; the alias is in the table"
+
+
+HOW_TO = """
+find-what-holds-memory fit-on-a-smaller-card four-workers-a-card-with-dask limit-pytorch-and-cupy run-a-tensorflow-1-script
+share-a-card-between-two-services split-a-card test-gpu-code-in-ci
+"""
+
+
+def test_each_task_has_its_page() -> None:
+    assert {path.stem for path in (ROOT / "docs" / "howto").glob("*.md")} == set(HOW_TO.split())

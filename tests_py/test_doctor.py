@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -210,3 +211,22 @@ def test_programs_that_cannot_be_looked_into(simulated: dict[str, str], tmp_path
     code, found = findings(simulated, "--", str(tmp_path / "python3"), "x.py")
     assert code == 3
     assert "No such file or directory" in about(found, "Python")[0]
+
+
+def test_what_multiplies_matrices(simulated: dict[str, str], tmp_path: Path) -> None:
+    _, found = findings(simulated)
+    (text,) = about(found, "BLAS")
+    assert re.fullmatch(r"ok: \w+ [\d.]+, \d+ threads?, multiplies matrices on the CPU and on simulated GPUs: /.*\.so.*", text)
+    _, found = findings({**simulated, "GPUCONF_BLAS": "gonum"})
+    assert about(found, "BLAS")[0].startswith("note: gonum multiplies matrices")
+    code, found = findings({**simulated, "GPUCONF_BLAS": "/nowhere/libblas.so"})
+    assert code == 3
+    assert about(found, "BLAS")[0].startswith('problem: GPUCONF_BLAS is "/nowhere/libblas.so", which cannot be used: ')
+
+
+def test_the_blas_is_that_of_the_programs_python(simulated: dict[str, str], tmp_path: Path) -> None:
+    here = about(findings(simulated)[1], "BLAS")
+    venv.create(tmp_path / "v", with_pip=False)
+    there = about(findings(simulated, str(tmp_path / "v" / "bin" / "python"), "x.py")[1], "BLAS")
+    assert len(there) == 1
+    assert there != here, "an environment without NumPy"

@@ -8,7 +8,7 @@
 //  1. A block's address is a multiple of 64 and belongs to no other live block.
 //  2. A block's memory does not move between Allocate and Free. Small blocks are on the Go heap, whose objects do not move. Large blocks
 //     are mapped, because Go ends the process when its heap runs out of memory, whereas mmap returns an error.
-//  3. BytesInUse is the sum of the live blocks' sizes.
+//  3. BytesInUse is the sum of the live blocks' sizes. Freed blocks, up to 64 MiB, are kept for later ones and are not in it.
 //
 // # Locks
 //

@@ -20,6 +20,7 @@ const mappedBytes = 1 << 20
 type Memory struct {
 	mu     sync.RWMutex
 	blocks map[uint64]block // guarded by mu
+	spares spares           // guarded by mu
 	lastID uint64           // guarded by mu
 	inUse  uint64           // guarded by mu
 }
@@ -28,46 +29,59 @@ type Memory struct {
 type block struct {
 	id     uint64
 	data   []byte // the requested bytes
+	room   []byte // data and what is behind it
 	mapped []byte // the whole mapping, nil for a block on the Go heap
 }
 
-// Allocate returns the address of a new block, filled with zeros, and an id that distinguishes it from earlier blocks at the same
+// Allocate returns the address of a block, whose contents are undefined, and an id that distinguishes it from earlier blocks at the same
 // address. Size 0 returns address 0 and changes nothing. If the host is out of memory, the error is ResourceExhausted.
 func (m *Memory) Allocate(bytes uint64) (addr, id uint64, err error) {
 	if bytes == 0 {
 		return 0, 0, nil
 	}
-	b, err := newBlock(bytes)
-	if err != nil {
-		return 0, 0, err
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	b, ok := m.spares.take(bytes)
+	if !ok {
+		if b, err = m.newBlockLocked(bytes); err != nil {
+			return 0, 0, err
+		}
+	}
 	if m.blocks == nil {
 		m.blocks = map[uint64]block{}
 	}
 	m.lastID++
-	b.id = m.lastID
+	b.id, b.data = m.lastID, b.room[:bytes:bytes]
 	addr = addressOf(b.data)
 	m.blocks[addr] = b
 	m.inUse += bytes
 	return addr, b.id, nil
 }
 
-func newBlock(bytes uint64) (block, error) {
+func (m *Memory) newBlockLocked(bytes uint64) (block, error) {
 	if bytes < mappedBytes {
 		padded := make([]byte, bytes+Alignment-1)
 		skip := -addressOf(padded) % Alignment
-		return block{data: padded[skip : skip+bytes : skip+bytes]}, nil
+		return block{room: padded[skip : skip+bytes : skip+bytes]}, nil
 	}
 	if bytes > math.MaxInt {
 		return block{}, outOfMemory(bytes, unix.ENOMEM)
 	}
-	mapped, err := unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	mapped, err := mapNew(bytes)
+	if err != nil {
+		if err := releaseAll(m.spares.all()); err != nil {
+			return block{}, err
+		}
+		mapped, err = mapNew(bytes)
+	}
 	if err != nil {
 		return block{}, outOfMemory(bytes, err)
 	}
-	return block{data: mapped, mapped: mapped}, nil
+	return block{room: mapped, mapped: mapped}, nil
+}
+
+func mapNew(bytes uint64) ([]byte, error) {
+	return unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 }
 
 func outOfMemory(bytes uint64, err error) error {
@@ -87,7 +101,7 @@ func (m *Memory) Free(addr, id uint64) error {
 		return errNotLive(addr)
 	}
 	m.removeLocked(addr, b)
-	return b.release()
+	return releaseAll(m.spares.keep(b))
 }
 
 func (m *Memory) removeLocked(addr uint64, b block) {
@@ -103,6 +117,14 @@ func (b block) release() error {
 		return status.Errorf(status.Internal, "unmapping a block of %d bytes failed: %w", len(b.mapped), err)
 	}
 	return nil
+}
+
+func releaseAll(blocks []block) error {
+	var err error
+	for _, b := range blocks {
+		err = errors.Join(err, b.release())
+	}
+	return err
 }
 
 // Write copies src into the live block at addr, starting at offset. If the range exceeds the block, the error is
@@ -144,7 +166,7 @@ func (m *Memory) Stats() (blocks int, bytesInUse uint64) {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var err error
+	err := releaseAll(m.spares.all())
 	for addr, b := range m.blocks {
 		m.removeLocked(addr, b)
 		err = errors.Join(err, b.release())

@@ -1480,6 +1480,33 @@ PyObject * _wrap__gpuconf_pybind_CountRecorded(PyObject * PYBINDGEN_UNUSED(dummy
 
 
 PyObject *
+_wrap__gpuconf_pybind_DescribeBLAS(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *choice;
+    char *folders;
+    const char *keywords[] = {"choice", "folders", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "ss", (char **) keywords, &choice, &folders)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_DescribeBLAS(choice, folders);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_DescribeBLAS(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_DeviceDetails(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2372,6 +2399,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_Cards", (PyCFunction) _wrap__gpuconf_pybind_Cards, METH_VARARGS|METH_KEYWORDS, "pybind_Cards(env)\n\ntype: env: char *" },
     {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_CountRecorded(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_DescribeBLAS", (PyCFunction) _wrap__gpuconf_pybind_DescribeBLAS, METH_VARARGS|METH_KEYWORDS, "pybind_DescribeBLAS(choice, folders)\n\ntype: choice: char *\ntype: folders: char *" },
     {(char *) "pybind_DeviceDetails", (PyCFunction) _wrap__gpuconf_pybind_DeviceDetails, METH_VARARGS|METH_KEYWORDS, "pybind_DeviceDetails(position)\n\ntype: position: int64_t" },
     {(char *) "pybind_DrainNotices", (PyCFunction) _wrap__gpuconf_pybind_DrainNotices, METH_NOARGS, "pybind_DrainNotices()\n\n" },
     {(char *) "pybind_DrainPlacementLog", (PyCFunction) _wrap__gpuconf_pybind_DrainPlacementLog, METH_NOARGS, "pybind_DrainPlacementLog()\n\n" },

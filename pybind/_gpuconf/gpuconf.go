@@ -304,6 +304,21 @@ func pybind_CurrentTag() C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_DescribeBLAS
+func pybind_DescribeBLAS(choice *C.char, folders *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.DescribeBLAS(C.GoString(choice), C.GoString(folders))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_DeviceDetails
 func pybind_DeviceDetails(position C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

@@ -3,6 +3,7 @@ package process
 import (
 	"strings"
 
+	"gpuconf/gocore/blas"
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/cublas"
 	"gpuconf/gocore/devmgr"
@@ -10,17 +11,44 @@ import (
 	"gpuconf/gocore/host"
 )
 
-// libraryFolders is the variable in which Python passes the folders where pip installs NVIDIA's libraries, one per line.
-const libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
+// The variables in which Python passes the folders where pip installs NVIDIA's libraries, those from which it imports modules, one per
+// line, and the choice of the BLAS.
+const (
+	libraryFolders = "GPUCONF_LIBRARY_FOLDERS"
+	moduleFolders  = "GPUCONF_MODULE_FOLDERS"
+	blasChoice     = "GPUCONF_BLAS"
+)
 
-// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, host arithmetic on a simulated one, whose
+func linesOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+}
+
+// onHost computes in host memory: large products by a BLAS if there is one, all else by package host.
+type onHost struct {
+	offThread
+	library *blas.Library
+}
+
+func computeOnHost(env config.Env) gpu.Compute {
+	return onHost{offThread: offThread{host.Compute{}}, library: blas.New(env[blasChoice], linesOf(env[moduleFolders]))}
+}
+
+// Gemm multiplies two matrices.
+func (c onHost) Gemm(g gpu.Gemm) error {
+	if done, err := c.library.Gemm(g); done || err != nil {
+		return err
+	}
+	return c.offThread.Gemm(g)
+}
+
+// arithmetic returns a function that creates a logical GPU's gpu.Compute: cuBLAS on a real GPU, that of the host on a simulated one, whose
 // memory is host memory.
-func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env) func(number int, d gpu.Device) gpu.Compute {
+func arithmetic(driver gpu.Driver, m *devmgr.Manager, env config.Env, cpu gpu.Compute) func(number int, d gpu.Device) gpu.Compute {
 	native, isNative := driver.(cublas.Driver)
 	if !isNative {
-		return func(int, gpu.Device) gpu.Compute { return offThread{host.Compute{}} }
+		return func(int, gpu.Device) gpu.Compute { return cpu }
 	}
-	library := cublas.New(native, strings.FieldsFunc(env[libraryFolders], func(r rune) bool { return r == '\n' }))
+	library := cublas.New(native, linesOf(env[libraryFolders]))
 	return func(number int, d gpu.Device) gpu.Compute { return library.On(d.Ordinal, scratch{m, number}) }
 }
 

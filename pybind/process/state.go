@@ -144,7 +144,8 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	}
 	p.spec = machine.spec
 	p.notices = append(p.notices, machine.notices...)
-	p.work.Store(&Work{manager: m, compute: arithmetic(machine.driver, m, env)})
+	cpu := computeOnHost(env)
+	p.work.Store(&Work{manager: m, cpu: cpu, compute: arithmetic(machine.driver, m, env, cpu)})
 	p.manager.Store(m)
 	return m, p.spec, nil
 }

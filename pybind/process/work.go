@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 type Work struct {
 	manager *devmgr.Manager
 	memory  host.Memory
+	cpu     gpu.Compute                                // the arithmetic in host memory
 	compute func(number int, d gpu.Device) gpu.Compute // the arithmetic of a logical GPU
 	runs    atomic.Int64                               // session runs in progress
 
@@ -39,7 +41,7 @@ type Work struct {
 }
 
 func (w *Work) machine() placement.Machine {
-	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: offThread{host.Compute{}}, GPU: w.compute, Holder: Holder}
+	return placement.Machine{Manager: w.manager, Memory: &w.memory, CPU: w.cpu, GPU: w.compute, Holder: Holder}
 }
 
 // prepareLocked creates the devices for eager operations. The Manager is initialized.
@@ -203,7 +205,7 @@ func (w *Work) end(closeDevices func() error) error {
 		return err
 	}
 	w.closed = true
-	return err
+	return errors.Join(err, w.memory.Close())
 }
 
 // unusedLocked returns an error if the devices are in use.

@@ -13,7 +13,7 @@ var floors = []string{
 	0: "status invariants human pickle",
 	1: "gpu devname visible offheap holder meminfo figures",
 	2: "trace chunks",
-	3: "cuda nvml sim cublas host suballoc bfc config caching ledger",
+	3: "cuda nvml sim cublas host blas suballoc bfc config caching ledger",
 	4: "devmgr plan rewind",
 	5: "graph",
 	6: "placement",
@@ -24,7 +24,7 @@ var floors = []string{
 var closed = []struct{ from, to, instead string }{
 	{"bfc caching chunks config suballoc", "gpu devname visible",
 		"it sees no GPU: take numbers, or declare a small interface on numbers, and let devmgr connect the two"},
-	{"devmgr graph placement plan", "cuda nvml sim cublas host",
+	{"devmgr graph placement plan", "cuda nvml sim cublas host blas",
 		"take a gpu.Driver or a gpu.Compute and let pybind/process pick the implementation"},
 }
 

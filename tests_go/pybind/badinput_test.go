@@ -36,6 +36,7 @@ var functions = map[string]any{
 	"EnterScope":              pybind.EnterScope,
 	"Enumerate":               pybind.Enumerate,
 	"Cards":                   pybind.Cards,
+	"DescribeBLAS":            pybind.DescribeBLAS,
 	"Models":                  pybind.Models,
 	"Execute":                 pybind.Execute,
 	"FailAllocation":          pybind.FailAllocation,

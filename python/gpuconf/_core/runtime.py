@@ -101,7 +101,9 @@ def environment() -> str:
 
     found = settings.environment(os.environ, _ENVIRONMENT)
     read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
-    read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders())
+    folders = module_folders(sys.path)
+    read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
+    read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))
     read[ledger_folder.VARIABLE] = _ledger()
     return json.dumps({**read, **current.overrides})
 
@@ -112,10 +114,15 @@ def _ledger() -> str:
     return folder.encode("utf-8", "replace").decode() if ledger_folder.has_ledger(folder) else ""
 
 
-def _library_folders() -> list[str]:
+def module_folders(path: list[str]) -> list[str]:
+    """Return the folders of a module search path, as text for the core."""
+    folders = (entry for entry in path if isinstance(entry, str) and os.path.isabs(entry))
+    return [folder.encode("utf-8", "replace").decode() for folder in folders]
+
+
+def _library_folders(folders: list[str]) -> list[str]:
     """Return where pip installs NVIDIA's libraries: the folders named ``nvidia`` on the module search path."""
-    folders = (os.path.join(entry, "nvidia") for entry in sys.path if isinstance(entry, str) and os.path.isabs(entry))
-    return [folder.encode("utf-8", "replace").decode() for folder in folders if os.path.isdir(folder)]
+    return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
 
 
 def _caller(function: str) -> str:

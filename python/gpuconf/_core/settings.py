@@ -35,6 +35,7 @@ SETTINGS = (
     ),
     Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow, whatever set_memory_growth says"),
     Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
+    Setting("GPUCONF_BLAS", "blas", "text", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
     Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "as GPUCONF_ALLOW_GROWTH, which takes precedence"),

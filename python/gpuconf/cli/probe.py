@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from .. import __version__
 from .._typing import Any
 from ..allocators._versions import SETS
+from . import blas
 from .diagnosis import NOTE, OK, PROBLEM, Finding
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -43,7 +44,7 @@ except Exception as error:
     gpuconf = "" if isinstance(error, ImportError) else repr(error)
 flags = [n for n, f in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)) if f]
 print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "libraries": found, "start": start,
-                  "gpuconf": gpuconf, "flags": flags}))
+                  "gpuconf": gpuconf, "flags": flags, "path": [p for p in sys.path if isinstance(p, str)]}))
 """
 
 # The packages of each library: CuPy and JAX have one for each version of CUDA.
@@ -80,6 +81,7 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
         return
     yield from _python(found)
     yield from _libraries(found["libraries"])
+    yield blas.finding(found["path"])
 
 
 def _interpreter(words: Sequence[str]) -> list[str] | None:

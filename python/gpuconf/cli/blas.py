@@ -1,0 +1,35 @@
+"""The finding about what multiplies matrices on the CPU, for ``gpuconf doctor``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+
+from .. import errors
+from .._core import runtime, settings
+from .._core.native import core
+from .diagnosis import NOTE, OK, PROBLEM, Finding
+
+_INSTALL = "pip install 'gpuconf[blas]' installs OpenBLAS"
+
+
+def finding(path: Sequence[str]) -> Finding:
+    """Return the finding for a Python with a module search path."""
+    try:
+        choice = settings.value("GPUCONF_BLAS", os.environ).encode("utf-8", "replace").decode()
+    except errors.GpuconfError:  # another finding reports what is wrong with the settings
+        choice = ""
+    try:
+        found = json.loads(core.pybind_DescribeBLAS(choice, "\n".join(runtime.module_folders(list(path)))))
+    except errors.GpuconfError as error:
+        return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
+    if found["path"]:
+        version = re.search(r"\d+(\.\d+)+", found["version"])
+        name = " ".join([found["library"] or "a library without a name", *([version[0]] if version else [])])
+        threads = f", {found['threads']} thread{'s' * (found['threads'] != 1)}" if found["threads"] else ""
+        return Finding(OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {found['path']}")
+    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(found["complaints"]) or "there is no BLAS"
+    text = f"gonum multiplies matrices on the CPU and on simulated GPUs, several times more slowly than a BLAS ({why})"
+    return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)
