@@ -99,7 +99,7 @@ func ParseFleet(text string) (fleet string, err error) {
 	return encode(list)
 }
 
-// OpenPlan creates a job that finds out whether a trace, which FeedPlan passes in, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
+// OpenPlan creates a job that finds out whether a trace, which FeedJob passes in, would fit. The job's result is {"limit": bytes, "gpu": name, "memory":
 // bytes, "usage": [plan.Usage], "results": [plan.Result], "notices": [[level, text], ...]}.
 func OpenPlan(request string) (job int64, err error) {
 	defer process.Gate(&err)
@@ -123,8 +123,8 @@ func OpenPlan(request string) (job int64, err error) {
 	}, func() {}), nil
 }
 
-// FeedPlan appends text to the trace of a plan that has not started: CSV with a header.
-func FeedPlan(id int64, text string) (done bool, err error) {
+// FeedJob appends text to the trace of a job that has not started: CSV with a header.
+func FeedJob(id int64, text string) (done bool, err error) {
 	defer process.Gate(&err)
 	if err := process.Alive(); err != nil {
 		return false, err
@@ -146,10 +146,8 @@ func replayed(ctx context.Context, input *process.Input, wanted plan.Request, no
 	if err != nil {
 		return process.Outcome{}, err
 	}
-	for done := false; !done; {
-		if done, err = job.Step(ctx); err != nil {
-			return process.Outcome{}, err
-		}
+	if err := process.Parallel(ctx, job.Len(), job.Determine); err != nil {
+		return process.Outcome{}, err
 	}
 	r := job.Request()
 	return process.Outcome{Large: isLarge(events), Head: map[string]any{

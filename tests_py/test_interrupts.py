@@ -136,7 +136,7 @@ def test_an_interrupted_job_is_closed(tmp_path: Path, monkeypatch: pytest.Monkey
         ("pybind_WaitJob", lambda: gpuconf.memory.load_trace(path)),
         ("pybind_JobResult", lambda: gpuconf.memory.load_trace(path)),
         ("pybind_JobPage", lambda: gpuconf.memory.load_trace(path)),
-        ("pybind_FeedPlan", lambda: gpuconf.plan(trace)),
+        ("pybind_FeedJob", lambda: gpuconf.plan(trace)),
         ("pybind_WaitJob", lambda: gpuconf.plan(trace)),
     ):
         opened: list[int] = []

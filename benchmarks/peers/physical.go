@@ -22,10 +22,10 @@ func leastLimit(t *traces.Trace, policy plan.Policy) (bytes uint64, err error) {
 		events[i] = trace.Event{Action: trace.Allocate, Addr: addrs[op.Block], Bytes: op.Bytes}
 	}
 	job, err := plan.New(context.Background(), events, plan.Request{Policies: []plan.Policy{policy}})
-	for done := false; err == nil && !done; {
-		done, err = job.Step(context.Background())
-	}
 	if err != nil {
+		return 0, err
+	}
+	if err := job.Run(context.Background()); err != nil {
 		return 0, err
 	}
 	return job.Results()[0].LeastLimit, nil

@@ -66,10 +66,10 @@ func (b *bench) recorded() error {
 func leastLimits(events []trace.Event) (map[plan.Policy]uint64, error) {
 	ctx := context.Background()
 	job, err := plan.New(ctx, events, plan.Request{Policies: policies})
-	for done := false; err == nil && !done; {
-		done, err = job.Step(ctx)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := job.Run(ctx); err != nil {
 		return nil, err
 	}
 	least := map[plan.Policy]uint64{}

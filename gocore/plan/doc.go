@@ -5,8 +5,8 @@
 //
 // A workload is one logical GPU's part of a trace, with block numbers in place of addresses. A replay runs it through
 // a new pool, with some Policy and limit, and stops at the first allocation that fails. The pool is gpuconf's allocator or
-// the model of PyTorch's (package caching). A Job answers a Request for each GPU and policy, one replay a step. Between
-// steps, its user can show progress or stop. The context cancels a step.
+// the model of PyTorch's (package caching). A Job answers a Request for each GPU and policy. The answers do not depend
+// on each other, so several can be determined at a time. The context cancels it.
 //
 //	search   replays until the least limit is known; for a policy with several settings, the least of all
 //	limit    a replay under the requested limit, if there is one. If the job does not fit it, the Measure is that of the least
@@ -33,5 +33,6 @@
 //
 // # Locks
 //
-// A Job has no lock: only one goroutine may use it at a time.
+// A Job has no lock: only one goroutine may use it at a time, except that several may determine different results. They share the
+// workloads, which only New changes.
 package plan

@@ -18,14 +18,11 @@ type Request struct {
 	Wanted     bool             // a failed allocation that ends the trace is replayed, too
 }
 
-// Job answers a Request, one replay at a time.
+// Job answers a Request. Its results do not depend on each other.
 type Job struct {
 	request   Request
 	workloads []*workload
 	results   []*Result
-	at        int       // index of the current result
-	variants  []variant // of the current result that have not been tried; nil before the first
-	search    *search   // for the first of them; nil: not begun
 }
 
 // Result is the outcome for one logical GPU under one policy. Sizes are bytes.
@@ -39,8 +36,11 @@ type Result struct {
 	Measure    *Measure `json:"measure"` // under the requested limit or, if the job does not fit it, under the least one
 
 	workload *workload
+	variants []variant // that have not been tried; nil before the first
+	search   *search   // for the first of them; nil: not begun
 	best     variant
 	least    *Measure // under the least limit so far
+	done     bool
 }
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
@@ -78,40 +78,59 @@ func New(ctx context.Context, events []trace.Event, request Request) (*Job, erro
 	return j, nil
 }
 
-// Step runs one replay, or fails with the context's error. done is true when nothing is left to do.
-func (j *Job) Step(ctx context.Context) (done bool, err error) {
-	if j.at == len(j.results) {
-		return true, nil
+// Len returns the number of results.
+func (j *Job) Len() int { return len(j.results) }
+
+// Determine determines a result by its number, or fails with the context's error. Several goroutines may determine different results at
+// the same time.
+func (j *Job) Determine(ctx context.Context, number int) error {
+	for r := j.results[number]; !r.done; {
+		if err := j.step(ctx, r); err != nil {
+			return err
+		}
 	}
-	r := j.results[j.at]
-	if j.search == nil {
-		return false, j.begin(ctx, r)
+	return nil
+}
+
+// Run determines all results, one after the other.
+func (j *Job) Run(ctx context.Context) error {
+	for number := range j.results {
+		if err := j.Determine(ctx, number); err != nil {
+			return err
+		}
 	}
-	if limit, found := j.search.next(); !found {
-		return false, j.try(ctx, r, limit*mib)
+	return nil
+}
+
+// step runs at most one replay for a result.
+func (j *Job) step(ctx context.Context, r *Result) error {
+	if r.search == nil {
+		return j.begin(ctx, r)
+	}
+	if limit, found := r.search.next(); !found {
+		return j.try(ctx, r, limit*mib)
 	} else if r.LeastLimit == 0 || limit*mib < r.LeastLimit {
-		r.LeastLimit, r.best, r.Settings = limit*mib, j.variants[0], j.variants[0].text
+		r.LeastLimit, r.best, r.Settings = limit*mib, r.variants[0], r.variants[0].text
 	}
-	j.search, j.variants = nil, j.variants[1:]
-	if len(j.variants) > 0 {
-		return false, nil
+	r.search, r.variants = nil, r.variants[1:]
+	if len(r.variants) > 0 {
+		return nil
 	}
 	if err := j.finish(ctx, r); err != nil {
-		return false, err
+		return err
 	}
-	j.variants = nil
-	j.at++
-	return j.at == len(j.results), nil
+	r.variants, r.done = nil, true
+	return nil
 }
 
 // begin starts the search with the next variant.
 func (j *Job) begin(ctx context.Context, r *Result) error {
 	if r.LeastLimit > 0 {
-		j.search = newChallenge(r.workload.peakLive, r.LeastLimit)
+		r.search = newChallenge(r.workload.peakLive, r.LeastLimit)
 		return nil
 	}
-	j.variants = r.Policy.variants(j.request, r.workload.largest)
-	j.search = newSearch(r.workload.peakLive)
+	r.variants = r.Policy.variants(j.request, r.workload.largest)
+	r.search = newSearch(r.workload.peakLive)
 	if !r.Policy.pytorch() || j.request.Recorded.GarbageThreshold > 0 {
 		return nil
 	}
@@ -120,11 +139,11 @@ func (j *Job) begin(ctx context.Context, r *Result) error {
 
 // try replays under a limit and records whether the job fits.
 func (j *Job) try(ctx context.Context, r *Result, limitBytes uint64) error {
-	o, err := r.workload.replay(ctx, j.variants[0], limitBytes, j.unlimited())
+	o, err := r.workload.replay(ctx, r.variants[0], limitBytes, j.unlimited())
 	if err != nil {
 		return err
 	}
-	j.search.record(o, float64(o.done)/float64(len(r.workload.ops)))
+	r.search.record(o, float64(o.done)/float64(len(r.workload.ops)))
 	if o.failure == nil {
 		r.least = o.measure
 	}
@@ -155,7 +174,7 @@ func (j *Job) unlimited() Card { return Card{GranuleBytes: j.request.Card.Granul
 // Request returns the request.
 func (j *Job) Request() Request { return j.request }
 
-// Results returns the results. They are complete once Step has returned done.
+// Results returns the results. They are complete once all are determined.
 func (j *Job) Results() []*Result { return j.results }
 
 // Usages summarizes the trace, by GPU.

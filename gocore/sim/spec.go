@@ -56,7 +56,17 @@ func ParseSpec(text string) (Spec, error) {
 }
 
 func specError(text, format string, args ...any) error {
-	return status.Errorf(status.InvalidArgument, "cannot simulate %q: %s", text, fmt.Sprintf(format, args...))
+	return status.Errorf(status.InvalidArgument, "cannot simulate %s: %s", quoted(text), fmt.Sprintf(format, args...))
+}
+
+// quoted returns a caller's text for a message, without its middle if it is long.
+func quoted(text string) string {
+	const most = 120
+	if len(text) <= most {
+		return strconv.Quote(text)
+	}
+	start, end := strings.ToValidUTF8(text[:most/2], ""), strings.ToValidUTF8(text[len(text)-most/4:], "")
+	return fmt.Sprintf("%q... %d bytes ...%q", start, len(text)-len(start)-len(end), end)
 }
 
 func parseEntry(entry string, most int) (count int, card Card, err error) {
@@ -69,7 +79,7 @@ func parseEntry(entry string, most int) (count int, card Card, err error) {
 	if countText != "" {
 		count, err = strconv.Atoi(countText)
 		if err != nil || count < 1 || count > most {
-			return 0, Card{}, fmt.Errorf("the count in %q must be from 1 to %d", entry, most)
+			return 0, Card{}, fmt.Errorf("the count in %s must be from 1 to %d", quoted(entry), most)
 		}
 	}
 	name, memory, hasMemory := strings.Cut(rest, ":")
@@ -97,9 +107,9 @@ func cutCount(entry string) (count, rest string) {
 
 func unknownModel(entry, name string) error {
 	if name == "" {
-		return fmt.Errorf("%q names no model; known models: %s", entry, modelNames())
+		return fmt.Errorf("%s names no model; known models: %s", quoted(entry), modelNames())
 	}
-	return fmt.Errorf("unknown GPU model %q; known models: %s", name, modelNames())
+	return fmt.Errorf("unknown GPU model %s; known models: %s", quoted(name), modelNames())
 }
 
 // memoryUnits in descending order, under the name that String uses.
@@ -137,7 +147,7 @@ func parseMemory(text string) (uint64, error) {
 		}
 		return bytes, nil
 	}
-	return 0, fmt.Errorf("memory %q is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB", text)
+	return 0, fmt.Errorf("memory %s is not a whole number with a unit (B, KiB, MiB, GiB, TiB), such as 8GiB", quoted(text))
 }
 
 // String returns the shortest text that ParseSpec parses as s.

@@ -311,7 +311,7 @@ PyObject * _wrap__gpuconf_pybind_FailAllocation(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
-_wrap__gpuconf_pybind_FeedPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+_wrap__gpuconf_pybind_FeedJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
     bool retval;
@@ -325,14 +325,14 @@ _wrap__gpuconf_pybind_FeedPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *arg
     if (refused()) {
         return NULL;
     }
-    retval = pybind_FeedPlan(id, text);
+    retval = pybind_FeedJob(id, text);
     if (PyErr_Occurred()) {
         return NULL;
     }
     py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_FeedPlan(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+PyObject * _wrap__gpuconf_pybind_FeedJob(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -901,6 +901,30 @@ _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_OpenSession(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_OpenTimeline(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t intervals;
+    const char *keywords[] = {"intervals", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &intervals)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_OpenTimeline(intervals);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_OpenTimeline(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -2353,7 +2377,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_FailAllocation", (PyCFunction) _wrap__gpuconf_pybind_FailAllocation, METH_VARARGS|METH_KEYWORDS, "pybind_FailAllocation(n)\n\ntype: n: int64_t" },
-    {(char *) "pybind_FeedPlan", (PyCFunction) _wrap__gpuconf_pybind_FeedPlan, METH_VARARGS|METH_KEYWORDS, "pybind_FeedPlan(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
+    {(char *) "pybind_FeedJob", (PyCFunction) _wrap__gpuconf_pybind_FeedJob, METH_VARARGS|METH_KEYWORDS, "pybind_FeedJob(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
     {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
@@ -2377,6 +2401,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_OpenPlan", (PyCFunction) _wrap__gpuconf_pybind_OpenPlan, METH_VARARGS|METH_KEYWORDS, "pybind_OpenPlan(request)\n\ntype: request: char *" },
     {(char *) "pybind_OpenRecorded", (PyCFunction) _wrap__gpuconf_pybind_OpenRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_OpenRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_OpenSession", (PyCFunction) _wrap__gpuconf_pybind_OpenSession, METH_VARARGS|METH_KEYWORDS, "pybind_OpenSession(graphID, options, env, origin)\n\ntype: graphID: int64_t\ntype: options: char *\ntype: env: char *\ntype: origin: char *" },
+    {(char *) "pybind_OpenTimeline", (PyCFunction) _wrap__gpuconf_pybind_OpenTimeline, METH_VARARGS|METH_KEYWORDS, "pybind_OpenTimeline(intervals)\n\ntype: intervals: int64_t" },
     {(char *) "pybind_OpenVerify", (PyCFunction) _wrap__gpuconf_pybind_OpenVerify, METH_VARARGS|METH_KEYWORDS, "pybind_OpenVerify(descriptor)\n\ntype: descriptor: int64_t" },
     {(char *) "pybind_ReadTensor", (PyCFunction) _wrap__gpuconf_pybind_ReadTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReadTensor(id, host, nbytes)\n\ntype: id: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_ReleaseTensor", (PyCFunction) _wrap__gpuconf_pybind_ReleaseTensor, METH_VARARGS|METH_KEYWORDS, "pybind_ReleaseTensor(id)\n\ntype: id: int64_t" },

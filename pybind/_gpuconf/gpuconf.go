@@ -454,10 +454,10 @@ func pybind_FailAllocation(n C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
-//export pybind_FeedPlan
-func pybind_FeedPlan(id C.longlong, text *C.char) C.char {
+//export pybind_FeedJob
+func pybind_FeedJob(id C.longlong, text *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.FeedPlan(int64(id), C.GoString(text))
+	cret, __err := pybind.FeedJob(int64(id), C.GoString(text))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
@@ -1043,6 +1043,21 @@ func pybind_OpenRecorded(id C.longlong) C.longlong {
 func pybind_OpenSession(graphID C.longlong, options *C.char, env *C.char, origin *C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.OpenSession(int64(graphID), C.GoString(options), C.GoString(env), C.GoString(origin))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
+//export pybind_OpenTimeline
+func pybind_OpenTimeline(intervals C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.OpenTimeline(int64(intervals))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

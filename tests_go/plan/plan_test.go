@@ -29,13 +29,8 @@ func finish(t require.TestingT, events []trace.Event, request plan.Request) *pla
 	}
 	job, err := plan.New(context.Background(), events, request)
 	require.NoError(t, err)
-	for {
-		done, err := job.Step(context.Background())
-		require.NoError(t, err)
-		if done {
-			return job
-		}
-	}
+	require.NoError(t, job.Run(context.Background()))
+	return job
 }
 
 // one returns the result of a job about one GPU under one policy.

@@ -94,7 +94,7 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 		{"a plan", func(t *testing.T) int64 {
 			id, err := pybind.OpenPlan("{}")
 			require.NoError(t, err)
-			_, err = pybind.FeedPlan(id, string(text))
+			_, err = pybind.FeedJob(id, string(text))
 			require.NoError(t, err)
 			return id
 		}},
@@ -112,7 +112,7 @@ func TestAClosedJobLeavesNothing(t *testing.T) {
 				done, err := pybind.WaitJob(id, 1)
 				require.NoError(t, err)
 				require.False(t, done)
-				_, err = pybind.FeedPlan(id, "more")
+				_, err = pybind.FeedJob(id, "more")
 				requireKind(t, status.FailedPrecondition, err)
 			}
 			_, err = pybind.CloseJob(id)

@@ -154,7 +154,7 @@ func TestPlans(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			id, err := pybind.OpenPlan(row.request)
 			if err == nil {
-				_, err = pybind.FeedPlan(id, row.trace)
+				_, err = pybind.FeedJob(id, row.trace)
 				require.NoError(t, err)
 				for done := false; err == nil && !done; {
 					done, err = pybind.WaitJob(id, 100)
@@ -199,9 +199,9 @@ func TestPlans(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			id, err := pybind.OpenPlan(row.request)
 			require.NoError(t, err)
-			_, err = pybind.FeedPlan(id, job[:10])
+			_, err = pybind.FeedJob(id, job[:10])
 			require.NoError(t, err)
-			_, err = pybind.FeedPlan(id, job[10:])
+			_, err = pybind.FeedJob(id, job[10:])
 			require.NoError(t, err)
 			_, err = pybind.JobResult(id)
 			require.Contains(t, requireKind(t, status.FailedPrecondition, err), "the job has not ended yet")

@@ -147,3 +147,11 @@ func FuzzParseSpec(f *testing.F) {
 		require.Equal(t, spec, again)
 	})
 }
+
+func TestALongSpecIsNotQuotedWhole(t *testing.T) {
+	for _, text := range []string{strings.Repeat("H100, ", 9999), strings.Repeat("Voodoo2, ", 9999), strings.Repeat("V", 100_000), "T4:" + strings.Repeat("9x ", 9999)} {
+		_, err := sim.ParseSpec(text)
+		require.ErrorContains(t, err, "bytes ...")
+		require.Less(t, len(err.Error()), 900)
+	}
+}

@@ -63,6 +63,36 @@ def test_oom_of_nonsense(gpu_sim, gpu_oom_after, n):
 """
 
 
+MISTAKES = """
+def test_sim(gpu_sim):
+    gpu_sim("Voodoo2")
+def test_many(gpu_sim):
+    gpu_sim("Voodoo2, " * 9999)
+def test_type(gpu_sim):
+    gpu_sim(2)
+def test_oom(gpu_oom_after):
+    gpu_oom_after("x")
+def test_last(): pass
+"""
+
+
+def test_a_mistake_in_a_fixture_shows_the_tests_line_and_what_is_wrong(suite: Callable[..., Any]) -> None:
+    ran = suite(MISTAKES)
+    assert ran.outcomes == {**dict.fromkeys(("test_sim", "test_many", "test_type", "test_oom"), "failed"), "test_last": "passed"}
+    for name, text in {
+        "test_sim": 'cannot simulate "Voodoo2": unknown GPU model "Voodoo2"; known models: ',
+        "test_many": 'cannot simulate "Voodoo2, Voodoo2, ',
+        "test_type": "spec must be a string, but got int: 2",
+        "test_oom": "gpu_oom_after takes the number of an allocation, at least 1, but got 'x'",
+    }.items():
+        shown = ran.texts[name]
+        assert text in shown
+        assert "pytest_plugin" not in shown
+        assert "machine/simulate.py" not in shown
+        assert len([line for line in shown.splitlines() if line.startswith("E ")]) == 1
+        assert len(shown) < 1500, shown
+
+
 def test_fixtures(suite: Callable[..., Any]) -> None:
     ran = suite(FIXTURES)
     assert set(ran.outcomes.values()) == {"passed"}, ran.out

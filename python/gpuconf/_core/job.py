@@ -19,6 +19,11 @@ class Job(Handle):
         super().__init__(core.pybind_CloseJob)
         self.open(function, *args)
 
+    def feed(self, *texts: str) -> None:
+        """Pass a job its input, before it starts."""
+        for text in texts:
+            core.pybind_FeedJob(self.number, text)
+
     def finish(self) -> dict[str, Any]:
         """Wait for the job and return its result. Raises what the job raises."""
         import json

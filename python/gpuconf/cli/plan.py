@@ -88,7 +88,8 @@ def _plan(options: argparse.Namespace) -> int:
         except errors.InvalidArgumentError as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
-            report.write(trace, found, options.html, lambda fraction: progress.show("writing the report", fraction))
+            progress.show("writing the report")
+            report.write(trace, found, options.html)
     if options.json:
         print(json.dumps(found.to_dict(), indent=2))
     else:

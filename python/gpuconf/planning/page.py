@@ -11,14 +11,14 @@ from .._core.stacks import call_site
 from .._typing import Any
 from . import page_segments
 from .frame import bytes_axis, frame, table
-from .history import Block, History, Site
+from .history import Allocation, Block, History, Site
 from .plan import Plan, PlanResult
 
 # Ten colors that differ in light and in dark, for the largest holders; the last is for all others.
 _COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#edc948", "#ff9da7", "#9c755f", "#86bcb6", "#8f8f8f")
 _OTHER = len(_COLORS) - 1
 _LIMITS = ("dash", "dot", "dashdot", "longdash")
-_MOST_SITES, _MOST_FRAMES, _MOST_FAILURES = 20, 12, 200
+_MOST_SITES, _MOST_FRAMES = 20, 12
 _ROWS, _PER_ROW = 24, 150  # of the map: rows, and the most rectangles in one
 
 
@@ -46,7 +46,7 @@ class _Section:
         self.plan = plan
         self.limit = plan.limit
         self.colors = self._choose_colors()
-        self.sites = history.sites()
+        self.sites = history.sites
         self.figures: dict[str, Any] = {}
         self.text = self._text()
 
@@ -70,7 +70,7 @@ class _Section:
             ("peak in use", human_bytes(most)),
             ("reached after", f"{peak.time:.3f} s"),
             ("blocks at the peak", f"{len(history.blocks):,}"),
-            ("failed allocations", f"{len(history.failures):,}"),
+            ("failed allocations", f"{history.failed:,}"),
         ]
         if self.results:
             best = min(reversed(self.results), key=lambda r: r.least_limit)  # of equal ones the last, which is gpuconf's
@@ -125,7 +125,7 @@ class _Section:
 
     def _over_time(self) -> dict[str, Any]:
         history = self.history
-        times = [round(moment.time, 6) for moment in history.moments]
+        times = [moment.time for moment in history.moments]
         shown: dict[int, list[int]] = {}
         for holder, color in enumerate(self.colors):
             if color < 0:
@@ -150,16 +150,15 @@ class _Section:
             )
         failures = history.failures
         if failures:
-            at = failures[:: -(-len(failures) // _MOST_FAILURES)]
             data.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
                     "name": "failed allocation",
-                    "x": [round(history.times[event] - history.times[0], 6) for event in at],
-                    "y": [sum(peak_before(history, event)) for event in at],
+                    "x": [failure.time for failure in failures],
+                    "y": [sum(_in_use_before(history, failure.event)) for failure in failures],
                     "marker": {"symbol": "x", "size": 9, "color": "#d62728"},
-                    "text": [f"failed: {self._described(event, history.sizes[event])}" for event in at],
+                    "text": [f"failed: {self._described(failure)}" for failure in failures],
                     "hovertemplate": "%{text}<extra></extra>",
                 }
             )
@@ -201,15 +200,14 @@ class _Section:
         library, tag = holders[0]
         return html.escape(" · ".join(part for part in (library, tag) if part) or "memory in use")
 
-    def _described(self, event: int, nbytes: int) -> str:
+    def _described(self, found: Allocation) -> str:
         """Return what the trace says about an allocation, in plotly's subset of HTML."""
-        history = self.history
-        library, tag = history.holder(event)
-        lines = [f"{human_bytes(nbytes)} ({nbytes:,} bytes)"]
+        library, tag = self.history.holders[found.holder]
+        lines = [f"{human_bytes(found.requested)} ({found.requested:,} bytes)"]
         if library or tag:
             lines[0] += f", {' · '.join(part for part in (library, tag) if part)}"
-        lines.append(f"event {event + 1}, after {history.times[event] - history.times[0]:.6f} s")
-        return "<br>".join(html.escape(line) for line in (*lines, *_frames(history.stack(event))))
+        lines.append(f"event {found.event + 1}, after {found.time:.6f} s")
+        return "<br>".join(html.escape(line) for line in (*lines, *_frames(found.stack)))
 
     def _holder_rows(self) -> Iterable[tuple[str, ...]]:
         total = sum(self.history.peak.in_use) or 1
@@ -299,13 +297,13 @@ class _Section:
         """Return the color of the holder of the largest block, or that of free memory."""
         if not blocks:
             return "rgba(128,128,128,0.18)"
-        return _COLORS[self.colors[self.history.holder_of[max(blocks, key=_size).event]]]
+        return _COLORS[self.colors[max(blocks, key=_size).allocation.holder]]
 
     def _piece_text(self, nbytes: int, blocks: Sequence[Block]) -> str:
         if not blocks:
             return f"{human_bytes(nbytes)} ({nbytes:,} bytes) free"
         largest = max(blocks, key=_size)
-        described = self._described(largest.event, self.history.sizes[largest.event])
+        described = self._described(largest.allocation)
         if len(blocks) == 1:
             return f"0x{largest.address:x}: {described}"
         in_use = sum(block.nbytes for block in blocks)
@@ -316,7 +314,7 @@ def _joined_names(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) < 4 else f"{len(names)} policies"
 
 
-def peak_before(history: History, event: int) -> list[int]:
+def _in_use_before(history: History, event: int) -> list[int]:
     """Return what each holder has at the last moment up to an event."""
     found: list[int] = []
     for moment in history.moments:

@@ -449,9 +449,7 @@ def plan(
     if gpu is not None and not gpu.strip():
         raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")
     with Job(open_plan, json.dumps(request)) as job:
-        core.pybind_FeedPlan(job.number, HEADER)
-        for page in taken._pages:
-            core.pybind_FeedPlan(job.number, page)
+        job.feed(HEADER, *taken._pages)
         fields = job.finish()
     for level, text in fields["notices"]:
         log(level, text)

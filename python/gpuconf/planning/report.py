@@ -8,7 +8,7 @@ from .. import errors
 from .._typing import Any
 from ..memory._record import Recording
 from ..memory._trace import Trace, load_trace
-from .history import Progress, histories
+from .history import histories
 from .plan import Plan, plan
 
 
@@ -37,12 +37,12 @@ def report(
     write(taken, plan(taken, limit=limit, gpu=gpu), path)
 
 
-def write(trace: Trace, found: Plan, path: str | os.PathLike[str], progress: Progress = lambda _: None) -> None:
+def write(trace: Trace, found: Plan, path: str | os.PathLike[str]) -> None:
     """Write the report of a trace and its plan."""
     library = plotly_script()
     from . import page
 
-    text = page.render(histories(trace, progress), found, library)
+    text = page.render(histories(trace), found, library)
     with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:  # file names may contain undecodable bytes
         file.write(text)
 

@@ -240,11 +240,14 @@ def gpu_oom_after() -> Iterator[Callable[[int], None]]:
     reset.
     """
     from .. import errors
-    from .._core import injected
+    from .._core import injected, texts
 
     def fail(n: int) -> None:
+        __tracebackhide__ = True  # the test's own line is what is wrong
         if not isinstance(n, int) or isinstance(n, bool) or not 0 <= n < 2**63:
-            raise errors.InvalidArgumentError(f"gpu_oom_after takes the number of an allocation, at least 1, but got {n!r}")
+            raise errors.InvalidArgumentError(
+                f"gpu_oom_after takes the number of an allocation, at least 1, but got {texts.shown(n)}"
+            )
         injected.fail_allocation(n)
 
     yield fail

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from .._core import sizes
+from .._core import sizes, texts
 from .._typing import Any
 from ._options import MARKS
 from ._settings import settings
@@ -68,7 +68,7 @@ def _size(name: str, value: Any) -> int:
     except (ValueError, TypeError) as error:
         raise MarkError(str(error)) from None
     if isinstance(value, bool) or size < 0:
-        raise MarkError(f"{name} must be a size of at least 0, but got {value!r}")
+        raise MarkError(f"{name} must be a size of at least 0, but got {texts.shown(value)}")
     return size
 
 
@@ -77,7 +77,7 @@ def _capability(text: Any) -> list[tuple[str, tuple[int, int]]]:
     for part in str(text).split(","):
         match = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|)\s*(\d{1,3})\.(\d{1,3})\s*", part)
         if match is None or not isinstance(text, str):
-            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got {text!r}")
+            raise MarkError(f"gpu(cc=...) must be text such as '>=8.0' or '>=7.5,<9.0', but got {texts.shown(text)}")
         found.append((match[1], (int(match[2]), int(match[3]))))
     return found
 
@@ -85,7 +85,8 @@ def _capability(text: Any) -> list[tuple[str, tuple[int, int]]]:
 def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
     known = {"gpu": ("n", "free", "cc"), "gpu_exclusive": (), "gpu_leak": ("allow",)}[mark.name]
     if mark.args and not foreign:
-        raise MarkError(f"{mark.name} takes keywords only{': ' + ', '.join(known) if known else ''}; got {mark.args[0]!r}")
+        takes = f"keywords only: {', '.join(known)}" if known else "no arguments"
+        raise MarkError(f"{mark.name} takes {takes}; got {texts.shown(mark.args[0])}")
     for name, value in mark.kwargs.items():
         if name not in known:
             if foreign:
@@ -93,7 +94,7 @@ def _fill(need: Need, mark: pytest.Mark, foreign: bool) -> None:
             raise MarkError(f"{mark.name} has no {name!r}{': use ' + ', '.join(known) if known else ' and takes nothing'}")
         if name == "n":
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {value!r}")
+                raise MarkError(f"gpu(n=...) must be a number of GPUs, at least 1, but got {texts.shown(value)}")
             need.n = value
         elif name == "free":
             need.free = _size("gpu(free=...)", value)

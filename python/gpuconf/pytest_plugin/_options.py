@@ -18,7 +18,14 @@ _NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report")
 def given(config: pytest.Config, name: str) -> Any:
     """Return the value of an option, else that of the key of the same name."""
     option = config.getoption(f"gpuconf_{name}")
-    return option if option is not None else config.getini("gpuconf" if name == "mode" else f"gpuconf_{name}")
+    return option if option is not None else _key(config, "gpuconf" if name == "mode" else f"gpuconf_{name}")
+
+
+def _key(config: pytest.Config, name: str) -> Any:
+    try:
+        return config.getini(name)
+    except (pytest.UsageError, TypeError, ValueError) as error:  # which need not name the key
+        raise pytest.UsageError(str(error) if name in str(error) else f"{name}: {error}") from None
 
 
 def is_plain(config: pytest.Config) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from .._core import texts
 from ._options import given
 
 MODES = ("auto", "sim", "required", "off")
@@ -23,7 +24,7 @@ class Settings:
         # Whether the suite or its user chose anything: then marks that the suite registers itself mean what they mean here.
         self.chosen = bool(given(config, "mode") or self.machine or given(config, "per_worker"))
         if self.mode not in MODES:
-            raise pytest.UsageError(f"--gpuconf must be one of {', '.join(MODES)}, but got {self.mode!r}")
+            raise pytest.UsageError(f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}")
         if self.machine and self.mode in ("off", "required"):
             raise pytest.UsageError(f"--gpuconf-sim simulates GPUs, which --gpuconf={self.mode} excludes")
         if self.machine:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from .. import config as tf_config
-from .. import memory
+from .. import errors, memory
 from .._core import abi, runtime
 from .._core.native import loaded
 from ..machine import simulate as machine
@@ -24,8 +24,12 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
     entered: list[machine.Simulation] = []
 
     def simulate(spec: str | None) -> machine.Simulation:
+        __tracebackhide__ = True  # the test's own line is what is wrong
         _clean(config, bool(entered))
-        simulation = machine.simulate(spec)
+        try:
+            simulation = machine.simulate(spec)
+        except errors.GpuconfError as error:
+            raise error.with_traceback(None) from None
         if not entered:
             entered.append(simulation.__enter__())
         _leaks.watch_of(config).record(machine_is_new=True)

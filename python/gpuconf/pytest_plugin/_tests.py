@@ -27,9 +27,11 @@ class Tests:
         self._begun = item
         _leaks.watch_of(item.config).begin()
         try:
-            need = need_of(item)
+            need, wrong = need_of(item), ""
         except MarkError as error:
-            pytest.fail(str(error), pytrace=False)
+            need, wrong = None, str(error)
+        if wrong:  # outside of the handler, so that the report is this line only
+            pytest.fail(wrong, pytrace=False)
         if need is None:
             return
         if requires_gpu(item):

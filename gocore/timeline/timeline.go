@@ -1,0 +1,304 @@
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"gpuconf/gocore/trace"
+)
+
+const (
+	// MostFailures is the most failed allocations of a Timeline.
+	MostFailures = 200
+
+	blockUnit    = 256
+	stepsBetween = 1 << 14 // events between two checks of the context
+)
+
+// Timeline is what a trace says about one logical GPU. Events are numbered from 0 among those of the GPU; times are microseconds since the
+// first of them.
+type Timeline struct {
+	GPU      int         `json:"gpu"`
+	Holders  []uint32    `json:"holders"` // the trace's numbers
+	Moments  []Moment    `json:"moments"` // in order
+	Peak     Moment      `json:"peak"`
+	Blocks   []Event     `json:"blocks"`       // live at the peak, by address
+	Segments [][2]uint64 `json:"segments"`     // address and bytes of the pool's memory at the peak, by address; empty if the trace has none
+	Sites    []Site      `json:"sites"`        // in order of the first allocation
+	Failures []Event     `json:"failures"`     // evenly chosen, with the last one
+	Failed   int         `json:"num_failures"` // how many there are
+}
+
+// Moment is the state after an event.
+type Moment struct {
+	Micros int64    `json:"micros"`
+	Event  int      `json:"event"`
+	InUse  []uint64 `json:"in_use"` // bytes, for each of Holders
+}
+
+// Event is an allocation, or one that failed.
+type Event struct {
+	Event  int    `json:"event"`
+	Micros int64  `json:"micros"`
+	Addr   uint64 `json:"address"`
+	Bytes  uint64 `json:"nbytes"` // requested
+	Holder int    `json:"holder"` // in Holders
+	Stack  uint32 `json:"stack"`  // the trace's number
+}
+
+// Size returns the bytes of the block as the pool counts them.
+func (e Event) Size() uint64 { return (e.Bytes + blockUnit - 1) / blockUnit * blockUnit }
+
+// Site is a call stack that allocates.
+type Site struct {
+	Stack uint32 `json:"stack"` // the trace's number
+	Count uint64 `json:"num_allocs"`
+	Total uint64 `json:"allocated_bytes"`
+}
+
+// Of returns the timeline of each logical GPU, by number, with time in at most so many intervals; or the context's error.
+func Of(ctx context.Context, events []trace.Event, intervals int) ([]*Timeline, error) {
+	builders := map[int]*builder{}
+	for i, e := range events {
+		if i%stepsBetween == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		b := builders[e.GPU]
+		if b == nil {
+			b = newBuilder(e)
+			builders[e.GPU] = b
+		}
+		b.add(e)
+	}
+	list := []*Timeline{}
+	for _, gpu := range slices.Sorted(maps.Keys(builders)) {
+		b := builders[gpu]
+		b.sumUp(intervals)
+		list = append(list, b.Timeline)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return list, nil
+}
+
+// change is one event's change of the memory in use. An event that reuses an address has two.
+type change struct {
+	event  int32 // in builder.events
+	holder int32
+	addr   uint64
+	bytes  int64 // negative for a free
+}
+
+type builder struct {
+	*Timeline
+	events  []trace.Event // of this GPU
+	changes []change
+	live    map[uint64]change // the allocations of the live blocks
+	holders map[uint32]int32
+	sites   map[uint32]int
+}
+
+func newBuilder(first trace.Event) *builder {
+	return &builder{
+		Timeline: &Timeline{
+			GPU: first.GPU, Holders: []uint32{}, Moments: []Moment{}, Blocks: []Event{}, Segments: [][2]uint64{}, Sites: []Site{}, Failures: []Event{},
+		},
+		live: map[uint64]change{}, holders: map[uint32]int32{}, sites: map[uint32]int{},
+	}
+}
+
+func (b *builder) add(e trace.Event) {
+	number := int32(len(b.events))
+	b.events = append(b.events, e)
+	holder, known := b.holders[e.Holder]
+	if !known {
+		holder = int32(len(b.Holders))
+		b.holders[e.Holder] = holder
+		b.Holders = append(b.Holders, e.Holder)
+	}
+	switch e.Action {
+	case trace.Allocate:
+		b.count(e)
+		b.end(number, e.Addr)
+		if e.Bytes > 0 {
+			c := change{number, holder, e.Addr, int64(b.event(int(number)).Size())}
+			b.live[e.Addr] = c
+			b.changes = append(b.changes, c)
+		}
+	case trace.Free:
+		b.end(number, e.Addr)
+	case trace.AllocateFailure:
+		b.Failed++
+	}
+}
+
+// end ends the block at an address, if there is one.
+func (b *builder) end(event int32, addr uint64) {
+	if c, ok := b.live[addr]; ok {
+		delete(b.live, addr)
+		b.changes = append(b.changes, change{event, c.holder, addr, -c.bytes})
+	}
+}
+
+func (b *builder) count(e trace.Event) {
+	at, known := b.sites[e.Stack]
+	if !known {
+		at = len(b.Sites)
+		b.sites[e.Stack] = at
+		b.Sites = append(b.Sites, Site{Stack: e.Stack})
+	}
+	b.Sites[at].Count++
+	b.Sites[at].Total += e.Bytes
+}
+
+func (b *builder) event(number int) Event {
+	e := b.events[number]
+	return Event{number, b.micros(number), e.Addr, e.Bytes, int(b.holders[e.Holder]), e.Stack}
+}
+
+func (b *builder) micros(event int) int64 { return b.events[event].Micros - b.events[0].Micros }
+
+func (b *builder) sumUp(intervals int) {
+	b.findMoments(intervals)
+	b.findBlocks()
+	b.findSegments()
+	b.findFailures()
+}
+
+func (b *builder) findMoments(intervals int) {
+	wanted := b.extremes(intervals)
+	inUse := make([]uint64, len(b.Holders))
+	b.Peak = Moment{InUse: slices.Clone(inUse)}
+	var now int64
+	most := int64(-1)
+	for at, c := range b.changes {
+		inUse[c.holder] += uint64(c.bytes)
+		now += c.bytes
+		if b.halfway(at) || len(wanted) == 0 || wanted[0] != c.event {
+			continue
+		}
+		wanted = wanted[1:]
+		b.Moments = append(b.Moments, Moment{b.micros(int(c.event)), int(c.event), slices.Clone(inUse)})
+		if now > most {
+			most, b.Peak = now, b.Moments[len(b.Moments)-1]
+		}
+	}
+}
+
+// halfway reports whether a change is the first of two of its event. The state between them is no moment.
+func (b *builder) halfway(at int) bool {
+	return at+1 < len(b.changes) && b.changes[at+1].event == b.changes[at].event
+}
+
+// extremes returns, in order, the events after which an interval has its least and its greatest memory in use, and its last one.
+func (b *builder) extremes(intervals int) (wanted []int32) {
+	length := int32((len(b.events) + intervals - 1) / intervals)
+	type state struct {
+		bytes int64
+		event int32
+	}
+	var now int64
+	var least, most, last state
+	begun := false
+	note := func() {
+		if begun {
+			wanted = append(wanted, least.event, most.event, last.event)
+		}
+	}
+	for at, c := range b.changes {
+		now += c.bytes
+		if b.halfway(at) {
+			continue
+		}
+		if !begun || c.event/length != last.event/length {
+			note()
+			least, most, begun = state{now, c.event}, state{now, c.event}, true
+		}
+		last = state{now, c.event}
+		if now < least.bytes {
+			least = last
+		}
+		if now > most.bytes {
+			most = last
+		}
+	}
+	note()
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
+}
+
+func (b *builder) findBlocks() {
+	live := map[uint64]int32{}
+	for _, c := range b.changes {
+		if int(c.event) > b.Peak.Event {
+			break
+		}
+		if c.bytes < 0 {
+			delete(live, c.addr)
+		} else {
+			live[c.addr] = c.event
+		}
+	}
+	for _, event := range live {
+		b.Blocks = append(b.Blocks, b.event(int(event)))
+	}
+	slices.SortFunc(b.Blocks, func(one, other Event) int { return cmp.Compare(one.Addr, other.Addr) })
+}
+
+func (b *builder) findSegments() {
+	mapped := map[uint64]uint64{} // address: end. Adjacent ranges are joined at the end
+	for _, e := range b.events[:min(b.Peak.Event+1, len(b.events))] {
+		switch e.Action {
+		case trace.SegmentAlloc, trace.SegmentMap:
+			mapped[e.Addr] = e.Addr + e.Bytes
+		case trace.SegmentFree, trace.SegmentUnmap:
+			unmap(mapped, e.Addr, e.Addr+e.Bytes)
+		}
+	}
+	for _, start := range slices.Sorted(maps.Keys(mapped)) {
+		end := mapped[start]
+		if n := len(b.Segments); n > 0 && b.Segments[n-1][0]+b.Segments[n-1][1] >= start {
+			last := &b.Segments[n-1]
+			last[1] = max(last[1], end-last[0])
+		} else {
+			b.Segments = append(b.Segments, [2]uint64{start, end - start})
+		}
+	}
+}
+
+// unmap removes a range, which may be a part of what was mapped at once.
+func unmap(mapped map[uint64]uint64, start, end uint64) {
+	if mapped[start] == end {
+		delete(mapped, start)
+		return
+	}
+	for low, high := range maps.Clone(mapped) {
+		if low >= end || high <= start {
+			continue
+		}
+		delete(mapped, low)
+		if low < start {
+			mapped[low] = start
+		}
+		if high > end {
+			mapped[end] = high
+		}
+	}
+}
+
+func (b *builder) findFailures() {
+	every := (b.Failed + MostFailures - 1) / MostFailures
+	left := b.Failed
+	for number, e := range b.events {
+		if e.Action != trace.AllocateFailure {
+			continue
+		}
+		left--
+		if left%every == 0 {
+			b.Failures = append(b.Failures, b.event(number))
+		}
+	}
+}
