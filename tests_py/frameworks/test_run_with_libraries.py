@@ -67,13 +67,13 @@ def run(folder: Path, tmp_path: Path, words: list[str], program: str, **more: st
 def test_pytorch_is_routed_whichever_function_comes_first(driver: Path, tmp_path: Path) -> None:
     done = run(driver, tmp_path, [sys.executable], FIRST)
     assert done.stdout == "64 ['torch']\n"
-    assert done.stderr.splitlines()[-1].endswith("peak torch 20.00MiB of 64.00MiB")
+    assert "peak torch 20.00MiB of 64.00MiB; guard (proxy): peak 64.00MiB" in done.stderr.splitlines()[-1]
 
 
 def test_expandable_segments_are_replaced(driver: Path, tmp_path: Path) -> None:
     done = run(driver, tmp_path, [sys.executable], FIRST, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert done.stdout == "64 ['torch']\n"
-    assert done.stderr.splitlines()[-1].endswith("peak torch 4.00MiB of 64.00MiB")
+    assert "peak torch 4.00MiB of 64.00MiB; guard (proxy): peak 64.00MiB" in done.stderr.splitlines()[-1]
 
 
 def test_a_program_may_fork_between_the_import_and_the_first_use(driver: Path, tmp_path: Path) -> None:
@@ -94,3 +94,41 @@ def test_numba_is_routed(driver: Path, tmp_path: Path) -> None:
         print(gpuconf.memory.stats().bytes_limit >> 20, [row.library for row in gpuconf.memory.usage().rows])
         """
     assert run(driver, tmp_path, [sys.executable, "-W", "ignore"], program).stdout == "64 ['numba']\n"
+
+
+# Each allocates 8 MiB through gpuconf, as the driver sees it once, and 4 MiB past it.
+ONCE = {
+    "torch, segments": 'x = __import__("torch").empty(8 << 20, dtype=__import__("torch").uint8, device="cuda")',
+    "torch, whole": """
+gpuconf.configure(libraries={"torch": "whole"})
+import torch
+x = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
+""",
+    "cupy": """
+import types, cupy
+cupy.cuda.device = types.SimpleNamespace(get_device_id=lambda: 0)
+from gpuconf.allocators import cupy as adaptor
+adaptor._current_stream_function = lambda: ctypes.cast(ctypes.CFUNCTYPE(ctypes.c_ssize_t)(lambda: 0), ctypes.c_void_p).value
+x = adaptor.allocate(8 << 20)
+""",
+    "numba": 'from numba import cuda; x = cuda.device_array(8 << 20, "u1")',
+}
+COUNTED = """
+library, = {row.library for row in gpuconf.memory.usage().rows}
+driver = ctypes.CDLL("libcuda.so.1")
+context, address = ctypes.c_void_p(), ctypes.c_uint64()
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and driver.cuCtxSetCurrent(context) == 0
+assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4 << 20)) == 0
+s = gpuconf.memory.stats()
+print(library, s.bytes_in_use >> 20 >= 8, s.budget_pool_bytes == s.bytes_reserved, s.budget_outside_bytes >> 20)
+print(s.budget_limit_bytes - s.budget_pool_bytes - s.budget_outside_bytes - s.budget_free_bytes, s.budget_limit_bytes >> 20)
+"""
+
+
+@pytest.mark.parametrize("kind", ONCE)
+def test_the_guard_counts_what_a_library_has_once(driver: Path, tmp_path: Path, kind: str) -> None:
+    library = kind.partition(",")[0]
+    pytest.importorskip({"numba": "numba_cuda"}.get(library, library))
+    program = f"import ctypes, gpuconf\n{ONCE[kind]}\n{COUNTED}"
+    done = run(driver, tmp_path, [sys.executable, "-W", "ignore"], program, GPUCONF_ALLOW_GROWTH="true")
+    assert done.stdout.splitlines() == [f"{library} True True 4", "0 64"]
