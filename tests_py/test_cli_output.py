@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from gpuconf.cli.main import COMMANDS
+from holder import holder
 from script import environment
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
@@ -81,6 +82,22 @@ def test_a_table_on_a_terminal_fits(tmp_path: Path, rich: bool) -> None:
         assert f"GPU-{uuid}" in text
     assert "/physical_device:GPU:0" in wide
     assert "/physical_device:GPU:0" not in narrow
+
+
+@pytest.mark.parametrize("rich", [True, False], ids=["rich", "plain"])
+def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None:
+    env = {"GPUCONF_SIMULATE": "H100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "NO_COLOR": "1"}
+    if not rich:
+        (tmp_path / "rich.py").write_text("raise ImportError('not here')")
+        env["PYTHONPATH"] = str(tmp_path)
+    with holder(env, 10 << 30, 8 << 30, 3 << 30):
+        for command in (["ps"], ["stats"], ["lease", "--list"]):
+            lines = on_terminal(*command, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").splitlines()
+            (line,) = (line for line in lines if "GiB" in line and not line.startswith("GPU "))
+            assert len(line.rstrip()) <= 80
+            assert "…" in line
+            assert "…" not in run(*command, env=env)[1], "in a pipe no text is cut"
+        assert "training: python" in run("ps", env=env)[1], "the program without its folder"
 
 
 def test_colors_are_for_terminals_and_NO_COLOR_turns_them_off() -> None:  # noqa: N802

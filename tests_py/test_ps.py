@@ -88,7 +88,7 @@ def test_waiting(simulated: dict[str, str]) -> None:
     program = """
 from gpuconf.sharing._ledger import Card, open_ledger
 import gpuconf
-open_ledger().claim([Card(gpuconf.visible_devices()[0].uuid, 80 << 30, 60 << 30)], name="second", timeout=60)
+open_ledger().claim([Card(one.uuid, 80 << 30, 60 << 30) for one in gpuconf.visible_devices()], 2, name="second", timeout=60)
 """
     with holder(simulated, lease=50 * GIB):
         waiting = subprocess.Popen([sys.executable, "-c", program], env=environment(simulated))
@@ -99,6 +99,9 @@ open_ledger().claim([Card(gpuconf.visible_devices()[0].uuid, 80 << 30, 60 << 30)
                     break
             assert (rows[0]["pid"], rows[0]["lease"], rows[0]["notes"]) == (waiting.pid, 60 * GIB, ["waiting"])
             assert shown(simulated)["gpus"][0]["leased"] == 50 * GIB, "what waits is not leased"
+            for command in ("ps", "top"):
+                (line,) = (line for line in run(command, env=simulated)[1].splitlines() if "second" in line)
+                assert line.split()[0] == "any", "one line, although it is on the queue of two cards"
         finally:
             waiting.kill()
             waiting.wait()

@@ -65,12 +65,13 @@ def ordered(found: View, state: State) -> list[tuple[Place, Share]]:
     """Return the rows in the chosen order: amounts begin with the largest."""
     rows = rows_of(found)
     amounts = {"memory": "bytes", "lease": "lease", "in use": "in_use"}
+    numbers = {place.gpu: i for i, place in enumerate(found.places)}  # what waits has none, and comes last
 
     def key(row: tuple[Place, Share]) -> Any:
         place, share = row
         if state.order in amounts:
             return -(getattr(share, amounts[state.order]) or 0)
-        return {"GPU": found.places.index(place), "PID": share.pid, "user": share.user or ""}[state.order]
+        return {"GPU": numbers.get(place.gpu, len(numbers)), "PID": share.pid, "user": share.user or ""}[state.order]
 
     return sorted(rows, key=key, reverse=state.reverse)
 

@@ -65,7 +65,9 @@ def _list(as_json: bool) -> int:
         print("no leases")
     else:
         header = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
-        print_table(header, [_row(row, known) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"))
+        print_table(
+            header, [_row(row, known) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"), cut=("command",)
+        )
     return OK
 
 

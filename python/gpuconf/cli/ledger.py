@@ -87,13 +87,13 @@ def _list(options: argparse.Namespace) -> int:
         print("no leases, no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
-        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("command", "since", "user"))
+        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("since", "user"), cut=("command",))
     if claims and processes:
         print()
     if processes:
         cells = [cell for row in processes for cell in _pool_cells(row)]
         right = ("PID", "limit", "reserved", "in use", "peak")
-        print_table(_POOL_HEADER, cells, right=right, drop=("command", "card", "user", "reserved"))
+        print_table(_POOL_HEADER, cells, right=right, drop=("card", "user", "reserved"), cut=("command",))
     return OK
 
 

@@ -20,6 +20,7 @@ FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}  # what s
 Cell = str | tuple[str, str]
 
 _GAP = 2  # spaces between columns
+_LEAST = 20  # what remains at least of a text that is cut
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -60,17 +61,23 @@ def colors(stream: Any = None) -> bool:
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[Cell]], *, right: Sequence[str] = (), drop: Sequence[str] = ()
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    right: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> None:
     """Print a table.
 
-    The columns named in ``right`` are right-aligned. Those in ``drop`` are left out, in this order, until the table is no wider
-    than the terminal. In a pipe or a file every column is printed, and no text is cut.
+    The columns named in ``right`` are right-aligned. On a terminal, those in ``drop`` are left out, in this order, until the table
+    is no wider than the terminal, and texts in those of ``cut`` end in an ellipsis where they are too long. In a pipe or a file
+    every column is printed, and no text is cut.
     """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    kept = _kept(header, rows, drop, width)
+    kept = _kept(header, rows, drop, cut, width)
     header = [header[i] for i in kept]
-    rows = [[row[i] for i in kept] for row in rows]
+    rows = _cut(header, [[row[i] for i in kept] for row in rows], cut, width)
     if sys.stdout.isatty() and _print_rich(header, rows, right):
         return
     print(*_plain([header, *rows], [name in right for name in header]), sep="\n")
@@ -81,15 +88,37 @@ def text_of(cell: Cell) -> str:
     return cell if isinstance(cell, str) else cell[0]
 
 
-def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[str], width: int) -> list[int]:
+def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[str], cut: Sequence[str], width: int) -> list[int]:
     """Return the columns to print."""
+    widths = _widths(header, rows)
+    widths = [min(_LEAST, one) if name in cut else one for name, one in zip(header, widths, strict=True)]
     kept = list(range(len(header)))
-    widths = [max(len(text_of(row[i])) for row in [header, *rows]) for i in kept]
     for name in drop:
         if sum(widths[i] for i in kept) + _GAP * (len(kept) - 1) <= width:
             break
         kept.remove(header.index(name))
     return kept
+
+
+def _cut(header: Sequence[str], rows: Sequence[Sequence[Cell]], cut: Sequence[str], width: int) -> Sequence[Sequence[Cell]]:
+    """Return the rows with shorter texts in a column that is named in ``cut``, so that they fit."""
+    column = next((i for i, name in enumerate(header) if name in cut), None)
+    if column is None:
+        return rows
+    widths = _widths(header, rows)
+    room = max(_LEAST, widths[column] - max(0, sum(widths) + _GAP * (len(widths) - 1) - width))
+
+    def shortened(cell: Cell) -> Cell:
+        text = text_of(cell)
+        if len(text) > room:
+            text = text[: room - 1] + "…"
+        return text if isinstance(cell, str) else (text, cell[1])
+
+    return [[shortened(cell) if i == column else cell for i, cell in enumerate(row)] for row in rows]
+
+
+def _widths(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    return [max(len(text_of(row[i])) for row in [header, *rows]) for i in range(len(header))]
 
 
 def _plain(rows: Sequence[Sequence[Cell]], right: Sequence[bool]) -> list[str]:

@@ -14,9 +14,24 @@ _WARNINGS = ("gone", "zombie")
 
 
 def rows_of(found: View) -> list[tuple[Place, Share]]:
-    """Return the processes that have something of a card. A process that could use a card, and does not, is not listed."""
-    pairs = ((place, share) for place in found.places for share in place.shares)
-    return [(place, share) for place, share in pairs if share.bytes is not None or share.notes or share.lease or share.reserved]
+    """Return the processes that have something of a card. A process that could use a card, and does not, is not listed.
+
+    A request that waits for some of several cards is one row, below those of the cards. Its place is called by the cards' numbers.
+    """
+    pairs = [(place, share) for place in found.places for share in place.shares]
+    waiting: dict[str, list[tuple[Place, Share]]] = {}
+    for place, share in pairs:
+        if "waiting" in share.notes:
+            waiting.setdefault(share.claim, []).append((place, share))
+    rows = [(place, share) for place, share in pairs if _has(share) and "waiting" not in share.notes]
+    for asked in waiting.values():
+        numbers = "any" if len(asked) == len(found.places) > 1 else ",".join(place.gpu for place, _ in asked)
+        rows.append((asked[0][0]._replace(gpu=numbers), asked[0][1]))
+    return rows
+
+
+def _has(share: Share) -> bool:
+    return bool(share.bytes is not None or share.notes or share.lease or share.reserved)
 
 
 def row_of(place: Place, share: Share) -> list[Cell]:
@@ -38,8 +53,9 @@ def row_of(place: Place, share: Share) -> list[Cell]:
 
 
 def label(share: Share) -> str:
-    """Return the name of a process's lease, if it has one, and its command."""
-    command = share.command or "?"
+    """Return the name of a process's lease, if it has one, and its command, without the folder of the program."""
+    program, space, rest = (share.command or "?").partition(" ")
+    command = (program.rpartition("/")[2] or program) + space + rest
     return f"{share.name}: {command}" if share.name else command
 
 

@@ -50,7 +50,7 @@ def _print(found: View) -> None:
         print("no GPUs" + (f": {found.survey.why_none}" if found.survey.why_none else ""))
     rows = [row_of(*row) for row in rows_of(found)]
     if rows:
-        print_table(HEADER, rows, right=RIGHT, drop=DROP)
+        print_table(HEADER, rows, right=RIGHT, drop=DROP, cut=("command",))
     elif found.places:
         print("no processes")
     for text in errors_of(found):

@@ -68,7 +68,13 @@ def _stats(options: argparse.Namespace) -> int:
             for place, share, pool in found
         ]
         header = ("GPU", "PID", "device", "limit", "reserved", "in use", "peak", "of limit", "command")
-        print_table(header, rows, right=("PID", "limit", "reserved", "in use", "peak", "of limit"), drop=("of limit", "peak"))
+        print_table(
+            header,
+            rows,
+            right=("PID", "limit", "reserved", "in use", "peak", "of limit"),
+            drop=("of limit", "peak"),
+            cut=("command",),
+        )
     elif not jobs:
         print("no process publishes its pools" if options.pid is None else f"process {options.pid} publishes no pools")
     print_jobs(seen, jobs)
