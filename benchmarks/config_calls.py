@@ -19,8 +19,8 @@ CALLS = {
     "`get_visible_devices('GPU')`": ("tf.config.get_visible_devices('GPU')", "<= 2 us"),
     "`get_logical_device_configuration(gpu)`": ("tf.config.get_logical_device_configuration(gpu)", "<= 2 us"),
     "`get_soft_device_placement()`": ("tf.config.get_soft_device_placement()", "<= 2 us"),
-    "`with device('GPU:1'): pass`": ("\nwith tf.device('GPU:1'): pass", ""),
-    "`allocate(4096, 'GPU:0').free()`": ("tf.memory.allocate(4096, 'GPU:0').free()", ""),
+    "`with device('GPU:1'): pass`": ("\nwith tf.device('GPU:1'): pass", "<= 1.2 us"),
+    "`allocate(4096, 'GPU:0').free()`": ("tf.memory.allocate(4096, 'GPU:0').free()", "<= 2 us"),
     "`len('abc')`, for scale": ("len('abc')", ""),
 }
 

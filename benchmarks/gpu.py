@@ -68,6 +68,23 @@ def cupy_pair(kind: str) -> Callable[[int], Callable[[], None]]:
     return lambda size: lambda: cupy.empty(size, dtype=cupy.uint8)
 
 
+def cupy_pool_pair() -> Callable[[int], Callable[[], None]]:
+    """An allocation from CuPy's pool and its free, without an array: over a driver of host memory CuPy has no arrays."""
+    import cupy
+
+    pool = cupy.cuda.MemoryPool()
+    return lambda size: lambda: pool.malloc(size)
+
+
+def buffer_pair() -> Callable[[int], Callable[[], None]]:
+    """``gpuconf.memory.allocate`` and ``free``."""
+    import gpuconf
+
+    gpuconf.configure(limit="1GiB", libraries=[])
+    allocate = gpuconf.memory.allocate
+    return lambda size: lambda: allocate(size).free()
+
+
 def driver_pair() -> Callable[[int], Callable[[], None]]:
     """``cuMemAlloc`` and ``cuMemFree``, through ctypes."""
     driver = ctypes.CDLL("libcuda.so.1")
@@ -117,6 +134,8 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]
     "cupy, own pool": ("cupy", lambda: cupy_pair("own")),
     "cupy, async pool": ("cupy", lambda: cupy_pair("async")),
     "cupy, gpuconf": ("cupy", lambda: cupy_pair("gpuconf")),
+    "cupy, own pool without an array": ("cupy", cupy_pool_pair),
+    "gpuconf.memory.allocate + free": ("", buffer_pair),
     "cuMemAlloc + cuMemFree": ("", driver_pair),
     "gpuconf_malloc + gpuconf_free": ("", c_abi_pair),
 }
@@ -125,6 +144,8 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]
 BARS = (
     ("torch, segments", "torch, own", 1.05),
     ("torch, whole", "torch, own", 1.3),
+    ("gpuconf.memory.allocate + free", "torch, own", 1.0),
+    ("gpuconf.memory.allocate + free", "cupy, own pool without an array", 1.0),
     ("cupy, gpuconf", "cupy, own pool", 1.3),
     ("gpuconf_malloc + gpuconf_free", "cuMemAlloc + cuMemFree", 1 / 50),
 )

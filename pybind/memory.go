@@ -18,50 +18,7 @@ const maxWaitMS = 100
 // logicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one that this thread's
 // scope names, else GPU:0.
 func logicalGPU(number int64) (*devmgr.Manager, int, error) {
-	m, err := manager()
-	if err != nil {
-		return nil, 0, err
-	}
-	if number < 0 {
-		number = cabi.Scope()
-	}
-	if number == cabi.ScopeMissing {
-		return nil, 0, status.Errorf(status.InvalidArgument, "this thread's device scope names an unknown GPU. "+
-			"See gpuconf.config.list_logical_devices() for the available devices")
-	}
-	return m, int(max(number, 0)), nil
-}
-
-// Allocate allocates memory on a logical GPU; -1 is the thread's. It returns "address id index notices": the block's address and
-// allocation id, the device's index in the logical list, and 1 if notices are pending. Size 0 returns id 0.
-func Allocate(number int64, nbytes int64) (block string, err error) {
-	defer process.Gate(&err)
-	m, gpu, err := logicalGPU(number)
-	if err != nil {
-		return "", err
-	}
-	if nbytes < 0 {
-		return "", status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
-	}
-	b, err := m.AllocateFor(gpu, uint64(nbytes), process.Holder())
-	if err != nil {
-		return "", err
-	}
-	noticed := 0
-	if m.HasNotices() {
-		noticed = 1
-	}
-	return fmt.Sprintf("%d %d %d %d", b.Addr, b.ID, m.IndexOf(gpu), noticed), nil
-}
-
-// FreeBlock frees a block, if it is still the one with this allocation id.
-func FreeBlock(address int64, id int64) (done bool, err error) {
-	defer process.Gate(&err)
-	m, err := manager()
-	if err != nil {
-		return false, err
-	}
-	return true, m.FreeID(uint64(address), uint64(id))
+	return cabi.LogicalGPU(number, cabi.Scope)
 }
 
 // LimitBytes returns the most that can be allocated on a logical GPU.

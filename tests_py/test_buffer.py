@@ -280,72 +280,10 @@ def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
-    come_and_go(10)
+    come_and_go(300)  # Python keeps some dropped dicts for reuse
     before = come_and_go(10)
     assert come_and_go(300) - before < 100
     assert memory.stats().live_blocks == 0
-
-
-class InterruptError(Exception):
-    """An exception from a signal handler, which Python may run between any two steps."""
-
-
-@pytest.mark.usefixtures("limit_of_1_mib")
-@pytest.mark.parametrize("next_call", ["reset", "allocate", "list"])
-def test_an_interrupted_end_of_a_buffer_does_not_lose_its_memory(monkeypatch: pytest.MonkeyPatch, next_call: str) -> None:
-    raised: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: raised.append(unraisable.exc_type))
-
-    def interrupt(*_: int) -> bool:
-        raise InterruptError
-
-    buffer = memory.allocate(MIB)
-    with monkeypatch.context() as during:
-        during.setattr(core, "pybind_FreeBlock", interrupt)
-        del buffer
-        gc.collect()
-    assert raised == [InterruptError]
-    assert memory.stats().live_blocks == 1
-    if next_call == "reset":
-        gpuconf.reset()
-    elif next_call == "allocate":
-        memory.allocate(MIB).free()
-    else:
-        assert memory.live_buffers() == []
-    assert memory.stats().live_blocks == 0
-
-
-@pytest.mark.usefixtures("limit_of_1_mib")
-def test_an_interrupted_free_can_be_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: int) -> bool:
-        raise InterruptError
-
-    with memory.allocate(1000) as buffer:
-        with monkeypatch.context() as during:
-            during.setattr(core, "pybind_FreeBlock", interrupt)
-            with pytest.raises(InterruptError):
-                buffer.free()
-        assert not buffer.freed
-        assert memory.live_buffers() == [buffer]
-    assert buffer.freed
-    assert memory.stats().live_blocks == 0
-
-
-@pytest.mark.usefixtures("limit_of_1_mib")
-def test_an_allocation_that_is_interrupted_twice_does_not_lose_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the core's result and the buffer, and again during the cleanup."""
-
-    def interrupt(*_: Any) -> bool:
-        raise InterruptError
-
-    with monkeypatch.context() as during:
-        during.setattr(core, "pybind_FreeBlock", interrupt)
-        during.setattr(memory.Buffer, "_fill", interrupt)
-        with pytest.raises(InterruptError):
-            memory.allocate(MIB)
-    gc.collect()
-    memory.allocate(MIB).free()
-    gpuconf.reset()
 
 
 # Copies

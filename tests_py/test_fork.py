@@ -365,7 +365,6 @@ print(*(".".join(name) for name in names))
 """
     )
     assert set(out.split()) >= {
-        "gpuconf.memory._buffer._lending",
         "gpuconf._core.import_hook._lock",
         "gpuconf._core.native._lock",
         "gpuconf._core.runtime._lock",

@@ -12,7 +12,7 @@ from pathlib import Path
 import gpuconf
 import pytest
 from gpuconf import errors
-from gpuconf._core.native import core
+from gpuconf._core.native import by_hand, core
 
 STATUS = Path(__file__).resolve().parent.parent / "gocore" / "status" / "status.go"
 
@@ -101,13 +101,11 @@ def test_a_mistake_of_our_own_python_is_an_internal_error(call: object) -> None:
 
 @pytest.mark.usefixtures("one_gpu")
 def test_numbers_beyond_those_that_exist_are_refused() -> None:
-    gpuconf.config.list_logical_devices()
+    gpuconf.memory.allocate(0)
     for call in (
-        lambda: core.pybind_Allocate(7, 1),
-        lambda: core.pybind_Allocate(0, -1),
-        lambda: core.pybind_Allocate(1 << 40, 1),
-        lambda: core.pybind_FreeBlock(0x1234, 1),
-        lambda: core.pybind_FreeBlock(-1, -1),
+        lambda: by_hand().allocate(7, 1),
+        lambda: by_hand().allocate(0, -1),
+        lambda: by_hand().allocate(1 << 40, 1),
         lambda: core.pybind_StopPeak(0, 99),
         lambda: core.pybind_StopPeak(-5, 0),
         lambda: core.pybind_CopyToHost(0, 0, 0, 0, 5),
@@ -119,7 +117,7 @@ def test_numbers_beyond_those_that_exist_are_refused() -> None:
         with pytest.raises(ValueError, match=r"."):
             call()
     with pytest.raises(OverflowError):
-        core.pybind_Allocate(0, 1 << 64)
+        by_hand().allocate(0, 1 << 64)
     core.pybind_WaitForFree(0, -1, -(1 << 63))
     assert gpuconf.memory.stats().num_allocs == 0
 

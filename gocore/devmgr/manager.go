@@ -187,13 +187,6 @@ func (m *Manager) LogicalGPUs() int {
 	return len(m.gpus)
 }
 
-// IndexOf returns the index of a logical GPU in LogicalDevices: the CPUs come first.
-func (m *Manager) IndexOf(number int) int {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return len(m.logical) - len(m.gpus) + number
-}
-
 // DrainNotices returns the notices for the user since the last call, oldest first.
 func (m *Manager) DrainNotices() []config.Notice {
 	m.noticesMu.Lock()

@@ -336,31 +336,6 @@ PyObject * _wrap__gpuconf_pybind_FeedJob(PyObject * PYBINDGEN_UNUSED(dummy), PyO
 
 
 PyObject *
-_wrap__gpuconf_pybind_FreeBlock(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    bool retval;
-    int64_t address;
-    int64_t id;
-    const char *keywords[] = {"address", "id", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &address, &id)) {
-        return NULL;
-    }
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_FreeBlock(address, id);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_FreeBlock(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
 _wrap__gpuconf_pybind_Frees(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1425,33 +1400,6 @@ PyObject * _wrap__gpuconf_pybind_AddPlaceholder(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
-_wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    char *retval;
-    int64_t number;
-    int64_t nbytes;
-    const char *keywords[] = {"number", "nbytes", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &number, &nbytes)) {
-        return NULL;
-    }
-    if (refused_or_noted()) {
-        return NULL;
-    }
-    retval = pybind_Allocate(number, nbytes);
-    if (PyErr_Occurred()) {
-        if (retval != NULL) free(retval);
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "s", retval);
-    free(retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_Allocate(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
 _wrap__gpuconf_pybind_Cards(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2378,7 +2326,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_FailAllocation", (PyCFunction) _wrap__gpuconf_pybind_FailAllocation, METH_VARARGS|METH_KEYWORDS, "pybind_FailAllocation(n)\n\ntype: n: int64_t" },
     {(char *) "pybind_FeedJob", (PyCFunction) _wrap__gpuconf_pybind_FeedJob, METH_VARARGS|METH_KEYWORDS, "pybind_FeedJob(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
-    {(char *) "pybind_FreeBlock", (PyCFunction) _wrap__gpuconf_pybind_FreeBlock, METH_VARARGS|METH_KEYWORDS, "pybind_FreeBlock(address, id)\n\ntype: address: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
     {(char *) "pybind_InternTag", (PyCFunction) _wrap__gpuconf_pybind_InternTag, METH_VARARGS|METH_KEYWORDS, "pybind_InternTag(name)\n\ntype: name: char *" },
@@ -2421,7 +2368,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_AddConstant", (PyCFunction) _wrap__gpuconf_pybind_AddConstant, METH_VARARGS|METH_KEYWORDS, "pybind_AddConstant(graphID, name, host, nbytes, dtype, shape, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: after: char *\ntype: device: char *" },
     {(char *) "pybind_AddNode", (PyCFunction) _wrap__gpuconf_pybind_AddNode, METH_VARARGS|METH_KEYWORDS, "pybind_AddNode(graphID, op, name, inputs, after, flags, device)\n\ntype: graphID: int64_t\ntype: op: char *\ntype: name: char *\ntype: inputs: char *\ntype: after: char *\ntype: flags: int64_t\ntype: device: char *" },
     {(char *) "pybind_AddPlaceholder", (PyCFunction) _wrap__gpuconf_pybind_AddPlaceholder, METH_VARARGS|METH_KEYWORDS, "pybind_AddPlaceholder(graphID, name, dtype, shape, unranked, after, device)\n\ntype: graphID: int64_t\ntype: name: char *\ntype: dtype: char *\ntype: shape: char *\ntype: unranked: bool\ntype: after: char *\ntype: device: char *" },
-    {(char *) "pybind_Allocate", (PyCFunction) _wrap__gpuconf_pybind_Allocate, METH_VARARGS|METH_KEYWORDS, "pybind_Allocate(number, nbytes)\n\ntype: number: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_Cards", (PyCFunction) _wrap__gpuconf_pybind_Cards, METH_VARARGS|METH_KEYWORDS, "pybind_Cards(env)\n\ntype: env: char *" },
     {(char *) "pybind_CountRecorded", (PyCFunction) _wrap__gpuconf_pybind_CountRecorded, METH_VARARGS|METH_KEYWORDS, "pybind_CountRecorded(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DescribeBLAS", (PyCFunction) _wrap__gpuconf_pybind_DescribeBLAS, METH_VARARGS|METH_KEYWORDS, "pybind_DescribeBLAS(choice, folders)\n\ntype: choice: char *\ntype: folders: char *" },

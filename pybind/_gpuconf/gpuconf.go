@@ -169,21 +169,6 @@ func pybind_AddPlaceholder(graphID C.longlong, name *C.char, dtype *C.char, shap
 	return C.CString(cret)
 }
 
-//export pybind_Allocate
-func pybind_Allocate(number C.longlong, nbytes C.longlong) *C.char {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.Allocate(int64(number), int64(nbytes))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
-		C.free(unsafe.Pointer(estr))
-		return C.CString("")
-	}
-	return C.CString(cret)
-}
-
 //export pybind_Cards
 func pybind_Cards(env *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -458,21 +443,6 @@ func pybind_FailAllocation(n C.longlong) C.char {
 func pybind_FeedJob(id C.longlong, text *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
 	cret, __err := pybind.FeedJob(int64(id), C.GoString(text))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
-		C.free(unsafe.Pointer(estr))
-		return boolGoToPy(false)
-	}
-	return boolGoToPy(cret)
-}
-
-//export pybind_FreeBlock
-func pybind_FreeBlock(address C.longlong, id C.longlong) C.char {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.FreeBlock(int64(address), int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {

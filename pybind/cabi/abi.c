@@ -15,6 +15,8 @@
 #include "abi.h"
 
 static int forked;
+uint32_t gcgo_generation;
+int gcgo_stopped;
 
 /*
  * Go's thread-locals, and ours with them, are in the small static TLS area that the loader reserves for libraries loaded later. Keep

@@ -31,6 +31,12 @@ func writeStacks(on bool) {
 	atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stacks)), value)
 }
 
+func writeGeneration(generation uint32) {
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&C.gcgo_generation)), generation)
+}
+
+func writeStopped() { atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stopped)), 1) }
+
 //export gcgo_empty
 func gcgo_empty(value C.int) C.int { return value }
 

@@ -2,6 +2,7 @@
 #ifndef GPUCONF_ABI_INTERNAL_H
 #define GPUCONF_ABI_INTERNAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,17 @@
 
 void gcgo_scope_write(int64_t logical);
 int64_t gcgo_scope_read(void);
+
+/* process.State.Generation, and whether a panic stopped the core; written by Go. */
+extern uint32_t gcgo_generation;
+extern int gcgo_stopped;
+
+/* What gcgo_take allocated. */
+struct gcgo_taken {
+	uint64_t address, id;
+	int32_t gpu;	 /* the logical GPU's number */
+	bool noticed; /* whether notices are pending */
+};
 
 /* The libraries of package holder. A holder is a library and the thread's tag. */
 enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCGO_LIBRARY_BITS = 3 };

@@ -5,6 +5,7 @@
 #define GPUCONF_MODULE_H
 
 #include "abi.h"
+#include "../_gpuconf/python.h"
 
 /* Returns 1, with an error set that _native.py reads, if Go must not be entered. Called before every call into Go. */
 static int refused(void)
@@ -41,9 +42,8 @@ static int refused_or_noted(void)
  */
 static int begin_module(PyObject *module)
 {
-	(void)module;
 	if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
-		return 0;
+		return gcpy_add_scope(module) < 0 || gcpy_add_block(module) < 0 ? -1 : 0;
 	PyErr_SetString(PyExc_ImportError, "gpuconf can't be used in a subinterpreter, only in the main interpreter: its compiled core has "
 					   "one state for the whole process. Use processes, or threads of the main interpreter");
 	return -1;

@@ -11,4 +11,6 @@ func SetTag(t holder.Tag) { writeTag(t) }
 // Tag returns the calling thread's tag; 0 for none.
 func Tag() holder.Tag { return readTag() }
 
-func init() { process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks}) }
+func init() {
+	process.UseThreads(process.Threads{Tag: Tag, Site: readSite, Stacks: writeStacks, Generation: writeGeneration, Stopped: writeStopped})
+}

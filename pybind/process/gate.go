@@ -28,6 +28,7 @@ func Caught(r any, err *error) {
 	if r != nil {
 		text := fmt.Sprintf("internal error: %v", r)
 		broken.CompareAndSwap(nil, &text)
+		threads.Stopped()
 		*err = marked(status.Internal, fmt.Sprintf("%s. Please report it with these lines:\n%s", text, debug.Stack()))
 		return
 	}

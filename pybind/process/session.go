@@ -39,7 +39,7 @@ func (p *State) OpenSession(request SessionRequest, env config.Env, origin strin
 	if err != nil {
 		return 0, false, err
 	}
-	devices, renamed, err := w.join(request.Devices, env, origin, func() { p.generation.Add(1) })
+	devices, renamed, err := w.join(request.Devices, env, origin, p.nextGeneration)
 	if err != nil {
 		return 0, renamed, err
 	}

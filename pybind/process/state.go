@@ -41,6 +41,8 @@ type State struct {
 // Generation counts the resets so far. Anything derived from the devices is invalid after a reset.
 func (p *State) Generation() uint32 { return p.generation.Load() }
 
+func (p *State) nextGeneration() { threads.Generation(p.generation.Add(1)) }
+
 // shared is the one process-wide state of gpuconf.
 var shared State
 
@@ -195,7 +197,7 @@ func (p *State) closeLocked() error {
 	if !m.Closed() {
 		return err // in use
 	}
-	p.generation.Add(1)
+	p.nextGeneration()
 	p.endRecordingLocked()
 	p.manager.Store(nil)
 	p.work.Store(nil)

@@ -200,7 +200,6 @@ func TestResetBesideEverything(t *testing.T) {
 				fine(err)
 				_, err = m.LogicalDevices()
 				fine(err)
-				m.IndexOf(0)
 				_, err = m.Route(1, m.LogicalGPUs()-1, 7)
 				fine(err, status.InvalidArgument)
 				fine(m.Check())

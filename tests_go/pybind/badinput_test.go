@@ -12,6 +12,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
+	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 )
 
@@ -20,7 +21,6 @@ var functions = map[string]any{
 	"AddConstant":             pybind.AddConstant,
 	"AddNode":                 pybind.AddNode,
 	"AddPlaceholder":          pybind.AddPlaceholder,
-	"Allocate":                pybind.Allocate,
 	"CloseJob":                pybind.CloseJob,
 	"CloseSession":            pybind.CloseSession,
 	"CopyFromHost":            pybind.CopyFromHost,
@@ -41,7 +41,6 @@ var functions = map[string]any{
 	"Execute":                 pybind.Execute,
 	"FailAllocation":          pybind.FailAllocation,
 	"FeedJob":                 pybind.FeedJob,
-	"FreeBlock":               pybind.FreeBlock,
 	"Frees":                   pybind.Frees,
 	"Identities":              pybind.Identities,
 	"ImportConfig":            pybind.ImportConfig,
@@ -198,8 +197,6 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 							if _, _, complaint := unmark(err); complaint != "" {
 								t.Errorf("%v: %s", arguments, complaint)
 							}
-						} else if name == "Allocate" {
-							parseBlock(t, results[0].String()).free(t)
 						}
 						require.NoError(t, process.Alive(), "%v panics", arguments)
 					})
@@ -228,8 +225,8 @@ func TestKindsOfErrors(t *testing.T) {
 			})
 		}
 	}
-	allocate := func(number, bytes int64) func() (any, error) {
-		return func() (any, error) { return pybind.Allocate(number, bytes) }
+	takes := func(number, bytes int64) func() (any, error) {
+		return func() (any, error) { return take(number, bytes) }
 	}
 	visible := func(devices string) func() (any, error) {
 		return func() (any, error) { return pybind.SetVisibleDevices(devices, "", false) }
@@ -247,8 +244,8 @@ func TestKindsOfErrors(t *testing.T) {
 			{"Initialize", func() (any, error) { return pybind.Initialize("{}", "") }, status.FailedPrecondition, text},
 			{"LogicalDevices", func() (any, error) { return pybind.LogicalDevices() }, status.FailedPrecondition, text},
 			{"VisibleDevices", func() (any, error) { return pybind.VisibleDevices() }, status.FailedPrecondition, text},
-			{"Allocate", allocate(0, 1), status.FailedPrecondition, text},
-			{"FreeBlock", func() (any, error) { return pybind.FreeBlock(1, 1) }, status.FailedPrecondition, text},
+			{"Take", takes(0, 1), status.FailedPrecondition, text},
+			{"GiveBack", func() (any, error) { return nil, cabi.GiveBack(1, 1) }, status.FailedPrecondition, text},
 			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 1, 0, 1, 1) }, status.FailedPrecondition, text},
 			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
 			{"EnterScope", func() (any, error) { return pybind.EnterScope("/device:GPU:0") }, status.FailedPrecondition, text},
@@ -261,7 +258,7 @@ func TestKindsOfErrors(t *testing.T) {
 	require.NoError(t, err)
 	t.Run("enumerated", func(t *testing.T) {
 		run(t, []row{
-			{"an allocation", allocate(0, 1), status.FailedPrecondition, "not initialized yet"},
+			{"an allocation", takes(0, 1), status.FailedPrecondition, "not initialized yet"},
 			{"a device list that is no JSON", visible("["), status.Internal, "decoding"},
 			{"a device list of other things", visible(`[["x", 1]]`), status.Internal, "decoding device 0"},
 			{"a device list with nulls", visible(`[[0, ""], [null, null]]`), status.Internal, "decoding device 1"},
@@ -292,9 +289,7 @@ func TestKindsOfErrors(t *testing.T) {
 		require.Equal(t, "0,1", positions, "nothing has changed")
 	})
 	initialize(t)
-	held, err := pybind.Allocate(0, 1000)
-	require.NoError(t, err)
-	b := parseBlock(t, held)
+	b := allocate(t, 0, 1000)
 	t.Run("initialized", func(t *testing.T) {
 		copyTo := func(address, offset, host, bytes int64) func() (any, error) {
 			return func() (any, error) { return pybind.CopyToHost(address, b.id, offset, host, bytes) }
@@ -303,13 +298,13 @@ func TestKindsOfErrors(t *testing.T) {
 			return func() (any, error) { return pybind.CopyFromHost(address, b.id, offset, host, bytes) }
 		}
 		run(t, []row{
-			{"a GPU too many", allocate(1, 1), status.InvalidArgument, "unknown device GPU:1"},
-			{"a number beyond all", allocate(math.MaxInt64, 1), status.InvalidArgument, "unknown device GPU:9223372036854775807"},
-			{"a negative size", allocate(0, -1), status.InvalidArgument, "nbytes must be at least 0, but got -1"},
-			{"a huge size", allocate(0, math.MaxInt64), status.ResourceExhausted, " out of memory"},
-			{"a free of nothing known", func() (any, error) { return pybind.FreeBlock(4096, 1) }, status.InvalidArgument, "0x1000"},
-			{"a free with another id", func() (any, error) { return pybind.FreeBlock(b.address, b.id+1) }, status.InvalidArgument, "not live"},
-			{"a free at a negative address", func() (any, error) { return pybind.FreeBlock(-b.address, b.id) }, status.InvalidArgument, "not the address"},
+			{"a GPU too many", takes(1, 1), status.InvalidArgument, "unknown device GPU:1"},
+			{"a number beyond all", takes(math.MaxInt64, 1), status.InvalidArgument, "unknown device GPU:9223372036854775807"},
+			{"a negative size", takes(0, -1), status.InvalidArgument, "nbytes must be at least 0, but got -1"},
+			{"a huge size", takes(0, math.MaxInt64), status.ResourceExhausted, " out of memory"},
+			{"a free of nothing known", func() (any, error) { return nil, cabi.GiveBack(4096, 1) }, status.InvalidArgument, "0x1000"},
+			{"a free with another id", func() (any, error) { return nil, cabi.GiveBack(uint64(b.address), uint64(b.id+1)) }, status.InvalidArgument, "not live"},
+			{"a free at a negative address", func() (any, error) { return nil, cabi.GiveBack(uint64(-b.address), uint64(b.id)) }, status.InvalidArgument, "not the address"},
 			{"a negative offset", copyTo(b.address, -1, 1, 1), status.InvalidArgument, "invalid"},
 			{"a negative length", copyTo(b.address, 0, 1, -1), status.InvalidArgument, "invalid"},
 			{"nowhere on the host", copyFrom(b.address, 0, 0, 1), status.InvalidArgument, "invalid"},

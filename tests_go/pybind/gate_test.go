@@ -61,7 +61,7 @@ func panics() string {
 		func() (string, error) { return pybind.Simulate("T4:1GiB") },
 		func() (string, error) { return pybind.Enumerate("{}") },
 		func() (string, error) { return pybind.Initialize("{}", "") },
-		func() (string, error) { return pybind.Allocate(0, 1000) },
+		func() (string, error) { _, err := take(0, 1000); return "", err },
 	} {
 		if _, err := call(); err != nil {
 			complain("before: %v", err)

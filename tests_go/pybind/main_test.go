@@ -15,6 +15,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
+	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
 )
 
@@ -79,24 +80,25 @@ func split(t *testing.T, number int, limits ...int) {
 	require.NoError(t, err)
 }
 
-// block is Allocate's result.
-type block struct{ address, id, index, notices int64 }
-
-func allocate(t require.TestingT, number, nbytes int64) block {
-	receipt, err := pybind.Allocate(number, nbytes)
-	require.NoError(t, err)
-	return parseBlock(t, receipt)
+type block struct {
+	address, id, gpu int64
+	noticed          bool
 }
 
-func parseBlock(t require.TestingT, receipt string) (b block) {
-	_, err := fmt.Sscanf(receipt, "%d %d %d %d", &b.address, &b.id, &b.index, &b.notices)
+// take allocates as the extension module's C code does.
+func take(number, nbytes int64) (block, error) {
+	taken, err := cabi.Take(number, nbytes, process.Holder(), cabi.Scope)
+	return block{int64(taken.Address), int64(taken.ID), int64(taken.GPU), taken.Noticed}, err
+}
+
+func allocate(t require.TestingT, number, nbytes int64) block {
+	b, err := take(number, nbytes)
 	require.NoError(t, err)
 	return b
 }
 
 func (b block) free(t require.TestingT) {
-	_, err := pybind.FreeBlock(b.address, b.id)
-	require.NoError(t, err)
+	require.NoError(t, cabi.GiveBack(uint64(b.address), uint64(b.id)))
 }
 
 // unmark splits an encoded error, as _native.py does, and fails on anything that would confuse it.

@@ -290,7 +290,7 @@ func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, receipt&1)
 	b := allocate(t, -1, 1)
-	require.EqualValues(t, 1, b.index, "the scope named GPU:1, which is gone: it counts as none")
+	require.EqualValues(t, 0, b.gpu, "the scope named GPU:1, which is gone: it counts as none")
 	b.free(t)
 	_, err = pybind.CloseSession(receipt >> 1)
 	require.NoError(t, err)

@@ -44,22 +44,22 @@ func TestScopeNamesALogicalGPU(t *testing.T) {
 func TestAllocationsFollowTheScope(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")
 	initialize(t)
-	indexOf := func(number int64) int64 {
+	gpuOf := func(number int64) int64 {
 		b := allocate(t, number, 1)
 		b.free(t)
-		return b.index
+		return b.gpu
 	}
-	require.EqualValues(t, 1, indexOf(-1), "without a scope GPU:0")
-	for name, want := range map[string]int64{task + "/device:GPU:1": 2, task + "/device:GPU:0": 1, task + "/device:CPU:0": 1} {
+	require.EqualValues(t, 0, gpuOf(-1), "without a scope GPU:0")
+	for name, want := range map[string]int64{task + "/device:GPU:1": 1, task + "/device:GPU:0": 0, task + "/device:CPU:0": 0} {
 		_, err := pybind.EnterScope(name)
 		require.NoError(t, err)
-		require.Equal(t, want, indexOf(-1), name)
-		require.EqualValues(t, 2, indexOf(1), "a number is a number")
+		require.Equal(t, want, gpuOf(-1), name)
+		require.EqualValues(t, 1, gpuOf(1), "a number is a number")
 	}
 	_, err := pybind.EnterScope(task + "/device:GPU:9")
 	require.NoError(t, err)
 	for _, call := range []func() (any, error){
-		func() (any, error) { return pybind.Allocate(-1, 1) },
+		func() (any, error) { return take(-1, 1) },
 		func() (any, error) { return pybind.StartPeak(-1) },
 		func() (any, error) { return pybind.Frees(-1) },
 		func() (any, error) { return pybind.LimitBytes(-1) },
@@ -68,7 +68,7 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 		_, err := call()
 		require.Contains(t, requireKind(t, status.InvalidArgument, err), "this thread's device scope names an unknown GPU")
 	}
-	require.EqualValues(t, 1, indexOf(0))
+	require.EqualValues(t, 0, gpuOf(0))
 }
 
 func TestMergeScope(t *testing.T) {
@@ -100,7 +100,7 @@ func TestScopeEndsWithItsGeneration(t *testing.T) {
 	initialize(t)
 	require.EqualValues(t, cabi.NoScope, cabi.Scope(), "GPU:1 of other devices is another GPU")
 	b := allocate(t, -1, 1)
-	require.EqualValues(t, 1, b.index)
+	require.EqualValues(t, 0, b.gpu)
 	b.free(t)
 
 	cabi.SetScope(generation, 1) // like a thread that looked its GPU up before the reset

@@ -56,8 +56,8 @@ func TestSessionThroughTheBorder(t *testing.T) {
 	number, err := pybind.ResolveGPU("GPU:1")
 	require.NoError(t, err)
 	b := allocate(t, number, 1000)
-	require.EqualValues(t, 2, b.index, "in the list of logical devices, behind the CPU and GPU:0")
-	require.EqualValues(t, 1, b.notices, "the Created device notices are waiting")
+	require.EqualValues(t, 1, b.gpu)
+	require.True(t, b.noticed, "the Created device notices are waiting")
 	info, err := pybind.MemoryInfo("GPU:1")
 	require.NoError(t, err)
 	require.Equal(t, "1024 1024", info)
@@ -135,7 +135,7 @@ func TestCopiesAcrossTheBorder(t *testing.T) {
 	b.free(t)
 
 	empty := allocate(t, 0, 0)
-	require.Equal(t, block{0, 0, 1, 1}, empty)
+	require.Equal(t, block{0, 0, 0, true}, empty)
 	empty.free(t)
 }
 
@@ -233,7 +233,7 @@ func TestNoticesAreHandedOutOnce(t *testing.T) {
 	require.Contains(t, notices[2][1], "pci bus id: 0000:1a:00.0", "the second card is GPU:0")
 	require.Empty(t, drain())
 	b := allocate(t, 0, 1)
-	require.Zero(t, b.notices)
+	require.False(t, b.noticed)
 	b.free(t)
 }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from .. import errors
 from .._typing import Any
 from . import runtime, texts
@@ -19,22 +17,6 @@ _NO_SYNCHRONISATION = -1
 _OLDER, _WRITABLE, _READ_ONLY = -1, 0, 1  # the flags of a capsule
 _BYTES = (1, 8)  # unsigned integers of 8 bits
 _TYPES = {"float32": (2, 32), "float64": (2, 64), "int32": (0, 32)}
-
-
-class Loan:
-    """A loan of a buffer to a DLPack capsule or a copy. The buffer's memory is not freed before its last loan ends."""
-
-    __slots__ = ("buffer",)
-
-    _ending = staticmethod(sys.is_finalizing)
-
-    def __init__(self, buffer: Buffer) -> None:
-        self.buffer = buffer
-        buffer._lend(id(self))
-
-    def __del__(self) -> None:
-        if not self._ending():
-            self.buffer._end_loan(id(self))
 
 
 def cuda_array_interface(buffer: Buffer) -> dict[str, Any]:
@@ -74,7 +56,7 @@ def capsule(buffer: Buffer, stream: Any, max_version: Any, dl_device: Any, copy:
             raise errors.InvalidArgumentError("stream must be None for a buffer on a simulated GPU, whose memory is host memory")
     else:
         _keep_until_used(buffer.ptr, buffer.nbytes, stream)
-    return _made(Loan(buffer), buffer.ptr, (buffer.nbytes,), _BYTES, where, _WRITABLE if _knows_versions(max_version) else _OLDER)
+    return _made(buffer._lend(), buffer.ptr, (buffer.nbytes,), _BYTES, where, _WRITABLE if _knows_versions(max_version) else _OLDER)
 
 
 def tensor_capsule(tensor: Tensor, stream: Any, max_version: Any, dl_device: Any, copy: Any) -> Any:

@@ -21,7 +21,7 @@ from .fork import module_lock
 
 TYPE_CHECKING = False
 
-__all__ = ["core", "keep", "library_path", "loaded", "refuse_in_child"]
+__all__ = ["by_hand", "core", "keep", "library_path", "loaded", "refuse_in_child"]
 
 # pybind/process/gate.go encodes an error as "\x1e" + code + "\x1e" + message.
 _MARK = "\x1e"
@@ -34,8 +34,11 @@ _module: Any = None  # the extension module, once it is loaded
 
 def _translate(error: RuntimeError) -> Exception:
     text = error.args[0] if error.args else ""
-    if not (isinstance(text, str) and text.startswith(_MARK)):
-        return error
+    return _error_of(text) if isinstance(text, str) and text.startswith(_MARK) else error
+
+
+def _error_of(text: str) -> Exception:
+    """Return the exception for a marked text. The extension module's C code calls it, too."""
     code, _, message = text[1:].partition(_MARK)
     if code == "FORKED":  # forked by C code, which bypasses Python's hooks, or in a process where C code opened the library
         _mark_forked()
@@ -117,10 +120,21 @@ def _load() -> Any:
             raise
         import json  # noqa: F401
 
-        _module = _gpuconf
+        module: Any = _gpuconf
+        module.connect_errors(_error_of)
+        _module = module
         while when_loaded:
             when_loaded.pop()()
         return _gpuconf
+
+
+def by_hand() -> Any:
+    """Return the extension module for its functions that are written in C (``pybind/_gpuconf``), after it is loaded.
+
+    They raise the errors of ``gpuconf.errors`` themselves, and those that enter the core check for a fork.
+    """
+    refuse_in_child()
+    return _load()
 
 
 def loaded() -> bool:

@@ -1,4 +1,8 @@
-"""Blocks of device memory and their allocation."""
+"""Blocks of device memory and their allocation.
+
+The extension module (``pybind/_gpuconf/block.c``) allocates and frees in one step of the interpreter, so an exception from a signal
+handler, which can arrive between any two steps, loses no block.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import operator
 import sys
 import time
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from types import TracebackType
 
 from .. import errors
@@ -16,9 +20,9 @@ from .._core import html, runtime, sizes, texts
 from .._core.device_argument import Device
 from .._core.devices import LogicalDevice
 from .._core.foreign import views
-from .._core.fork import module_lock
 from .._core.made import Made
-from .._core.native import core, keep, loaded, refuse_in_child
+from .._core.native import by_hand, core, loaded, refuse_in_child
+from .._core.notices import publish
 from .._core.scope import check_scope, gpu_number
 from .._typing import Any
 
@@ -32,13 +36,6 @@ if TYPE_CHECKING:
 
 # The length of one wait in Go. Python handles signals between two waits, so Ctrl-C works.
 _WAIT_MS = 50
-
-# Every block that was not returned to the pool: its buffer, the core's receipt ("address id ..."), and the generation. An entry
-# is added before its memory is allocated and removed after it is freed, so an exception from a signal handler, which can arrive
-# between any two steps, loses no block.
-_live: dict[weakref.ref[Buffer], tuple[list[str], int]] = {}
-_lost: dict[weakref.ref[Buffer], Any] = {}  # entries whose buffer was collected first; the interpreter adds each in one step
-_lending = module_lock(globals(), "_lending")  # a garbage collection may end a loan of one buffer while a loan of another begins
 
 
 class Buffer(metaclass=Made):
@@ -54,60 +51,24 @@ class Buffer(metaclass=Made):
     buffer object alive, but does not protect it from ``free``.
     """
 
-    __slots__ = ("__weakref__", "_entry", "_freed", "_generation", "_id", "_loans", "_receipt", "device", "nbytes", "ptr")
+    __slots__ = ("__weakref__", "_block", "device", "nbytes", "ptr")
 
     ptr: int
     nbytes: int
     device: LogicalDevice
     if TYPE_CHECKING:
-        _id: int  # 0: nothing to free
-        _entry: weakref.ref[Buffer] | None  # in _live; removed before the buffer is collected, or it would count as lost
-        _receipt: list[str]
-        _generation: int
-        _freed: bool
-        _loans: Collection[int]  # DLPack capsules, the arrays made from them, and copies in progress; guarded by _lending
+        _block: Any  # what pybind/_gpuconf/block.c allocates and frees. When the buffer is dropped, so is the block
 
-    # Bound here for `__del__` and `__exit__`: when the last objects are destroyed at exit, the globals of this module may be None.
-    # Both do nothing then, because the memory is released with the process.
+    # Bound here for `__exit__`: when the last objects are destroyed at exit, the globals of this module may be None. Then it does
+    # nothing, because the memory is released with the process.
     _ending = staticmethod(sys.is_finalizing)
 
     _made_by = "use gpuconf.memory.allocate()"
 
-    @classmethod
-    def _empty(cls, nbytes: int) -> Buffer:
-        """Return a buffer without memory. The allocation is written to its receipt."""
-        buffer = cls.__new__(cls)
-        buffer.nbytes = nbytes
-        buffer._id = 0
-        buffer._freed = False
-        buffer._loans = ()
-        receipt: list[str] = []
-        buffer._receipt = receipt
-        entry = weakref.ref(buffer, _lost.setdefault)
-        _live[entry] = receipt, runtime.current.generation
-        buffer._entry = entry
-        return buffer
-
-    def _fill(self) -> bool:
-        """Read the receipt. Return whether notices are queued."""
-        ptr, block_id, position, noticed = map(int, self._receipt[0].split())
-        # Fetched again because another thread may have reset the runtime. With memory in use, a reset is no longer possible.
-        self.device = runtime.logical_devices("memory.allocate")[position]
-        self._generation = runtime.current.generation
-        self.ptr, self._id = ptr, block_id
-        if not block_id:
-            self._forget()
-        return noticed != 0
-
-    def _cancel(self) -> None:
-        """Free the memory in the receipt of a buffer that was never returned to the caller."""
-        _give_back(self._receipt)
-        self._forget()
-
     @property
     def freed(self) -> bool:
         """Whether the memory was freed."""
-        return self._freed or (self.nbytes != 0 and (self._id == 0 or self._generation != runtime.current.generation))
+        return bool(self._block.freed)
 
     def free(self) -> None:
         """Free the memory. A second call does nothing.
@@ -116,55 +77,15 @@ class Buffer(metaclass=Made):
         is copying when the copy is done. Raises ValueError, and changes no accounting, if the memory was already freed by its
         address (``gpuconf_free``).
         """
-        if self._ending():
-            self._freed = True
-            return
-        try:
-            with _lending:
-                if self._freed:
-                    return  # two threads may free the same buffer; only the first does
-                refuse_in_child()
-                self._freed = True
-                if self._loans:
-                    return
-            self._give_back()
-        except errors.InvalidArgumentError:
-            raise
-        except BaseException:
-            self._freed = False  # interrupted by a signal handler: another call, or __del__, completes the free
-            raise
+        self._block.free()
 
-    def _lend(self, loan: int) -> None:
-        with _lending:
-            self._check_live()
-            self._loans = {*self._loans, loan}
-
-    def _end_loan(self, loan: int) -> None:
-        with _lending:
-            if loan not in self._loans:
-                return
-            self._loans = {*self._loans} - {loan}
-            if self._loans or not self._freed:
-                return
-        if loaded():
-            self._give_back()
-
-    def _give_back(self) -> None:
-        # The accounting is updated last: if a signal handler interrupts this, __del__ or sweep() completes it.
-        try:
-            if self._id and self._generation == runtime.current.generation:
-                core.pybind_FreeBlock(self.ptr, self._id)
-        except errors.InvalidArgumentError:
-            self._forget()
-            raise
-        self._forget()
-
-    def _forget(self) -> None:
-        self._id = 0
-        if self._entry is not None:
-            _live.pop(self._entry, None)
-            _lost.pop(self._entry, None)  # in a reference cycle, weak references are cleared before __del__ runs
-            self._entry = None
+    def _lend(self) -> object:
+        """Return a loan for a DLPack capsule or a copy: the memory is not freed before its last loan is dropped."""
+        refuse_in_child()
+        loan: object = self._block.lend(self)
+        if loan is None:
+            raise self._freed_error()
+        return loan
 
     def copy_from_host(self, data: Any, offset: int = 0) -> None:
         """Copy the bytes of a contiguous object that supports the buffer protocol into the memory at ``offset``.
@@ -207,11 +128,9 @@ class Buffer(metaclass=Made):
 
     def _copy(self, copy: Callable[[int, int, int, int, int], bool], start: int, address: int, nbytes: int) -> None:
         """Copy while holding a loan, so that a free by another thread takes effect after the copy. gpuconf_free does not wait."""
-        from .._core.interchange import Loan
-
-        loan = Loan(self)
+        loan = self._lend()
         try:
-            copy(self.ptr, self._id, start, address, nbytes)
+            copy(self.ptr, self._block.id, start, address, nbytes)
         finally:
             del loan
 
@@ -266,7 +185,10 @@ class Buffer(metaclass=Made):
     def _check_live(self) -> None:
         refuse_in_child()
         if self.freed:
-            raise errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
+            raise self._freed_error()
+
+    def _freed_error(self) -> errors.GpuconfError:
+        return errors.InvalidArgumentError(f"this buffer of {self.nbytes} bytes on {self.device.name} was freed")
 
     def _offset(self, offset: int, nbytes: int) -> int:
         try:
@@ -288,68 +210,21 @@ class Buffer(metaclass=Made):
             self.free()
 
     def _where(self) -> str:
-        if not hasattr(self, "device"):
-            return "not allocated"  # as a debugger sees it during the allocation
-        return f"at 0x{self.ptr:x}" if not self.freed else "freed, still in use" if self._loans else "freed"
-
-    def _device_name(self) -> str:
-        return self.device.name if hasattr(self, "device") else "no device"
+        return f"at 0x{self.ptr:x}" if not self.freed else "freed, still in use" if self._block.lent else "freed"
 
     def __repr__(self) -> str:
-        return f"<gpuconf.Buffer of {self.nbytes} bytes on {self._device_name()}, {self._where()}>"
+        return f"<gpuconf.Buffer of {self.nbytes} bytes on {self.device.name}, {self._where()}>"
 
     def _repr_html_(self) -> str:
-        return html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self._device_name()), self._where())
+        return html.line(html.bold("Buffer"), "of", html.size(self.nbytes), "on", html.code(self.device.name), self._where())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         text = "a Buffer owns device memory and cannot be copied or pickled: send its bytes (buffer.copy_to_host()) instead"
         raise errors.InvalidTypeError(text)
 
-    def __del__(self) -> None:
-        # A forked child does not own the memory.
-        if self._ending() or getattr(self, "_id", 0) == 0 or not loaded() or self._generation != runtime.current.generation:
-            return
-        import warnings
-
-        text = None if self._freed else f"{self!r} was dropped without free()"
-        try:
-            self._give_back()  # first: a warning may be an error
-        except errors.InvalidArgumentError:
-            return  # already freed by address, or by a free that a signal handler interrupted
-        if text:
-            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
-
-
-def _give_back(receipt: list[str]) -> bool:
-    if not receipt:
-        return False
-    ptr, block_id = map(int, receipt[0].split()[:2])
-    try:
-        core.pybind_FreeBlock(ptr, block_id)
-    except errors.InvalidArgumentError:  # already freed; only the accounting here was not updated
-        return False
-    return True
-
-
-def sweep() -> bool:
-    """Free memory that no buffer holds any more because a signal handler's exception interrupted ``__del__``.
-
-    Returns whether there was any.
-    """
-    found = False
-    with runtime.unchanged():
-        for entry in list(_lost):
-            receipt, generation = _live.get(entry, ([], 0))
-            if generation == runtime.current.generation and _give_back(receipt):
-                found = True
-            _live.pop(entry, None)
-            _lost.pop(entry, None)
-    return found
-
 
 def _held() -> list[Buffer]:
-    buffers = (entry() for entry in list(_live))
-    return [b for b in buffers if b is not None and b._id and b._generation == runtime.current.generation]
+    return by_hand().held_buffers() if loaded() else []
 
 
 def live_buffers() -> list[Buffer]:
@@ -362,21 +237,16 @@ def live_buffers() -> list[Buffer]:
     []
     """
     refuse_in_child()
-    if not loaded():
-        return []
-    sweep()
-    return [buffer for buffer in _held() if not buffer._freed]
+    return [buffer for buffer in _held() if not buffer.freed]
 
 
 def live() -> tuple[list[str], str]:
     """Describe the buffers and views in use, one line each, and how to free them; for the error that ``reset`` raises."""
-    if loaded():
-        sweep()
     held = _held()
     lines = [repr(b) for b in held]
     if views:
         lines.append(f"{len(views)} view{'s' if len(views) > 1 else ''} of device memory")
-    free = any(not b._freed for b in held)
+    free = any(not b.freed for b in held)
     return lines, "free them: for b in gpuconf.memory.live_buffers(): b.free()" if free else ""
 
 
@@ -418,34 +288,55 @@ def allocate(nbytes: int | str, device: Device | None = None, wait: float = 0.0)
     ('/device:GPU:0', 1536)
     >>> buffer.free()
     """
+    buffer = _allocate_quickly(nbytes, device, wait)
+    return buffer if buffer is not None else _allocate(nbytes, device, wait)
+
+
+def _not_loaded(*_: Any) -> Buffer | None:
+    return None
+
+
+# A function of the extension module, from the first allocation on. It returns None where _allocate must check the arguments.
+_allocate_quickly: Callable[[Any, Any, Any], Buffer | None] = _not_loaded
+
+
+def _allocate(nbytes: int | str, device: Device | None, wait: float) -> Buffer:
     size = _size(nbytes)
     deadline = _deadline(wait)
+    module = _connected()
+    generation = module.generation()
     number = gpu_number(device, "memory.allocate")
-    buffer = Buffer._empty(size)
+    module.remember(device, number, generation)
     try:
-        _take(buffer._receipt, number, size, deadline)
-        noticed = buffer._fill()
-    except BaseException as error:
-        buffer._cancel()
-        if number < 0 and isinstance(error, errors.InvalidArgumentError):
+        return _take(module.allocate, number, size, deadline)
+    except errors.InvalidArgumentError:
+        if number < 0:
             check_scope()
         raise
-    if noticed:
-        from .._core.notices import publish
-
-        publish()
-    return buffer
 
 
-def _take(receipt: list[str], number: int, size: int, deadline: float | None) -> None:
+def _connected() -> Any:
+    """Return the extension module, connected with this one. A second time changes nothing."""
+    global _allocate_quickly
+    module = by_hand()
+    module.connect_block(Buffer, _gpus, publish)
+    _allocate_quickly = module.allocate_quickly
+    return module
+
+
+def _gpus() -> list[LogicalDevice]:
+    """Return the logical GPUs, by number."""
+    runtime.logical_devices("memory.allocate")
+    return [runtime.logical_gpu(number) for number in range(len(runtime.ordinals()))]
+
+
+def _take(allocate: Callable[[int, int], Buffer], number: int, size: int, deadline: float | None) -> Buffer:
     """Allocate, waiting for other threads to free memory until the deadline."""
     seen = core.pybind_Frees(number) if deadline is not None else 0
     while True:
         try:
-            return keep(receipt, core.pybind_Allocate, number, size)
+            return allocate(number, size)
         except errors.ResourceExhaustedError:
-            if sweep():
-                continue
             if deadline is None or time.monotonic() >= deadline or size > core.pybind_LimitBytes(number):
                 raise  # waiting does not help a request larger than the limit
         remaining_ms = (deadline - time.monotonic()) * 1000

@@ -1,0 +1,97 @@
+#include "python.h"
+
+#include <stdlib.h>
+
+/* Python before 3.13 has only the second. */
+extern __attribute__((weak)) int Py_IsFinalizing(void), _Py_IsFinalizing(void);
+
+static PyObject *error_of;
+
+int gcpy_ending(void)
+{
+	if (Py_IsFinalizing)
+		return Py_IsFinalizing();
+	return _Py_IsFinalizing ? _Py_IsFinalizing() : 0;
+}
+
+PyObject *gcpy_connect_errors(PyObject *module, PyObject *function)
+{
+	(void)module;
+	return gcpy_keep(&error_of, 1, function) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+void gcpy_raise(const char *marked)
+{
+	PyObject *error = error_of ? PyObject_CallFunction(error_of, "s", marked) : NULL;
+
+	if (error != NULL) {
+		PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+		Py_DECREF(error);
+	} else if (!PyErr_Occurred()) {
+		PyErr_SetString(PyExc_RuntimeError, marked);
+	}
+}
+
+void gcpy_raise_and_free(char *marked)
+{
+	gcpy_raise(marked);
+	free(marked);
+}
+
+int gcpy_refused(void)
+{
+	char text[512], marked[sizeof text + 32];
+
+	switch (gcgo_refusal(text, sizeof text)) {
+	case GCGO_NONE:
+		return 0;
+	case GCGO_FORKED:
+		snprintf(marked, sizeof marked, "\x1e" "FORKED" "\x1e%s", text);
+		break;
+	case GCGO_FEW_THREADS:
+		snprintf(marked, sizeof marked, "\x1e" "UNAVAILABLE" "\x1e%s", text);
+	}
+	gcpy_raise(marked);
+	return 1;
+}
+
+int gcpy_forked(void)
+{
+	char text[512];
+
+	return gcgo_refusal(text, sizeof text) == GCGO_FORKED;
+}
+
+PyObject *gcpy_new(PyObject *type)
+{
+	if (type == NULL) {
+		PyErr_SetString(PyExc_SystemError, "gpuconf's Python half is not connected");
+		return NULL;
+	}
+	return ((allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
+}
+
+void gcpy_delete(PyObject *object)
+{
+	PyTypeObject *type = Py_TYPE(object);
+
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+	Py_DECREF(type);
+}
+
+int gcpy_keep(PyObject **kept, size_t count, PyObject *args)
+{
+	PyObject *single[1] = {args};
+
+	if (PyTuple_Check(args) && (size_t)PyTuple_Size(args) != count) {
+		PyErr_Format(PyExc_TypeError, "%zu functions are needed", count);
+		return -1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		PyObject *before = kept[i];
+
+		kept[i] = Py_NewRef(PyTuple_Check(args) ? PyTuple_GetItem(args, (Py_ssize_t)i) : single[i]);
+		Py_XDECREF(before);
+	}
+	return 0;
+}

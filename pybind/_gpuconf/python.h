@@ -1,0 +1,54 @@
+/*
+ * Shared by the C files that are written by hand beside gopy's: device scopes and blocks of memory, the calls that programs make most
+ * often. Their functions run in one step of the interpreter, so a signal handler finds an operation done or not begun.
+ *
+ * Their Python half passes functions to connect_scope and connect_block: the cases that are rare run in Python. All state here is
+ * guarded by the GIL.
+ */
+#ifndef GPUCONF_PYTHON_H
+#define GPUCONF_PYTHON_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#include "../cabi/abi.h"
+
+/* pybind/cabi/python.go. They return NULL, or the marked text of an error, which the caller frees. */
+char *gcgo_take(int64_t number, int64_t nbytes, uint16_t by, int64_t scope, struct gcgo_taken *taken);
+char *gcgo_give_back(uint64_t address, uint64_t id);
+
+/* Add the types and functions of scope.c and block.c to the module. They return -1 with an error set on failure. */
+int gcpy_add_scope(PyObject *module);
+int gcpy_add_block(PyObject *module);
+
+/* Called by connect_errors: a function that returns the exception for a marked text. */
+PyObject *gcpy_connect_errors(PyObject *module, PyObject *function);
+
+/* Raises the error of a marked text. */
+void gcpy_raise(const char *marked);
+
+/* The same for text from Go, which it frees. */
+void gcpy_raise_and_free(char *marked);
+
+/* Returns 1, with an error set, if Go must not be entered. */
+int gcpy_refused(void);
+
+/* Whether this process is a forked child, which must not enter Go. */
+int gcpy_forked(void);
+
+/* Whether Python is exiting: the memory then goes with the process. */
+int gcpy_ending(void);
+
+static inline uint32_t gcpy_generation(void) { return __atomic_load_n(&gcgo_generation, __ATOMIC_RELAXED); }
+
+/* A new object of a heap type, filled with zeros. */
+PyObject *gcpy_new(PyObject *type);
+
+/* Frees the memory of such an object, and drops its type. */
+void gcpy_delete(PyObject *object);
+
+/* Replaces the functions that Python passed. Returns 0 on success. */
+int gcpy_keep(PyObject **kept, size_t count, PyObject *args);
+
+#endif

@@ -1,0 +1,438 @@
+/*
+ * Device scopes: the context manager of gpuconf.device, and each thread's innermost scope.
+ *
+ * A scope's name is merged from the outer scope and the argument, and selects a logical GPU. Both are the same each time until the
+ * devices change, so each pair of outer scope and argument is looked up once (Place). Entering it again sets two words: the thread's
+ * place, and the number of its logical GPU where the C entry points read it.
+ */
+#include "python.h"
+
+#include <stdlib.h>
+#include <structmember.h>
+
+enum { MOST_PLACES = 4096 }; /* that are kept */
+
+/* A scope that threads are in. */
+typedef struct {
+	PyObject_HEAD
+	PyObject *name;		     /* the full name */
+	PyObject *outer, *argument; /* what it was merged from: the outer scope's name, and the argument, None or text */
+	PyObject *inner;	     /* a dict: argument -> Place inside this one; NULL: empty */
+	int64_t number;		     /* of the logical GPU, negative if none */
+	uint32_t generation;	     /* of the devices that it belongs to */
+} Place;
+
+/* What is kept for each thread, in Python's own dict of the thread. */
+typedef struct {
+	PyObject_HEAD
+	uint64_t serial; /* unlike the address, never used again */
+	Place *now;	 /* NULL: outside of any scope */
+} Thread;
+
+/* An entry into a block of a scope that has not been left. */
+struct entry {
+	uint64_t thread;
+	Place *outer, *place; /* outer may be NULL */
+	PyObject *companion;  /* the contexts of other libraries, or None */
+};
+
+/* The context manager. It is reusable and reentrant, also in several threads. */
+typedef struct {
+	PyObject_HEAD
+	PyObject *argument;
+	struct entry *entries;
+	Py_ssize_t count, room;
+} Scope;
+
+static PyObject *place_type, *thread_type, *scope_type;
+static PyObject *key; /* of the Thread in a thread's dict */
+static uint64_t serials;
+static Place *outside; /* its inner places are those of the outermost scopes */
+static Py_ssize_t places;
+
+/* Functions of _core/scope.py, and the dict of companions. */
+static union {
+	struct {
+		PyObject *check;      /* (argument): raises if it can be no device's name; initializes the runtime */
+		PyObject *text;	      /* (argument) -> text, of an argument that is neither text nor None */
+		PyObject *resolve;    /* (outer name, argument) -> (name, number, generation) */
+		PyObject *accompany;  /* (number) -> a context that was entered, or None */
+		PyObject *companions; /* by library; empty: accompany is not called */
+	};
+	PyObject *all[5];
+} python;
+
+static Place *new_place(PyObject *name, PyObject *outer, PyObject *argument, int64_t number, uint32_t generation)
+{
+	Place *place = (Place *)gcpy_new(place_type);
+
+	if (place != NULL) {
+		place->name = Py_NewRef(name);
+		place->outer = Py_XNewRef(outer);
+		place->argument = Py_XNewRef(argument);
+		place->number = number;
+		place->generation = generation;
+	}
+	return place;
+}
+
+static void delete_place(Place *place)
+{
+	Py_CLEAR(place->name);
+	Py_CLEAR(place->outer);
+	Py_CLEAR(place->argument);
+	Py_CLEAR(place->inner);
+	gcpy_delete((PyObject *)place);
+}
+
+static void delete_thread(Thread *thread)
+{
+	Py_CLEAR(thread->now);
+	gcpy_delete((PyObject *)thread);
+}
+
+/* The calling thread's; borrowed. */
+static Thread *this_thread(void)
+{
+	PyObject *dict = PyThreadState_GetDict();
+	Thread *thread;
+
+	if (dict == NULL) {
+		PyErr_NoMemory();
+		return NULL;
+	}
+	thread = (Thread *)PyDict_GetItemWithError(dict, key);
+	if (thread != NULL || PyErr_Occurred())
+		return thread;
+	thread = (Thread *)gcpy_new(thread_type);
+	if (thread == NULL)
+		return NULL;
+	thread->serial = ++serials;
+	if (PyDict_SetItem(dict, key, (PyObject *)thread) < 0) {
+		Py_DECREF(thread);
+		return NULL;
+	}
+	Py_DECREF(thread); /* the dict keeps it */
+	return thread;
+}
+
+/* The thread's innermost scope, borrowed; NULL outside of any. A reset has left all scopes. */
+static Place *current(Thread *thread)
+{
+	if (thread->now != NULL && thread->now->generation != gcpy_generation())
+		Py_CLEAR(thread->now);
+	return thread->now;
+}
+
+/* Makes a place, or NULL, this thread's scope. */
+static void move(Thread *thread, Place *place)
+{
+	Place *before = thread->now;
+	int64_t number = place != NULL ? place->number : GPUCONF_NO_SCOPE;
+	uint32_t generation = place != NULL ? place->generation : gcpy_generation();
+
+	thread->now = (Place *)Py_XNewRef((PyObject *)place);
+	gcgo_scope_write((int64_t)((uint64_t)generation << 32 | (uint32_t)(int32_t)number));
+	Py_XDECREF(before);
+}
+
+/* Whether a place is the one of the entry. TensorFlow treats scopes with equal names and arguments as one, too. */
+static int same(Place *a, Place *b)
+{
+	int equal;
+
+	if (a == b)
+		return 1;
+	if (a == NULL)
+		return 0;
+	equal = PyObject_RichCompareBool(a->outer, b->outer, Py_EQ);
+	return equal == 1 ? PyObject_RichCompareBool(a->argument, b->argument, Py_EQ) : equal;
+}
+
+/* The place outside of all scopes, borrowed. */
+static Place *top(void)
+{
+	if (outside == NULL || outside->generation != gcpy_generation()) {
+		PyObject *name = PyUnicode_FromString("");
+		Place *fresh = name != NULL ? new_place(name, NULL, NULL, GPUCONF_NO_SCOPE, gcpy_generation()) : NULL;
+		Place *before = outside;
+
+		Py_XDECREF(name);
+		if (fresh == NULL)
+			return NULL;
+		outside = fresh;
+		places = 0;
+		Py_XDECREF(before);
+	}
+	return outside;
+}
+
+/* The place inside the thread's current one for an argument; new reference. Python determines it the first time. */
+static Place *find(Thread *thread, PyObject *argument)
+{
+	for (;;) {
+		Place *outer = current(thread) != NULL ? thread->now : top(), *place;
+		PyObject *found, *name;
+		unsigned long generation;
+		long long number;
+
+		if (outer == NULL)
+			return NULL;
+		if (outer->inner != NULL && !__atomic_load_n(&gcgo_stopped, __ATOMIC_RELAXED)) {
+			place = (Place *)PyDict_GetItemWithError(outer->inner, argument);
+			if (place != NULL || PyErr_Occurred())
+				return (Place *)Py_XNewRef((PyObject *)place);
+		}
+		Py_INCREF(outer); /* Python code may change the current place */
+		found = PyObject_CallFunction(python.resolve, "OO", outer->name, argument);
+		if (found == NULL || !PyArg_ParseTuple(found, "OLk", &name, &number, &generation)) {
+			Py_XDECREF(found);
+			Py_DECREF(outer);
+			return NULL;
+		}
+		if ((uint32_t)generation != gcpy_generation() || outer->generation != gcpy_generation()) { /* reset meanwhile */
+			Py_DECREF(found);
+			Py_DECREF(outer);
+			continue;
+		}
+		place = new_place(name, outer->name, argument, number, (uint32_t)generation);
+		Py_DECREF(found);
+		if (place != NULL && places < MOST_PLACES) {
+			if ((outer->inner == NULL && (outer->inner = PyDict_New()) == NULL) ||
+			    PyDict_SetItem(outer->inner, argument, (PyObject *)place) < 0)
+				Py_CLEAR(place);
+			else
+				places++;
+		}
+		Py_DECREF(outer);
+		return place;
+	}
+}
+
+/* The argument as text, or None; new reference. */
+static PyObject *text_of(PyObject *argument)
+{
+	if (argument == Py_None || PyUnicode_CheckExact(argument))
+		return Py_NewRef(argument);
+	return PyObject_CallFunctionObjArgs(python.text, argument, NULL);
+}
+
+/* Enters the contexts of other libraries. Returns the context to close, None, or NULL with an error set. */
+static PyObject *accompany(const Place *place)
+{
+	if (place->number < 0 || PyDict_Size(python.companions) == 0)
+		return Py_NewRef(Py_None);
+	return PyObject_CallFunction(python.accompany, "L", (long long)place->number);
+}
+
+static int has_room(Scope *self)
+{
+	if (self->count == self->room) {
+		Py_ssize_t room = 2 * self->room + 2;
+		struct entry *more = PyMem_Realloc(self->entries, (size_t)room * sizeof *more);
+
+		if (more == NULL) {
+			PyErr_NoMemory();
+			return 0;
+		}
+		self->entries = more;
+		self->room = room;
+	}
+	return 1;
+}
+
+static PyObject *enter(Scope *self, PyObject *unused)
+{
+	Thread *thread = gcpy_refused() ? NULL : this_thread();
+	PyObject *argument, *companion = NULL;
+	Place *place = NULL;
+
+	(void)unused;
+	if (thread == NULL)
+		return NULL;
+	if ((argument = text_of(self->argument)) == NULL)
+		return NULL;
+	place = find(thread, argument);
+	Py_DECREF(argument);
+	if (place == NULL) {
+		move(thread, current(thread)); /* Python may have set another number in the core */
+		return NULL;
+	}
+	/* Python code ran, or runs here. From then on there is none. */
+	if ((companion = accompany(place)) == NULL || !has_room(self)) {
+		Py_XDECREF(companion);
+		Py_DECREF(place);
+		return NULL;
+	}
+	self->entries[self->count++] = (struct entry){thread->serial, (Place *)Py_XNewRef((PyObject *)current(thread)), place, companion};
+	move(thread, place);
+	return Py_NewRef(Py_None);
+}
+
+/* Leaves the last block that this thread entered. Does nothing in a forked child. */
+static PyObject *leave(Scope *self, PyObject *const *args, Py_ssize_t count)
+{
+	Thread *thread;
+	struct entry last;
+	Py_ssize_t at = self->count - 1;
+	PyObject *closed = NULL;
+
+	(void)args, (void)count;
+	if (gcpy_ending() || gcpy_forked())
+		return Py_NewRef(Py_None);
+	if ((thread = this_thread()) == NULL)
+		return NULL;
+	while (at >= 0 && self->entries[at].thread != thread->serial)
+		at--;
+	if (at < 0) {
+		PyErr_SetString(PyExc_IndexError, "list index out of range"); /* TensorFlow's */
+		return NULL;
+	}
+	last = self->entries[at];
+	if (last.place->generation == gcpy_generation()) {
+		int equal = same(current(thread), last.place);
+
+		if (equal < 0)
+			return NULL;
+		if (!equal) {
+			gcpy_raise("\x1e" "FAILED_PRECONDITION" "\x1e" "Exiting device scope without proper scope nesting");
+			return NULL;
+		}
+		move(thread, last.outer);
+	}
+	self->count--;
+	memmove(&self->entries[at], &self->entries[at + 1], (size_t)(self->count - at) * sizeof last);
+	Py_XDECREF(last.outer);
+	Py_DECREF(last.place);
+	if (last.companion != Py_None && (closed = PyObject_CallMethod(last.companion, "close", NULL)) == NULL) {
+		Py_DECREF(last.companion);
+		return NULL;
+	}
+	Py_XDECREF(closed);
+	Py_DECREF(last.companion);
+	return Py_NewRef(Py_None);
+}
+
+static int visit_scope(Scope *self, visitproc visit, void *arg)
+{
+	Py_VISIT(Py_TYPE(self));
+	Py_VISIT(self->argument);
+	for (Py_ssize_t i = 0; i < self->count; i++)
+		Py_VISIT(self->entries[i].companion);
+	return 0;
+}
+
+static int clear_scope(Scope *self)
+{
+	Py_CLEAR(self->argument);
+	while (self->count > 0) {
+		struct entry last = self->entries[--self->count];
+
+		Py_XDECREF(last.outer);
+		Py_DECREF(last.place);
+		Py_DECREF(last.companion);
+	}
+	return 0;
+}
+
+static void delete_scope(Scope *self)
+{
+	PyObject_GC_UnTrack(self);
+	clear_scope(self);
+	PyMem_Free(self->entries);
+	gcpy_delete((PyObject *)self);
+}
+
+static PyObject *scope(PyObject *module, PyObject *argument)
+{
+	Scope *made;
+
+	(void)module;
+	if (python.check == NULL) {
+		PyErr_SetString(PyExc_SystemError, "gpuconf's Python half is not connected");
+		return NULL;
+	}
+	/* Where there is a place, the runtime is initialized. */
+	if (!PyUnicode_CheckExact(argument) || outside == NULL || outside->inner == NULL || outside->generation != gcpy_generation()) {
+		PyObject *checked = PyObject_CallFunctionObjArgs(python.check, argument, NULL);
+
+		if (checked == NULL)
+			return NULL;
+		Py_DECREF(checked);
+	} else if (gcpy_refused()) {
+		return NULL;
+	}
+	if ((made = (Scope *)gcpy_new(scope_type)) != NULL)
+		made->argument = Py_NewRef(argument);
+	return (PyObject *)made;
+}
+
+static PyObject *scope_name(PyObject *module, PyObject *unused)
+{
+	Thread *thread = this_thread();
+
+	(void)module, (void)unused;
+	if (thread == NULL)
+		return NULL;
+	return current(thread) != NULL ? Py_NewRef(thread->now->name) : PyUnicode_FromString("");
+}
+
+static PyObject *scope_number(PyObject *module, PyObject *unused)
+{
+	Thread *thread = this_thread();
+
+	(void)module, (void)unused;
+	if (thread == NULL)
+		return NULL;
+	return PyLong_FromLongLong(current(thread) != NULL ? thread->now->number : GPUCONF_NO_SCOPE);
+}
+
+static PyObject *generation(PyObject *module, PyObject *unused)
+{
+	(void)module, (void)unused;
+	return PyLong_FromUnsignedLong(gcpy_generation());
+}
+
+static PyObject *connect_scope(PyObject *module, PyObject *args)
+{
+	(void)module;
+	return gcpy_keep(python.all, sizeof python.all / sizeof *python.all, args) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyType_Slot place_slots[] = {{Py_tp_dealloc, (void *)delete_place}, {0, NULL}};
+static PyType_Slot thread_slots[] = {{Py_tp_dealloc, (void *)delete_thread}, {0, NULL}};
+
+static PyMethodDef scope_methods[] = {
+	{"__enter__", (PyCFunction)(void (*)(void))enter, METH_NOARGS, NULL},
+	{"__exit__", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot scope_slots[] = {
+	{Py_tp_dealloc, (void *)delete_scope}, {Py_tp_traverse, (void *)visit_scope}, {Py_tp_clear, (void *)clear_scope},
+	{Py_tp_methods, scope_methods},	       {0, NULL},
+};
+
+enum { CLOSED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
+
+static PyType_Spec place_spec = {"gpuconf.Place", sizeof(Place), 0, CLOSED, place_slots};
+static PyType_Spec thread_spec = {"gpuconf.Thread", sizeof(Thread), 0, CLOSED, thread_slots};
+static PyType_Spec scope_spec = {"gpuconf.DeviceScope", sizeof(Scope), 0, CLOSED | Py_TPFLAGS_HAVE_GC, scope_slots};
+
+static PyMethodDef functions[] = {
+	{"connect_errors", gcpy_connect_errors, METH_O, NULL},
+	{"connect_scope", connect_scope, METH_VARARGS, NULL},
+	{"scope", scope, METH_O, NULL},
+	{"scope_name", scope_name, METH_NOARGS, NULL},
+	{"scope_number", scope_number, METH_NOARGS, NULL},
+	{"generation", generation, METH_NOARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+int gcpy_add_scope(PyObject *module)
+{
+	if ((key = PyUnicode_InternFromString("gpuconf's scope")) == NULL || (place_type = PyType_FromSpec(&place_spec)) == NULL ||
+	    (thread_type = PyType_FromSpec(&thread_spec)) == NULL || (scope_type = PyType_FromSpec(&scope_spec)) == NULL)
+		return -1;
+	return PyModule_AddFunctions(module, functions);
+}

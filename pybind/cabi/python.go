@@ -1,0 +1,31 @@
+//go:build cgo
+
+package cabi
+
+// #include "abi.h"
+import "C"
+
+import "gpuconf/gocore/holder"
+
+// Take and GiveBack for C. They return the marked text of an error, which the caller frees, or NULL.
+
+//export gcgo_take
+func gcgo_take(number, nbytes C.int64_t, by C.uint16_t, scope C.int64_t, out *C.struct_gcgo_taken) *C.char {
+	taken, err := Take(int64(number), int64(nbytes), holder.ID(by), func() int64 { return scopeOf(int64(scope)) })
+	*out = C.struct_gcgo_taken{
+		address: C.uint64_t(taken.Address), id: C.uint64_t(taken.ID), gpu: C.int32_t(taken.GPU), noticed: C.bool(taken.Noticed),
+	}
+	return textOf(err)
+}
+
+//export gcgo_give_back
+func gcgo_give_back(address, id C.uint64_t) *C.char {
+	return textOf(GiveBack(uint64(address), uint64(id)))
+}
+
+func textOf(err error) *C.char {
+	if err == nil {
+		return nil
+	}
+	return C.CString(err.Error())
+}

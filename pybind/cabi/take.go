@@ -1,0 +1,62 @@
+package cabi
+
+import (
+	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/holder"
+	"gpuconf/gocore/status"
+	"gpuconf/pybind/process"
+)
+
+// What the extension module's C code (pybind/_gpuconf) calls without gopy: allocating and freeing a buffer. The errors are marked, as
+// those of gopy's functions are.
+
+// Taken is what Take allocated. Size 0 has id 0.
+type Taken struct {
+	Address, ID uint64
+	GPU         int
+	Noticed     bool // notices are pending
+}
+
+// Take allocates memory on the logical GPU that LogicalGPU returns.
+func Take(number, nbytes int64, by holder.ID, scope func() int64) (taken Taken, err error) {
+	defer process.Gate(&err)
+	m, gpu, err := LogicalGPU(number, scope)
+	if err != nil {
+		return taken, err
+	}
+	if nbytes < 0 {
+		return taken, status.Errorf(status.InvalidArgument, "nbytes must be at least 0, but got %d", nbytes)
+	}
+	block, err := m.AllocateFor(gpu, uint64(nbytes), by)
+	if err != nil {
+		return taken, err
+	}
+	return Taken{block.Addr, block.ID, gpu, m.HasNotices()}, nil
+}
+
+// GiveBack frees a block, if it is still the one with this allocation id.
+func GiveBack(address, id uint64) (err error) {
+	defer process.Gate(&err)
+	m, err := process.Shared().Manager()
+	if err != nil {
+		return err
+	}
+	return m.FreeID(address, id)
+}
+
+// LogicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one of the thread's
+// scope, else GPU:0.
+func LogicalGPU(number int64, scope func() int64) (*devmgr.Manager, int, error) {
+	m, err := process.Shared().Manager()
+	if err != nil {
+		return nil, 0, err
+	}
+	if number < 0 {
+		number = scope()
+	}
+	if number == ScopeMissing {
+		return nil, 0, status.Errorf(status.InvalidArgument, "this thread's device scope names an unknown GPU. "+
+			"See gpuconf.config.list_logical_devices() for the available devices")
+	}
+	return m, int(max(number, 0)), nil
+}

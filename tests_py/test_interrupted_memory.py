@@ -1,0 +1,210 @@
+"""Exceptions of signal handlers, as on Ctrl-C, while memory is allocated and freed and while scopes are entered and left.
+
+No memory is lost, and a thread is in the scopes whose blocks it is in, wherever the exception comes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from script import run_well
+
+USES = """
+import signal, sys, time, warnings
+import numpy as np
+import gpuconf
+
+class Interrupt(Exception): pass
+
+def plain():
+    gpuconf.memory.allocate(1000).free()
+
+def in_a_block():
+    with gpuconf.memory.allocate(1000, "GPU:0"):
+        pass
+
+def dropped():
+    gpuconf.memory.allocate(1000)
+
+def freed_twice():
+    buffer = gpuconf.memory.allocate(1000)
+    buffer.free()
+    buffer.free()
+
+def with_text():
+    gpuconf.memory.allocate("1KiB", gpuconf.config.list_logical_devices("GPU")[0], wait=0.001).free()
+
+def too_large():
+    try:
+        gpuconf.memory.allocate(1 << 50)
+    except MemoryError:
+        pass
+
+def copied():
+    with gpuconf.memory.allocate(1000) as buffer:
+        buffer.copy_from_host(b"x")
+        buffer.copy_to_host()
+
+def lent():
+    buffer = gpuconf.memory.allocate(1000)
+    array = np.from_dlpack(buffer)
+    buffer.free()
+    del array
+
+def in_a_scope():
+    with gpuconf.device("GPU:1"):
+        gpuconf.memory.allocate(1000).free()
+
+def in_a_new_scope():
+    global number
+    number += 1
+    with gpuconf.device(f"/job:localhost/replica:0/task:0/device:GPU:{number % 2}"), gpuconf.device(None):
+        pass
+
+def in_a_scope_of_a_device():
+    scope = gpuconf.device(gpuconf.config.list_logical_devices("GPU")[1])
+    with scope, scope:
+        gpuconf.memory.allocate(1000).free()
+
+def in_a_wrong_scope():
+    try:
+        with gpuconf.device("GPU:9"):
+            gpuconf.memory.allocate(1000)
+    except ValueError:
+        pass
+
+number = 0
+ALL = [plain, in_a_block, dropped, freed_twice, with_text, too_large, copied, lent, in_a_scope, in_a_new_scope,
+       in_a_scope_of_a_device, in_a_wrong_scope]
+
+def check(what):
+    "Nothing is in use but what a frame holds, and that can be freed."
+    assert gpuconf.current_scope() == "", (what, gpuconf.current_scope())
+    for buffer in gpuconf.memory.live_buffers():
+        buffer.free()
+    for gpu in ("GPU:0", "GPU:1"):
+        assert gpuconf.memory.stats(gpu).live_blocks == 0, (what, gpu)
+    buffer = gpuconf.memory.allocate(1)
+    assert buffer.device.name == "/device:GPU:0", what  # the core, too, is in no scope
+    buffer.free()
+
+warnings.simplefilter("ignore")
+sys.unraisablehook = lambda unraisable: None  # it was raised in a __del__
+"""
+
+
+def test_at_any_step_of_the_interpreter() -> None:
+    """Each step inside gpuconf in turn, with the frames of the exception held, and not."""
+    out = run_well(
+        USES
+        + """
+class Trip:
+    "Raises at one step inside gpuconf: before a line, an instruction, or the first of a function."
+    def __init__(self, at):
+        self.left, self.tripped = at, False
+    def __call__(self, frame, event, argument):
+        if "gpuconf" not in frame.f_code.co_filename:
+            return None
+        frame.f_trace_opcodes = True
+        if event != "exception":
+            self.left -= 1
+            if self.left == 0:
+                self.tripped = True
+                raise Interrupt
+        return self
+
+steps = {}
+for first_time in (True, False):
+    for use in ALL:
+        at = 0
+        while True:
+            at += 1
+            if first_time:  # also the first use of the devices, which connects Python's half with C's
+                if at > 60:
+                    break
+                gpuconf.simulate(None)
+                gpuconf.simulate("2xT4")
+                gpuconf.config.list_logical_devices()
+            trip, caught = Trip(at), None
+            sys.settrace(trip)
+            try:
+                use()
+            except Interrupt as error:
+                caught = error
+            finally:
+                sys.settrace(None)
+            if not trip.tripped:
+                break  # the use has fewer steps
+            steps[use.__name__] = at
+            if at % 2:  # the frames hold a buffer that the program can still list and free; a loan of it may end with them
+                for buffer in gpuconf.memory.live_buffers():
+                    buffer.free()
+                buffer = None
+            caught = None
+            check((use.__name__, at))
+gpuconf.reset()
+print(len(steps), sum(steps.values()) > 1000)
+""",
+        timeout=120,
+    )
+    assert out == "12 True\n"
+
+
+@pytest.mark.parametrize("interval", [0.0001, 0.0007])
+def test_at_any_time(interval: float) -> None:
+    """A timer that rings all the time: C code is interrupted, too, and its exception comes when it returns."""
+    out = run_well(
+        USES
+        + f"""
+armed = False
+def ring(*_):
+    if armed:
+        raise Interrupt
+
+gpuconf.simulate("2xT4")
+for use in ALL:
+    use()
+signal.signal(signal.SIGALRM, ring)
+signal.setitimer(signal.ITIMER_REAL, {interval}, {interval})
+caught, end = 0, time.monotonic() + 1.5
+while time.monotonic() < end:
+    for use in ALL:
+        try:
+            armed = True
+            use()
+            use()
+            armed = False
+        except Interrupt:
+            armed = False
+            caught += 1
+        check(use.__name__)
+signal.setitimer(signal.ITIMER_REAL, 0)
+gpuconf.reset()
+print(caught > 20)
+"""
+    )
+    assert out == "True\n"
+
+
+def test_warnings_that_are_errors_lose_nothing() -> None:
+    out = run_well(
+        USES
+        + """
+raised = []
+sys.unraisablehook = lambda unraisable: raised.append(unraisable.exc_type)
+gpuconf.simulate("2xT4")
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    dropped()
+with warnings.catch_warnings(record=True) as recorded:
+    warnings.simplefilter("always")
+    dropped()
+    line = recorded[0]
+    assert line.source is not None and "dropped without free" in str(line.message)
+    assert line.lineno == dropped.__code__.co_firstlineno + 1, line
+    check("recorded")  # the record holds the block, whose memory is free
+del recorded, line
+gpuconf.reset()
+print(raised)
+"""
+    )
+    assert out == "[<class 'ResourceWarning'>]\n"
