@@ -16,6 +16,7 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).parent
+FIRST_CARD = "GPU-f0ced00d-1234-4567-89ab-cdef01234500"
 FAKECUDA = HERE.parent.parent / "tests_go" / "fakecuda"
 
 PRELUDE = """
@@ -116,3 +117,23 @@ def completed(folder: Path, program: str, **environment: str) -> subprocess.Comp
         env={**kept, "LD_LIBRARY_PATH": str(folder), **environment},
         timeout=120,
     )
+
+
+def under_guard(folder: Path, mode: str, limit: int, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these words under the guard, with a limit in bytes on a card of 2 GiB; mode "off" is without the guard."""
+    from gpuconf.sharing import _budget
+
+    dropped = ("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "PYTORCH_", "LD_")
+    base = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    base |= {"LD_LIBRARY_PATH": str(folder), "FAKECUDA_MEMORY": str(2 << 30), "CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING": "1"}
+    if (folder / "runtime.so").exists():
+        base["LD_PRELOAD"] = str(folder / "runtime.so")
+    base |= environment
+    command = [sys.executable, "-W", "ignore", *map(str, words)]
+    if mode == "off":
+        return subprocess.run(command, env=base, capture_output=True, text=True, check=False, timeout=170)
+    with _budget.prepare({FIRST_CARD: limit}, mode, environment=base) as budget:
+        done = subprocess.run(command, env={**base, **budget.environment}, capture_output=True, text=True, check=False, timeout=170)
+        assert budget.log() == []
+        assert budget.usage()[FIRST_CARD].used == 0
+    return done

@@ -114,3 +114,19 @@ print(got(), os.environ["CUDA_VISIBLE_DEVICES"][:4])
     (report,) = done.stderr.splitlines()
     assert report.startswith("gpuconf run: ")
     assert "could not be limited" not in report
+
+
+@pytest.mark.parametrize("mode", ["proxy", "preload"])
+def test_its_cpu_wheel_runs_under_the_guard_as_without(driver: Path, mode: str) -> None:
+    program = """
+import jax, jax.numpy as np
+weights = jax.random.normal(jax.random.key(0), (64, 64))
+loss = jax.jit(lambda w: (np.tanh(w @ w.T) ** 2).sum())
+for _ in range(5):
+    weights -= 0.01 * jax.jit(jax.grad(loss))(weights)
+print(jax.devices(), float(loss(weights)), jax.local_device_count())
+"""
+    plain = no_gpu.under_guard(driver, "off", 0, "-c", program)
+    guarded = no_gpu.under_guard(driver, mode, 64 << 20, "-c", program)
+    assert plain.returncode == 0, plain.stderr
+    assert (guarded.returncode, guarded.stdout) == (0, plain.stdout), guarded.stderr

@@ -136,3 +136,21 @@ except RuntimeError as error:
     print("TensorFlow itself is already imported" in str(error), tensorflow.__file__ in str(error))
 """
     assert results(driver, program, gpus="") == ["True True"]
+
+
+@pytest.mark.parametrize("mode", ["proxy", "preload"])
+def test_its_cpu_wheel_runs_under_the_guard_as_without(driver: Path, mode: str) -> None:
+    program = """
+import tensorflow as tf
+tf.random.set_seed(1)
+weights = tf.Variable(tf.random.stateless_normal((64, 64), seed=(1, 2)))
+for _ in range(5):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.tanh(weights @ tf.transpose(weights)) ** 2)
+    weights.assign_sub(0.01 * tape.gradient(loss, weights))
+print(tf.config.list_physical_devices(), f"{float(loss):.3f}")
+"""
+    plain = no_gpu.under_guard(driver, "off", 0, "-c", program, TF_CPP_MIN_LOG_LEVEL="3")
+    guarded = no_gpu.under_guard(driver, mode, 64 << 20, "-c", program, TF_CPP_MIN_LOG_LEVEL="3")
+    assert plain.returncode == 0, plain.stderr
+    assert (guarded.returncode, guarded.stdout) == (0, plain.stdout), guarded.stderr

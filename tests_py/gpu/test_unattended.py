@@ -24,7 +24,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def unattended(driver: Path, out: Path, *arguments: str, expected: int = 0) -> list[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "GPU_"))}
-    environment = clean | {"LD_LIBRARY_PATH": str(driver), "GPU_CASE_ROUNDS": "10000"}
+    environment = clean | {"LD_LIBRARY_PATH": str(driver), "GPU_CASE_ROUNDS": "10000", "FAKECUDA_MEMORY": str(4 << 30)}
+    environment["GPUCONF_LEDGER"] = str(out / "ledger")
     done = subprocess.run(
         [sys.executable, HERE / "unattended.py", "--out", out, "--turns", "1", *arguments],
         capture_output=True,
@@ -68,3 +69,12 @@ def test_a_failing_step_is_reported_and_the_rest_goes_on(driver: Path, tmp_path:
     assert (
         unattended(driver, tmp_path, "--only", "the_limit_serves")[-1] == "1 steps done, 0 failed, 0 left"
     )  # another wheel begins anew
+
+
+def test_the_cases_of_the_guard(driver: Path, tmp_path: Path) -> None:
+    unattended(driver, tmp_path, "--only", "guard")
+    done = results(tmp_path)
+    for name in ("the_guards_limit_is_exact_by_every_way_in", "the_preloaded_guards_limit_is_exact_by_every_way_in"):
+        assert done[name]["figures"]["ways"] >= 24, done[name]  # type: ignore[index]
+    assert {step["result"] for step in done.values()} <= {"passed", "left out"}
+    assert {"guarded_torch_fills_its_limit", "guarded_jax_fills_its_limit"} < set(done)

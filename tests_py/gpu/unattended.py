@@ -30,6 +30,7 @@ SHORTEST = 30.0  # a step is not begun with less time
 # What is learned first where the time may end: what the guard relies on, whether memory is right, then speed, then the long ones.
 FIRST = (
     "the_resolvers_addresses_are_stable_and_unique",
+    "the_guards_limit_is_exact_by_every_way_in",
     "our_sums_are_nvmls",
     "a_buffer_keeps_what_was_written",
     "the_limit_serves_every_byte",

@@ -60,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1_000_000, help="operations of each process (1000000)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--stride", type=int, default=7, help="kill a process after each such number of instructions (7)")
+    parser.add_argument("--stride", type=int, default=31, help="kill a process after each such number of instructions (31)")
     options = parser.parse_args()
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
@@ -68,16 +68,17 @@ def main() -> None:
         driver = build_driver(folder / "driver", 13000)
         done = soak(folder, driver, options.steps, options.seed)
         took = time.monotonic() - begin
+        granted, refused = sum(done["granted"].values()), sum(done["refused"].values())
+        print(
+            f"guard: 4 processes with {options.steps:,} operations each, in {took:.0f} s:"
+            f" {granted:,} allocations granted and {refused:,} refused, in {len(done['granted'])} ways;"
+            f" {done['failures']:,} driver calls failed; {done['forks']:,} forks; workers that "
+            + ", ".join(f"{how}: {count:,}" for how, count in zip(DEATHS, done["deaths"], strict=True))
+            + f"; the budget was full {done['full']:,} times and never exceeded; no difference",
+            flush=True,
+        )
         killed = kills(folder, driver, options.stride)
-    granted, refused = sum(done["granted"].values()), sum(done["refused"].values())
-    print(
-        f"guard: 4 processes with {options.steps:,} operations each, in {took:.0f} s:"
-        f" {granted:,} allocations granted and {refused:,} refused, in {len(done['granted'])} ways;"
-        f" {done['failures']:,} driver calls failed; {done['forks']:,} forks; workers that "
-        + ", ".join(f"{how}: {count:,}" for how, count in zip(DEATHS, done["deaths"], strict=True))
-        + f"; the budget was full {done['full']:,} times and never exceeded; no difference"
-    )
-    print(f"guard: {killed:,} processes killed, each {options.stride} instructions later in an allocation and a free; nothing lost")
+        print(f"guard: {killed:,} processes killed, each {options.stride} instructions later in an allocation; nothing lost")
 
 
 if __name__ == "__main__":
