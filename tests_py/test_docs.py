@@ -47,6 +47,7 @@ def test_commands(page: str, tmp_path: Path) -> None:
     """A line that begins with a dollar is run by the shell, and what follows is its output. ``cat FILE`` makes the file instead."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "PYTEST_"))}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    environment["GPUCONF_LEDGER"] = str(tmp_path / "ledger")  # the default one is this user's
     for block in blocks(page, "console"):
         steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
         assert steps

@@ -155,6 +155,34 @@ def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:
     assert settings.ceiling() == 4 * GIB
 
 
+def test_a_ceiling_holds_for_live_pools(here: Path) -> None:
+    """No way to configure a pool gets beyond the ceiling. A pool that lives when the file changes keeps its limit until a reset."""
+    ceilings = here / "etc.toml"
+    ceilings.write_text('[ceilings]\nmemory_limit = "4GiB"\n')
+    gpuconf.simulate("T4")
+
+    def limits() -> list[int]:
+        found = [gpuconf.memory.stats(gpu.name).bytes_limit >> 20 for gpu in gpuconf.config.list_logical_devices("GPU")]
+        gpuconf.reset()
+        return found
+
+    (gpu,) = gpuconf.config.list_physical_devices("GPU")
+    logical = gpuconf.config.LogicalDeviceConfiguration
+    assert limits() == [4096], "the default"
+    gpuconf.configure(limit="6GiB", growth=True)
+    assert limits() == [4096]
+    gpuconf.config.set_logical_device_configuration(gpu, [logical(3072), logical(3072)])
+    assert sum(limits()) <= 4096
+    gpuconf.configure(limit="3GiB")
+    with pytest.raises(MemoryError):
+        gpuconf.memory.allocate("3.5GiB")
+    ceilings.write_text('[ceilings]\nmemory_limit = "1GiB"\n')
+    with gpuconf.memory.allocate("2GiB") as buffer:
+        assert buffer.nbytes == 2 * GIB
+    assert limits() == [3072], "a live pool keeps its limit"
+    assert limits() == [1024]
+
+
 def test_a_mistake_of_the_administrator(here: Path) -> None:
     (here / "etc.toml").write_text('[ceiling]\nmemory_limit = "4GiB"\n')
     with pytest.raises(gpuconf.errors.InvalidArgumentError, match="unknown setting 'ceiling'; the settings are ceilings"):

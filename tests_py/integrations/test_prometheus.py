@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from fake_nvml import ONE_H100, fake_nvml
 from holder import holder
 from script import environment
 
@@ -30,7 +32,21 @@ CONFIGURATION = """
 global: {{scrape_interval: 1s, scrape_timeout: 1s}}
 scrape_configs:
   - job_name: gpuconf
-    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+    static_configs: [{{targets: [{targets}]}}]
+"""
+
+# A program that serves its own metrics, and has run out of memory.
+PROGRAM = """
+import sys, gpuconf, prometheus_client
+gpuconf.configure(limit="1GiB")
+gpuconf.metrics.register()
+try:
+    gpuconf.memory.allocate("2GiB")
+except MemoryError:
+    pass
+prometheus_client.start_http_server(int(sys.argv[1]), addr="127.0.0.1")
+print("ready", flush=True)
+sys.stdin.read()
 """
 
 
@@ -40,20 +56,47 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
+@contextlib.contextmanager
+def started(words: list[str], env: dict[str, str], until: str) -> Iterator[str]:
+    """Run a program until the end of the block; yield what it has said."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(env)) as program:
+        assert program.stdout is not None
+        said = ""
+        while not said.endswith(until):
+            said += program.stdout.readline()
+        try:
+            yield said
+        finally:
+            program.terminate()
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Prometheus, and the environment of the machine that it scrapes."""
+    """Prometheus, and the environment of the first machine that it scrapes.
+
+    It scrapes a machine of simulated cards, one whose driver counts a process, and a program.
+    """
     prometheus = shutil.which("prometheus")
     if prometheus is None:
         pytest.skip("needs Debian's package prometheus")
     env = {"GPUCONF_SIMULATE": "2xH100-80GB,GB10", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
-    words = [COMMAND, "export", "--port", "0", "--json", "--dcgm-names"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment(env)) as exporter:
-        assert exporter.stdout is not None
-        said = ""
-        while not said.endswith("}\n"):
-            said += exporter.stdout.readline()
-        (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(port=json.loads(said)["port"]))
+    (tmp_path / "machine").write_text(f"{ONE_H100}process {os.getpid()} bytes={GIB} list=compute gi=-1 ci=-1\n")
+    real = {
+        "LD_LIBRARY_PATH": str(fake_nvml(tmp_path)),
+        "FAKE_NVML": str(tmp_path / "machine"),
+        "GPUCONF_LEDGER": str(tmp_path / "b"),
+    }
+    export = [COMMAND, "export", "--port", "0", "--json", "--dcgm-names"]
+    own = free_port()
+    program = [sys.executable, "-c", PROGRAM, str(own)]
+    with (
+        started(export, env, "}\n") as first,
+        started(export, real, "}\n") as second,
+        started(program, {**env, "GPUCONF_LEDGER": str(tmp_path / "other")}, "ready\n"),
+    ):
+        ports = [json.loads(first)["port"], json.loads(second)["port"], own]
+        targets = ", ".join(f'"127.0.0.1:{port}"' for port in ports)
+        (tmp_path / "prometheus.yml").write_text(CONFIGURATION.format(targets=targets))
         port = free_port()
         options = [f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"]
         with (
@@ -63,10 +106,9 @@ def server(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             ) as scraper,
         ):
             try:
-                yield f"http://127.0.0.1:{port}", env
+                yield f"http://127.0.0.1:{port}", {**env, "INSTANCE": f"127.0.0.1:{ports[0]}"}
             finally:
                 scraper.terminate()
-                exporter.terminate()
 
 
 def ask(url: str, query: str, seconds: float = 60) -> list[dict[str, Any]]:
@@ -87,21 +129,20 @@ def ask(url: str, query: str, seconds: float = 60) -> list[dict[str, Any]]:
 
 def test_prometheus_scrapes_every_card(server: tuple[str, dict[str, str]]) -> None:
     url, env = server
-    assert ask(url, 'up{job="gpuconf"} == 1')
-    totals = {one["metric"]["gpu"]: float(one["value"][1]) for one in ask(url, "gpuconf_gpu_memory_total_bytes")}
+    only = f'{{instance="{env.pop("INSTANCE")}"}}'
+    assert ask(url, 'count(up{job="gpuconf"} == 1) == 3')
+    totals = {one["metric"]["gpu"]: float(one["value"][1]) for one in ask(url, f"gpuconf_gpu_memory_total_bytes{only}")}
     assert totals == {"0": 80 * GIB, "1": 80 * GIB, "2": 128 * GIB}
-    assert len(ask(url, "DCGM_FI_DEV_FB_FREE")) == 3
+    assert len(ask(url, f"DCGM_FI_DEV_FB_FREE{only}")) == 3
     with holder(env, lease=10 * GIB, pool=8 * GIB, used=3 * GIB) as program:
         (lease,) = ask(url, "gpuconf_lease_bytes")
         assert (lease["metric"]["name"], float(lease["value"][1])) == ("training", 10 * GIB)
-        used = ask(url, f'sum(gpuconf_memory_used_bytes{{pid="{program.pid}"}})')
-        assert float(used[0]["value"][1]) == 3 * GIB
+        (used,) = ask(url, f'gpuconf_memory_used_bytes{{pid="{program.pid}",library!=""}}')
+        assert (used["metric"]["library"], float(used["value"][1])) == ("gpuconf", 3 * GIB)
         dashboard = json.loads((ROOT / "docs" / "grafana-dashboard.json").read_text())
-        for panel in dashboard["panels"]:
-            for target in panel["targets"]:
-                query = re.sub(r"\$(gpu|instance)", ".*", target["expr"])
-                if "process_memory" in query or "oom_total" in query:
-                    continue  # a simulated driver counts no processes; failures are only in a program's own registry
-                assert ask(url, query), panel["title"]
+        queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+        assert len(queries) >= 9
+        for query in queries:
+            assert ask(url, re.sub(r"\$(gpu|instance)", ".*", query)), query
     ended = "absent(gpuconf_lease_bytes)"
     assert ask(url, ended), "the lease of a killed process is gone"

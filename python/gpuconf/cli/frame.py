@@ -114,6 +114,7 @@ def _title(found: View, width: int) -> Line:
 # Cards
 
 _NAME = 26  # columns
+_LEAST_BAR = 32
 _LINE = 110  # a terminal with fewer columns has two lines for a card
 
 
@@ -149,7 +150,9 @@ def _bar(place: Place, width: int) -> Line:
     # The same widths in each line, so that bars of cards can be compared.
     used = f"{human_bytes(memory.used) if memory.used is not None else '?':>9} of {human_bytes(memory.total):>9}"
     ours = f"leased {human_bytes(place.leased):>9} reserved {human_bytes(place.reserved):>9} in use {human_bytes(place.in_use):>9}"
-    text = f" {used}  {ours}" if width >= 90 else f" {used}"
+    text = f" {used}  {ours}"
+    if width - len(text) < _LEAST_BAR:
+        text = f" {used}"
     cells = max(4, width - len(text) - 2)
     parts = (
         (place.in_use, "█", "green"),
