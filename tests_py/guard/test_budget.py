@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
     f = _budget_file
     ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.HEADER_BYTES, f.MOST_CARDS, f.LOCKS, f.LAUNCHER_LOCK, f.VERSION)
     assert [int(word) for word in told] == list(ours)
+    nested = re.search(r"MAX_NESTED = (\d+)", (ROOT / "pybind/guard/guard.h").read_text())
+    assert nested is not None
+    assert int(nested[1]) == f.MOST_NESTED
 
 
 def test_the_guard_exports_driver_functions_and_its_own_and_nothing_else() -> None:
@@ -158,6 +162,34 @@ def test_jobs_inside_jobs(driver: Path) -> None:
         with _budget.prepare({CARDS[0]: 1024 * MIB}, environment={**outer.environment, **inner.environment}) as wide:
             told = outer.python("begin(); print(*info(), allocate(257 * MIB)[0])", **wide.environment)
             assert told.split() == [str(256 * MIB), str(256 * MIB), "2"]
+
+
+def test_jobs_are_nested_eight_deep(driver: Path) -> None:
+    """The innermost is charged in all; one more does not start."""
+    with ExitStack() as stack:
+        outer = stack.enter_context(job(driver, 512 * MIB))
+        inner = [outer.budget]
+        for limit in range(511, 504, -1):
+            variables = {**outer.environment, **inner[-1].environment}
+            inner.append(stack.enter_context(_budget.prepare({CARDS[0]: limit * MIB}, environment=variables)))
+        assert outer.python("begin(); print(info()[1] // MIB, allocate(505 * MIB)[0])", **inner[-1].environment).split() == [
+            "505",
+            "0",
+        ]
+        assert [one.usage()[CARDS[0]].peak for one in inner] == [505 * MIB] * 8
+        with pytest.raises(errors.FailedPreconditionError, match="nested 8 deep"):
+            _budget.prepare({CARDS[0]: MIB}, environment={**outer.environment, **inner[-1].environment})
+
+
+def test_a_budget_that_is_its_own_parent_is_too_deep(driver: Path) -> None:
+    with job(driver, 512 * MIB) as outer:
+        with open(outer.budget.path, "r+b") as file:
+            file.seek(_budget_file.HEADER.size - 4096)
+            file.write(os.fsencode(outer.budget.path) + b"\0")
+        with pytest.raises(errors.FailedPreconditionError, match="nested 8 deep"):
+            _budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
+        assert outer.python("begin(); print(allocate(512)[0])") == "2\n"
+        assert outer.budget.log()[0].endswith("jobs are nested more than 8 deep: allocations are refused")
 
 
 def test_folders_of_killed_launchers_are_removed(driver: Path) -> None:

@@ -113,8 +113,8 @@ def prepare(
     """Make the budget of a job, with a limit in bytes for each card by UUID.
 
     The program must be started with ``environment`` of the result. Inside another job, the smaller limit counts, and both are
-    charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver, UnavailableError if there is no
-    room for the budget or the outer job's is damaged.
+    charged. Raises InvalidArgumentError for a bad limit or mode, NotFoundError without a driver, FailedPreconditionError if jobs
+    are nested too deep, and UnavailableError if there is no room for the budget or the outer job's is damaged.
     """
     given = dict(os.environ if environment is None else environment)
     if mode not in MODES:
@@ -164,11 +164,18 @@ def budgets() -> list[Reader]:
 
 
 def _outer(environment: Mapping[str, str]) -> str:
-    """The budget file that this process is under, or an empty text. Raises UnavailableError if it is damaged."""
+    """The budget file that this process is under, or an empty text. Raises UnavailableError if it or one above it is damaged."""
     path = environment.get(VARIABLE, "")
-    if path:
-        for outer in _budget_file.chain(path):
-            outer.usage()
+    try:
+        outer = _budget_file.chain(path)
+        for one in outer:
+            one.usage()
+    except errors.UnavailableError as error:
+        raise errors.UnavailableError(f"{error}. {VARIABLE} leads to it: unset the variable if its job has ended") from None
+    if len(outer) == _budget_file.MOST_NESTED:
+        raise errors.FailedPreconditionError(
+            f"jobs are nested {_budget_file.MOST_NESTED} deep already, which is the most: start the program outside of one of them"
+        )
     return path
 
 

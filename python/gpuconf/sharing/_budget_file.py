@@ -17,6 +17,7 @@ HEADER = struct.Struct("<8sIIIIQQII64s4096s")
 CARD = struct.Struct("<16sQQQQ")
 SLOT = struct.Struct("<II24s")
 HEADER_BYTES, MOST_CARDS, SLOTS = 8192, 64, 1024
+MOST_NESTED = 8  # MAX_NESTED in pybind/guard/guard.h
 BYTES_MASK = (1 << 52) - 1
 INSTANCE = 1
 LOCKS = 1 << 40
@@ -201,7 +202,7 @@ def check_limits(limits: Mapping[str, int]) -> None:
 def chain(path: str) -> Sequence[BudgetFile]:
     """A budget and those of the jobs that it is nested in. Raises UnavailableError for a damaged one."""
     found: list[BudgetFile] = []
-    while path and len(found) < 8:
+    while path and len(found) < MOST_NESTED:
         found.append(BudgetFile(path))
         path = found[-1].parent
     return found
