@@ -92,6 +92,19 @@ func WaitJob(id int64, milliseconds int64) (done bool, err error) {
 	return job.Wait(time.Duration(min(max(milliseconds, 0), maxWaitMS)) * time.Millisecond)
 }
 
+// JobProgress returns how many thousandths of a job's work are done. Only plans report it.
+func JobProgress(id int64) (thousandths int64, err error) {
+	defer process.Gate(&err)
+	if err := process.Alive(); err != nil {
+		return 0, err
+	}
+	job, err := process.FindJob(id)
+	if err != nil {
+		return 0, err
+	}
+	return int64(1000 * job.Progress()), nil
+}
+
 // JobResult returns the result of a finished job as JSON.
 func JobResult(id int64) (result string, err error) {
 	defer process.Gate(&err)

@@ -146,6 +146,7 @@ func replayed(ctx context.Context, input *process.Input, wanted plan.Request, no
 	if err != nil {
 		return process.Outcome{}, err
 	}
+	input.Progress(job.Done)
 	if err := process.Parallel(ctx, job.Len(), job.Determine); err != nil {
 		return process.Outcome{}, err
 	}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,23 +137,47 @@ def test_a_page_without_plotly(here: Path) -> None:
 def test_progress_is_shown_on_a_terminal_only(here: Path) -> None:
     """And erased before the result."""
     pytest.importorskip("plotly", reason="plotly is not installed: pip install 'gpuconf[report]'")
-    import pty
-
-    terminal, ours = pty.openpty()
-    with open(terminal, "rb", buffering=0) as read:
-        command = [COMMAND, "plan", "holes.csv", "--html", "memory.html"]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=ours, cwd=here, env=environment({"TERM": "xterm"}), check=True
-        )
-        os.close(ours)
-        shown = b""
-        with contextlib.suppress(OSError):  # the end of a terminal
-            while part := read.read(1024):
-                shown += part
+    shown, printed = on_terminal("plan", "holes.csv", "--html", "memory.html", cwd=here)
     assert b"gpuconf plan: reading the trace" in shown
     assert b"gpuconf plan: writing the report" in shown
     assert shown.endswith(b"\r\033[K")
-    assert b"reading" not in done.stdout
+    assert b"reading" not in printed
+
+
+def on_terminal(*arguments: str, cwd: Path) -> tuple[bytes, bytes]:
+    """What a command writes to a terminal that is its standard error, and what it prints."""
+    import pty
+
+    terminal, ours = pty.openpty()
+    shown = b""
+    with open(terminal, "rb", buffering=0) as read:
+        command = subprocess.Popen(
+            [COMMAND, *arguments], stdout=subprocess.PIPE, stderr=ours, cwd=cwd, env=environment({"TERM": "xterm"})
+        )
+        os.close(ours)
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := read.read(1024):
+                shown += part
+        printed, _ = command.communicate(timeout=60)
+    assert command.returncode == 0
+    return shown, printed
+
+
+def test_progress_of_a_long_trace(here: Path) -> None:
+    """How much has been replayed, in percent: it increases."""
+    lines = ["Thread,Time,Action,Pointer,Size,Stream"]
+    for i in range(100_000):
+        size = 512 + (i * 7919) % 100_000
+        lines.append(f"1,10:00:00.000000,allocate,0x{(i + 1) << 20:x},{size},0")
+        if i >= 500:
+            lines.append(f"1,10:00:00.000000,free,0x{(i - 499) << 20:x},0,0")
+    (here / "long.csv").write_text("\n".join(lines))
+    shown, printed = on_terminal("plan", "long.csv", cwd=here)
+    percents = [int(n) for n in re.findall(rb"replaying the trace (\d+)%", shown)]
+    assert percents == sorted(percents)
+    assert len(set(percents)) > 5
+    assert percents[0] == 0
+    assert b"least limit" in printed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 
 	"gpuconf/gocore/caching"
 	"gpuconf/gocore/status"
@@ -41,6 +43,8 @@ type Result struct {
 	best     variant
 	least    *Measure // under the least limit so far
 	done     bool
+	replayed float64      // how often its job has been replayed
+	progress atomic.Int64 // thousandths
 }
 
 // Usage summarizes what a trace does on one logical GPU. Sizes are bytes.
@@ -119,7 +123,9 @@ func (j *Job) step(ctx context.Context, r *Result) error {
 	if err := j.finish(ctx, r); err != nil {
 		return err
 	}
-	r.variants, r.done = nil, true
+	r.variants = nil
+	r.progress.Store(thousandths)
+	r.done = true
 	return nil
 }
 
@@ -143,7 +149,13 @@ func (j *Job) try(ctx context.Context, r *Result, limitBytes uint64) error {
 	if err != nil {
 		return err
 	}
-	r.search.record(o, float64(o.done)/float64(len(r.workload.ops)))
+	done := 1.0
+	if o.failure != nil {
+		done = float64(o.done) / float64(len(r.workload.ops))
+	}
+	r.search.record(o, done)
+	r.replayed += done
+	r.progress.Store(int64(thousandths * (1 - math.Pow(3.0/4, r.replayed))))
 	if o.failure == nil {
 		r.least = o.measure
 	}
@@ -170,6 +182,18 @@ func (j *Job) finish(ctx context.Context, r *Result) (err error) {
 
 // unlimited is the card without a limit of its own.
 func (j *Job) unlimited() Card { return Card{GranuleBytes: j.request.Card.GranuleBytes} }
+
+const thousandths = 1000
+
+// Done returns how much of the job is done, from 0 to 1, and never less than before. It may be called at any time. How many replays a result
+// needs is not known before: each counts for a quarter of what is left of the result.
+func (j *Job) Done() float64 {
+	var sum int64
+	for _, r := range j.results {
+		sum += r.progress.Load()
+	}
+	return float64(sum) / thousandths / float64(max(len(j.results), 1))
+}
 
 // Request returns the request.
 func (j *Job) Request() Request { return j.request }

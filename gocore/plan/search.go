@@ -71,7 +71,7 @@ func (s *search) record(o outcome, done float64) {
 		if s.guess > 0 {
 			s.guess = min(max(s.guess, s.fails+1), s.fits-1)
 		}
-		s.guesses++
+		s.guesses += done
 		return
 	}
 	s.fails = o.high / mib

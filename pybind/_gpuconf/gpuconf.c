@@ -432,6 +432,30 @@ PyObject * _wrap__gpuconf_pybind_IsUnified(PyObject * PYBINDGEN_UNUSED(dummy), P
 
 
 PyObject *
+_wrap__gpuconf_pybind_JobProgress(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_JobProgress(id);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_JobProgress(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerClaim(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2330,6 +2354,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_ImportConfig", (PyCFunction) _wrap__gpuconf_pybind_ImportConfig, METH_VARARGS|METH_KEYWORDS, "pybind_ImportConfig(options)\n\ntype: options: char *" },
     {(char *) "pybind_InternTag", (PyCFunction) _wrap__gpuconf_pybind_InternTag, METH_VARARGS|METH_KEYWORDS, "pybind_InternTag(name)\n\ntype: name: char *" },
     {(char *) "pybind_IsUnified", (PyCFunction) _wrap__gpuconf_pybind_IsUnified, METH_VARARGS|METH_KEYWORDS, "pybind_IsUnified(number)\n\ntype: number: int64_t" },
+    {(char *) "pybind_JobProgress", (PyCFunction) _wrap__gpuconf_pybind_JobProgress, METH_VARARGS|METH_KEYWORDS, "pybind_JobProgress(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerClaim", (PyCFunction) _wrap__gpuconf_pybind_LedgerClaim, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClaim(id, request, last)\n\ntype: id: int64_t\ntype: request: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },

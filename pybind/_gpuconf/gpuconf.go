@@ -559,6 +559,21 @@ func pybind_JobPage(id C.longlong, number C.longlong) *C.char {
 	return C.CString(cret)
 }
 
+//export pybind_JobProgress
+func pybind_JobProgress(id C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.JobProgress(int64(id))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_JobResult
 func pybind_JobResult(id C.longlong) *C.char {
 	_saved_thread := C.PyEval_SaveThread()

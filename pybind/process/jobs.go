@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpuconf/gocore/status"
@@ -27,11 +28,14 @@ type Job struct {
 
 	outcome Outcome // written before done is closed
 	err     error   // written before done is closed
+
+	progress atomic.Pointer[func() float64] // tells how much is done, from 0 to 1
 }
 
 // Input is what Python passes to a job before it starts.
 type Input struct {
-	Text []byte
+	Text     []byte
+	Progress func(done func() float64) // registers what tells how much of the work is done, from 0 to 1
 }
 
 // Outcome is the result of a job.
@@ -112,16 +116,27 @@ func (j *Job) run() {
 			j.err = status.Errorf(status.Internal, "%s", Unmark(marked))
 		}
 		j.input, j.work = Input{}, nil
+		all := func() float64 { return 1 }
+		j.progress.Store(&all)
 		j.release()
 		close(j.done)
 		if j.ctx.Err() != nil {
 			debug.FreeOSMemory()
 		}
 	}()
+	j.input.Progress = func(done func() float64) { j.progress.Store(&done) }
 	j.outcome, j.err = j.work(j.ctx, &j.input)
 	if errors.Is(j.err, context.Canceled) {
 		j.err = status.Errorf(status.FailedPrecondition, "the job was closed")
 	}
+}
+
+// Progress returns how much of the work is done, from 0 to 1, if the work tells.
+func (j *Job) Progress() float64 {
+	if done := j.progress.Load(); done != nil {
+		return (*done)()
+	}
+	return 0
 }
 
 // Outcome returns the result of the work, which must have ended.

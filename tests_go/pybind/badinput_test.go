@@ -48,6 +48,7 @@ var functions = map[string]any{
 	"InternTag":               pybind.InternTag,
 	"IsUnified":               pybind.IsUnified,
 	"JobPage":                 pybind.JobPage,
+	"JobProgress":             pybind.JobProgress,
 	"JobResult":               pybind.JobResult,
 	"LedgerCheck":             pybind.LedgerCheck,
 	"LedgerClaim":             pybind.LedgerClaim,

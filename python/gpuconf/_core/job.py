@@ -24,12 +24,16 @@ class Job(Handle):
         for text in texts:
             core.pybind_FeedJob(self.number, text)
 
-    def finish(self) -> dict[str, Any]:
-        """Wait for the job and return its result. Raises what the job raises."""
+    def finish(self, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+        """Wait for the job and return its result. Raises what the job raises.
+
+        ``progress`` is called all the time with how much is done, from 0 to 1.
+        """
         import json
 
         while not core.pybind_WaitJob(self.number, _STEP_MS):
-            pass
+            if progress is not None:
+                progress(core.pybind_JobProgress(self.number) / 1000)
         result: dict[str, Any] = json.loads(core.pybind_JobResult(self.number))
         return result
 

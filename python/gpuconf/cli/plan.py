@@ -13,7 +13,7 @@ from .._core.sizes import limit_bytes
 from .._typing import Any
 from ..memory import load_trace
 from ..planning import plot, ranks, report
-from ..planning.plan import POLICIES, SCHEMA, Plan, plan
+from ..planning.plan import POLICIES, SCHEMA, Plan, find
 from ..planning.verify import Verification, verify
 from . import console, plan_fleet
 from .exits import DIFFERS, DOES_NOT_FIT, OK, UsageError
@@ -82,9 +82,9 @@ def _plan(options: argparse.Namespace) -> int:
     with Progress("gpuconf plan") as progress:
         progress.show("reading the trace")
         trace = load_trace(options.trace)
-        progress.show("replaying the trace")
+        progress.show("replaying the trace", 0)
         try:
-            found = plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)
+            found = find(trace, options.limit, options.gpu, options.policy, lambda done: progress.show("replaying the trace", done))
         except errors.InvalidArgumentError as error:
             raise UsageError(str(error)) from None
         if options.html is not None:
@@ -107,10 +107,15 @@ def _ranks(options: argparse.Namespace) -> int:
     files = ranks.files_of(options.trace)
     with Progress("gpuconf plan") as progress:
         for i, path in enumerate(files):
-            progress.show(f"replaying {os.path.basename(path)}", i / len(files))
+            name = os.path.basename(path)
+
+            def show(done: float, before: int = i, what: str = f"replaying {name}") -> None:
+                progress.show(what, (before + done) / len(files))
+
+            show(0)
             trace = load_trace(path)
             try:
-                plans.append((os.path.basename(path), plan(trace, limit=options.limit, gpu=options.gpu, policy=options.policy)))
+                plans.append((name, find(trace, options.limit, options.gpu, options.policy, show)))
             except errors.InvalidArgumentError as error:
                 raise UsageError(str(error)) from None
     if options.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from .. import errors
 from .._core import html, runtime, sizes, texts
@@ -432,6 +432,17 @@ def plan(
     >>> found.results[0].policy, found.results[0].least_limit >> 20  # PyTorch reserves 20 MiB for blocks of this size
     ('pytorch', 20)
     """
+    return find(trace, limit, gpu, policy)
+
+
+def find(
+    trace: Trace | Recording | str | os.PathLike[str],
+    limit: int | str | None,
+    gpu: str | None,
+    policy: str | Iterable[str] | None,
+    progress: Callable[[float], None] | None = None,
+) -> Plan:
+    """Do what plan does, with progress: how much is done, from 0 to 1."""
     open_plan = core.pybind_OpenPlan  # loads the core, which must precede all imports
     import json
 
@@ -450,7 +461,7 @@ def plan(
         raise errors.InvalidArgumentError("gpu must not be empty: pass a model such as 'A10'")
     with Job(open_plan, json.dumps(request)) as job:
         job.feed(HEADER, *taken._pages)
-        fields = job.finish()
+        fields = job.finish(progress)
     for level, text in fields["notices"]:
         log(level, text)
     return make(Plan, taken, fields)
