@@ -230,8 +230,9 @@ def test_a_buffer_can_not_be_copied(way: str) -> None:
     """A second object of the same memory would free it when it is dropped, and leave the first with another buffer's memory."""
     with memory.allocate(1000) as buffer:
         buffer.copy_from_host(b"mine")
-        with pytest.raises(TypeError, match=r"owns device memory .* send its bytes \(buffer.copy_to_host\(\)\) instead$") as caught:
+        with pytest.raises(TypeError, match="owns device memory") as caught:
             WAYS_TO_COPY[way](buffer)
+        assert str(caught.value).endswith("send its bytes (buffer.copy_to_host()) instead")
         assert isinstance(caught.value, InvalidTypeError)
         gc.collect()
         assert memory.stats().live_blocks == 1

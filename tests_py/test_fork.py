@@ -288,9 +288,11 @@ buffer.free()
 
 
 def test_a_fork_while_another_thread_loads_the_core_never_hangs() -> None:
+    """Python itself prints an error when a process forks while another thread imports logging, so that is done before."""
     run_well(
         HARNESS
         + """
+import logging
 def attempt(delay):
     def run():
         started = threading.Event()

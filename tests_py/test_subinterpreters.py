@@ -29,6 +29,7 @@ def own(code):
     number = interpreters.create()
     failure = getattr(interpreters, "exec", interpreters.run_string)(number, code)
     assert failure is None, failure
+    interpreters.destroy(number)
 
 CODE = '''
 import gpuconf

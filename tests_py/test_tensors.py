@@ -462,9 +462,10 @@ def test_without_numpy_the_error_names_the_extra_and_all_else_works() -> None:
 def test_a_forked_child_gets_a_clear_error_and_leaves_its_parents_tensors_alone() -> None:
     out = run_well(
         """
-        import os, sys
+        import os, sys, warnings
         import gpuconf as tf
         import gpuconf.compat.v1 as tf1
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded")  # from Python 3.12 on, at every fork
         tf.simulate("T4")
         x = tf.constant([1.0])
         x.shape

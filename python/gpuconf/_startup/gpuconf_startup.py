@@ -208,6 +208,30 @@ def _keep_the_lease() -> None:
     _posixsubprocess.fork_exec = fork_exec_with_lease
     if "subprocess" in sys.modules:
         sys.modules["subprocess"].__dict__["_fork_exec"] = fork_exec_with_lease
+    closefrom = getattr(os, "POSIX_SPAWN_CLOSEFROM", None)  # from Python 3.13 on, subprocess uses it instead, where it can
+    if closefrom is not None:
+        for name in ("posix_spawn", "posix_spawnp"):
+            setattr(os, name, _spawn_with_lease(getattr(os, name), closefrom, descriptor, file))  # type: ignore[no-untyped-call]
+
+
+def _spawn_with_lease(spawn, closefrom, descriptor, file):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Return ``os.posix_spawn`` with another meaning of "close all from n on": all but the lease's descriptor."""
+
+    def posix_spawn_with_lease(path, argv, env, **options):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN003, ANN202
+        actions = []
+        for action in options.get("file_actions") or ():
+            if action[0] != closefrom or action[1] > descriptor or _identity(descriptor) != file:
+                actions.append(action)
+                continue
+            n = action[1]  # the lease lies there while the others are closed
+            actions += [(os.POSIX_SPAWN_DUP2, descriptor, n), (closefrom, n + 1)]
+            if descriptor != n:
+                actions += [(os.POSIX_SPAWN_DUP2, n, descriptor), (os.POSIX_SPAWN_CLOSE, n)]
+        if actions:
+            options["file_actions"] = actions
+        return spawn(path, argv, env, **options)
+
+    return posix_spawn_with_lease
 
 
 def _identity(descriptor: int) -> str:
