@@ -9,33 +9,12 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: make test-integrations installs it")
 
+from ray_jobs import BEGINNING
 from script import run
 
-PROGRAM = '''
-import json, os, time
-import gpuconf, gpuconf.ray, ray
-
-gpuconf.simulated()  # the driver has loaded the core, and Ray forks nothing of it
-ray.init(num_gpus=2, num_cpus=3, include_dashboard=False, log_to_driver=False, logging_level="error")
-
-@gpuconf.ray.remote(memory="25%")
-class Holder:
-    """Holds memory."""
-
-    def __init__(self, first):
-        self.held = [gpuconf.memory.allocate(first)]
-
-    def take(self, size):
-        self.held.append(gpuconf.memory.allocate(size))
-
-    async def sees(self):
-        return os.environ["CUDA_VISIBLE_DEVICES"], gpuconf.memory.stats().bytes_limit
-
-@gpuconf.ray.remote("6GiB")
-def job(size):
-    with gpuconf.memory.allocate(size):
-        return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"], gpuconf.memory.stats().bytes_limit
-
+PROGRAM = (
+    BEGINNING
+    + """
 @gpuconf.ray.remote("1GiB")
 def numbers(n):
     for i in range(n):
@@ -53,12 +32,6 @@ class Plain(Holder._target):
 def nested():
     return ray.get(job.remote("1GiB"))[2]
 
-def outcome(call):
-    try:
-        return call()
-    except Exception as error:
-        return type(error).__name__, isinstance(error, MemoryError), str(error)
-
 facts = {}
 facts["jobs"] = ray.get([job.remote("5GiB"), job.options(memory="12GiB").remote("11GiB"), job.remote("1GiB")])
 facts["job beyond"] = outcome(lambda: ray.get(job.remote("7GiB")))
@@ -75,7 +48,8 @@ big = gpuconf.ray.remote("20GiB", gpu="A100-80GB", simulate="2xA100-40GB")(plain
 facts["smaller card"] = outcome(lambda: ray.get(big.remote()))
 print(json.dumps(facts))
 ray.shutdown()
-'''
+"""
+)
 GIB = 1 << 30
 
 
