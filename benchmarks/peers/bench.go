@@ -36,7 +36,7 @@ func (b *bench) progress(format string, args ...any) {
 
 func (b *bench) run(task string) error {
 	b.result.ClockNanos = map[string]float64{"Go": ourClock(), "C": foreignClock()}
-	steps := []func() error{b.laws, b.small, b.slope, b.threads, b.footprints, b.needs, b.recorded}
+	steps := []func() error{b.laws, b.small, b.slope, b.floor, b.threads, b.footprints, b.needs, b.recorded}
 	switch task {
 	case taskRecorded:
 		steps = []func() error{b.recorded}

@@ -75,6 +75,28 @@ def slopes(run: dict[str, Any]) -> dict[str, dict[int, float]]:
     return found
 
 
+def most_live(run: dict[str, Any]) -> tuple[str, float, float]:
+    """With the most live blocks: the fastest peer, its time and ours in ns."""
+    found = slopes(run)
+    live = max(found[OURS])
+    times = {who: found[who][live] for who in PEERS if live in found.get(who, {})}
+    best = min(times, key=lambda who: times[who])
+    return best, times[best], found[OURS][live]
+
+
+def faster_and_tighter(run: dict[str, Any]) -> list[str]:
+    """The laws on which a peer is faster and needs less memory, each with the peer."""
+    table = speeds(run, "equal")
+    return [
+        f"{LAWS[one['name']]}: {who}"
+        for one in needs(run, "law")
+        for who in PEERS
+        if one["name"] in table.get(who, {})
+        and table[who][one["name"]]["best"] < table[OURS][one["name"]]["best"]
+        and one["over"].get(who, math.inf) < one["over"][OURS]
+    ]
+
+
 def needs(run: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     """The memory that each trace of a kind needs, relative to the optimum if it is known, else to the live peak."""
     return [

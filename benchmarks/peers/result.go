@@ -8,6 +8,7 @@ type result struct {
 	Laws       []lawResult        `json:"laws"`
 	Small      []lawResult        `json:"small"`
 	Slope      []lawResult        `json:"slope"`
+	Floor      floor              `json:"floor"`
 	Threads    []threadsResult    `json:"threads"`
 	Footprints []footprintResult  `json:"footprints"`
 	Needs      []needsResult      `json:"needs"`

@@ -29,7 +29,9 @@ def main() -> None:
     arguments.add_argument("--minimalloc", default="", help="folder of MiniMalloc's problems")
     arguments.add_argument("--rounds", type=int, default=7)
     arguments.add_argument("--recorded", action="store_true", help="only the recorded runs: print their tables, and write nothing")
-    arguments.add_argument("--threads", action="store_true", help="only the races of threads: print their tables, and write nothing")
+    arguments.add_argument(
+        "--threads", action="store_true", help="only the races of threads: print their tables, and write nothing"
+    )
     arguments.add_argument("--keep", type=Path)
     arguments.add_argument("--from", type=Path, dest="kept")
     options = arguments.parse_args()

@@ -76,6 +76,28 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// The record of a block keeps how much of its chunk was not requested in 40 bits.
+func TestTheRestOfAHugeChunk(t *testing.T) {
+	const tib = 1 << 40
+	for name, tt := range map[string]struct{ ask, bytes uint64 }{
+		"half a TiB stays":  {ask: 5<<39 + 123, bytes: 3 * tib},
+		"a byte and 256":    {ask: 3*tib - 257, bytes: 3 * tib},
+		"1.4 TiB are split": {ask: 16 * tib / 10, bytes: (16*tib/10 + 255) / 256 * 256},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := pool(t, 3*tib, bfc.Options{Split: bfc.SplitRule{TensorFlow: true, FragmentationFraction: 1}})
+			got := allocate(t, a, tt.ask)
+			chunkBytes, requested, ok := a.Size(got.Addr)
+			require.Equal(t, []any{tt.bytes, tt.ask, true}, []any{chunkBytes, requested, ok})
+			require.Equal(t, tt.ask, a.Stats().RequestedBytesInUse)
+			require.NoError(t, a.Check())
+			require.NoError(t, a.Free(got.Addr))
+			require.Zero(t, a.Stats().RequestedBytesInUse)
+			require.NoError(t, a.Check())
+		})
+	}
+}
+
 // Large chunks share classes; best fit must not notice. The free chunks of a pool of 1 TiB are on both sides of every class border.
 func TestBestFitAmongLargeChunks(t *testing.T) {
 	for name, rule := range map[string]bfc.SplitRule{"exact": {}, "TensorFlow": {TensorFlow: true, FragmentationFraction: 1e-13}} {
