@@ -10,11 +10,11 @@ import (
 
 // floor is what the parts of an operation that no allocator avoids take on this machine, in ns.
 type floor struct {
-	LockNanos float64     `json:"lock_ns"` // a lock and an unlock of a mutex that nobody else wants
+	LockNanos float64     `json:"lock_ns"` // a lock and an unlock of a mutex that no other thread uses
 	Reads     []readFloor `json:"reads"`
 }
 
-// readFloor is the time of one read at a random place of a table, where each read tells the place of the next one.
+// readFloor is the time of one read at a random place of a table, where each read returns the place of the next one.
 type readFloor struct {
 	TableBytes int     `json:"table_bytes"`
 	Nanos      float64 `json:"ns"`

@@ -57,7 +57,7 @@ Churn of 512 B to 1 MiB, equal interface, ns.
 ## Why not faster
 
 What an operation cannot do without, measured in this run: a lock and an unlock of Go's `sync.Mutex`
-take {lock} ns, and one read at a random place of a table, where each read tells the place of the next
+take {lock} ns, and one read at a random place of a table, where each read returns the place of the next
 one:
 
 {reads}

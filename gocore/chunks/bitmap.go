@@ -34,7 +34,7 @@ const noClass uint32 = classCount
 
 func (b *bitmap) has(class uint32) bool { return b.leaf[class>>6]>>(class&63)&1 != 0 }
 
-// set and clear have no branches: whether a word was or becomes 0 depends on sizes that nobody can predict.
+// set and clear have no branches: whether a word was or becomes 0 depends on the sizes, and is not predictable.
 
 func (b *bitmap) set(class uint32) {
 	b.leaf[class>>6] |= 1 << (class & 63)

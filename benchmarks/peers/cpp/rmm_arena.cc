@@ -8,7 +8,7 @@
 
 #include "replay.h"
 
-// In place of the library's: its constructor asks for the device's memory even if the size of the arena is given.
+// In place of the library's: its constructor queries the device's memory even if it gets the size of the arena.
 RMM_NAMESPACE_BEGIN
 std::pair<std::size_t, std::size_t> available_device_memory() { return {0, 0}; }
 RMM_NAMESPACE_END
