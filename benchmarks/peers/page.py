@@ -63,22 +63,22 @@ one:
 {reads}
 
 The hot pair costs {hot} ns for an allocation or a free, of which the mutex is {lock} ns; a `std::mutex` takes
-two locked instructions as well. The rest is {hot_rest} ns: the best fit of all free sizes is found by a
-bitmap in three levels, where the fastest peers look at two words, for sizes that they bin by their leading bits. Those fit worse
-(see Memory needed).
+two locked instructions as well. The rest is {hot_rest} ns: the best fit of all free sizes is found in a
+bitmap of three levels. The fastest peers bin sizes by their leading bits and look at two words, at the
+price of a worse fit (see Memory needed).
 
 With a million live blocks, the records of blocks and holes take about 41 MB, and the index of
 addresses takes 16 MB. A free reads five places, one after the other: the slot in the index, the record,
 its neighbors (both at once), the first chunk in the list of the joined size, and the one behind it. An
 allocation reads three: the chunk that it takes, the first chunk in the list of the rest's size, and the
-one behind it. Nothing of this is in a cache near the processor, and operations cannot overlap: the
-locked instruction of the unlock waits for all writes. That is four reads for one operation in the
-mean, {four} ns with the table of 64 MiB above, and {million} ns were measured. 0.6 of the fastest peer's time
-({million_peer}) would be {million_goal} ns.
+one behind it. None of these is in a cache near the processor, and operations cannot overlap, because
+the locked instruction of the unlock waits for all writes. That is a mean of four reads for one
+operation: {four} ns with the table of 64 MiB above. {million} ns were measured; 0.6 of the fastest peer's
+time ({million_peer}) is {million_goal} ns.
 
-What was tried and measured: records of 32 bytes instead of 40, so that none straddles two cache
-lines; a bitmap without branches; an index that is kept emptier while it fits into the nearest caches.
-These are in. A fixed order of the mutex's calls instead of `defer` changed nothing.
+Three changes made operations faster: records of 32 bytes instead of 40, so that none straddles two
+cache lines; a bitmap without unpredictable branches; and an index that is kept emptier while it fits
+into the nearest caches. Unlocking without `defer` made no difference.
 
 ## Small sizes
 
@@ -92,9 +92,9 @@ lock; atomics count its bytes.
 Each thread replays a churn of 1,000 live blocks of 512 B to 64 KiB. On one pool, all threads share
 one allocator; on one pool each, every thread has its own. There are more threads than cores from
 {many_threads} threads on. gpuconf and TensorFlow's allocator have one lock for each pool. RMM's arena and
-mimalloc keep a heap for each thread; neither frees by address alone and counts (RMM's caller names
-the size, mimalloc finds it in its own page and two atomics count). gpuconf's threads here are
-goroutines that are locked to threads of the system, as callers from C are.
+mimalloc keep a heap for each thread. RMM's caller passes the size to a free, and nothing is counted;
+for mimalloc, two atomics count. gpuconf's threads here are goroutines, each locked to a thread of the
+system as a caller from C is.
 
 Millions of allocations and frees a second, of all threads together; the best round:
 
