@@ -57,13 +57,17 @@ func DropRecording(id int64) (done bool, err error) {
 	return true, process.Shared().DropRecording(id)
 }
 
-// regionsOf returns [[address, bytes, [[address, bytes, requested, in use], ...]], ...].
+// regionsOf returns [[address, bytes, [[address, bytes, requested, in use, library, tag], ...]], ...]. Free chunks have no library.
 func regionsOf(drawn bfc.MemoryMap) [][3]any {
 	regions := make([][3]any, len(drawn.Regions))
 	for i, r := range drawn.Regions {
-		chunks := make([][4]any, len(r.Chunks))
+		chunks := make([][6]any, len(r.Chunks))
 		for j, c := range r.Chunks {
-			chunks[j] = [4]any{c.Addr, c.Bytes, c.Requested, !c.Free}
+			library, tag := "", ""
+			if !c.Free {
+				library, tag = c.Holder.Library().String(), c.Holder.Tag().String()
+			}
+			chunks[j] = [6]any{c.Addr, c.Bytes, c.Requested, !c.Free, library, tag}
 		}
 		regions[i] = [3]any{r.Addr, r.Bytes, chunks}
 	}

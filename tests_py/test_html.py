@@ -84,6 +84,27 @@ def test_stats_and_map() -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
+def test_a_map_says_whose_each_block_is() -> None:
+    gpuconf.config.experimental.set_memory_growth(gpuconf.config.list_physical_devices("GPU")[0], True)
+    with gpuconf.memory.tag("<weights>"):
+        first = gpuconf.memory.allocate(300 * MIB)
+    with gpuconf.memory.tag("optimizer"), gpuconf.memory.allocate(100 * MIB), first:
+        picture = gpuconf.memory.memory_map()
+    assert [(c.library, c.tag) for c in picture.regions[0].chunks] == [("gpuconf", "<weights>"), ("gpuconf", "optimizer")]
+    text, page = shown(picture)
+    assert text.endswith("in use by gpuconf <weights> 300.00MiB, gpuconf optimizer 100.00MiB")
+    assert "gpuconf <weights> 300.00MiB" in page.text
+    styles = [value for name, value in page.attributes if name == "style"]
+    for color in ("#3b82d0", "#d9730d"):
+        assert sum(color in style for style in styles) == 2, "in the bar and in the legend"
+    many = [gpuconf.memory.Chunk(MIB * i, MIB, MIB, True, "c", f"tag {i}") for i in range(9)]
+    region = gpuconf.memory.Region(0, 10 * MIB, (*many, gpuconf.memory.Chunk(9 * MIB, MIB, 0, False)))
+    text, page = shown(gpuconf.memory.MemoryMap("GPU:0", 100 * MIB, (region,), 0))
+    assert text.endswith("c tag 4 1.00MiB, others 4.00MiB")
+    assert "others 4.00MiB" in page.text
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_a_map_of_many_blocks_is_small() -> None:
     buffers = [gpuconf.memory.allocate(MIB) for _ in range(2000)]
     for buffer in buffers[::2]:

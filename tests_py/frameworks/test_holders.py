@@ -20,12 +20,16 @@ def rows():
 """
 
 
+def lines(driver: Path, program: str, **variables: str) -> list[str]:
+    """What a program prints that may call rows()."""
+    return no_gpu.run(driver, ROWS + textwrap.dedent(program), **variables).splitlines()
+
+
 @needs_torch
 def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
-    out = no_gpu.run(
+    out = lines(
         driver,
-        ROWS
-        + textwrap.dedent("""
+        """
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch
         with gpuconf.memory.tag("weights"):
@@ -38,10 +42,10 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
         print(usage.bytes_in_use == stats.bytes_in_use == sum(r[2] for r in usage), usage.live_blocks == stats.live_blocks)
         del w
         print(rows())
-        """),
+        """,
     )
     # The gradient comes from a thread of autograd's, which has no tag of its own.
-    assert out.splitlines() == [
+    assert out == [
         "[('gpuconf', '', 5120, 1), ('torch', 'backward', 4096, 1), ('torch', 'weights', 4096, 1)]",
         "True True",
         "[('gpuconf', '', 5120, 1)]",
@@ -51,10 +55,9 @@ def test_pytorchs_blocks_have_their_tag(driver: Path) -> None:
 @needs_torch
 def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
     """Other threads don't, and a hook has the tag that it enters."""
-    out = no_gpu.run(
+    out = lines(
         driver,
-        ROWS
-        + textwrap.dedent("""
+        """
         gpuconf.configure(limit="64MiB", libraries=["torch"])
         import torch, threading
         kept = []
@@ -80,9 +83,9 @@ def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
         for measured in (first, second, third):
             print(sorted(r.tag for r in measured.rows if r.peak > r.before))
         print(rows())
-        """),
+        """,
     )
-    assert out.splitlines() == [
+    assert out == [
         "['', 'hook']",
         "['hook', 'inner']",
         "['hook', 'outer']",
@@ -92,7 +95,7 @@ def test_a_backward_pass_follows_the_tag_around_it(driver: Path) -> None:
 
 @needs_torch
 def test_pytorchs_blocks_have_their_calls(driver: Path, tmp_path: Path) -> None:
-    out = no_gpu.run(
+    out = lines(
         driver,
         f"""
         gpuconf.configure(limit="64MiB", libraries=["torch"])
@@ -114,13 +117,49 @@ def test_pytorchs_blocks_have_their_calls(driver: Path, tmp_path: Path) -> None:
         print([e.stack for e in again if e.action == "allocate"] == [e.stack for e in found])
         """,
     )
-    assert out.splitlines() == ["{'torch'} True", "True True", "True"]
+    assert out == ["{'torch'} True", "True True", "True"]
+
+
+@needs_torch
+def test_pytorchs_memory_viz_reads_a_saved_trace(driver: Path, tmp_path: Path) -> None:
+    """With the calls of each block, in the views that PyTorch's package makes of a snapshot."""
+    out = lines(
+        driver,
+        f"""
+        import pickle
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        from torch.cuda import _memory_viz
+        def forward():
+            return torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+        with gpuconf.memory.record(stacks=True) as recording:
+            kept = forward()
+            forward()
+        recording.save({str(tmp_path / "trace.pickle")!r})
+        with open({str(tmp_path / "trace.pickle")!r}, "rb") as file:
+            snapshot = pickle.load(file)
+        for view in (_memory_viz.segments, _memory_viz.memory):
+            (line,) = (each for each in view(snapshot, format_flamegraph=str).splitlines() if "active_allocated" in each)
+            print([part.rpartition(":")[2] for part in line.split(";")[-2:]])
+        print(_memory_viz.segsum(snapshot).splitlines()[1])
+        print([line.partition(" ")[0] for line in _memory_viz.trace(snapshot).splitlines() if line.startswith("del")])
+        frames = [e["frames"] for trace in snapshot["device_traces"] for e in trace if e["action"] == "alloc"]
+        print(all(any(_memory_viz._frame_fmt(f).endswith(":forward") for f in stack) for stack in frames), len(frames))
+        """,
+    )
+    assert out == [
+        "['<module>', 'forward 3145728']",
+        "['<module>', 'forward 3145728']",
+        "[a   ] 64.0MiB allocated, 61.0MiB (0.0% internal) free",
+        "['del']",
+        "True 2",
+    ]
 
 
 @needs_torch
 def test_threads_that_allocate_and_free_while_stacks_are_recorded(driver: Path) -> None:
     """A thread that waits for the GIL holds no lock that one with the GIL wants."""
-    out = no_gpu.run(
+    out = lines(
         driver,
         """
         gpuconf.configure(limit="256MiB", libraries=["torch"])
@@ -139,17 +178,15 @@ def test_threads_that_allocate_and_free_while_stacks_are_recorded(driver: Path) 
         print(live(), len(recording.trace) > 4800)
         """,
     )
-    assert out.splitlines() == ["[0] True"]
+    assert out == ["[0] True"]
 
 
 @needs_torch
-@pytest.mark.parametrize("mode", ["segments"])
-def test_segments_count_under_the_tag_that_needed_them(driver: Path, mode: str) -> None:
-    out = no_gpu.run(
+def test_segments_count_under_the_tag_that_needed_them(driver: Path) -> None:
+    out = lines(
         driver,
-        ROWS
-        + textwrap.dedent(f"""
-        gpuconf.configure(limit="64MiB", libraries={{"torch": {mode!r}}})
+        """
+        gpuconf.configure(limit="64MiB", libraries={"torch": "segments"})
         import torch
         with gpuconf.memory.record(stacks=True) as recording:
             with gpuconf.memory.tag("first"):
@@ -157,17 +194,16 @@ def test_segments_count_under_the_tag_that_needed_them(driver: Path, mode: str) 
             with gpuconf.memory.tag("second"):
                 y = torch.empty(1000, device="cuda")
         print(rows())
-        """),
+        """,
     )
-    assert out.splitlines() == ["[('torch', 'first', 2097152, 1)]"]
+    assert out == ["[('torch', 'first', 2097152, 1)]"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="CuPy is not installed")
 def test_cupys_blocks_have_their_tag_and_calls(driver: Path) -> None:
-    out = no_gpu.run(
+    out = lines(
         driver,
-        ROWS
-        + textwrap.dedent("""
+        """
         import types, cupy
         from gpuconf.allocators import cupy as adaptor
         gpuconf.configure(limit="64MiB", libraries=[])
@@ -179,17 +215,16 @@ def test_cupys_blocks_have_their_tag_and_calls(driver: Path) -> None:
         with gpuconf.memory.record(stacks=True) as recording, gpuconf.memory.tag("arrays"):
             x = build()
         print(rows(), recording.events[-1].call_site[2])
-        """),
+        """,
     )
-    assert out.splitlines() == ["[('cupy', 'arrays', 1024, 1)] build"]
+    assert out == ["[('cupy', 'arrays', 1024, 1)] build"]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
 def test_numbas_blocks_have_their_tag_and_calls(driver: Path) -> None:
-    out = no_gpu.run(
+    out = lines(
         driver,
-        ROWS
-        + textwrap.dedent("""
+        """
         gpuconf.configure(limit="64MiB", libraries=["numba"])
         from numba import cuda
         import numpy as np
@@ -198,7 +233,7 @@ def test_numbas_blocks_have_their_tag_and_calls(driver: Path) -> None:
         with gpuconf.memory.record(stacks=True) as recording, gpuconf.memory.tag("arrays"):
             x = build()
         print(rows(), recording.events[-1].call_site[2])
-        """),
+        """,
         CUDA_PYTHON_DISABLE_MAJOR_VERSION_WARNING="1",
     )
-    assert out.splitlines() == ["[('numba', 'arrays', 1024, 1)] build"]
+    assert out == ["[('numba', 'arrays', 1024, 1)] build"]

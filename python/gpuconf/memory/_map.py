@@ -18,7 +18,7 @@ from .._core.table import Table
 from .._typing import Any
 
 
-class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use"])):
+class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_use", "library", "tag"], defaults=("", ""))):
     """A chunk of a region: a block in use, or free memory."""
 
     __slots__ = ()
@@ -27,6 +27,8 @@ class Chunk(Table, namedtuple("Chunk", ["address", "nbytes", "requested", "in_us
     nbytes: int
     requested: int  # the requested size; 0 for free memory
     in_use: bool
+    library: str  # as in UsageRow; "" for free memory
+    tag: str  # "" for untagged and for free memory
 
 
 class Region(Table, namedtuple("Region", ["address", "nbytes", "chunks"])):
@@ -52,8 +54,9 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
     def draw(self, width: int = 64) -> str:
         """Draw each region as a bar of ``width`` cells: ``█`` in use, ``▒`` partly in use, ``·`` free.
 
-        If the encoding of ``sys.stdout`` lacks these characters, they are ``#``, ``+`` and ``.``. Raises ValueError for a width
-        outside 1 to 10,000, and TypeError for a width that is not an int.
+        If blocks have tags or several libraries, a line names the largest holders. If the encoding of ``sys.stdout`` lacks the
+        characters, they are ``#``, ``+`` and ``.``. Raises ValueError for a width outside 1 to 10,000, and TypeError for a width
+        that is not an int.
         """
         glyphs, width = glyphs_of(sys.stdout), _checked(width)
         lines = [self._summary(), *(f"  {note}" for note in self._notes())]
@@ -63,7 +66,23 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
             lines.append(f"  {region.address:#014x} {bar} {human_bytes(region.nbytes)}, {_blocks(region)} in use")
         if not self.regions:
             lines.append("  nothing reserved yet")
+        holders = self._holders()
+        if holders:
+            lines.append("  in use by " + ", ".join(f"{_name(holder)} {human_bytes(nbytes)}" for holder, nbytes in holders))
         return "\n".join(lines)
+
+    def _holders(self) -> list[tuple[Holder, int]]:
+        """Return the largest holders and their bytes, the last for all others; [] if there is nothing to tell apart."""
+        sums: dict[Holder, int] = {}
+        for region in self.regions:
+            for chunk in region.chunks:
+                if chunk.in_use:
+                    sums[chunk.library, chunk.tag] = sums.get((chunk.library, chunk.tag), 0) + chunk.nbytes
+        if len(sums) < 2 and not any(tag for _, tag in sums):
+            return []
+        ordered = sorted(sums.items(), key=lambda each: (-each[1], each[0]))
+        shown, rest = ordered[: len(_HOLDERS)], ordered[len(_HOLDERS) :]
+        return [*shown, *([(_OTHERS, sum(nbytes for _, nbytes in rest))] if rest else [])]
 
     def _summary(self) -> str:
         in_use = sum(c.nbytes for r in self.regions for c in r.chunks if c.in_use)
@@ -84,10 +103,14 @@ class MemoryMap(Table, namedtuple("MemoryMap", ["device", "bytes_limit", "region
 
     def _repr_html_(self) -> str:
         shown = self.regions[:_REGIONS]
-        rows = [(html.code(f"{r.address:#014x}"), _html_bar(r), html.size(r.nbytes), f"{_blocks(r):,}") for r in shown]
+        holders = self._holders()
+        colors = dict(zip((holder for holder, _ in holders), (*_HOLDERS, _REST), strict=False))
+        rows = [(html.code(f"{r.address:#014x}"), _html_bar(r, colors), html.size(r.nbytes), f"{_blocks(r):,}") for r in shown]
         notes = [html.line(note) for note in self._notes()]
         if len(self.regions) > _REGIONS:
             notes.append(html.line(f"and {len(self.regions) - _REGIONS:,} more regions"))
+        if holders:
+            notes.append(html.line(*(_html_holder(colors[holder], _name(holder), nbytes) for holder, nbytes in holders)))
         body = html.table(("region", "", "size", "blocks in use"), rows, left=2) if rows else html.line("nothing reserved yet")
         return html.titled(self._summary(), body, *notes)
 
@@ -104,15 +127,51 @@ def _checked(width: int) -> int:
 
 _REGIONS = 40  # as many as are shown in HTML
 _COLORS = (html.FREE, html.PEAK, html.USED)
+# Of the largest holders, which contrast with white, with black and with each other; and of all others.
+_HOLDERS = ("#3b82d0", "#d9730d", "#2f9e58", "#b05cc0", "#c9372c")
+_REST = html.RESERVED
+
+Holder = tuple[str, str]  # library and tag
+_OTHERS: Holder = ("others", "")
+
+
+def _name(holder: Holder) -> str:
+    return " ".join(filter(None, holder))
+
+
+def _html_holder(color: str, name: str, nbytes: int) -> html.Html:
+    square = f'<span style="color:{color}" aria-hidden="true">&#9632;</span>'
+    return html.Html(f"{square} {html.escape(name)} {html.size(nbytes)}&ensp;")
 
 
 def _blocks(region: Region) -> int:
     return sum(chunk.in_use for chunk in region.chunks)
 
 
-def _html_bar(region: Region) -> html.Html:
-    runs = ((len(list(run)), _COLORS[cell]) for cell, run in itertools.groupby(_cells(region, 120)))
-    return html.bar(runs, 120, "24em", "30vw")
+def _html_bar(region: Region, colors: dict[Holder, str]) -> html.Html:
+    """Return a bar of cells, each in the color of the holder with most of it if there are several."""
+    cells = [_COLORS[cell] for cell in _cells(region, _CELLS)]
+    for cell, holder in _main_holders(region).items() if colors else ():
+        cells[cell] = colors.get(holder, _REST)
+    runs = ((len(list(run)), color) for color, run in itertools.groupby(cells))
+    return html.bar(runs, _CELLS, "24em", "30vw")
+
+
+_CELLS = 120
+
+
+def _main_holders(region: Region) -> dict[int, Holder]:
+    """Return who has most of what is in use of each cell."""
+    sums: dict[int, dict[Holder, int]] = {}
+    for chunk in region.chunks:
+        if not chunk.in_use:
+            continue
+        start, end = chunk.address - region.address, chunk.address - region.address + chunk.nbytes
+        for cell in range(start * _CELLS // region.nbytes, min(_CELLS, -(-end * _CELLS // region.nbytes))):
+            part = min(end * _CELLS, (cell + 1) * region.nbytes) - max(start * _CELLS, cell * region.nbytes)
+            held = sums.setdefault(cell, {})
+            held[chunk.library, chunk.tag] = held.get((chunk.library, chunk.tag), 0) + part
+    return {cell: max(held, key=held.__getitem__) for cell, held in sums.items()}
 
 
 def _cells(region: Region, width: int) -> list[int]:

@@ -52,7 +52,7 @@ def write(file: IO[bytes], events: Iterable[TraceEvent], pools: Pools | None) ->
 
 
 def _segment(gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dict[str, Any]]) -> dict[str, Any]:
-    """Return a segment for [address, bytes, [[address, bytes, requested, in use], ...]]."""
+    """Return a segment for [address, bytes, [[address, bytes, requested, in use, library, tag], ...]]."""
     address, nbytes, chunks = region
     blocks = [
         {
@@ -63,16 +63,16 @@ def _segment(gpu: int, region: Sequence[Any], origins: dict[tuple[int, int], dic
             "frames": [],
             **(origins.get((gpu, start), {}) if in_use else {}),
         }
-        for start, size, requested, in_use in chunks
+        for start, size, requested, in_use, *_ in chunks
     ]
-    in_use = sum(size for _, size, _, used in chunks if used)
+    in_use = sum(size for _, size, _, used, *_ in chunks if used)
     return {
         "device": gpu,
         "address": address,
         "total_size": nbytes,
         "allocated_size": in_use,
         "active_size": in_use,
-        "requested_size": sum(requested for _, _, requested, used in chunks if used),
+        "requested_size": sum(requested for _, _, requested, used, *_ in chunks if used),
         "stream": 0,
         "segment_type": "large",
         "segment_pool_id": (0, 0),
