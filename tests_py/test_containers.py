@@ -79,6 +79,14 @@ def test_the_drivers_process_in_a_container_has_its_lease(env: dict[str, str], t
     assert (row["lease"], row["in_use"], row["name"]) == (10 * GIB, 3 * GIB, "training")
 
 
+def test_a_drivers_pid_means_nothing_in_a_container(tmp_path: Path) -> None:
+    """The driver lists PIDs of the host there. Not one of them may be taken for a process of the container."""
+    (tmp_path / "machine").write_text(f"{ONE_H100}process 1 bytes={5 * MIB} list=compute gi=-1 ci=-1\n")
+    real = {"LD_LIBRARY_PATH": str(fake_nvml(tmp_path)), "FAKE_NVML": str(tmp_path / "machine")}
+    (row,) = shown({**real, "GPUCONF_LEDGER": str(tmp_path / "ledger")}, container(PIDS))
+    assert (row["pid"], row["notes"], row["command"], row["bytes"]) == (1, ["host PID"], None, 5 * MIB)
+
+
 def test_a_program_that_executes_another_one(ledger: Ledger) -> None:
     """The claim and the figures of a program end when it replaces itself; what it passes on stays, for the same process."""
     code = f"""
