@@ -67,6 +67,7 @@ def test_a_set_uid_program(run: Run, program: Path) -> None:
 # Each allocates more than the limit, and then waits for more than gpuconf run's time between two looks.
 PAST = {
     "by path": "driver = ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
+    "after the job's folder is gone": "driver = ctypes.CDLL('libcuda.so.1')",
     "after clearing the environment": "driver = ctypes.CDLL('libcuda.so.1')",
 }
 ALLOCATE = """
@@ -84,7 +85,9 @@ time.sleep(2.5)
 def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, tmp_path: Path, way: str) -> None:
     (tmp_path / "past.py").write_text(ALLOCATE.format(driver=PAST[way]))
     words: tuple[str | Path, ...] = (sys.executable, "-S", tmp_path / "past.py")
-    if way != "by path":
+    if way == "after the job's folder is gone":
+        words = ("sh", "-c", 'rm -r "${GPUCONF_GUARD%/budget}"; "$@"', "sh", *words)
+    elif way != "by path":
         words = ("env", "-i", f"LD_LIBRARY_PATH={driver}", f"FAKECUDA_MEMORY={16 * GIB}", *words)
     done = run(*LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words)
     assert done.stdout == "0\n", "it was not limited"
