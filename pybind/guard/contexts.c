@@ -31,7 +31,7 @@ static void learn(CUcontext handle, CUdevice device, int own)
 	if (one == NULL && (one = malloc(sizeof *one)) != NULL) {
 		*one = (struct context){handle, device, own, contexts};
 		contexts = one;
-		if (of_device[device].handle != NULL && of_device[device].handle != handle)
+		if (own || (of_device[device].handle != NULL && of_device[device].handle != handle)) /* the primary one may be there unseen */
 			of_device[device].several = 1;
 		of_device[device].handle = handle;
 	}

@@ -17,13 +17,14 @@ static const struct form {
 	const char *exported, *base;
 	int version, flag;
 	void *ours;
+	const void *exports; /* where the driver's exported function is, NULL if it has none */
 } forms[] = {
-#define FORM(name, base, version, flag, parameters, arguments) {#name, base, version, flag, (void *)name},
+#define FORM(name, base, version, flag, parameters, arguments) {#name, base, version, flag, (void *)name, &real.name},
 	CUDA_HOOKS(FORM)
 #undef FORM
 	/* Base names that got another form in a later version. */
-	{"cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000, 0, (void *)cuGraphInstantiateWithFlags},
-	{"cuCtxCreate_v4", "cuCtxCreate", 13000, 0, (void *)cuCtxCreate_v4},
+	{"cuGraphInstantiateWithFlags", "cuGraphInstantiate", 12000, 0, (void *)cuGraphInstantiateWithFlags, &real.cuGraphInstantiateWithFlags},
+	{"cuCtxCreate_v4", "cuCtxCreate", 13000, 0, (void *)cuCtxCreate_v4, &real.cuCtxCreate_v4},
 };
 
 static unsigned int home(const void *address) { return (unsigned int)(((uintptr_t)address * UINT64_C(0x9E3779B97F4A7C15)) >> 55); }
@@ -52,11 +53,15 @@ static void *asked(const struct form *form)
 	return NULL;
 }
 
-/* Addresses of exported functions come last: a resolver that has no form of a version may return another form's. */
+/*
+ * Addresses of exported functions come last, and forms that the driver does not export are not asked for: a resolver that has no form of a
+ * version may return another form's.
+ */
 void learn_addresses(void)
 {
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		learn(asked(&forms[i]), forms[i].ours);
+		if (*(void *const *)forms[i].exports != NULL)
+			learn(asked(&forms[i]), forms[i].ours);
 #define EXPORTED(name, base, version, flag, parameters, arguments) learn((void *)real.name, (void *)name);
 	CUDA_HOOKS(EXPORTED)
 #undef EXPORTED

@@ -57,7 +57,7 @@ def test_the_driver_by_its_path(driver: Path, client: dict[str, Path]) -> None:
             assert one.budget.mode == mode
 
 
-@pytest.mark.parametrize("version", [11000, 11010, 11020, 11040, 12000, 13000])
+@pytest.mark.parametrize("version", [11000, 11010, 11020, 11040, 12000, 13000, 13050])
 def test_older_and_newer_drivers(tmp_path: Path, client: dict[str, Path], version: int) -> None:
     """A resolver of its own addresses, and one of another version than the program knows."""
     folder = build_driver(tmp_path / "driver", version)
