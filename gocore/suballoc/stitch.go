@@ -80,7 +80,7 @@ func (d *donors) take(n int) (taken int) {
 	return taken
 }
 
-// skip goes down to right above the next spare slot. Most slots are none.
+// skip goes down to right above the next spare slot. Most slots are not spare.
 func (d *donors) skip() {
 	at, slots := d.at, d.f.v.slots
 	for at > 0 && (slots[at-1].state != spare || !d.outside(at-1)) {

@@ -27,7 +27,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned int f
 	LINEAR_MEMORY(bytes, real.cuMemAllocManaged(out, bytes, flags));
 }
 
-/* What is beyond the limit is given back. If the driver does not take it back, it stays charged until its context ends. */
+/* Releases what is beyond the limit. If the driver does not take it back, it stays charged until its context ends. */
 static CUresult pad(struct entry *entry, CUdeviceptr address, uint64_t padding)
 {
 	int fits = take_or_settle(entry->card, padding);

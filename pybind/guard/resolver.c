@@ -54,7 +54,7 @@ static void *asked(const struct form *form)
 }
 
 /*
- * Addresses of exported functions come last, and forms that the driver does not export are not asked for: a resolver that has no form of a
+ * Addresses of exported functions come last, and forms that the driver does not export are not requested: a resolver that has no form of a
  * version may return another form's.
  */
 void learn_addresses(void)

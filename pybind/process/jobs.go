@@ -29,13 +29,13 @@ type Job struct {
 	outcome Outcome // written before done is closed
 	err     error   // written before done is closed
 
-	progress atomic.Pointer[func() float64] // tells how much is done, from 0 to 1
+	progress atomic.Pointer[func() float64] // returns how much is done, from 0 to 1
 }
 
 // Input is what Python passes to a job before it starts.
 type Input struct {
 	Text     []byte
-	Progress func(done func() float64) // registers what tells how much of the work is done, from 0 to 1
+	Progress func(done func() float64) // registers what returns how much of the work is done, from 0 to 1
 }
 
 // Outcome is the result of a job.
@@ -131,7 +131,7 @@ func (j *Job) run() {
 	}
 }
 
-// Progress returns how much of the work is done, from 0 to 1, if the work tells.
+// Progress returns how much of the work is done, from 0 to 1, if the work reports it.
 func (j *Job) Progress() float64 {
 	if done := j.progress.Load(); done != nil {
 		return (*done)()

@@ -39,7 +39,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def compile_c(source: Path, output: Path, *flags: str | Path) -> Path:
-    """Compile a C program. To C23, an empty list of parameters is none at all."""
+    """Compile a C program. In C23, an empty list of parameters means that there are none."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     subprocess.run([*compiler, "-std=gnu17", "-w", "-O1", source, "-o", output, *flags, "-ldl", "-lpthread"], check=True)
     return output

@@ -164,7 +164,7 @@ static void find(const char *way)
 	FUNCTIONS(FIND)
 }
 
-/* What a row's allocation holds; bytes is what it is asked for, a multiple of 2 MiB. */
+/* What a row's allocation holds; bytes is the requested size, a multiple of 2 MiB. */
 struct object {
 	uint64_t a, b, bytes;
 	void *p, *q;

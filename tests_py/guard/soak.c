@@ -4,7 +4,7 @@
  *     soak SHARED LIMIT STEPS SEED WORKERS     LIMIT in bytes; STEPS of each worker. Prints what was done.
  *
  * After every operation a worker compares three figures: what its guard charges it, what the driver itself says is taken (asked past the
- * guard, by DRIVER), and what its own books say. And what all workers hold at least, in a counter that they share, never exceeds the limit.
+ * guard, by DRIVER), and what its own counters say. And what all workers hold at least, in a counter that they share, never exceeds the limit.
  *
  * Driver calls fail at random. Workers end in the midst of it: they exit, are killed in a driver call or at any moment, or become another
  * program; their successors go on. Forked children allocate for themselves and end likewise.
@@ -105,7 +105,7 @@ static int in_a_reserve(const struct row *row)
 	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz || row->drop == drop_graph);
 }
 
-/* By the worker's own books: what its objects are, and what pools and graphs reserve. */
+/* By the worker's own counters: what its objects are, and what pools and graphs reserve. */
 static uint64_t books(int attribute)
 {
 	uint64_t sum = in_pools(attribute);
