@@ -141,7 +141,7 @@ def _name(holder: Holder) -> str:
 
 def _html_holder(color: str, name: str, nbytes: int) -> html.Html:
     square = f'<span style="color:{color}" aria-hidden="true">&#9632;</span>'
-    return html.Html(f"{square} {html.escape(name)} {html.size(nbytes)}&ensp;")
+    return html.Html(f'<span style="white-space:nowrap">{square} {html.escape(name)} {html.size(nbytes)}</span>&ensp;')
 
 
 def _blocks(region: Region) -> int:
