@@ -327,6 +327,26 @@ print(captured(), take(8 * MIB, side) == a)
     ]
 
 
+def test_an_allocation_for_a_stream_asks_the_driver_once_whether_it_is_captured(folder: Path) -> None:
+    """In the caller's context. It also entered the context for this; once is left, for the stream's id."""
+    out = run(
+        folder,
+        CAPTURE
+        + """
+driver.fakecuda_count.argtypes = [ctypes.c_char_p]
+driver.fakecuda_count.restype = ctypes.c_ulong
+names = [b"cuStreamGetCaptureInfo", b"cuCtxGetCurrent"]
+side = stream()
+give(take(256, side))
+before = [driver.fakecuda_count(name) for name in names]
+for _ in range(100):
+    give(take(256, side))
+print([driver.fakecuda_count(name) - count for name, count in zip(names, before)])
+""",
+    )
+    assert out == "[100, 100]\n"
+
+
 def test_a_capture_that_fails_gives_its_memory_back(folder: Path) -> None:
     out = run(
         folder,

@@ -293,6 +293,8 @@ struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream) {
 	return (struct cuda_answer){result, status == CAPTURE_STATUS_NONE ? 0 : id, 0};
 }
 
+void *cudacall_capture_info_function(void) { return (void *)cuda.cuStreamGetCaptureInfo; }
+
 /* The driver calls this from its own thread. It must not call CUDA. */
 static void end_life(void *life) { __atomic_store_n((int32_t *)life, 1, __ATOMIC_SEQ_CST); }
 

@@ -89,6 +89,7 @@ CUresult cudacall_event_synchronize(uint64_t context, uint64_t event);
 CUresult cudacall_event_query(uint64_t context, uint64_t event);
 CUresult cudacall_context_synchronize(uint64_t context);
 struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream); /* the id, 0 for none */
+void *cudacall_capture_info_function(void);
 struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
 
 #pragma GCC visibility pop

@@ -38,6 +38,9 @@ func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture u
 	return uint64(answer.value), nil
 }
 
+// CaptureInfoFunction returns the address of the driver's cuStreamGetCaptureInfo.
+func (d *driver) CaptureInfoFunction() uintptr { return uintptr(C.cudacall_capture_info_function()) }
+
 // StreamGetCaptureLife attaches a user object to the captured graph, which reports when the graph's lifetime ends.
 func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	g, err := d.enter(ordinal)

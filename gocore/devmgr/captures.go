@@ -14,7 +14,8 @@ import (
 // captures tracks the stream captures of a pool, each from the first allocation for a stream that is being captured until its graph is
 // destroyed.
 //
-// Captures are not announced, so each allocation queries its stream, except the default stream, which cannot be captured. The allocated
+// Captures are not announced, so each allocation queries its stream, except the default stream, which cannot be captured. C callers
+// query it before they enter Go (pybind/cabi/abi.c), which is faster. The allocated
 // memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The driver reports when the graph,
 // its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
 //

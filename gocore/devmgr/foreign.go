@@ -38,7 +38,7 @@ func (m *Manager) onStream(addr uint64, stream gpu.Stream, do func(*pool, bfc.St
 	if _, _, live := p.bfc.Size(addr); !live {
 		return errNotLive(addr) // before the stream gets a number for it
 	}
-	owner, err := p.ownerOf(stream, 1)
+	owner, err := p.ownerOf(stream, 1, false)
 	if err != nil {
 		return err
 	}

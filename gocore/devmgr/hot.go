@@ -17,9 +17,18 @@ import (
 // AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream freed is reused
 // only after that stream's work is done, or with a wait queued in this stream. The block counts for the holder.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
+	return m.allocateOn(ordinal, scope, stream, bytes, by, false)
+}
+
+// AllocateUncaptured is AllocateOn for a caller that has just asked the driver, and knows that the stream is not being captured.
+func (m *Manager) AllocateUncaptured(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
+	return m.allocateOn(ordinal, scope, stream, bytes, by, true)
+}
+
+func (m *Manager) allocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
 		if p := m.routed(*pools, ordinal, scope, stream); p != nil {
-			block, err := p.allocate(stream, bytes, by)
+			block, err := p.allocate(stream, bytes, by, uncaptured)
 			if err == nil {
 				return block, nil
 			}
@@ -34,7 +43,7 @@ func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, stream, bytes, by)
+	return m.allocateLocked(p, stream, bytes, by, uncaptured)
 }
 
 // Allocate is AllocateFor the zero holder.
@@ -47,7 +56,7 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
-		block, err := p.allocate(gpu.StreamNull, bytes, by)
+		block, err := p.allocate(gpu.StreamNull, bytes, by, true)
 		if err == nil {
 			return block, nil
 		}
@@ -61,11 +70,11 @@ func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, gpu.StreamNull, bytes, by)
+	return m.allocateLocked(p, gpu.StreamNull, bytes, by, true)
 }
 
-func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
-	block, err := p.allocate(stream, bytes, by)
+func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
+	block, err := p.allocate(stream, bytes, by, uncaptured)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 	}
@@ -79,8 +88,8 @@ func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
 	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 }
 
-func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
-	owner, err := p.ownerOf(stream, bytes)
+func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
+	owner, err := p.ownerOf(stream, bytes, uncaptured)
 	if err != nil {
 		return bfc.Block{}, err
 	}
@@ -91,13 +100,17 @@ func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Bloc
 	return block, err
 }
 
-// ownerOf returns the allocator's number for the owner of an allocation of bytes for a stream.
-func (p *pool) ownerOf(stream gpu.Stream, bytes uint64) (bfc.Stream, error) {
+// ownerOf returns the allocator's number for the owner of an allocation of bytes for a stream. uncaptured: the stream is known not to
+// be captured.
+func (p *pool) ownerOf(stream gpu.Stream, bytes uint64, uncaptured bool) (bfc.Stream, error) {
 	number, err := p.numbers.of(stream, p.bfc)
 	if err != nil || bytes == 0 {
 		return number, err
 	}
 	p.captures.reclaimSometimes(p.bfc)
+	if uncaptured {
+		return number, nil
+	}
 	return p.captures.owner(stream, number, p.bfc)
 }
 

@@ -1,5 +1,11 @@
 package gpu
 
+// CaptureInfo is a Driver whose cuStreamGetCaptureInfo C code may call directly, for a stream of the thread's current context.
+type CaptureInfo interface {
+	// CaptureInfoFunction returns the function's address.
+	CaptureInfoFunction() uintptr
+}
+
 // Native is a Driver whose contexts NVIDIA's other libraries can use; facts 29 and 30.
 type Native interface {
 	// Version returns the newest CUDA version that the driver supports: 12040 is 12.4.

@@ -95,6 +95,24 @@ int gpuconf_abi_version(void) { return GPUCONF_ABI_VERSION; }
 
 const char *gpuconf_last_error(void) { return last_error ? last_error : ""; }
 
+static int (*capture_info)(void *stream, int *status, uint64_t *id);
+
+void gcgo_capture_info_write(uintptr_t function) { __atomic_store_n((uintptr_t *)&capture_info, function, __ATOMIC_RELEASE); }
+
+/*
+ * Whether a stream is certainly not being captured. Asking from here, where the context of the caller's stream is current, takes a
+ * fraction of the time that Go needs to enter the context and ask. Go does so after any other answer. It never asks about the default
+ * stream (1 and NULL); the thread's own (2) is that of the current context, which may be another GPU's.
+ */
+static bool uncaptured(void *stream)
+{
+	int (*ask)(void *, int *, uint64_t *) = __atomic_load_n(&capture_info, __ATOMIC_ACQUIRE);
+	int status = 1;
+	uint64_t id = 0;
+
+	return (uintptr_t)stream > 2 && ask != NULL && ask(stream, &status, &id) == 0 && status == 0;
+}
+
 static inline __attribute__((always_inline)) void *take(enum gcgo_library library, int acquire, size_t size, int device, void *stream)
 {
 	uint16_t number = tag;
@@ -106,7 +124,7 @@ static inline __attribute__((always_inline)) void *take(enum gcgo_library librar
 		gcgo_note_stack(acquire);
 	if (library == GCGO_TORCH && number == 0)
 		number = gcgo_backward_tag();
-	return (void *)gcgo_malloc(size, device, (uint16_t)(number << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope);
+	return (void *)gcgo_malloc(size, device, (uint16_t)(number << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope, uncaptured(stream));
 }
 
 void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, 0, size, device, stream); }

@@ -35,17 +35,19 @@ func writeGeneration(generation uint32) {
 	atomic.StoreUint32((*uint32)(unsafe.Pointer(&C.gcgo_generation)), generation)
 }
 
+func writeCaptureInfo(function uintptr) { C.gcgo_capture_info_write(C.uintptr_t(function)) }
+
 func writeStopped() { atomic.StoreInt32((*int32)(unsafe.Pointer(&C.gcgo_stopped)), 1) }
 
 //export gcgo_empty
 func gcgo_empty(value C.int) C.int { return value }
 
 //export gcgo_malloc
-func gcgo_malloc(size C.size_t, device C.int, by C.uint16_t, stream C.uintptr_t, scope C.int64_t) (addr C.uintptr_t) {
+func gcgo_malloc(size C.size_t, device C.int, by C.uint16_t, stream C.uintptr_t, scope C.int64_t, uncaptured C.bool) (addr C.uintptr_t) {
 	var err error
 	defer gate(&err)
 	var given uint64
-	given, err = malloc(uint64(size), int(device), holder.ID(by), scopeOf(int64(scope)), gpu.Stream(stream))
+	given, err = malloc(uint64(size), int(device), holder.ID(by), scopeOf(int64(scope)), gpu.Stream(stream), bool(uncaptured))
 	return C.uintptr_t(given)
 }
 
@@ -58,12 +60,16 @@ func gcgo_free(addr, stream C.uintptr_t) {
 
 // malloc allocates on the logical GPU of the scope if it is on this device, else on the one that the stream belongs to, else
 // on the device's first.
-func malloc(size uint64, device int, by holder.ID, scope int64, stream gpu.Stream) (uint64, error) {
+func malloc(size uint64, device int, by holder.ID, scope int64, stream gpu.Stream, uncaptured bool) (uint64, error) {
 	m, err := process.Shared().Manager()
 	if err != nil {
 		return 0, err
 	}
-	block, err := m.AllocateOn(device, int(scope), stream, size, by)
+	allocate := m.AllocateOn
+	if uncaptured {
+		allocate = m.AllocateUncaptured
+	}
+	block, err := allocate(device, int(scope), stream, size, by)
 	return block.Addr, err
 }
 

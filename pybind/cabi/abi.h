@@ -14,6 +14,9 @@
 void gcgo_scope_write(int64_t logical);
 int64_t gcgo_scope_read(void);
 
+/* The address of the driver's cuStreamGetCaptureInfo, 0 for none. */
+void gcgo_capture_info_write(uintptr_t function);
+
 /* process.State.Generation, and whether a panic stopped the core; written by Go. */
 extern uint32_t gcgo_generation;
 extern int gcgo_stopped;

@@ -15,11 +15,12 @@ var (
 
 func init() { scope.Store(NoScope) }
 
-func writeScope(word int64)  { scope.Store(word) }
-func readScope() int64       { return scope.Load() }
-func writeTag(t holder.Tag)  { tag.Store(uint32(t)) }
-func readSite() uint32       { return 0 }
-func writeStacks(bool)       {}
-func writeGeneration(uint32) {}
-func writeStopped()          {}
-func readTag() holder.Tag    { return holder.Tag(tag.Load()) }
+func writeScope(word int64)    { scope.Store(word) }
+func readScope() int64         { return scope.Load() }
+func writeTag(t holder.Tag)    { tag.Store(uint32(t)) }
+func readSite() uint32         { return 0 }
+func writeStacks(bool)         {}
+func writeGeneration(uint32)   {}
+func writeCaptureInfo(uintptr) {}
+func writeStopped()            {}
+func readTag() holder.Tag      { return holder.Tag(tag.Load()) }

@@ -8,11 +8,12 @@ type Threads struct {
 	Site   func() uint32     // of the calling thread's allocation, while stacks are on
 	Stacks func(on bool)     // switches stacks on or off, for all threads
 
-	Generation func(uint32) // stores State.Generation, for all threads
-	Stopped    func()       // notes that a panic stopped the core, for all threads
+	Generation  func(uint32)           // stores State.Generation, for all threads
+	CaptureInfo func(function uintptr) // stores gpu.CaptureInfo's function, 0 for none
+	Stopped     func()                 // notes that a panic stopped the core, for all threads
 }
 
-var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {}, Generation: func(uint32) {}, Stopped: func() {}}
+var threads = Threads{Tag: func() holder.Tag { return 0 }, Site: func() uint32 { return 0 }, Stacks: func(bool) {}, Generation: func(uint32) {}, CaptureInfo: func(uintptr) {}, Stopped: func() {}}
 
 // UseThreads replaces what does nothing. It is called once, at start.
 func UseThreads(t Threads) { threads = t }

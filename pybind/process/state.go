@@ -8,6 +8,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/devmgr"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/sim"
@@ -148,6 +149,9 @@ func (p *State) Enumerate(env config.Env) (*devmgr.Manager, string, error) {
 	p.notices = append(p.notices, machine.notices...)
 	cpu := computeOnHost(env)
 	p.work.Store(&Work{manager: m, cpu: cpu, compute: arithmetic(machine.driver, m, env, cpu)})
+	if driver, ok := machine.driver.(gpu.CaptureInfo); ok {
+		threads.CaptureInfo(driver.CaptureInfoFunction())
+	}
 	p.manager.Store(m)
 	return m, p.spec, nil
 }
@@ -198,6 +202,7 @@ func (p *State) closeLocked() error {
 		return err // in use
 	}
 	p.nextGeneration()
+	threads.CaptureInfo(0)
 	p.endRecordingLocked()
 	p.manager.Store(nil)
 	p.work.Store(nil)
