@@ -59,6 +59,12 @@ run.
 
 {operations}
 
+Beside NumPy, in turns. Both use NumPy's OpenBLAS ([how operations compute](concepts/operations.md)).
+
+{peers}
+
+Without a BLAS, gonum computes:
+
 {products}
 
 {graphs}
@@ -182,7 +188,7 @@ def main() -> None:
     print("calls from Python ...", flush=True)
     facts["calls"] = table(config_calls.measure())
     print("operations ...", flush=True)
-    facts.update(zip(("operations", "products", "graphs"), map(table, placement.measure()), strict=True))
+    facts.update(zip(("operations", "peers", "products", "graphs"), map(table, placement.measure()), strict=True))
     print("the C symbols ...", flush=True)
     facts["abi"] = table(c_abi.measure())
     print("recording and plans ...", flush=True)

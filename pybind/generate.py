@@ -100,7 +100,7 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 # The functions that may allocate device memory.
-ALLOCATING = ("Allocate", "Execute", "MakeTensor", "RunSession")
+ALLOCATING = ("Allocate", "Execute", "ExecuteBinary", "MakeTensor", "RunSession")
 
 # The line with which a wrapper calls Go.
 CALL = r"(?m)^    (?:retval = )?(?:pybind_\w+|GoPyInit|NumHandles)\(.*\);$"

@@ -42,9 +42,23 @@ func Execute(op string, inputs string, flags int64, name string, device string) 
 	if err != nil {
 		return 0, err
 	}
-	return execute(w, graph.Call{
+	return execute(w, callOf(op, flags, name, device), ids)
+}
+
+// ExecuteBinary is Execute for two tensors, without the cost of their numbers as text.
+func ExecuteBinary(op string, first int64, second int64, flags int64, name string, device string) (receipt int64, err error) {
+	defer process.Gate(&err)
+	w, err := process.Shared().Work()
+	if err != nil {
+		return 0, err
+	}
+	return execute(w, callOf(op, flags, name, device), []int64{first, second})
+}
+
+func callOf(op string, flags int64, name, device string) graph.Call {
+	return graph.Call{
 		Op: graph.Op(op), Name: name, Device: device, TransposeA: flags&transposeA != 0, TransposeB: flags&transposeB != 0,
-	}, ids)
+	}
 }
 
 func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, err error) {
@@ -60,14 +74,15 @@ func execute(w *process.Work, call graph.Call, inputs []int64) (receipt int64, e
 
 // numbers parses "7 12".
 func numbers(text string) ([]int64, error) {
-	fields := strings.Fields(text)
-	list := make([]int64, len(fields))
-	for i, field := range fields {
+	list := make([]int64, 0, 2)
+	for more := text != ""; more; {
+		var field string
+		field, text, more = strings.Cut(text, " ")
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return nil, status.Errorf(status.Internal, "decoding a list of numbers: %w", err)
 		}
-		list[i] = n
+		list = append(list, n)
 	}
 	return list, nil
 }

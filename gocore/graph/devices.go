@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"gpuconf/gocore/devname"
 	"gpuconf/gocore/gpu"
@@ -36,7 +37,7 @@ type Buffer struct {
 	Addr, ID uint64
 }
 
-// Devices holds the devices of one runtime, which tensors and sessions belong to. It is immutable.
+// Devices holds the devices of one runtime, which tensors and sessions belong to. Only its cache of placements changes.
 type Devices struct {
 	list  []Device
 	names []devname.Name
@@ -44,12 +45,17 @@ type Devices struct {
 	types []typeSet // by device: the bit of its type
 	host  int       // the first CPU, whose memory is the host memory
 
+	placements map[Op]*atomic.Pointer[lastPlaced] // of eager operations
+
 	preferred []int // in order of type priority, then of the name as a string: GPU:10 is before GPU:2, as in TensorFlow
 }
 
 // NewDevices returns a Devices of list, which is in the order of the device list and must contain a CPU.
 func NewDevices(list []Device) (*Devices, error) {
-	d := &Devices{list: slices.Clone(list), host: -1}
+	d := &Devices{list: slices.Clone(list), host: -1, placements: map[Op]*atomic.Pointer[lastPlaced]{}}
+	for op := range kernels {
+		d.placements[op] = &atomic.Pointer[lastPlaced]{}
+	}
 	for i, device := range list {
 		name := device.Name()
 		if !name.IsComplete() || slices.Contains(d.names, name) {

@@ -31,6 +31,9 @@ type Outcome struct {
 	Warnings []string // the policy's warnings about them
 }
 
+// usualInputs is the number of inputs of most operations.
+const usualInputs = 2
+
 // Execute places and runs one operation. If it fails, it holds no memory.
 func (d *Devices) Execute(c Call) (Outcome, error) {
 	outcome, err := d.execute(c)
@@ -43,7 +46,10 @@ func (d *Devices) Execute(c Call) (Outcome, error) {
 func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 	held, err := d.holdAll(c.Inputs)
 	defer func() {
-		if err = firstError(err, func() error { return releaseAll(held) }); err != nil {
+		if releaseErr := c.releaseAll(held); err == nil {
+			err = releaseErr
+		}
+		if err != nil {
 			err = firstError(err, outcome.Tensor.Release)
 		}
 	}()
@@ -54,7 +60,7 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if o.device, err = d.placeCall(c, o); err != nil {
+	if o.device, err = d.placed(c, o); err != nil {
 		return Outcome{}, err
 	}
 	memory := d.memoryFor(o.op, o.dtype, o.device)
@@ -71,7 +77,7 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 		}
 		held[i] = moved
 		outcome.Copies++
-		if err := input.Release(); err != nil {
+		if err := input.unhold(); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -79,8 +85,9 @@ func (d *Devices) execute(c Call) (outcome Outcome, err error) {
 	return outcome, err
 }
 
-// holdAll keeps the inputs from being released meanwhile. The caller must release the result, also after an error.
+// holdAll keeps the inputs from being released meanwhile. The caller must pass the result to releaseAll, also after an error.
 func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
+	held = make([]*Tensor, 0, len(inputs))
 	for i, input := range inputs {
 		if input == nil {
 			return held, status.Errorf(status.InvalidArgument, "input #%d is not a tensor", i)
@@ -88,19 +95,23 @@ func (d *Devices) holdAll(inputs []*Tensor) (held []*Tensor, err error) {
 		if input.devices != d {
 			return held, status.Errorf(status.InvalidArgument, "input #%d is a tensor of another runtime, or was created before a reset", i)
 		}
-		t, err := input.hold()
-		if err != nil {
+		if err := input.hold(); err != nil {
 			return held, err
 		}
-		held = append(held, t)
+		held = append(held, input)
 	}
 	return held, nil
 }
 
-func releaseAll(tensors []*Tensor) error {
+// releaseAll ends holdAll. Held inputs may have been replaced by copies, which are released.
+func (c Call) releaseAll(held []*Tensor) error {
 	var err error
-	for _, t := range tensors {
-		err = firstError(err, t.Release)
+	for i, t := range held {
+		if t == c.Inputs[i] {
+			err = firstError(err, t.unhold)
+		} else {
+			err = firstError(err, t.Release)
+		}
 	}
 	return err
 }
@@ -120,9 +131,9 @@ func (c Call) infer() (operation, error) {
 		o.attrs.value.Shape = o.shape
 		return o, c.Value.check()
 	}
-	types, shapes := make([]gpu.DType, len(c.Inputs)), make([]Shape, len(c.Inputs))
-	for i, input := range c.Inputs {
-		types[i], shapes[i] = input.dtype, input.shape
+	types, shapes := make([]gpu.DType, 0, usualInputs), make([]Shape, 0, usualInputs) // on the stack, for as many inputs
+	for _, input := range c.Inputs {
+		types, shapes = append(types, input.dtype), append(shapes, input.shape)
 	}
 	if err := checkEagerTypes(c.Op, types); err != nil {
 		return o, err
@@ -140,6 +151,27 @@ func (c Call) nodeName() string {
 		return c.Name
 	}
 	return string(c.Op)
+}
+
+// lastPlaced is where the last call of an operation ran. It depends only on what is here.
+type lastPlaced struct {
+	scope  string
+	dtype  gpu.DType
+	soft   bool
+	device int
+}
+
+// placed is placeCall, which parses the scope, unless the last call of the operation was placed alike.
+func (d *Devices) placed(c Call, o operation) (int, error) {
+	last := d.placements[o.op]
+	if p := last.Load(); p != nil && p.scope == c.Device && p.dtype == o.dtype && p.soft == c.SoftPlacement {
+		return p.device, nil
+	}
+	device, err := d.placeCall(c, o)
+	if err == nil {
+		last.Store(&lastPlaced{c.Device, o.dtype, c.SoftPlacement, device})
+	}
+	return device, err
 }
 
 // placeCall finds the device for one operation: the first that satisfies the scope, or under soft placement the first of

@@ -125,6 +125,11 @@ func inferShape(op Op, a attrs, in []Partial) (out Partial, reason string) {
 
 // resultShape returns the shape of a result whose operands' shapes are known and have passed eagerReason.
 func resultShape(op Op, a attrs, in []Shape) Shape {
+	if op == MatMul { // without the memory for partial shapes
+		rows, _ := matrixSize(in[0], a.transposeA)
+		_, columns := matrixSize(in[1], a.transposeB)
+		return Shape{rows, columns}
+	}
 	known := make([]Partial, len(in))
 	for i, s := range in {
 		known[i].Sizes = s
@@ -215,7 +220,7 @@ func eagerReason(op Op, a attrs, in []Shape) string {
 }
 
 func eagerMatMulReason(attr attrs, a, b Shape) string {
-	for i, s := range []Shape{a, b} {
+	for i, s := range [...]Shape{a, b} {
 		if len(s) != 2 {
 			return fmt.Sprintf("In[%d] is not a matrix. Instead it has shape %s", i, s)
 		}

@@ -29,7 +29,12 @@ type buffer struct {
 
 // newTensor allocates an uninitialized tensor. The shape must have passed check.
 func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*Tensor, error) {
-	b := &buffer{device: d.list[memory], bytes: shape.bytes(dtype)}
+	made := &struct { // one object instead of two
+		tensor Tensor
+		buffer buffer
+	}{}
+	b := &made.buffer
+	b.device, b.bytes = d.list[memory], shape.bytes(dtype)
 	if b.bytes > 0 {
 		var err error
 		if b.at, err = b.device.Allocate(b.bytes); err != nil {
@@ -38,7 +43,9 @@ func (d *Devices) newTensor(dtype gpu.DType, shape Shape, device, memory int) (*
 		}
 	}
 	b.tensors.Store(1)
-	return &Tensor{devices: d, dtype: dtype, shape: shape, device: device, memory: memory, buffer: b}, nil
+	t := &made.tensor
+	t.devices, t.dtype, t.shape, t.device, t.memory, t.buffer = d, dtype, shape, device, memory, b
+	return t, nil
 }
 
 // share returns another tensor of the same buffer; the caller must hold t.
@@ -47,26 +54,34 @@ func (t *Tensor) share(device int) *Tensor {
 	return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: device, memory: t.memory, buffer: t.buffer}
 }
 
-// hold returns another tensor of the same buffer, which the caller must release, so that a concurrent Release does not free the buffer.
-func (t *Tensor) hold() (*Tensor, error) {
+// hold keeps the buffer from being freed by a concurrent Release. The caller must call unhold.
+func (t *Tensor) hold() error {
 	for !t.gone.Load() {
 		n := t.buffer.tensors.Load()
 		if n == 0 {
 			break
 		}
 		if t.buffer.tensors.CompareAndSwap(n, n+1) {
-			return &Tensor{devices: t.devices, dtype: t.dtype, shape: t.shape, device: t.device, memory: t.memory, buffer: t.buffer}, nil
+			return nil
 		}
 	}
-	return nil, status.Errorf(status.FailedPrecondition, "the tensor was already released")
+	return status.Errorf(status.FailedPrecondition, "the tensor was already released")
+}
+
+// unhold ends a hold.
+func (t *Tensor) unhold() error {
+	if t.buffer.tensors.Add(-1) > 0 || t.buffer.bytes == 0 {
+		return nil
+	}
+	return t.buffer.device.Free(t.buffer.at)
 }
 
 // Release releases the tensor; the last release of a buffer frees the memory. A second Release does nothing.
 func (t *Tensor) Release() error {
-	if t == nil || t.gone.Swap(true) || t.buffer.tensors.Add(-1) > 0 || t.buffer.bytes == 0 {
+	if t == nil || t.gone.Swap(true) {
 		return nil
 	}
-	return t.buffer.device.Free(t.buffer.at)
+	return t.unhold()
 }
 
 // DType returns the type of the elements.
@@ -92,11 +107,14 @@ func (t *Tensor) Read(dst []byte) error {
 	if uint64(len(dst)) != t.buffer.bytes {
 		return status.Errorf(status.InvalidArgument, "a buffer of %d bytes does not match a tensor of %d bytes", len(dst), t.buffer.bytes)
 	}
-	held, err := t.hold()
-	if err != nil || len(dst) == 0 {
-		return firstError(err, held.Release)
+	if err := t.hold(); err != nil {
+		return err
 	}
-	return firstError(t.buffer.device.CopyToHost(dst, t.buffer.at, 0), held.Release)
+	var err error
+	if len(dst) > 0 {
+		err = t.buffer.device.CopyToHost(dst, t.buffer.at, 0)
+	}
+	return firstError(err, t.unhold)
 }
 
 // Value reads the tensor into a new value.

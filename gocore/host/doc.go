@@ -1,7 +1,7 @@
 // Package host implements the CPU device: it allocates blocks of host memory and does arithmetic on their addresses. Simulated
 // GPUs use the same arithmetic, because their device addresses are host addresses.
 //
-// Floating-point matrix products use gonum. Integer products, which gonum lacks, and sums are plain loops.
+// Floating-point matrix products use gonum. Integer products, which gonum lacks, the smallest products, and sums are plain loops.
 //
 // # Invariants
 //

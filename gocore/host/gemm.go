@@ -18,8 +18,15 @@ func dgemm(ta, tb blas.Transpose, m, n, k int, a []float64, lda int, b []float64
 	gonum.Implementation{}.Dgemm(ta, tb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)
 }
 
+// small is the number of multiplications up to which a plain loop is faster than a call of gonum.
+const small = 64
+
 // gemmFloat multiplies with gonum. No dimension is 0.
 func gemmFloat[T float32 | float64](g gpu.Gemm, product multiply[T]) {
+	if g.M <= small && g.N <= small && g.K <= small && g.M*g.N*g.K <= small {
+		gemmPlain[T](g)
+		return
+	}
 	a, b, c := elementsAt[T](g.A, g.M*g.K), elementsAt[T](g.B, g.K*g.N), elementsAt[T](g.C, g.M*g.N)
 	product(transpose(g.TransA), transpose(g.TransB), int(g.M), int(g.N), int(g.K),
 		a, columns(g.TransA, g.M, g.K), b, columns(g.TransB, g.K, g.N), c, int(g.N))
@@ -89,9 +96,12 @@ func strides(trans bool, rows, cols uint64) (row, col int) {
 	return int(cols), 1
 }
 
-// gemmInt multiplies integers, wrapping around. The inner loop runs along rows of C, and of B unless it is transposed.
-func gemmInt(g gpu.Gemm) {
-	a, b, c := elementsAt[int32](g.A, g.M*g.K), elementsAt[int32](g.B, g.K*g.N), elementsAt[int32](g.C, g.M*g.N)
+// gemmInt multiplies integers, wrapping around.
+func gemmInt(g gpu.Gemm) { gemmPlain[int32](g) }
+
+// gemmPlain multiplies with three loops. The inner one runs along rows of C, and of B unless it is transposed.
+func gemmPlain[T float32 | float64 | int32](g gpu.Gemm) {
+	a, b, c := elementsAt[T](g.A, g.M*g.K), elementsAt[T](g.B, g.K*g.N), elementsAt[T](g.C, g.M*g.N)
 	rowA, colA := strides(g.TransA, g.M, g.K)
 	rowB, colB := strides(g.TransB, g.K, g.N)
 	clear(c)

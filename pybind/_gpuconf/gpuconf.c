@@ -287,6 +287,35 @@ PyObject * _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyO
 
 
 PyObject *
+_wrap__gpuconf_pybind_ExecuteBinary(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *op;
+    int64_t first;
+    int64_t second;
+    int64_t flags;
+    char *name;
+    char *device;
+    const char *keywords[] = {"op", "first", "second", "flags", "name", "device", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "sLLLss", (char **) keywords, &op, &first, &second, &flags, &name, &device)) {
+        return NULL;
+    }
+    if (refused_or_noted()) {
+        return NULL;
+    }
+    retval = pybind_ExecuteBinary(op, first, second, flags, name, device);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ExecuteBinary(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_FailAllocation(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2348,6 +2377,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
+    {(char *) "pybind_ExecuteBinary", (PyCFunction) _wrap__gpuconf_pybind_ExecuteBinary, METH_VARARGS|METH_KEYWORDS, "pybind_ExecuteBinary(op, first, second, flags, name, device)\n\ntype: op: char *\ntype: first: int64_t\ntype: second: int64_t\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_FailAllocation", (PyCFunction) _wrap__gpuconf_pybind_FailAllocation, METH_VARARGS|METH_KEYWORDS, "pybind_FailAllocation(n)\n\ntype: n: int64_t" },
     {(char *) "pybind_FeedJob", (PyCFunction) _wrap__gpuconf_pybind_FeedJob, METH_VARARGS|METH_KEYWORDS, "pybind_FeedJob(id, text)\n\ntype: id: int64_t\ntype: text: char *" },
     {(char *) "pybind_Frees", (PyCFunction) _wrap__gpuconf_pybind_Frees, METH_VARARGS|METH_KEYWORDS, "pybind_Frees(number)\n\ntype: number: int64_t" },

@@ -424,6 +424,21 @@ func pybind_Execute(op *C.char, inputs *C.char, flags C.longlong, name *C.char, 
 	return C.longlong(cret)
 }
 
+//export pybind_ExecuteBinary
+func pybind_ExecuteBinary(op *C.char, first C.longlong, second C.longlong, flags C.longlong, name *C.char, device *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ExecuteBinary(C.GoString(op), int64(first), int64(second), int64(flags), C.GoString(name), C.GoString(device))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_FailAllocation
 func pybind_FailAllocation(n C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()

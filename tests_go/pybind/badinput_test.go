@@ -39,6 +39,7 @@ var functions = map[string]any{
 	"DescribeBLAS":            pybind.DescribeBLAS,
 	"Models":                  pybind.Models,
 	"Execute":                 pybind.Execute,
+	"ExecuteBinary":           pybind.ExecuteBinary,
 	"FailAllocation":          pybind.FailAllocation,
 	"FeedJob":                 pybind.FeedJob,
 	"Frees":                   pybind.Frees,

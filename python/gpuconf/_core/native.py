@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import starmap
 
 from .. import errors
 from .._typing import Any
@@ -80,7 +81,7 @@ def keep(receipt: list[Any], function: Callable[..., Any], *args: Any) -> None:
     """
     raw = function.raw  # type: ignore[attr-defined]
     try:
-        receipt.extend(map(raw, *((argument,) for argument in args)))
+        receipt.extend(starmap(raw, (args,)))
     except RuntimeError as error:
         raise _translate(error) from None
 

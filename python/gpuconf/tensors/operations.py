@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import errors
 from .._typing import Any
 from . import arrays
-from .tensor import Tensor, converted, execute, make, name_of, number
+from .tensor import Tensor, converted, execute, execute_binary, make, name_of, number
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor:
@@ -42,10 +42,11 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
     >>> matmul([[1.0, 2.0]], [[3.0], [4.0]]).numpy()
     array([[11.]], dtype=float32)
     """
-    x, y = converted(a, b), converted(b, a)
+    x = a if type(a) is Tensor else converted(a, b)
+    y = b if type(b) is Tensor else converted(b, a)
     flags = (1 if transpose_a else 0) | (2 if transpose_b else 0)
     try:
-        return execute("matmul", "MatMul", f"{number(x)} {number(y)}", flags, name_of(name))
+        return execute_binary("matmul", "MatMul", x, y, flags, "" if name is None else name_of(name))
     finally:
         del x, y  # otherwise an error's traceback would keep the converted tensors alive
 
@@ -56,9 +57,10 @@ def add(x: Any, y: Any, name: str | None = None) -> Tensor:
     >>> add([1.0, 2.0], 3.0).numpy()
     array([4., 5.], dtype=float32)
     """
-    left, right = converted(x, y), converted(y, x)
+    left = x if type(x) is Tensor else converted(x, y)
+    right = y if type(y) is Tensor else converted(y, x)
     try:
-        return execute("add", "Add", f"{number(left)} {number(right)}", 0, name_of(name))
+        return execute_binary("add", "Add", left, right, 0, "" if name is None else name_of(name))
     finally:
         del left, right
 

@@ -205,9 +205,17 @@ class Tensor(metaclass=Made):
         return _rebuilt, (self.numpy(),)
 
     def __del__(self) -> None:
-        if self._ending() or getattr(self, "_receipt", None) is None:
+        if self._ending():
             return
-        _release(self._receipt)
+        try:
+            receipt = self._receipt
+        except AttributeError:  # interrupted before it had one
+            return
+        if receipt and loaded():
+            try:  # noqa: SIM105 - as in _release, whose call would take a twentieth of a small operation
+                core.pybind_ReleaseTensor.raw(receipt[0] >> 1)  # type: ignore[attr-defined]
+            except RuntimeError:
+                pass
         ref, self._ref = self._ref, None
         if ref is not None:
             _held.discard(ref)
@@ -217,8 +225,8 @@ def _release(receipt: list[int]) -> None:
     if not receipt or not loaded():  # in a forked child the memory is the parent's
         return
     try:  # noqa: SIM105 - importing contextlib takes longer than all the rest of this module
-        core.pybind_ReleaseTensor(receipt[0] >> 1)
-    except errors.GpuconfError:  # already released, or the runtime was reset and its memory freed
+        core.pybind_ReleaseTensor.raw(receipt[0] >> 1)  # type: ignore[attr-defined]
+    except RuntimeError:  # already released, or the runtime was reset and its memory freed
         pass
 
 
@@ -267,13 +275,13 @@ def _writable(array: Any, np: Any) -> Any:
 
 def _begun(function: str) -> Tensor:
     """Return a tensor that owns what the core will return as soon as it returns, because Ctrl-C can arrive at any time."""
-    runtime.initialize(function)
+    if runtime.current.logical is None or runtime.current.joined:
+        runtime.initialize(function)
     if _abandoned:
         release_abandoned()
     tensor: Tensor = object.__new__(Tensor)
-    tensor._receipt = []
     tensor._ref = ref = _Ref(tensor, _abandoned.append)
-    ref.receipt = tensor._receipt
+    tensor._receipt = ref.receipt = []
     _held.add(ref)
     return tensor
 
@@ -283,6 +291,18 @@ def execute(function: str, op: str, inputs: str, flags: int, name: str) -> Tenso
     tensor = _begun(function)
     receipt = tensor._receipt
     keep(receipt, core.pybind_Execute, op, inputs, flags, name, current_scope())
+    if receipt[0] & 1:
+        placement_log.write_pending()
+    return tensor
+
+
+def execute_binary(function: str, op: str, x: Tensor, y: Tensor, flags: int, name: str) -> Tensor:
+    """Run an operation on two tensors, which the caller holds, in this thread's scope."""
+    first, second = x._receipt[0] >> 1, y._receipt[0] >> 1
+    del x, y  # otherwise an error's traceback would keep them alive
+    tensor = _begun(function)
+    receipt = tensor._receipt
+    keep(receipt, core.pybind_ExecuteBinary, op, first, second, flags, name, current_scope())
     if receipt[0] & 1:
         placement_log.write_pending()
     return tensor
@@ -341,6 +361,6 @@ def _binary(op: str, left: Any, right: Any) -> Any:
     refuse_in_child()  # before NumPy is imported
     x, y = converted(left, right), converted(right, left)
     try:
-        return execute(op.lower(), op, f"{number(x)} {number(y)}", 0, "")
+        return execute_binary(op.lower(), op, x, y, 0, "")
     finally:
         del x, y  # otherwise an error's traceback would keep the converted tensors alive
