@@ -173,13 +173,6 @@ def test_buffer_until_it_is_freed_and_after_a_reset() -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
-def test_a_buffer_that_a_debugger_sees_before_it_has_memory() -> None:
-    early = gpuconf.memory.Buffer._empty(10)
-    assert shown(early)[0] == "<gpuconf.Buffer of 10 bytes on no device, not allocated>"
-    early._cancel()
-
-
-@pytest.mark.usefixtures("one_gpu")
 def test_tensor() -> None:
     with gpuconf.device("GPU:0"):
         tensor = gpuconf.constant([[1.0, 2.0]])
