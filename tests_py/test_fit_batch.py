@@ -120,19 +120,6 @@ def test_the_choice_is_near_the_best_one(curve: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("curve", [curve for curve in CURVES if curve != "cached"])
-@pytest.mark.parametrize("part", [0.07, 0.1, 0.2, 0.3, 0.5, 0.6, 0.75, 0.97])
-def test_the_choice_is_never_far_below_the_best_one(curve: str, part: float) -> None:
-    """Further tries follow where three leave much of the memory unused, but not more than a search by tenths takes."""
-    step = Step(curve, LIMIT / (512 * part))
-    most = max(n for n in range(1, 513) if step.fits(n))
-    fit = fit_batch(step, 512)
-    step.empty()
-    assert fit.batch_size >= 0.19 * most, fit
-    assert len(fit.tries) <= min(5, by_tenths(most, 512)), fit
-
-
-@pytest.mark.usefixtures("small")
 def test_the_report_says_what_was_tried_and_why() -> None:
     fit = fit_batch(Step("layers", LIMIT / 50), 100)
     failed, probe, last = fit.tries

@@ -179,8 +179,8 @@ func TestMemoryMapAcrossTheBorder(t *testing.T) {
 	address, err := chunks[0].([]any)[0].(json.Number).Int64()
 	require.NoError(t, err)
 	require.Equal(t, b.address, address, "to the last digit, though above 2^53")
-	require.Equal(t, []any{json.Number("1024"), json.Number("1000"), true}, chunks[0].([]any)[1:])
-	require.Equal(t, []any{json.Number("1047552"), json.Number("0"), false}, chunks[1].([]any)[1:])
+	require.Equal(t, []any{json.Number("1024"), json.Number("1000"), true, "gpuconf", ""}, chunks[0].([]any)[1:])
+	require.Equal(t, []any{json.Number("1047552"), json.Number("0"), false, "", ""}, chunks[1].([]any)[1:])
 	b.free(t)
 }
 

@@ -122,10 +122,8 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
 
     As a function, it calls ``function(batch_size)``, usually one training step, and returns a BatchFit. If ``start`` runs out of
     memory, it releases memory (:func:`release`) and tries a smaller size. The peaks of two sizes predict which one fits in the
-    limit. If that is at least a tenth more than the size that fit, it runs the predicted one as the third try. Further tries follow
-    only while nothing has fit, or while the prediction is three times the size that did. There are no more than a search takes that
-    multiplies by 0.9 until the size fits. So the size may be below the best one; ``predicted`` is then larger. Use it as the next
-    ``start``.
+    limit. After a small size has fit, it runs the predicted one. It rarely needs more than three tries; few tries may leave a size
+    below the best one. ``predicted`` is then larger: use it as the next ``start``.
 
     As a decorator, ``@fit_batch``, ``@fit_batch(start=512)``, for a whole training function: ``train(x)`` calls
     ``function(batch_size, x)``, and the first size that fits ends the call and returns the function's result. ``train.fit`` is then
@@ -197,7 +195,7 @@ def _search(function: Callable[[int], Any], start: int, device: Device | None, a
     while size:
         before = _in_use()
         result, error, uses = _attempt(function, size, chosen)
-        runs.append(Run(size, error is None, uses))
+        runs.append(Run(size, error is None, uses, _torch_segments()))
         tries.append(_told(runs[-1], why))
         if error is None:
             best = size, result

@@ -15,22 +15,24 @@ from collections.abc import Sequence
 # total     the sum of their sizes
 Use = namedtuple("Use", ["room", "peak", "refused", "count", "total"])
 
-# A run with a batch size. uses has one Use for each logical GPU, and is empty where nothing could be measured.
-Run = namedtuple("Run", ["batch_size", "fits", "uses"])
+# A run with a batch size. uses has one Use for each logical GPU, and is empty where nothing could be measured. coarse: whether a
+# library takes memory from the pool in large segments, so that peaks are not in proportion to what the run needs.
+Run = namedtuple("Run", ["batch_size", "fits", "uses", "coarse"])
 
 # Multiplying by this until it fits is the search that this one must not exceed in tries.
 _STEP = 0.9
-# How far a prediction may be too low: a library may take memory in large segments, and what comes last may not grow with the size.
-_DOUBT = 0.85
+# How far a prediction from coarse peaks may be off.
+_COARSE = 0.85
 # The fraction of a predicted size that is tried: memory may grow in steps, blocks are rounded up, and free memory is fragmented.
 _MARGIN = 0.95
 # The fractions of an upper bound that are tried first and then, while nothing is known about a whole run.
-_PROBES = (1 / 3, 1 / 5)
+_PROBES = (1 / 4, 1 / 8)
+# The same for a function that must not run again after a run that fit.
+_BLIND = (1 / 2, 1 / 8)
 # From this fraction of the allocations of a whole run on, those that a failed run has made tell something about the others.
 _TELLING = 0.5
-# By how much a prediction must exceed a size that fits to be worth the third run, and a further one.
+# By how much a prediction must exceed a size that fits to be worth another run.
 WORTHWHILE = 1.1
-_FAR = 3
 
 
 def next_size(runs: Sequence[Run], again: bool) -> tuple[int, str]:
@@ -40,24 +42,13 @@ def next_size(runs: Sequence[Run], again: bool) -> tuple[int, str]:
     """
     fitting = [run for run in runs if run.fits]
     if not fitting:
-        return _after_failures(runs) if runs[-1].batch_size > 1 else (0, "")
-    found, most = _predicted(runs) if again and runs[-1].fits else (0, 0)
-    if found < max(fitting, key=_size).batch_size * (WORTHWHILE if len(runs) == 2 else _FAR):
+        return _after_failures(runs, _PROBES if again else _BLIND) if runs[-1].batch_size > 1 else (0, "")
+    found, most = _predicted(runs) if again and len(runs) == 2 else (0, 0)
+    if found < fitting[0].batch_size * WORTHWHILE:
         return 0, ""
-    certain = _tries_by_tenths(runs) > len(runs)
-    probable = len(runs) == 2 and most < int(runs[0].batch_size * _STEP * _DOUBT)
-    if not (certain or probable):
+    if most >= int(runs[0].batch_size * _STEP * (_COARSE if runs[0].coarse else 1)):
         return 0, ""  # one more run could be more than the search that multiplies by 0.9 takes
     return found, "the measured peaks predict that it fits"
-
-
-def _tries_by_tenths(runs: Sequence[Run]) -> int:
-    """Return how many runs a search that multiplies by 0.9 takes at least: it also runs out of memory with all that did so here."""
-    least = min(run.batch_size for run in runs if not run.fits)
-    size, tries = runs[0].batch_size, 1
-    while size >= least:
-        size, tries = int(size * _STEP), tries + 1
-    return tries
 
 
 def predict(runs: Sequence[Run]) -> int | None:
@@ -132,7 +123,7 @@ def _line(low: tuple[float, float], high: tuple[float, float], room: float) -> f
     return m if q <= p else n + (room - p) * (m - n) / (q - p)
 
 
-def _after_failures(failed: Sequence[Run]) -> tuple[int, str]:
+def _after_failures(failed: Sequence[Run], fractions: tuple[float, float]) -> tuple[int, str]:
     """Return a size after runs that all ran out of memory."""
     last = failed[-1]
     first = len(failed) == 1
@@ -140,7 +131,7 @@ def _after_failures(failed: Sequence[Run]) -> tuple[int, str]:
     known = [use for use in last.uses if use.refused]
     if not known:
         return max(1, last.batch_size // 2), "half of it, because nothing was measured"
-    bounds = [_bound(last.batch_size, use, _PROBES[0 if first else 1]) for use in known]
+    bounds = [_bound(last.batch_size, use, fractions[0 if first else 1]) for use in known]
     size = min(size for size, _ in bounds)
     why = "to measure a whole run" if any(blind for _, blind in bounds) else "the allocation that failed was that much too large"
     return max(1, int(min(most, size * _MARGIN))), why
@@ -153,4 +144,4 @@ def _bound(size: int, use: Use, fraction: float) -> tuple[float, bool]:
         return most, False
     if use.count == 1 and use.refused > 2 * use.peak:  # a constant, and what grows with the size
         return max(size * (use.room - use.peak) / use.refused, most * fraction), False
-    return most * max(fraction, 1 / 2 / use.count), True  # after few allocations, few more follow
+    return most * fraction, True
