@@ -454,3 +454,34 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
 
     run_threads(view, view, reset, reset)
     assert refusals
+
+
+def test_a_garbage_collection_keeps_up_with_threads_that_drop_cycles() -> None:
+    """Each block that a collection freed let the other thread run, which made more garbage meanwhile: memory grew without end."""
+    out = run_well(
+        """
+        import gc, sys, threading, warnings
+        import gpuconf
+        warnings.simplefilter("ignore")
+        gpuconf.simulate("T4")
+        gpuconf.memory.allocate(1000).free()
+        most = 0
+        def work():
+            global most
+            for _ in range(150_000):
+                cycle = [gpuconf.memory.allocate(1000)]
+                cycle.append(cycle)
+                del cycle
+                if not gc.collect(0):
+                    most = max(most, gc.get_count()[0])
+        sys.setswitchinterval(1e-5)
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for t in threads: t.start()
+        for t in threads: t.join()
+        gc.collect()
+        assert gpuconf.memory.stats().live_blocks == 0
+        print(most)
+        """,
+        timeout=120,
+    )
+    assert int(out) < 5_000

@@ -266,10 +266,27 @@ func (a *Allocator) Free(addr uint64) error {
 	return nil
 }
 
+// TryFreeID is FreeID for a caller that must not wait. If it would wait for another thread or call the driver, it does nothing and
+// returns false.
+func (a *Allocator) TryFreeID(addr, id uint64) (tried bool, err error) {
+	if !a.mu.TryLock() {
+		return false, nil
+	}
+	defer a.mu.Unlock()
+	if a.shared { // a free may queue a mark in a stream
+		return false, nil
+	}
+	return true, a.freeIDLocked(addr, id)
+}
+
 // FreeID is like Free, but frees the block at addr only if it is still the allocation with this id.
 func (a *Allocator) FreeID(addr, id uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.freeIDLocked(addr, id)
+}
+
+func (a *Allocator) freeIDLocked(addr, id uint64) error {
 	if addr == 0 && id == 0 && !a.closed {
 		return nil
 	}

@@ -127,6 +127,20 @@ func (m *Manager) Free(addr uint64) error {
 	return nil
 }
 
+// TryFreeID is FreeID for a caller that must not wait: it returns false, and has done nothing, where FreeID may wait.
+func (m *Manager) TryFreeID(addr, id uint64) (tried bool, err error) {
+	p := m.owners.find(addr)
+	if p == nil {
+		return false, nil
+	}
+	tried, err = p.bfc.TryFreeID(addr, id)
+	if !tried || err != nil {
+		return tried, freeError(err)
+	}
+	p.frees.freed()
+	return true, nil
+}
+
 // FreeID frees a block if it still has the given id.
 func (m *Manager) FreeID(addr, id uint64) error {
 	p := m.owners.find(addr)

@@ -75,7 +75,8 @@ static void forget(Block *block)
 static int invalid(const char *marked) { return strncmp(marked, "\x1eINVALID_ARGUMENT\x1e", 18) == 0; }
 
 /*
- * Frees the memory in the core, once. Returns NULL or the text of an error; an invalid argument means that the memory was already freed
+ * Frees the memory in the core, once. It keeps the GIL unless that may wait: if a garbage collection let another thread run at each
+ * block that it frees, that thread could make garbage faster than it is collected. Returns NULL or the text of an error; an invalid argument means that the memory was already freed
  * by its address. The caller owns a reference, or has taken the block from the list.
  */
 static char *give_back(Block *block)
@@ -83,9 +84,14 @@ static char *give_back(Block *block)
 	char *refusal = NULL;
 
 	if (block->id != 0 && block->generation == gcpy_generation()) {
-		Py_BEGIN_ALLOW_THREADS
-		refusal = gcgo_give_back(block->address, block->id);
-		Py_END_ALLOW_THREADS
+		bool tried = true;
+
+		refusal = gcgo_try_give_back(block->address, block->id, &tried);
+		if (!tried) {
+			Py_BEGIN_ALLOW_THREADS
+			refusal = gcgo_give_back(block->address, block->id);
+			Py_END_ALLOW_THREADS
+		}
 	}
 	if (refusal == NULL || invalid(refusal))
 		forget(block);

@@ -18,6 +18,9 @@
 char *gcgo_take(int64_t number, int64_t nbytes, uint16_t by, int64_t scope, struct gcgo_taken *taken);
 char *gcgo_give_back(uint64_t address, uint64_t id);
 
+/* The same, unless it may wait: then it does nothing, and *tried is false. */
+char *gcgo_try_give_back(uint64_t address, uint64_t id, bool *tried);
+
 /* Add the types and functions of scope.c and block.c to the module. They return -1 with an error set on failure. */
 int gcpy_add_scope(PyObject *module);
 int gcpy_add_block(PyObject *module);

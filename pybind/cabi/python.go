@@ -18,6 +18,13 @@ func gcgo_take(number, nbytes C.int64_t, by C.uint16_t, scope C.int64_t, out *C.
 	return textOf(err)
 }
 
+//export gcgo_try_give_back
+func gcgo_try_give_back(address, id C.uint64_t, tried *C.bool) *C.char {
+	done, err := TryGiveBack(uint64(address), uint64(id))
+	*tried = C.bool(done || err != nil) // also where a panic prevented it
+	return textOf(err)
+}
+
 //export gcgo_give_back
 func gcgo_give_back(address, id C.uint64_t) *C.char {
 	return textOf(GiveBack(uint64(address), uint64(id)))

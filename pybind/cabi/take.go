@@ -44,6 +44,16 @@ func GiveBack(address, id uint64) (err error) {
 	return m.FreeID(address, id)
 }
 
+// TryGiveBack is GiveBack for a caller that holds the GIL: it returns false, and has done nothing, where GiveBack may wait.
+func TryGiveBack(address, id uint64) (tried bool, err error) {
+	defer process.Gate(&err)
+	m, err := process.Shared().Manager()
+	if err != nil {
+		return true, err
+	}
+	return m.TryFreeID(address, id)
+}
+
 // LogicalGPU returns the device manager and the number of the GPU for a call: the one that it names, else the one of the thread's
 // scope, else GPU:0.
 func LogicalGPU(number int64, scope func() int64) (*devmgr.Manager, int, error) {
