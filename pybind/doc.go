@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pybind contains the flat functions that gopy binds for Python.
 //
 // # Rules

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write the Python binding of package pybind: run gopy, make its output canonical, commit the result.
 
     python pybind/generate.py            rewrites pybind/_gpuconf/* and the stub _gpuconf.pyi

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The build hook: one `go build` makes the extension of the wheel, and the C compiler the guard.
 
 The extension uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the wheels for every Linux with glibc 2.28 or newer, x86-64 and arm64, on one machine: ``python pybind/wheels.py dist``.
 
 zig's C compiler knows the C libraries of both, so neither a container nor a cross compiler is needed. Each wheel serves every

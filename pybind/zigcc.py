@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C compiler of the wheels: ``python zigcc.py TARGET ARGUMENTS...`` runs zig's for that machine and that version of glibc.
 
 zig's linker rejects some options of GNU's that the build passes. None of them changes the result: undefined symbols are allowed in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bfc implements a best-fit-with-coalescing memory allocator over plain address ranges.
 //
 // It never touches the memory it manages and knows nothing about GPUs. A SubAllocator supplies regions of

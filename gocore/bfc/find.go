@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bfc
 
 // Find returns the live block that begins at addr, and its requested size.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bfc
 
 // Spare memory is mapped in the mapper's range, or is a region from its Extend, but belongs to no region of the allocator: free -> spare.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package bfc
 
 // Timeline reports how far a device is with the work of its streams. The allocator calls it with its mutex held, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package blas multiplies matrices in host memory with the BLAS of the machine, at its speed: OpenBLAS, MKL, BLIS or another library with
 // the C interface (CBLAS). None is needed to build, import or start: the first product that is large enough looks for one.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A BLAS that was found at run time. */
 #ifndef GPUCONF_BLAS_LIBRARY_H
 #define GPUCONF_BLAS_LIBRARY_H

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package caching is a model of PyTorch's caching allocator for CUDA: which address it hands out for a request, and when it takes
 // memory from the device and gives it back. It holds numbers, no memory.
 //

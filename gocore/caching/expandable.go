@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package caching
 
 // expand maps memory until a block of an expandable segment is large enough. It returns nil if the device has no more memory; what

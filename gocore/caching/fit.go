@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package caching
 
 // fit takes the free block that serves a request from its shelf, or returns nil.

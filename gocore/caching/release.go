@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package caching
 
 // ReleaseCached releases every segment without allocated blocks, and the unused granules of expandable ones, as

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package chunks holds the tables of a best-fit allocator: the records of its chunks, the free ones by size, the live ones by address.
 //
 // It decides nothing. Package bfc splits, joins and hands out chunks; here they are stored and found. All tables lie outside the Go

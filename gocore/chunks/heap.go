@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package chunks
 
 // addressHeap orders the free chunks of one size by address, for the TensorFlow rule: a pairing heap for each class. A

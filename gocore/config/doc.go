@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package config is the state machine behind tf.config: which devices are visible, whether their memory grows, how
 // they are split into logical devices, and a few switches. It also computes the size of memory pools and parses
 // TensorFlow's environment variables. It works on numbers and strings only, and never accesses a GPU, a clock, a file or

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build cgo && linux && (amd64 || arm64)
 
 package cublas

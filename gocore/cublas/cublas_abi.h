@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The types and constants of cuBLAS's interface that are used here, so that building does not need CUDA. They are the
  * same in cuBLAS 11, 12 and 13.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cublas does arithmetic on real GPUs: it implements gpu.Compute with NVIDIA's cuBLAS. CUDA is not needed to build, import or
 // start: the first operation loads the library.
 //

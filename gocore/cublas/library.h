@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The library: loaded once, and its functions in one table. */
 #ifndef GPUCONF_CUBLAS_LIBRARY_H
 #define GPUCONF_CUBLAS_LIBRARY_H

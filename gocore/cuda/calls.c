@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //go:build cgo && linux && (amd64 || arm64)
 
 #include "calls.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's previous
  * context. Handles are numbers, because Go must not hold foreign pointers.

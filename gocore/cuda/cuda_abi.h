@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The types and constants of CUDA's driver interface that are used here, so that building does not need CUDA.
  * The interface is stable: the layouts and numbers of a versioned function never change.

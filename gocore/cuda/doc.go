@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cuda implements gpu.Driver with NVIDIA's CUDA driver, libcuda.so.1. CUDA is not needed to build, import or
 // start: Open loads the library when it is called.
 //

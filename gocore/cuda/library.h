@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver library: loaded once, and its functions in one table. */
 #ifndef GPUCONF_CUDA_LIBRARY_H
 #define GPUCONF_CUDA_LIBRARY_H

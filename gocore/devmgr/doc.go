@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package devmgr turns a machine and a configuration into logical devices, each GPU with its own memory pool, and serves
 // every call that uses them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package devname parses and formats device names, such as "/job:localhost/replica:0/task:0/device:GPU:1".
 //
 // # Three parsers

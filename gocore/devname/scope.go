@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package devname
 
 // FirstDevice is the default outer device of a scope that is not nested: the first device of the process, which is always

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package figures holds the live figures of one memory pool, as other processes read them.
 package figures
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // Budget is how the processes of a job together use the memory that the job may have of a device. All sizes are bytes. Others allocate and

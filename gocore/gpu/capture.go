@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // CaptureLife tracks the lifetime of a captured graph: from its capture until the graph, everything instantiated from it and all launches are done.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // DType is the type of a tensor's elements.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gpu is the interface between gpuconf and the machine: the driver calls that gpuconf uses, their types, and the driver's
 // results as errors. It contains no logic and touches no hardware.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // Device describes one GPU as the driver sees it. It is a value: nothing in it changes while the machine runs.

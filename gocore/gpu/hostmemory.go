@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // HostMemory is page-locked host memory that devices can access. Bytes and Words are the same memory, valid until

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // ManagedAllocator allocates unified memory, which CUDA calls managed memory: it migrates between device and host memory as it is

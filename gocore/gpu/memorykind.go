@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // MemoryKind says where a GPU's memory is. The zero value is a GPU's own memory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // Stream is a CUstream, a work queue of one device, as a number. The number may be reused after StreamDestroy;

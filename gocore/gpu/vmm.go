@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gpu
 
 // Handle is physical memory from MemCreate: a CUmemGenericAllocationHandle as a number.

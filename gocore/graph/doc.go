@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package graph places and executes operations on tensors, in graphs and as eager calls.
 //
 // # Overview

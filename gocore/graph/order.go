@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package graph
 
 // adjacency holds lists of node numbers in one array: list i is lists[start[i]:start[i+1]].

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package graph
 
 // stagingBytes is the size of the host buffer for copies between devices.

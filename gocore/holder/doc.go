@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package holder identifies who holds a block of device memory: a library, and the tag that the program gave.
 //
 // # Overview

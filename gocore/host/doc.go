@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package host implements the CPU device: it allocates blocks of host memory and does arithmetic on their addresses. Simulated
 // GPUs use the same arithmetic, because their device addresses are host addresses.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package host
 
 // The sizes of freed blocks that are kept, and the bytes of all of them. The pages of a new block cost as much as a third of a

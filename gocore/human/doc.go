@@ -1,2 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package human formats numbers for people, in TensorFlow's format, because messages of both appear side by side.
 package human

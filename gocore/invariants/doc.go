@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package invariants holds checks that cost nothing when they are off.
 //
 // With the build tag "invariants", which every test run sets, Check panics on a broken invariant. Without it,

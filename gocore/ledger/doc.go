@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ledger records what the processes of one machine lease of its GPUs. Programs that know nothing of each other share cards
 // within their bytes, and each sees what the others have.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package meminfo reads how much memory the host has, and how much of it programs can still get. GPUs that share the host's memory
 // (GB10, Jetson) have no other number: NVML does not report any, and CUDA's free memory leaves out what the kernel can reclaim.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nvml implements gpu.Monitor with NVIDIA's management library (NVML): which GPUs the machine has, how much of their memory is
 // used, and by which processes, without a CUDA context. It calls libnvidia-ml.so.1 through NVIDIA's go-nvml.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write symbols.h: every NVML function that the pinned go-nvml calls.
 
     python gocore/nvml/generate_trampolines.py            rewrites symbols.h

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Trampolines between go-nvml, which is linked as if NVML were always present, and the driver's library, which may be missing.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 //go:build cgo && linux
 
 /* x16 is the register that the procedure call standard leaves to code between caller and callee. */

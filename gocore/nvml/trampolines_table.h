@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table and the jumps, for the assembler. The including file defines how to jump through an entry: JUMP(entry).
  */

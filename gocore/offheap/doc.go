@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package offheap maps tables outside the Go heap.
 //
 // The garbage collector neither scans nor moves them, and the kernel commits a page when it is first touched. A table may

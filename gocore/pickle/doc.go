@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pickle reads Python pickles that hold plain data: containers, numbers and text.
 //
 // # Overview

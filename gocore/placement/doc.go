@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package placement adapts the logical devices of a devmgr.Manager to package graph's Device interface: GPUs over their
 // pools, CPUs over host memory.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plan predicts, without a GPU, whether a recorded job would fit: it replays the recording on the real
 // allocator, over a device that only counts bytes.
 //

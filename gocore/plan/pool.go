@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package plan
 
 // pool is an allocator over a device that counts.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rewind checks the model of PyTorch's allocator (package caching) against what the real one recorded.
 //
 // # Overview

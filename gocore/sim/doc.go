@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sim simulates a machine with GPUs: a gpu.Driver whose device memory is real host memory, so that
 // buffers can be read and written on a computer without a GPU.
 //

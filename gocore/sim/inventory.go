@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package sim
 
 // Inventory counts resources that have not been released. After a clean shutdown it is zero.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package status defines the kinds of failure that gpuconf distinguishes, and the error type that carries them.
 //
 // The kinds are TensorFlow's canonical codes. A kind determines which Python class a user catches (the table is

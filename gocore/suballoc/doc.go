@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package suballoc obtains memory for an allocator: whole regions, taken from a device and returned to it, never
 // more than a limit. It works on numbers only; the device is an interface of a few calls.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package timeline sums up what a trace says about memory over time, for a report: the memory in use by holder at some moments, and
 // the live blocks at the peak.
 //

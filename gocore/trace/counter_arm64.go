@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package trace
 
 // steadyClocksource is the kernel's name of the clock source that uses the same counter as the function counter.

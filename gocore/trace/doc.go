@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package trace records operations on device memory, and reads and writes such recordings as files.
 //
 // # Overview

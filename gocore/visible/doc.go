@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package visible determines which GPUs a process may use, and in which order, from CUDA_VISIBLE_DEVICES and
 // CUDA_DEVICE_ORDER. It works only on the identities of the machine's GPUs: it reads no environment and calls no driver.
 //

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks of device memory: what a Buffer owns, and gpuconf.memory.allocate's usual case.
  *

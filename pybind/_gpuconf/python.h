@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the C files that are written by hand beside gopy's: device scopes and blocks of memory, the calls that programs make most
  * often. Their functions run in one step of the interpreter, so a signal handler finds an operation done or not begun.

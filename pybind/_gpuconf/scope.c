@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device scopes: the context manager of gpuconf.device, and each thread's innermost scope.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The public C symbols, and the state that must be in C: the fork flag, which is read before a call enters Go, and each thread's
  * scope, tag and last error, because Go has no thread-local storage.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Declarations shared by the C files of this package and Go; the public part is gpuconf.h. */
 #ifndef GPUCONF_ABI_INTERNAL_H
 #define GPUCONF_ABI_INTERNAL_H

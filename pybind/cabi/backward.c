@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tag of a backward pass. PyTorch runs it in threads of its own, which have no tag, while the thread that called backward() waits. So
  * these threads count under the tag that a thread entered, or returned to, last. In a program that uses tags in one thread, that is the

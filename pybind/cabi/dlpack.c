@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DLPack capsules, which give PyTorch, CuPy, NumPy and others a view of a buffer or a tensor without a copy.
  *

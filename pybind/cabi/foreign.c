@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that the allocators of other libraries need besides gpuconf_malloc and gpuconf_free. */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code that pybind/generate.py adds to the generated module, beside its functions. Needs Python.h.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PyTorch's mode "segments": PyTorch's own caching allocator, on gpuconf's pools.
  *

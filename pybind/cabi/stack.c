@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The Python calls that lead to an allocation, for recordings with stacks.
  *

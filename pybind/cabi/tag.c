@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tags set from C. The current one is a thread-local of abi.c; the outer ones, which only these functions need, are on the heap. */
 #include <pthread.h>
 #include <stddef.h>

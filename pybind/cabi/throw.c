@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Throws a C++ exception from C, using the C++ runtime of the library that catches it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions for torch.cuda.memory.CUDAPluggableAllocator, with the signatures that it requires.
  *

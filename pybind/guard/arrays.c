@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays and mipmapped arrays. The driver reports the size only for sparse and deferred arrays, which take no memory themselves (physical
  * memory is mapped into them: vmm.c). The others are charged by formula, without the driver's padding.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Taking and giving memory in the budget files (budget.h), without a lock unless a request does not fit.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The budget file of a job: limits of cards and the use of each process, shared by all processes of the job. python/gpuconf/sharing/_budget.py
  * creates and reads it with the same layout; tests_py/test_guard_budget.py compares the two.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which card of the budgets a device of CUDA's is: by UUID, because CUDA's order may differ from NVML's. */
 #include "guard.h"
 

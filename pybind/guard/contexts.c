@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whose memory ends with a context. While a device has only one context, an allocation belongs to it without asking the driver, which
  * would cost a call each time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The types of CUDA's driver and of NVML that hooked functions use. */
 #ifndef GPUCONF_GUARD_CUDA_TYPES_H
 #define GPUCONF_GUARD_CUDA_TYPES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What gpuconf's own library finds here (dlsym on the driver's handle): the figures of a card, and driver functions for its pools, whose
  * memory is counted once and marked as the pools'.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of the driver and of NVML that the guard stands before (HOOKS), and those that it only calls (CALLS).
  *

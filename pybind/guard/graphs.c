@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that graphs allocate themselves. It is taken when a graph is launched or uploaded, from a reserve that the driver keeps for all
  * graphs of a device. What a graph needs at most, in the order in which its nodes were made, is found out when it is instantiated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The guard stands between a program and the CUDA driver, counts the device memory that the program requests, and refuses what does not
  * fit into the budget of its job.

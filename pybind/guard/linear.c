@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Linear device memory: one address, freed as a whole. Managed memory counts with its whole size, wherever its pages are. */
 #include "guard.h"
 

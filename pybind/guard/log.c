@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The log beside the budget: what the guard could not do, a line each. Programs see nothing of it; `gpuconf run` reports it at the end. */
 #include "guard.h"
 

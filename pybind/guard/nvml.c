@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What NVML says of a card that has a limit. Cards are told apart by UUID, because NVML's order may differ from CUDA's. */
 #include "guard.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stream-ordered allocation. A pool is charged for what it reserves, not for what is in use: freed memory stays with the pool until the
  * driver gives it back, at a synchronization or a trim. The reserve is read again there, and before a request is refused.

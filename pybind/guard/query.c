@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What programs see: a card as large as the limit, with as much free as the limit leaves. */
 #include "guard.h"
 

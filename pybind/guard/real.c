@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's own functions. The proxy has loaded the libraries; they are only looked up here. */
 #include "guard.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuGetProcAddress, in both forms. The driver chooses the form of a function by the version that the program passes; the guard never
  * does. It asks the driver beforehand for each form that it stands before, and when one of those addresses comes back later, it returns

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The guard starts at the first call that it counts, and starts anew in a child. */
 #include "guard.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A hash table of what is charged, in parts with a lock each. */
 #include "guard.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory management. Physical memory lives until neither a handle nor a mapping of it is left, and is charged until then.
  * Multicast bindings and tiles of sparse arrays refer to it like mappings.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package process holds the process-wide state of gpuconf: the machine that it runs on and the devices of that machine.
 //
 // The packages below define values that a test can construct. This package makes one of them global, because Python

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gpuconf: TensorFlow's GPU configuration for any Python program.
 
 Choose the GPUs that a process sees, set memory growth and hard memory limits, split a GPU into logical GPUs, and read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``python -m gpuconf``: the command ``gpuconf``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's names that gpuconf does not have: the errors for them say so, and what to use instead.
 
 A module calls ``watch(globals())``, or raises ``error_for`` in its own ``__getattr__``. The names are in ``_tensorflow_names.txt``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of ``typing`` for annotations, without its cost.
 
 Importing ``typing`` takes about half as long as all of gpuconf. Annotations must resolve all the same, because

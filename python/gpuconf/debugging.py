@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of ``tf.debugging`` that concerns devices: the placement log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors that gpuconf raises.
 
 Every class derives from :class:`GpuconfError` and from the built-in exception that code written for TensorFlow catches, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libgpuconf-preload.so, for programs that open the driver by its path: dlopen() opens the proxies of this folder in place of the driver's
  * libraries, whatever path it is given. The rest is the guard's, as without preloading.

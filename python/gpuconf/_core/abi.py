@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C symbols of ``gpuconf.h``, through ctypes, for passing function addresses to other libraries and for calls like theirs.
 
 Like the functions of the core, these functions check for a fork themselves.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolution of ``device`` arguments: a string, a DeviceSpec, a LogicalDevice, or a GPU that is exactly one logical GPU."""
 
 from __future__ import annotations

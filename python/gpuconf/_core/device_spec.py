@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.DeviceSpec``: the parts of a device string."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The value types of ``tf.config``: plain named tuples, which are equal if their fields are equal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of host addresses that a program supplies: through ``from_address`` of ``ctypes``, or ``__array_interface__``.
 
 All other memory that reaches gpuconf belongs to an object that allocated it. A supplied address may be wrong, and reading a wrong

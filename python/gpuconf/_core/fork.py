@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Locks that survive a fork. A lock held by another thread at a fork would stay locked forever in the child."""
 
 from __future__ import annotations

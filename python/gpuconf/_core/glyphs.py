@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Characters for drawings: blocks and shades, or ASCII if a stream's encoding lacks these."""
 
 from __future__ import annotations

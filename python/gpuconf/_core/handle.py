@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Handles of core objects that close when the Python object is dropped: jobs, recordings, ledgers and claims."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access to host memory by address, for copies and views."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTML of objects in notebooks: static, without scripts and style sheets, legible on light and dark pages.
 
 Text has the page's color. The colors of bars contrast with white and with black, and their grays are translucent. Some pages, such

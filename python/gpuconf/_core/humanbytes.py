@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Human-readable byte counts, as TensorFlow prints them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks that run when a module is first imported."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Injected failures of allocations: the n-th allocation from now on fails with the ordinary out-of-memory error of its library.
 
 Allocations of device memory in all threads count, on all logical GPUs, by PyTorch, CuPy, Numba, buffers, tensors and C programs;

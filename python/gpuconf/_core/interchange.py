@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zero-copy access by other libraries, through DLPack and the CUDA array interface. A buffer is a one-dimensional byte array."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long-running work of the core that Ctrl-C can interrupt at any time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How messages and tables show the memory of a job."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes whose instances are created by functions, not by calling the class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The only module that accesses the compiled extension module.
 
 ``core`` acts as the extension module: ``core.pybind_MemoryInfo("GPU:0")``. The first attribute access loads it, so

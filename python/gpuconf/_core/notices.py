@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices, logged to the logger ``gpuconf``. The core itself never prints.
 
 As is usual for a library, the logger has a NullHandler: programs that configure logging see the notices, and other programs print

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public modules: those that classes name in pickles, tracebacks and ``help``; former ones; and those that are missing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of the runtime on the Python side: enumerated, initialized, reset.
 
 Go holds the state. This module caches what cannot change until the next reset (the device lists), and keeps the caller's own

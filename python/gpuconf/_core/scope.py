@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf.device``: the device for a thread's operations and allocations.
 
 Scope names are TensorFlow's: fully qualified, merged field by field from the outer scope and the argument. The extension module

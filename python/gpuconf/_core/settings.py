@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of gpuconf: from calls, the environment, and files, in this order.
 
 ``gpuconf.toml``, or the table ``[tool.gpuconf]`` of a ``pyproject.toml``, in the working directory or the nearest folder above it.

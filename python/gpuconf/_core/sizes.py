@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes in bytes, as a number or as text: ``1073741824``, ``"1GiB"``, ``"500MB"``."""
 
 from __future__ import annotations

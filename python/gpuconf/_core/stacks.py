@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python calls that led to an allocation."""
 
 from __future__ import annotations

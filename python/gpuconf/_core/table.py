@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base class of results that are tables of numbers."""
 
 from __future__ import annotations

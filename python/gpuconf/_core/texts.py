@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Caller's objects as text, for messages and for passing to the core."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every Python process below ``gpuconf run`` does at its start.
 
 The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports nothing of

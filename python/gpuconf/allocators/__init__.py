@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch, CuPy and Numba on gpuconf's pools, with shared limits and accounting.
 
 ``gpuconf.configure()`` sets up all of them. To set up one library, call one of these before that library uses the GPU:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf.configure``: limits, growth, and the libraries that follow them, in one call."""
 
 from __future__ import annotations

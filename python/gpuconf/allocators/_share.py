@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the adaptors: the check for real GPUs, and the logical GPU that a CUDA device maps to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's memory functions over gpuconf's accounting, for mode whole, in which PyTorch's own allocator is not in use.
 
 PyTorch's public functions in ``torch.cuda`` and ``torch.accelerator`` are Python code over a few functions of ``torch._C``, which

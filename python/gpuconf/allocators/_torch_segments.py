@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The PyTorch functions that mode "segments" changes, and the settings that it rejects before PyTorch applies them.
 
 Mode segments supplies the memory that PyTorch's allocator requests with ``cudaMalloc``. Expandable segments are mapped through the

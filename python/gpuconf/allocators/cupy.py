@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CuPy on gpuconf's pools.
 
     cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that CuPy is still unused

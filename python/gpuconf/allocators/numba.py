@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numba on gpuconf's pools: an External Memory Management plug-in.
 
     NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba python program.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch on gpuconf's pools, in one of two modes.
 
 ``"whole"``, the default: gpuconf serves every allocation of device memory. PyTorch's memory functions

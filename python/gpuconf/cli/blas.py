@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The finding about what multiplies matrices on the CPU, for ``gpuconf doctor``."""
 
 from __future__ import annotations

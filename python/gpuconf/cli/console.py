@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command's standard streams. They may be closed, full, no longer read, or unable to encode a character.
 
 Such an error must cause neither a traceback nor exit code 120, which Python returns when its final flush fails.

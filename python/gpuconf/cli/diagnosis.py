@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about the machine and the environment, for ``gpuconf doctor``. Each function below is one subject."""
 
 from __future__ import annotations

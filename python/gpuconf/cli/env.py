@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf env``: the variables of ``gpuconf run`` as text, for programs that something else starts."""
 
 from __future__ import annotations

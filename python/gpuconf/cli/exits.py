@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exit codes, and the usage error."""
 
 from __future__ import annotations

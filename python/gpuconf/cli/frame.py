@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``gpuconf top`` shows, as lines of styled text for a size of the terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries that contain a Go runtime. Go supports one of them in a process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf run --check``: requests more than the limit in every way that is known, and reports what got past the guard.
 
 It runs as the program of the job. The budget counts refusals, so a refusal by the driver, which has no more memory, is told apart

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way of ``gpuconf run --check`` through the CUDA runtime, which most programs take to the driver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guard of ``gpuconf run``: whether a program is put under it, and what is reported of it at the end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the jobs of ``gpuconf run`` use their limits, as ``gpuconf ps`` and ``gpuconf stats`` show it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that the user presses, on a terminal."""
 
 from __future__ import annotations

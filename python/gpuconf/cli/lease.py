@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf lease``: hold a lease while a command or a shell runs, or list the leases."""
 
 from __future__ import annotations

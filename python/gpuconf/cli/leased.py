@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program of ``gpuconf run`` with a lease: claim the memory, run the program, and report what its processes did."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf ledger``: list, check and create ledgers."""
 
 from __future__ import annotations

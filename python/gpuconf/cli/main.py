@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command ``gpuconf``: its parser, and the error handling that all subcommands share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What commands print: JSON objects, and tables, with rich on a terminal if it is installed."""
 
 from __future__ import annotations

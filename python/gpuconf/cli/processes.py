@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows of processes that ``gpuconf ps`` and ``gpuconf top`` show, and their JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A line on the terminal that says what takes so long. Nothing is printed where standard error is not a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options that say which memory to lease, of ``gpuconf run`` and ``gpuconf lease``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf run``: start a program in an environment that gpuconf prepares, with memory of GPUs that it leases for it.
 
 Without a lease the command replaces itself with the program. With one it stays, as ``supervise.py`` describes, and holds the lease.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf stats``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program and waits for it, as if the shell had started it itself.
 
 The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up) reach it

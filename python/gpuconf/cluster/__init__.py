@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What :mod:`gpuconf.dask` and :mod:`gpuconf.ray` share: cards, the share of one process, and the memory of all processes."""

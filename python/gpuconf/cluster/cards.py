@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPUs of this machine, listed in a process of its own.
 
 A program that starts a cluster leaves the GPUs to its workers. So it loads neither the core nor CUDA itself: it may still fork, and

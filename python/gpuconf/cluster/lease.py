@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process's share, leased from the machine's ledger: processes of other clusters and users share the cards with it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of many processes: what one process reports, and the table of all of them."""
 
 from __future__ import annotations

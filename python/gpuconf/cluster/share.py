@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The share of a GPU that one process of a cluster has: its limit, growth and libraries, and how a process takes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat``: gpuconf under TensorFlow's versioned names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second import path for a module."""
 
 from __future__ import annotations

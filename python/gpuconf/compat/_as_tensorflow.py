@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``import tensorflow`` finds gpuconf: :func:`install_as_tensorflow`.
 
 ``tensorflow`` is the module ``gpuconf.compat.v2``, and a submodule of it is whatever module has that name there. So every module

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's logger, for the warnings of the TensorFlow-shaped modules and for programs that use ``tf.get_logger``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.config`` without TensorFlow: list devices, choose which ones to use, and configure their memory.
 
 The functions, their errors and the order of their checks match TensorFlow; ``docs/differences.md`` lists the intentional

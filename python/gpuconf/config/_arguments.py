@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validates arguments as protobuf does. TensorFlow fails when the runtime starts; gpuconf raises at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cluster functions, which gpuconf does not support: it configures the devices of one process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Physical and logical devices, and which of them are visible."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow and JAX follow the configuration, as far as their own settings go.
 
 Their allocators cannot be replaced. So TensorFlow gets the same calls of its own ``tf.config``, and JAX its own options, before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory growth: whether a GPU's pool reserves its whole limit at once or grows as needed."""
 
 from __future__ import annotations

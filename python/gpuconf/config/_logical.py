@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logical devices: partitions of a physical device, each with a hard memory limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Current and peak memory use of a logical device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Switches for TensorFlow's kernels and compiler. They store a value, do nothing, or raise UnimplementedError."""
 
 from __future__ import annotations

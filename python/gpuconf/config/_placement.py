@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Soft placement: whether an operation may run on another device if the requested one does not exist."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The policy for inputs on another device, and synchronous execution."""
 
 from __future__ import annotations

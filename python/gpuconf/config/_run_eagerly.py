@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether functions run eagerly. In gpuconf they always do; the switch is only stored."""
 
 from __future__ import annotations

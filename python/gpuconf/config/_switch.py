@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings by name. The core stores them and applies TensorFlow's rules."""
 
 from __future__ import annotations

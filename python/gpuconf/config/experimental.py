@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.config.experimental``: memory growth, memory statistics, and older names of ``gpuconf.config`` functions."""
 
 from __future__ import annotations

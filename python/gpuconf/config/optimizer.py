@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.config.optimizer``: settings of TensorFlow's graph compiler, stored without effect: gpuconf compiles nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.config.threading``: thread pool sizes. They are stored but have no effect: gpuconf has no such pools."""
 
 from __future__ import annotations

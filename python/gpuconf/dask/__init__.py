@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dask clusters whose workers share GPUs, each within its own limit.
 
 - :class:`LocalCluster` starts workers on the GPUs of this machine, several on a card if you like

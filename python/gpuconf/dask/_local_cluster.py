@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cluster on this machine whose workers have a card, or a part of one, each."""
 
 from __future__ import annotations

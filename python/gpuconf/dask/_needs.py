@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a task needs, declared to Dask's scheduler in whole bytes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page ``/gpuconf`` of Dask's dashboard.
 
 Dask builds its dashboard when a scheduler starts, from a table of pages. So the page is added to that table when it is imported:

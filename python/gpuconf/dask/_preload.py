@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``--preload gpuconf.dask`` of ``dask worker``, and ``--preload-nanny gpuconf.dask``."""
 
 from __future__ import annotations

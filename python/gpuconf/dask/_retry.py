@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tasks that ran out of memory, run again where there is more room."""
 
 from __future__ import annotations

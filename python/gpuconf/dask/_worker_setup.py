@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The plugin that configures a Dask worker: its limit, its metrics for the dashboard, and its budget as a resource."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gpuconf.h: the C API of gpuconf's allocator.
  *

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cards of the machine, whether this process sees them or not, without CUDA."""
 
 from __future__ import annotations

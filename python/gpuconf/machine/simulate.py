@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Simulated GPUs, and reset."""
 
 from __future__ import annotations

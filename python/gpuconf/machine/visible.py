@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The identifiers of the GPUs that this process sees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explicit device memory: allocate and free within the limits, read statistics by library and tag, measure peaks, record traces.
 
 >>> import gpuconf

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A buffer received from another process."""
 
 from __future__ import annotations

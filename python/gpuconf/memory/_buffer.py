@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of device memory and their allocation.
 
 The extension module (``pybind/_gpuconf/block.c``) allocates and frees in one step of the interpreter, so an exception from a signal

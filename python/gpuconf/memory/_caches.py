@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The caches of other libraries: device memory that they hold for reuse. Nothing is imported; unloaded libraries have none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serialization of buffers that are results or arguments of Dask tasks.
 
 Dask looks up a serializer by type before it falls back to pickle. Dask calls this module when it is imported, through an entry

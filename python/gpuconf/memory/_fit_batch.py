@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run a function with the largest batch size that fits."""
 
 from __future__ import annotations

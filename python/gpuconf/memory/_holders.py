@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python objects that hold device memory, and the variables that refer to them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The IPython shell that this process runs in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A map of a pool: its regions and their chunks."""
 
 from __future__ import annotations

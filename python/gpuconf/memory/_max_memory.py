@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf.max_memory``: what each GPU has left, in the form that Hugging Face's libraries take."""
 
 from __future__ import annotations

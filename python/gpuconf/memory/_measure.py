@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measure the memory that a section of a program uses on a logical GPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The next batch size to try, from what the earlier tries have measured. Plain numbers; nothing here runs anything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The results of earlier cells that IPython and the interactive interpreter keep: ``Out``, ``_``, ``__``, ``___``, ``_1`` ..."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Record what a program does with device memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Free the memory that errors, outputs and caches keep."""
 
 from __future__ import annotations

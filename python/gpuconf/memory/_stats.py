@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of one logical GPU's pool."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tags: names for parts of a program, so that memory in use can be told apart by them."""
 
 from __future__ import annotations

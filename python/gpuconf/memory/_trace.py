@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces of device memory events, from a recording or from a file that RMM or PyTorch wrote."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tracebacks that the interpreter and IPython keep after an error, and the locals of their frames."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of GPU memory for Prometheus and OpenTelemetry.
 
 A program adds its own pools to its registry with :func:`register` (needs prometheus-client: ``pip install

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pools of this process, as both Prometheus and OpenTelemetry report them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collectors for prometheus_client."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``%load_ext gpuconf``: GPU memory in IPython and Jupyter notebooks.
 
 ``%gpu`` shows the GPUs and their memory, ``%gpu limit 6GiB`` limits it, and ``%%gpumem`` shows what a cell used. ``%gpu help``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a cell did with device memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device memory that cells use: ``%%gpumem``, and the line after each cell."""
 
 from __future__ import annotations

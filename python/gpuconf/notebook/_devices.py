@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table that ``%gpu`` shows: the GPUs and their memory."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that the extension changes in a shell, and how to undo it."""
 
 from __future__ import annotations

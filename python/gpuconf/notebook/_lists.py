@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lists of gpuconf's objects as HTML tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frame of an HTML page with figures: its style, plotly's JavaScript library, and what draws the figures with it."""
 
 from __future__ import annotations

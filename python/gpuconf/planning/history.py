@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a trace says about memory over time: the sums by library and tag, and the blocks at the peak."""
 
 from __future__ import annotations

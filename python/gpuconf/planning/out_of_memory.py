@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A PyTorch snapshot that ends with a failed allocation: what was requested, who held the memory, and where the free memory was."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTML page of a report: figures for plotly's JavaScript library, which the page contains, and tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A report's figures of policies and of segments, for plotly's JavaScript library."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Determine without a GPU whether a recorded job would fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory over time, as a matplotlib figure or as text bars."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The traces of a job's processes, side by side."""
 
 from __future__ import annotations

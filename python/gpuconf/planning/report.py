@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A report of a trace as one HTML page."""
 
 from __future__ import annotations

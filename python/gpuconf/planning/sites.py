@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory by the line of the user's code that allocated it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check the model of PyTorch's allocator against a snapshot that PyTorch wrote."""
 
 from __future__ import annotations

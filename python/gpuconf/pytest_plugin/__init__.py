@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pytest plugin: GPU tests with real and simulated GPUs.
 
 Marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``; fixtures ``gpu``, ``gpus``, ``gpu_sim``, ``gpu_memory``, ``gpu_oom_after`` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules that use CUDA while they are imported, before workers and tests could say which GPU they may use."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPUs that a test gets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lock of a GPU between the workers of one run. GPU tests hold it shared, those marked ``gpu_exclusive`` alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device memory that stays allocated after a test, and the most that it used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The marks ``gpu``, ``gpu_exclusive`` and ``gpu_leak``: what a test needs, and whether it is there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the fixture ``gpu_memory`` measures."""
 
 from __future__ import annotations

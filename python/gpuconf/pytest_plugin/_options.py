@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The marks, the options, and the keys of the configuration file, as pytest lists them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The values of the options and of the keys of the configuration file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated machine for one test."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The header and the summary of a run."""
 
 from __future__ import annotations

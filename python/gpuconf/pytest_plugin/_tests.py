@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens around each test that uses a GPU, or runs in a process that does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpu_oom_each``: run a test once for each of its allocations, with that allocation failing.
 
 The walk runs before the ordinary run of the test, with fresh fixtures each time. A step passes if the test passes, or ends with the

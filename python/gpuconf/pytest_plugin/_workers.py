@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pytest-xdist: each worker gets a GPU and a share of its memory before it collects tests.
 
 The controller lists the GPUs that it may use itself, in a process of its own, so that it creates no CUDA context. It sends each

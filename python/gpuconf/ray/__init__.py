@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ray tasks and actors that share GPUs by bytes, each within its own limit.
 
 - :func:`remote` is ``ray.remote`` with GPU memory: ``@gpuconf.ray.remote(memory="6GiB")``

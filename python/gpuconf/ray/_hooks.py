@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of Ray that are not in its documentation. A version of Ray without one of them is refused with its name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of all tasks and actors."""
 
 from __future__ import annotations

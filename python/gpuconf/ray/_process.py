@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process of Ray that holds a share of a GPU: how it takes it, and how it leaves the share of an earlier task.
 
 Ray sets ``CUDA_VISIBLE_DEVICES`` for each task and actor, before the modules of it are imported. It may run several tasks in one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``ray.remote`` with GPU memory in bytes."""
 
 from __future__ import annotations

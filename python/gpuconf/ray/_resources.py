@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The size of a card: what a node announces, and what a share's fraction is calculated with."""
 
 from __future__ import annotations

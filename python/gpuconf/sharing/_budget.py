@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guard's side of ``gpuconf run``: a private folder with a job's budget and the libraries that make its programs keep to it.
 
 The folder holds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file that a job's processes account in. The layout, and why it is so, is in pybind/guard/budget.h."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of device memory in control groups, which the kernel and the driver enforce: the controller ``dmem``.
 
 NVIDIA's driver counts all of a process's device memory there from CUDA 13.4 on, and ``cuMemGetInfo`` then reports the limit as the

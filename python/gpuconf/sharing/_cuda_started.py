@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether CUDA has started in this process, without starting it. It reads CUDA_VISIBLE_DEVICES when it starts, and never again."""
 
 from __future__ import annotations

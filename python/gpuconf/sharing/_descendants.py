@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python processes below a process, and why gpuconf's startup code did not run in one of them."""
 
 from __future__ import annotations

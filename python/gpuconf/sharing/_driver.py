@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the loader would find NVIDIA's libraries, without loading them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver's own limits of device memory: control groups, which ``gpuconf run`` prefers to its guard, and MPS."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The few things about ELF files that the guard needs: what a library exports, and making and changing small libraries.
 
 Only 64-bit little-endian files, which is what x86-64 and arm64 have.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GPUs that this process would see, listed by another process, so that CUDA does not start here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The environment of a program that may use some bytes of some GPUs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each framework understands in its environment: one row per framework, checked against its source.
 
 These settings work without gpuconf in the program's Python. PyTorch, CuPy and Numba are routed onto gpuconf's pools besides, if the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of some GPUs that a program may use: a claim in the ledger, or a part of the lease that the program is in."""
 
 from __future__ import annotations

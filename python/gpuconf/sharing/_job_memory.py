@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the jobs of ``gpuconf run`` use their memory, as the guard counts it: in gpuconf's pools, and outside of them."""
 
 from __future__ import annotations

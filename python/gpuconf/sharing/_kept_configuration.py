@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The configuration of a process, kept while a lease replaces it."""
 
 from __future__ import annotations

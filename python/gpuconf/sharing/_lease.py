@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``gpuconf.lease``: a part of some GPUs for this process, in turn with other processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger: what the processes of this machine lease of its GPUs."""
 
 from __future__ import annotations

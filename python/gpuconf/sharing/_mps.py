@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's multi-process service: whether a daemon runs, and the limits of device memory that it gives each of its clients."""
 
 from __future__ import annotations

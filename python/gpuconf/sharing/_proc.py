@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What /proc says of a process: whose it is, what it runs, whether it is still there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request for memory on some GPUs: which cards could serve it, and what of them is taken by others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inside a program below ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's pools.
 
 A library is routed just before it first uses the GPU, not when it is imported. A program may import PyTorch, fork, and use the GPU

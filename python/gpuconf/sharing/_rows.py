@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a ledger says of claims and processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who has what of the machine's cards: the driver's processes, the ledger's leases and figures, and /proc, joined."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of values to NumPy arrays that the core can read. Only tensors need NumPy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eager operations. Those of ``gpuconf.compat.v1`` build graphs instead."""
 
 from __future__ import annotations

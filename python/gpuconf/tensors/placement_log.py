@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The log of device placement, written to ``sys.stderr`` so that notebooks and pytest capture it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eager tensors: arrays in device memory, created by the operations of ``gpuconf``."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages with the interface of Protocol Buffers, and the table of their fields."""

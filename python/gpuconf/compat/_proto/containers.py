@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repeated fields and maps of messages, with the interface of Protocol Buffers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of messages and fields as Protocol Buffers have them: ``ConfigProto.DESCRIPTOR``, ``ListFields()``."""
 
 from __future__ import annotations

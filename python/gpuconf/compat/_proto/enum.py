@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Enums as Protocol Buffers have them: ``OptimizerOptions.Level``."""
 
 from __future__ import annotations

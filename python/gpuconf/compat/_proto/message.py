@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages with the interface of Protocol Buffers. They cannot be serialized.
 
 A message field holds a message from the moment it is read. Until something is set in it, that message is absent: its ``_parent`` is

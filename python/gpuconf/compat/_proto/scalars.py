@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scalar types of Protocol Buffers: which values they accept, and how they print."""
 
 from __future__ import annotations

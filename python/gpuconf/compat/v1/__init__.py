@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v1``: graphs and sessions. ``config`` is the module ``gpuconf.config``.
 
 The operations in this module always build graphs. Those of ``gpuconf``, such as ``gpuconf.constant``, always run eagerly. There

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``ConfigProto`` and the messages that it contains, with TensorFlow's fields. The fields are in ``_proto.table``."""
 
 from __future__ import annotations

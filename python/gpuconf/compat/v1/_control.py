@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``control_dependencies``: operations that run before those that a ``with`` block adds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device description that ``Session.list_devices`` returns."""
 
 from __future__ import annotations

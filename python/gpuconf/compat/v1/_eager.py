@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ConfigProto for the whole program, as ``enable_eager_execution`` takes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The feeds of a session: values that replace tensors of the graph in one run."""
 
 from __future__ import annotations

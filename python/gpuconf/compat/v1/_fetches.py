@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fetches of a session: a structure of graph elements, and a result with the same structure."""
 
 from __future__ import annotations

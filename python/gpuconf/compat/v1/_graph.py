@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs: operations that run when a session fetches their results."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether TensorFlow's functions run eagerly or build graphs."""
 
 from __future__ import annotations

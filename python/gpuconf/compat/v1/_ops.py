@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations that add nodes to a graph. Those of ``gpuconf`` run eagerly instead."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Device scopes of a graph. Unlike those of ``gpuconf.device``, they do not fill in missing fields with CPU:0."""
 
 from __future__ import annotations

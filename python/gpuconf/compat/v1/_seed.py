@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The seed of random operations, which gpuconf does not have."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sessions, which place the operations of a graph on devices and run them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The conversion of a ConfigProto to the core's options."""
 
 from __future__ import annotations

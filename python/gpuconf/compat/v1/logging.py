@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v1.logging``: TensorFlow's logger under its old names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v2``: TensorFlow as a program sees it that configures GPUs. Use it as ``import gpuconf.compat.v2 as tf``.
 
 Operations run eagerly, or build graphs inside ``Graph.as_default()``, in sessions, and after

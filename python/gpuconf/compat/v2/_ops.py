@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operations and scopes that run eagerly, or build graphs where TensorFlow does."""
 
 from __future__ import annotations

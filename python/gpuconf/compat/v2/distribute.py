@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.distribute``: the devices of a strategy. gpuconf does not run programs on them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.random``: the seed, which has no effect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.sysconfig``: how the TensorFlow release that gpuconf stands for is built."""
 
 from __future__ import annotations

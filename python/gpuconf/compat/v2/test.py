@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.test``: which GPUs there are, as tests ask for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which job goes onto which cards. The parts of a job that needs several cards go onto different ones.
 
 The search for a packing does not know which parts belong together. So there are several ways, and the best one counts: to give the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lower bounds: no packing uses fewer cards.
 
 Each bound weighs the sizes so that what fits onto a card of some capacity never weighs more than that card can bear. Then the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cards of a fleet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run CP-SAT so that Ctrl-C ends it at once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decide small problems exactly, by CP-SAT."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fill one card after the other as full as possible: with the largest size, and then with what leaves the least room.
 
 The sums that are possible are the bits of one number, so one more size is a shift. Large problems have far more sizes than a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First-fit decreasing: the largest size goes first, each onto the first card that has room."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pack a few cards again, at random, so that one of them gets emptier, until it is empty."""
 
 from __future__ import annotations

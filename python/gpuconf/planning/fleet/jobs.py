@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one recorded job needs."""
 
 from __future__ import annotations

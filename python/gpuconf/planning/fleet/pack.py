@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find a packing with few cards, and how far it can be from the best one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A packing: which sizes share a card.
 
 A problem is a list of sizes and a list of cards, given by their capacities, the largest first. All are whole numbers of one unit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTML page of a fleet's plan."""
 
 from __future__ import annotations

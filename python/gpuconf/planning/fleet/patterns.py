@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Column generation: which mixes of sizes fill cards best, by OR-tools' linear solver, and how often to use each, by CP-SAT.
 
 Sizes are rounded up to a coarser unit, and then to the largest of their group, so that a problem of any size has few rows. A

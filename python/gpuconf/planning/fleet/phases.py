@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pack jobs whose needs change over time: jobs with staggered peaks share a card.
 
 All jobs start together. Time is divided into slots, and a job needs the most that it has in use during a slot. In each slot, the

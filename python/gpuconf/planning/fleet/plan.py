@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Determine how many cards of a fleet hold many recorded jobs, and which jobs share a card."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v1.keras``: the session of ``keras.backend``. There is no Keras here."""
 
 from __future__ import annotations

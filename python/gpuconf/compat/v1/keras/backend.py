@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tf.compat.v1.keras.backend``: a session for each thread, as programs written for Keras set it."""
 
 from __future__ import annotations

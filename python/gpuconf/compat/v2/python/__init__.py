@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The modules of ``tensorflow.python`` that programs import to look at GPUs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.core.protobuf``: the modules of messages that programs import to configure sessions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.core.protobuf.config_pb2``: the messages of ``compat.v1``, as ``ConfigProto``."""
 
 from __future__ import annotations

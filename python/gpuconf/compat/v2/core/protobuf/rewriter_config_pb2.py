@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.core.protobuf.rewriter_config_pb2``: what ``graph_options.rewrite_options`` of a ConfigProto takes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages that ``list_local_devices`` returns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.python.client.device_lib``: the devices of this process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.python.framework.ops``: the functions of ``compat.v1`` that programs import from here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.python.keras``: the session of ``backend``, as in ``compat.v1.keras``. There is no Keras here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``tensorflow.python.platform.build_info``: how the TensorFlow release for GPUs is built."""
 
 from __future__ import annotations
