@@ -16,7 +16,7 @@ def test_case_167_four_bytes_take_256(one_gpu: None) -> None:
         stats = tf.memory.stats("GPU:0")
         assert (stats.requested_bytes_in_use, stats.bytes_in_use) == (4, 256)
         (region,) = tf.memory.memory_map("GPU:0").regions
-        assert region.chunks[0] == (buffer.ptr, 256, 4, True)
+        assert region.chunks[0] == (buffer.ptr, 256, 4, True, "gpuconf", "")
 
 
 def test_case_168_no_bytes_are_no_memory(one_gpu: None) -> None:
