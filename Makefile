@@ -133,6 +133,10 @@ wheels: $(VENV)/dev ## build dist/*.whl for all Linux machines (glibc 2.28, x86-
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(ZIG)
 	$(BIN)/python pybind/wheels.py dist
 
+.PHONY: test-arm64
+test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
+	$(BIN)/python tests_py/wheel/arm64.py dist
+
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
