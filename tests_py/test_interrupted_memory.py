@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 from script import run_well
+from tripwire import PATH
 
 USES = """
 import signal, sys, time, warnings
 import numpy as np
 import gpuconf
-
-class Interrupt(Exception): pass
+from tripwire import Interrupt, interrupted
 
 def plain():
     gpuconf.memory.allocate(1000).free()
@@ -88,7 +88,7 @@ def check(what):
     buffer.free()
 
 warnings.simplefilter("ignore")
-sys.unraisablehook = lambda unraisable: None  # it was raised in a __del__
+sys.unraisablehook = id  # for what is raised in a __del__; a function in C, which no signal interrupts
 """
 
 
@@ -97,21 +97,6 @@ def test_at_any_step_of_the_interpreter() -> None:
     out = run_well(
         USES
         + """
-class Trip:
-    "Raises at one step inside gpuconf: before a line, an instruction, or the first of a function."
-    def __init__(self, at):
-        self.left, self.tripped = at, False
-    def __call__(self, frame, event, argument):
-        if "gpuconf" not in frame.f_code.co_filename:
-            return None
-        frame.f_trace_opcodes = True
-        if event != "exception":
-            self.left -= 1
-            if self.left == 0:
-                self.tripped = True
-                raise Interrupt
-        return self
-
 steps = {}
 for first_time in (True, False):
     for use in ALL:
@@ -124,15 +109,8 @@ for first_time in (True, False):
                 gpuconf.simulate(None)
                 gpuconf.simulate("2xT4")
                 gpuconf.config.list_logical_devices()
-            trip, caught = Trip(at), None
-            sys.settrace(trip)
-            try:
-                use()
-            except Interrupt as error:
-                caught = error
-            finally:
-                sys.settrace(None)
-            if not trip.tripped:
+            where, caught = interrupted(use, at)
+            if where is None:
                 break  # the use has fewer steps
             steps[use.__name__] = at
             if at % 2:  # the frames hold a buffer that the program can still list and free; a loan of it may end with them
@@ -144,6 +122,7 @@ for first_time in (True, False):
 gpuconf.reset()
 print(len(steps), sum(steps.values()) > 1000)
 """,
+        env=PATH,
         timeout=120,
     )
     assert out == "12 True\n"
@@ -180,7 +159,8 @@ while time.monotonic() < end:
 signal.setitimer(signal.ITIMER_REAL, 0)
 gpuconf.reset()
 print(caught > 20)
-"""
+""",
+        env=PATH,
     )
     assert out == "True\n"
 
@@ -205,6 +185,7 @@ with warnings.catch_warnings(record=True) as recorded:
 del recorded, line
 gpuconf.reset()
 print(raised)
-"""
+""",
+        env=PATH,
     )
     assert out == "[<class 'ResourceWarning'>]\n"

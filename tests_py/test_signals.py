@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from script import run, run_well
+from tripwire import PATH
 
 USE = """
 def use():
@@ -250,23 +251,7 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
         """
         import sys
         import gpuconf
-
-        class Interrupt(Exception): pass
-
-        class Trip:
-            "Raises at one step inside gpuconf: before a line, an instruction, or the first of a function."
-            def __init__(self, at):
-                self.left, self.at = at, None
-            def __call__(self, frame, event, argument):
-                if "gpuconf" not in frame.f_code.co_filename:
-                    return None
-                frame.f_trace_opcodes = True
-                if event != "exception":
-                    self.left -= 1
-                    if self.left == 0:
-                        self.at = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
-                        raise Interrupt
-                return self
+        from tripwire import interrupted
 
         def held():
             recording = gpuconf.memory.record(events=100)
@@ -293,15 +278,8 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
             at = 0
             while True:
                 at += 1
-                trip, caught = Trip(at), None
-                sys.settrace(trip)
-                try:
-                    use()
-                except Interrupt as error:
-                    caught = error  # with its traceback, and so with all frames and their objects
-                finally:
-                    sys.settrace(None)
-                if trip.at is None:
+                where, caught = interrupted(use, at)
+                if where is None:
                     break  # the call has fewer steps
                 steps += 1
                 if use is by_hand:
@@ -309,7 +287,7 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
                 try:
                     gpuconf.memory.record(events=100).start().stop()
                 except RuntimeError as error:
-                    raise AssertionError(f"{use.__name__}, step {at}, in {trip.at}: {error}") from caught
+                    raise AssertionError(f"{use.__name__}, step {at}, in {where}: {error}") from caught
                 del caught
                 for buffer in gpuconf.memory.live_buffers():
                     buffer.free()
@@ -317,6 +295,7 @@ def test_an_exception_of_a_signal_handler_at_any_step_leaves_no_recording_runnin
         gpuconf.reset()
         print(steps > 1000)
         """,
+        env=PATH,
         timeout=120,
     )
     assert out == "True\n"
