@@ -104,7 +104,6 @@ static const char *const names[] = {"libscipy_openblas", "libopenblas", "libmkl_
 
 struct listing {
 	char *next, *end;
-	int count;
 };
 
 static int list_one(struct dl_phdr_info *one, size_t size, void *data) {
@@ -120,15 +119,13 @@ static int list_one(struct dl_phdr_info *one, size_t size, void *data) {
 		to->next += length;
 		*to->next++ = '\n';
 		*to->next = '\0';
-		to->count++;
 		break;
 	}
 	return 0;
 }
 
-int blas_loaded(char *paths, int size) {
-	struct listing to = {paths, paths + size, 0};
+void blas_loaded(char *paths, int size) {
+	struct listing to = {paths, paths + size};
 	*paths = '\0';
 	dl_iterate_phdr(list_one, &to);
-	return to.count;
 }

@@ -47,8 +47,8 @@ struct blas_load_answer {
  */
 void blas_load(const char *path, int only_loaded, struct blas_load_answer *answer);
 
-/* blas_loaded writes the paths of the BLAS libraries that the process has loaded, each with a newline, and returns how many fit. */
-int blas_loaded(char *paths, int size);
+/* blas_loaded writes the paths of the BLAS libraries that the process has loaded, each with a newline, as many as fit. */
+void blas_loaded(char *paths, int size);
 
 struct blas_product {
 	int is_double, trans_a, trans_b;
