@@ -14,21 +14,18 @@ func MergeScope(outer string, argument string) (name string, err error) {
 	return devname.EnterScope(outer, &argument)
 }
 
-// EnterScope sets the scope of the calling thread, where the C entry points read it. It returns the number of the logical
-// GPU that name selects, cabi.NoScope if it selects none, or cabi.ScopeMissing if the GPU is unknown.
-func EnterScope(name string) (number int64, err error) {
+// ScopeNumber returns the number of the logical GPU that a scope's name selects, cabi.NoScope if it selects none, or
+// cabi.ScopeMissing if the GPU is unknown.
+func ScopeNumber(name string) (number int64, err error) {
 	defer process.Gate(&err)
-	generation := process.Shared().Generation() // read before the devices: a later reset also invalidates this scope
-	number = cabi.NoScope
-	if name != "" {
-		m, err := manager()
-		if err != nil {
-			return cabi.NoScope, err
-		}
-		number = scopeNumber(m.LogicalGPUs(), name)
+	if name == "" {
+		return cabi.NoScope, nil
 	}
-	cabi.SetScope(generation, number)
-	return number, nil
+	m, err := manager()
+	if err != nil {
+		return cabi.NoScope, err
+	}
+	return scopeNumber(m.LogicalGPUs(), name), nil
 }
 
 // scopeNumber returns the number of the logical GPU that a scope's name selects; gpus is the number of logical GPUs.

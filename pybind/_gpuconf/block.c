@@ -77,8 +77,8 @@ static int invalid(const char *marked) { return strncmp(marked, "\x1eINVALID_ARG
 
 /*
  * Frees the memory in the core, once. It keeps the GIL unless that may wait: if a garbage collection let another thread run at each
- * block that it frees, that thread could make garbage faster than it is collected. Returns NULL or the text of an error; an invalid argument means that the memory was already freed
- * by its address. The caller owns a reference, or has taken the block from the list.
+ * block that it frees, that thread could make garbage faster than it is collected. Returns NULL or the text of an error; an invalid
+ * argument means that the memory was already freed by its address. The caller owns a reference, or has taken the block from the list.
  */
 static char *give_back(Block *block)
 {

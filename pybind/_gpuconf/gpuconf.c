@@ -235,30 +235,6 @@ PyObject * _wrap__gpuconf_pybind_DropRecording(PyObject * PYBINDGEN_UNUSED(dummy
 
 
 PyObject *
-_wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
-{
-    PyObject *py_retval;
-    int64_t retval;
-    char *name;
-    const char *keywords[] = {"name", NULL};
-
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
-        return NULL;
-    }
-    if (refused()) {
-        return NULL;
-    }
-    retval = pybind_EnterScope(name);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    py_retval = Py_BuildValue((char *) "L", retval);
-    return py_retval;
-}
-PyObject * _wrap__gpuconf_pybind_EnterScope(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
-
-
-PyObject *
 _wrap__gpuconf_pybind_Execute(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1094,6 +1070,30 @@ _wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *a
     return py_retval;
 }
 PyObject * _wrap__gpuconf_pybind_ResolveGPU(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
+_wrap__gpuconf_pybind_ScopeNumber(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    char *name;
+    const char *keywords[] = {"name", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &name)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_ScopeNumber(name);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ScopeNumber(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -2375,7 +2375,6 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_CurrentTag", (PyCFunction) _wrap__gpuconf_pybind_CurrentTag, METH_NOARGS, "pybind_CurrentTag()\n\n" },
     {(char *) "pybind_DropGraph", (PyCFunction) _wrap__gpuconf_pybind_DropGraph, METH_VARARGS|METH_KEYWORDS, "pybind_DropGraph(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_DropRecording", (PyCFunction) _wrap__gpuconf_pybind_DropRecording, METH_VARARGS|METH_KEYWORDS, "pybind_DropRecording(id)\n\ntype: id: int64_t" },
-    {(char *) "pybind_EnterScope", (PyCFunction) _wrap__gpuconf_pybind_EnterScope, METH_VARARGS|METH_KEYWORDS, "pybind_EnterScope(name)\n\ntype: name: char *" },
     {(char *) "pybind_Execute", (PyCFunction) _wrap__gpuconf_pybind_Execute, METH_VARARGS|METH_KEYWORDS, "pybind_Execute(op, inputs, flags, name, device)\n\ntype: op: char *\ntype: inputs: char *\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_ExecuteBinary", (PyCFunction) _wrap__gpuconf_pybind_ExecuteBinary, METH_VARARGS|METH_KEYWORDS, "pybind_ExecuteBinary(op, first, second, flags, name, device)\n\ntype: op: char *\ntype: first: int64_t\ntype: second: int64_t\ntype: flags: int64_t\ntype: name: char *\ntype: device: char *" },
     {(char *) "pybind_FailAllocation", (PyCFunction) _wrap__gpuconf_pybind_FailAllocation, METH_VARARGS|METH_KEYWORDS, "pybind_FailAllocation(n)\n\ntype: n: int64_t" },
@@ -2410,6 +2409,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_Reset", (PyCFunction) _wrap__gpuconf_pybind_Reset, METH_NOARGS, "pybind_Reset()\n\n" },
     {(char *) "pybind_ResetMemoryStats", (PyCFunction) _wrap__gpuconf_pybind_ResetMemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_ResetMemoryStats(device)\n\ntype: device: char *" },
     {(char *) "pybind_ResolveGPU", (PyCFunction) _wrap__gpuconf_pybind_ResolveGPU, METH_VARARGS|METH_KEYWORDS, "pybind_ResolveGPU(device)\n\ntype: device: char *" },
+    {(char *) "pybind_ScopeNumber", (PyCFunction) _wrap__gpuconf_pybind_ScopeNumber, METH_VARARGS|METH_KEYWORDS, "pybind_ScopeNumber(name)\n\ntype: name: char *" },
     {(char *) "pybind_SetLogicalConfiguration", (PyCFunction) _wrap__gpuconf_pybind_SetLogicalConfiguration, METH_VARARGS|METH_KEYWORDS, "pybind_SetLogicalConfiguration(position, repr, configuration)\n\ntype: position: int64_t\ntype: repr: char *\ntype: configuration: char *" },
     {(char *) "pybind_SetMemoryGrowth", (PyCFunction) _wrap__gpuconf_pybind_SetMemoryGrowth, METH_VARARGS|METH_KEYWORDS, "pybind_SetMemoryGrowth(position, repr, value, badType)\n\ntype: position: int64_t\ntype: repr: char *\ntype: value: int64_t\ntype: badType: char *" },
     {(char *) "pybind_SetSetting", (PyCFunction) _wrap__gpuconf_pybind_SetSetting, METH_VARARGS|METH_KEYWORDS, "pybind_SetSetting(name, value)\n\ntype: name: char *\ntype: value: char *" },

@@ -379,21 +379,6 @@ func pybind_DropRecording(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
-//export pybind_EnterScope
-func pybind_EnterScope(name *C.char) C.longlong {
-	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.EnterScope(C.GoString(name))
-
-	C.PyEval_RestoreThread(_saved_thread)
-	if __err != nil {
-		estr := C.CString(__err.Error())
-		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
-		C.free(unsafe.Pointer(estr))
-		return C.longlong(0)
-	}
-	return C.longlong(cret)
-}
-
 //export pybind_Enumerate
 func pybind_Enumerate(env *C.char) *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -1202,6 +1187,21 @@ func pybind_RunSession(id C.longlong, step *C.char) *C.char {
 		return C.CString("")
 	}
 	return C.CString(cret)
+}
+
+//export pybind_ScopeNumber
+func pybind_ScopeNumber(name *C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ScopeNumber(C.GoString(name))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
 }
 
 //export pybind_SessionDevices

@@ -255,10 +255,8 @@ static PyObject *enter(Scope *self, PyObject *unused)
 		return NULL;
 	place = find(thread, argument);
 	Py_DECREF(argument);
-	if (place == NULL) {
-		move(thread, current(thread)); /* Python may have set another number in the core */
+	if (place == NULL)
 		return NULL;
-	}
 	/* Python code ran, or runs here. From then on there is none. */
 	if ((companion = accompany(place)) == NULL || !has_room(self)) {
 		Py_XDECREF(companion);

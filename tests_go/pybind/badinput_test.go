@@ -33,7 +33,7 @@ var functions = map[string]any{
 	"DrainPlacementLog":       pybind.DrainPlacementLog,
 	"DropGraph":               pybind.DropGraph,
 	"DropRecording":           pybind.DropRecording,
-	"EnterScope":              pybind.EnterScope,
+	"ScopeNumber":             pybind.ScopeNumber,
 	"Enumerate":               pybind.Enumerate,
 	"Cards":                   pybind.Cards,
 	"DescribeBLAS":            pybind.DescribeBLAS,
@@ -202,8 +202,6 @@ func TestNothingThatComesAcrossPanics(t *testing.T) {
 						}
 						require.NoError(t, process.Alive(), "%v panics", arguments)
 					})
-					_, err := pybind.EnterScope("")
-					require.NoError(t, err)
 				})
 			}
 		})
@@ -250,7 +248,7 @@ func TestKindsOfErrors(t *testing.T) {
 			{"GiveBack", func() (any, error) { return nil, cabi.GiveBack(1, 1) }, status.FailedPrecondition, text},
 			{"CopyToHost", func() (any, error) { return pybind.CopyToHost(1, 1, 0, 1, 1) }, status.FailedPrecondition, text},
 			{"MemoryInfo", func() (any, error) { return pybind.MemoryInfo("GPU:0") }, status.FailedPrecondition, text},
-			{"EnterScope", func() (any, error) { return pybind.EnterScope("/device:GPU:0") }, status.FailedPrecondition, text},
+			{"ScopeNumber", func() (any, error) { return pybind.ScopeNumber("/device:GPU:0") }, status.FailedPrecondition, text},
 			{"an environment that is no JSON", func() (any, error) { return pybind.Enumerate("{") }, status.Internal, "decoding"},
 			{"an environment of numbers", func() (any, error) { return pybind.Enumerate(`{"A": 1}`) }, status.Internal, "decoding"},
 			{"an unknown model", func() (any, error) { return pybind.Simulate("Z80") }, status.InvalidArgument, "known models: "},

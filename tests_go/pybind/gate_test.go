@@ -101,7 +101,7 @@ func panics() string {
 	}
 
 	// Functions that need the devices are refused from here on. The others keep working.
-	harmless := map[string]bool{"DrainNotices": true, "MergeScope": true, "RequestDevice": true, "EnterScope": true, "Setting": true, "SetSetting": true, "Models": true, "ParseFleet": true, "SystemReserve": true}
+	harmless := map[string]bool{"DrainNotices": true, "MergeScope": true, "RequestDevice": true, "ScopeNumber": true, "Setting": true, "SetSetting": true, "Models": true, "ParseFleet": true, "SystemReserve": true}
 	for name, function := range functions {
 		if harmless[name] || strings.HasPrefix(name, "Ledger") {
 			continue
@@ -132,10 +132,10 @@ func panics() string {
 			complain("Setting(%s): %v", name, err)
 		}
 	}
-	if _, err := pybind.EnterScope("/device:GPU:0"); err == nil {
-		complain("EnterScope works after a panic")
+	if _, err := pybind.ScopeNumber("/device:GPU:0"); err == nil {
+		complain("ScopeNumber works after a panic")
 	}
-	if _, err := pybind.EnterScope(""); err != nil {
+	if _, err := pybind.ScopeNumber(""); err != nil {
 		complain("a scope can't be left after a panic: %v", err)
 	}
 	return wrong.String()

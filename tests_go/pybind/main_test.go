@@ -42,13 +42,20 @@ func onMachine(t *testing.T, spec string) {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		defer runtime.UnlockOSThread()
-		_, err := pybind.EnterScope("")
-		require.NoError(t, err)
-		_, err = pybind.Simulate("")
+		cabi.SetScope(0, cabi.NoScope)
+		_, err := pybind.Simulate("")
 		require.NoError(t, err, "a test has left something behind")
 		_, err = pybind.DrainNotices()
 		require.NoError(t, err)
 	})
+}
+
+// enter makes the scope of that name the calling thread's, as Python's context manager does.
+func enter(t *testing.T, name string) {
+	t.Helper()
+	number, err := pybind.ScopeNumber(name)
+	require.NoError(t, err)
+	cabi.SetScope(process.Shared().Generation(), number)
 }
 
 func environment(pairs ...string) string {

@@ -12,6 +12,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
+	"gpuconf/pybind/cabi"
 )
 
 // host returns the address and size of numbers, as Python passes an array's.
@@ -282,9 +283,8 @@ func TestAResetIsRefusedUnderTensors(t *testing.T) {
 func TestRenamedDevicesLeaveScopesBehind(t *testing.T) {
 	onMachine(t, "2xT4")
 	initialize(t)
-	number, err := pybind.EnterScope(full("GPU:1"))
-	require.NoError(t, err)
-	require.EqualValues(t, 1, number)
+	enter(t, full("GPU:1"))
+	require.EqualValues(t, 1, cabi.Scope())
 	graph, _ := graphOf(t, 1)
 	receipt, err := pybind.OpenSession(graph, `{"visible_device_list": "1"}`, "{}", "")
 	require.NoError(t, err)

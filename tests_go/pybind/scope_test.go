@@ -34,10 +34,9 @@ func TestScopeNamesALogicalGPU(t *testing.T) {
 		"/device:GPU:-1":    cabi.ScopeMissing,
 		"no \x00 name \xff": cabi.ScopeMissing,
 	} {
-		number, err := pybind.EnterScope(name)
+		number, err := pybind.ScopeNumber(name)
 		require.NoError(t, err)
 		require.Equal(t, want, number, "scope %q", name)
-		require.Equal(t, want, cabi.Scope(), "what the C entry points read in scope %q", name)
 	}
 }
 
@@ -51,13 +50,11 @@ func TestAllocationsFollowTheScope(t *testing.T) {
 	}
 	require.EqualValues(t, 0, gpuOf(-1), "without a scope GPU:0")
 	for name, want := range map[string]int64{task + "/device:GPU:1": 1, task + "/device:GPU:0": 0, task + "/device:CPU:0": 0} {
-		_, err := pybind.EnterScope(name)
-		require.NoError(t, err)
+		enter(t, name)
 		require.Equal(t, want, gpuOf(-1), name)
 		require.EqualValues(t, 1, gpuOf(1), "a number is a number")
 	}
-	_, err := pybind.EnterScope(task + "/device:GPU:9")
-	require.NoError(t, err)
+	enter(t, task+"/device:GPU:9")
 	for _, call := range []func() (any, error){
 		func() (any, error) { return take(-1, 1) },
 		func() (any, error) { return pybind.StartPeak(-1) },
@@ -89,11 +86,10 @@ func TestScopeEndsWithItsGeneration(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")
 	initialize(t)
 	generation := process.Shared().Generation()
-	_, err := pybind.EnterScope(task + "/device:GPU:1")
-	require.NoError(t, err)
+	enter(t, task+"/device:GPU:1")
 	require.EqualValues(t, 1, cabi.Scope())
 
-	_, err = pybind.Reset()
+	_, err := pybind.Reset()
 	require.NoError(t, err)
 	require.Equal(t, generation+1, process.Shared().Generation())
 	require.EqualValues(t, cabi.NoScope, cabi.Scope())

@@ -8,15 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
 )
 
 func TestScopeBelongsToAThread(t *testing.T) {
 	onMachine(t, "2xT4:1GiB")
 	initialize(t)
-	_, err := pybind.EnterScope(task + "/device:GPU:1")
-	require.NoError(t, err)
+	enter(t, task+"/device:GPU:1")
 	seen := make(chan int64)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread and its scope end with the goroutine

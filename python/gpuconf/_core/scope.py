@@ -107,7 +107,7 @@ def _resolve(outer: str, argument: str | None) -> tuple[str, int, int]:
     with runtime.unchanged():  # no reset can run during this block
         runtime.logical_devices("device")  # a reset may have run since the scope was created
         name = "" if argument is None else core.pybind_MergeScope(outer, texts.check_text("device name", argument))
-        return name, core.pybind_EnterScope(name), by_hand().generation()
+        return name, core.pybind_ScopeNumber(name), by_hand().generation()
 
 
 def _connect() -> Callable[[Any], AbstractContextManager[None]]:
