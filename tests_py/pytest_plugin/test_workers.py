@@ -45,6 +45,45 @@ def test_walk(gpu, gpu_oom_each): memory.allocate(MIB).free()
 """
 
 
+WHOLE_MACHINES = """
+def count(): return len(gpuconf.visible_devices())
+@pytest.mark.parametrize("i", range(4))
+def test_all_gpus(gpu_sim, i):
+    gpu_sim("3xT4")
+    assert count() == 3
+    gpuconf.reset()
+    assert count() == 3
+    gpu_sim("A100")
+    memory.allocate(MIB).free()
+def test_the_tests_own_choice_counts(gpu_sim, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,1")
+    gpu_sim("3xT4")
+    assert count() == 2
+def test_the_runs_own_machine(gpu_sim):
+    gpu_sim("3xT4")
+    gpu_sim(None)
+    assert count() == int(os.environ["COUNT"])
+def test_after(): assert count() == int(os.environ["COUNT"])
+"""
+
+
+@pytest.mark.parametrize(("mask", "options", "count"), [
+    ("0", (), 0),
+    ("", (), 0),
+    ("", ("--gpuconf-sim=4xA100",), 0),
+    ("1,3", ("--gpuconf-sim=4xA100",), 2),
+    (None, (*XDIST, "-n2", "--gpuconf-sim=4xA100"), 1),
+])  # fmt: skip
+def test_gpu_sim_has_all_its_gpus_whatever_the_run_may_use(
+    suite: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, mask: str | None, options: tuple[str, ...], count: int
+) -> None:
+    monkeypatch.setenv("COUNT", str(count))
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    ran = suite(WHOLE_MACHINES, *options)
+    assert ran.code == 0, ran.out
+
+
 def _seen(ran: Any) -> list[list[Any]]:
     return [json.loads(found["seen"]) for found in ran.properties.values() if "seen" in found]
 

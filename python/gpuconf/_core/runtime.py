@@ -96,12 +96,18 @@ def configured() -> None:
 _ENVIRONMENT = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPUCONF_", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "TF_")
 
 
+# Values of CUDA_VISIBLE_DEVICES that name GPUs of another machine than the simulated one, and so hide none of its GPUs.
+other_machines_masks: set[str] = set()
+
+
 def environment() -> str:
     """Return the environment for the core, as JSON: the variables that it reads, completed by files, and the overrides."""
     import json
 
     found = settings.environment(os.environ, _ENVIRONMENT)
     read = {name: value.encode("utf-8", "replace").decode() for name, value in found.items()}
+    if found.get("CUDA_VISIBLE_DEVICES") in other_machines_masks:
+        del read["CUDA_VISIBLE_DEVICES"]
     folders = module_folders(sys.path)
     read["GPUCONF_MODULE_FOLDERS"] = "\n".join(folders)
     read["GPUCONF_LIBRARY_FOLDERS"] = "\n".join(_library_folders(folders))

@@ -11,6 +11,7 @@ for each test when one of them concerns GPUs, or when the process loads the core
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from .._core import when_loaded
-from ._options import MARKS, add_options, is_plain
+from ._options import MARKS, MASK, add_options, is_plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marks, simulate GPUs, and take this worker's share."""
     for line in MARKS:
         config.addinivalue_line("markers", line)
+    config.stash[MASK] = os.environ.get("CUDA_VISIBLE_DEVICES")
     watch = config.stash[_WATCH] = _watcher(config)
     if _CORE in sys.modules:
         watch()

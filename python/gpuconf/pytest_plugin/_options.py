@@ -13,6 +13,9 @@ MARKS = (
     "gpu_leak(allow=0): fails if more GPU memory than this stays allocated after the test.",
 )
 
+# CUDA_VISIBLE_DEVICES when the run began.
+MASK = pytest.StashKey["str | None"]()
+
 _NAMES = ("mode", "sim", "per_worker", "fail_on_cuda_at_collection", "report")
 
 

@@ -23,6 +23,7 @@ from . import _leaks, _walk, _workers
 def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine.Simulation]]:
     """Yield a function that simulates a machine. At the end, free what was left on it and restore the machine before."""
     entered: list[machine.Simulation] = []
+    masks = _workers.masks(config)
 
     def simulate(spec: str | None) -> machine.Simulation:
         __tracebackhide__ = True  # the test's own line is what is wrong
@@ -31,6 +32,10 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
             simulation = machine.simulate(spec)
         except errors.GpuconfError as error:
             raise error.with_traceback(None) from None
+        # The run's GPUs, or this worker's. A value that the test itself sets is for the simulated machine, and counts.
+        runtime.other_machines_masks.difference_update(masks)
+        if spec is not None:
+            runtime.other_machines_masks.update(masks)
         if not entered:
             entered.append(simulation.__enter__())
         _leaks.watch_of(config).record(machine_is_new=True)
@@ -40,6 +45,7 @@ def for_a_test(config: pytest.Config) -> Iterator[Callable[[str | None], machine
         return simulation
 
     yield simulate
+    runtime.other_machines_masks.difference_update(masks)
     if entered:
         _clean(config, True)
         entered[0].__exit__(None, None, None)

@@ -16,6 +16,7 @@ import sys
 import pytest
 
 from .._typing import Any
+from ._options import MASK
 from ._settings import DEFAULT_MACHINE, settings
 
 # Shows the GPUs of this process's mask and the memory that a process would get of each now.
@@ -182,6 +183,12 @@ def take_share(config: pytest.Config, share: dict[str, Any]) -> None:
     os.environ["CUDA_VISIBLE_DEVICES"] = share["uuid"]
     config.stash[_SHARE] = share
     apply_share(config)
+
+
+def masks(config: pytest.Config) -> set[str]:
+    """Return the values of CUDA_VISIBLE_DEVICES that this process had for its own GPUs: the run's, and its share's."""
+    found = {config.stash[MASK], config.stash.get(_SHARE, {}).get("uuid")}
+    return {mask for mask in found if mask is not None}
 
 
 def apply_share(config: pytest.Config) -> None:
