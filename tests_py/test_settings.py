@@ -216,3 +216,40 @@ def test_explain_as_a_table(here: Path) -> None:
     assert rows["GPUCONF_SIMULATE"].split()[1:3] == ["T4", "environment"]
     _, out, _ = run("config", cwd=here)
     assert len(out.splitlines()[0].split()) == 2
+
+
+@pytest.mark.parametrize("head", ["[ tool . gpuconf ]", "['tool'.\"gpuconf\"]", "tool.gpuconf = {}"])
+def test_every_spelling_of_the_table(here: Path, head: str) -> None:
+    if "=" in head:
+        (here / "pyproject.toml").write_text(head.replace("{}", '{memory_limit = "6GiB"}'))
+    else:
+        (here / "pyproject.toml").write_text(f'{head}\nmemory_limit = "6GiB"\n')
+    assert explained(here)["GPUCONF_MEMORY_LIMIT"] == (6 * GIB, f"{here / 'pyproject.toml'}")
+
+
+@pytest.mark.parametrize(
+    ("contents", "told"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("#" * (5 << 20), "it is larger than 4 MiB"),
+    ],
+    ids=["deep", "large"],
+)
+def test_a_hostile_file_is_one_sentence(here: Path, contents: str, told: str) -> None:
+    (here / "gpuconf.toml").write_text(contents)
+    code, _, err = run("devices", cwd=here)
+    assert (code, err.count("\n")) == (1, 1)
+    assert told in err
+
+
+def test_a_file_that_does_not_end(here: Path) -> None:
+    os.mkfifo(here / "gpuconf.toml")
+    for env, told in ({}, "it is a pipe"), ({"GPUCONF_CONFIG": "/dev/zero"}, "/dev/zero: it is larger than 4 MiB"):
+        code, _, err = run("devices", cwd=here, env=env)
+        assert (code, err.count("\n")) == (1, 1)
+        assert told in err
+
+
+def test_another_programs_table_is_not_ours(here: Path) -> None:
+    (here / "pyproject.toml").write_text("tool = 5  # not tool.gpuconf\n")
+    assert explained(here)["GPUCONF_MEMORY_LIMIT"] == (None, "default")

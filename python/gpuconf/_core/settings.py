@@ -9,6 +9,7 @@ administrator's file sets ceilings, which every process keeps. Reading is cheap 
 from __future__ import annotations
 
 import os
+import stat
 from collections import namedtuple
 from collections.abc import Mapping
 
@@ -149,6 +150,7 @@ def _nearest() -> tuple[str, dict[str, Any] | None]:
         folder = above
 
 
+_MOST_BYTES = 4 << 20
 _read: dict[str, tuple[tuple[int, int, int], Any]] = {}  # by path: its identity when it was read, and its table
 
 
@@ -159,15 +161,27 @@ def _parsed(path: str) -> dict[str, Any] | None:
         identity = (at.st_ino, at.st_mtime_ns, at.st_size)
         if path in _read and _read[path][0] == identity:
             return _read[path][1]  # type: ignore[no-any-return]
-        with open(path, "rb") as file:
-            text = file.read()
+        text = _contents(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise errors.UnavailableError(f"cannot read the settings in {path}: {error.strerror}") from None
-    found = {} if os.path.basename(path) == "pyproject.toml" and b"tool.gpuconf" not in text else _toml(path, text)
+    others = os.path.basename(path) == "pyproject.toml" and b"tool.gpuconf" not in text.translate(None, b" \t'\"")
+    found = {} if others else _toml(path, text)
     _read[path] = identity, found
     return found
+
+
+def _contents(path: str) -> bytes:
+    """Read a file, within bounds: not a pipe, which may never end, and not more than any settings need."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise errors.UnavailableError(f"cannot read the settings in {path}: it is a pipe")
+        text = file.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise errors.UnavailableError(f"cannot read the settings in {path}: it is larger than {_MOST_BYTES >> 20} MiB")
+    return text
 
 
 def _toml(path: str, text: bytes) -> dict[str, Any]:
@@ -182,6 +196,8 @@ def _toml(path: str, text: bytes) -> dict[str, Any]:
         found: dict[str, Any] = tomllib.loads(text.decode())
     except ValueError as error:
         raise errors.InvalidArgumentError(f"{path} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise errors.InvalidArgumentError(f"{path} is nested too deeply") from None
     return found
 
 
@@ -191,7 +207,8 @@ def _table(path: str) -> dict[str, Any] | None:
     if contents is None:
         return None
     if os.path.basename(path) == "pyproject.toml":
-        contents = contents.get("tool", {}).get("gpuconf")
+        tools = contents.get("tool")
+        contents = tools.get("gpuconf") if isinstance(tools, dict) else None
         if contents is None:
             return None
         path += ", [tool.gpuconf]"
