@@ -2,10 +2,10 @@
 """Runs a program and waits for it, as if the shell had started it itself.
 
 The program is in our process group, so the terminal is its own, and the terminal's signals (Ctrl-C, Ctrl-Z, a hang-up) reach it
-directly. Signals that another process sends to this one are passed on. If the program stops, so does this process, and the shell's
-job control works. It ends as the program ends, also if a signal ends that.
+directly. Signals that another process sends to this one are passed on (``passed_on.py``). If the program stops, so does this
+process, and the shell's job control works. It ends as the program ends, also if a signal ends that.
 
-Between ``block`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the terminal's
+Between ``load`` and the end, signals are blocked in this process and taken by ``sigwaitinfo``, which distinguishes the terminal's
 signals from those of processes. Go's threads, started while they are blocked, have them blocked too.
 """
 
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
 from .exits import UsageError
+from .passed_on import PassedOn
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons.
 _OWN = {
@@ -39,7 +40,6 @@ _OWN = {
 }
 _PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN and one < 32}
 _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]  # a program would inherit that
-_FROM_A_PROCESS = (0, -1)  # SI_USER and SI_QUEUE; a terminal's signal has SI_KERNEL
 _LIMITS = (resource.RLIMIT_NOFILE,)  # Go raises it
 
 
@@ -48,7 +48,11 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._limits = {one: resource.getrlimit(one) for one in _LIMITS}
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+        try:
+            self._passed_on = PassedOn()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         self.pid = 0
 
     def load(self, load: Callable[[], Any]) -> Any:
@@ -70,23 +74,21 @@ class Supervisor:
             )
         except FileNotFoundError:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            self._passed_on.end()
             raise UsageError(f"{words[0]}: command not found") from None
+        self._passed_on.begin(self.pid)
         ended: list[int] = []
         threading.Thread(target=self._wait, args=(threading.get_ident(), ended), daemon=True).start()
-        pause = 0.0
+        look = time.monotonic()
         while not ended:
-            taken = signal.sigtimedwait(_PASSED_ON | {signal.SIGCHLD}, pause)
-            if taken is None:
-                pause = while_running()
-            elif taken.si_signo != signal.SIGCHLD and taken.si_code in _FROM_A_PROCESS:
-                self._send(taken.si_signo)
+            taken = signal.sigtimedwait(_PASSED_ON | {signal.SIGCHLD}, max(min(look, self._passed_on.due()) - time.monotonic(), 0))
+            if taken is not None and taken.si_signo != signal.SIGCHLD:
+                self._passed_on.take(taken)
+            self._passed_on.pass_on()
+            if look <= time.monotonic():
+                look = time.monotonic() + while_running()
+        self._passed_on.end()
         return ended[0]
-
-    def _send(self, number: int) -> None:
-        try:  # noqa: SIM105 - as a whole, this file imports little
-            os.kill(self.pid, number)
-        except ProcessLookupError:  # it has just ended
-            pass
 
     def _stays_stopped(self) -> bool:
         """Whether the program is still stopped. If the whole group was stopped and continued, we may learn of it afterwards."""

@@ -13,6 +13,8 @@ _GUARD, _OUR_FOLDER = b"libgpuconf-guard.so", b"/gpuconf-job-"  # sharing/_budge
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
+WITNESS = "signal-witness"  # the whole command line of cli/witness.py's process, which runs nothing else
+
 
 class Found(namedtuple("Found", ["pid", "command", "why", "uses_gpu"])):
     """A Python process: its command line, why it could not be routed, and whether it has loaded a driver, as far as can be seen."""
@@ -86,6 +88,8 @@ def _python(pid: int, folder: str) -> Found | None:
             return None
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read().decode("utf-8", "backslashreplace").split("\0")[:-1]
+        if words[:1] == [WITNESS]:
+            return None
         with open(f"/proc/{pid}/environ", "rb") as file:
             jobs = [word for word in file.read().split(b"\0") if word.startswith(b"GPUCONF_RUN=")]
         with open(f"/proc/{pid}/maps", "rb") as file:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that shows whether a signal was sent to this process alone, or also to others of its process group.
+
+The kernel does not say so. The witness is a child in the same group that blocks all signals and does nothing. A signal that waits
+in it too, from the same sender, was sent to the group or to each process, and reached the program by itself.
+
+The witness is a fork, because its own file descriptors would be the program's, and its command line would be that of this process:
+``pkill -f`` would find both and not the program. So it closes the former and overwrites the latter.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+
+from .._typing import NoReturn
+from ..sharing._descendants import WITNESS
+
+_PATIENCE = 1.0  # seconds until a witness that does not answer is given up: someone stopped it
+
+
+class Witness:
+    """Create it before the process has threads, with the signals blocked that it is to tell apart."""
+
+    def __init__(self) -> None:
+        asked, self._ask = os.pipe()
+        self._answers, answers = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _witness(asked, answers)
+        os.close(asked)
+        os.close(answers)
+
+    def taken(self) -> list[tuple[int, int]]:
+        """Return the signals that reached it since the last call, each with its sender; none once it has ended."""
+        if self._pid == 0:
+            return []
+        try:
+            os.write(self._ask, b"?")
+            answer = os.read(self._answers, 4096) if select.select([self._answers], [], [], _PATIENCE)[0] else b""
+        except BrokenPipeError:
+            answer = b""
+        if not answer:
+            self.end()
+        return [(int(number), int(sender)) for number, _, sender in (one.partition(":") for one in answer.decode().split())]
+
+    def end(self) -> None:
+        """End it. A second call does nothing."""
+        if self._pid != 0:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            os.close(self._ask)
+            os.close(self._answers)
+            self._pid = 0
+
+
+def _witness(asked: int, answers: int) -> NoReturn:
+    """Answer until the other end is closed, also by the end of the process there."""
+    try:
+        everything = signal.valid_signals()
+        signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in (asked, answers):
+                _close(int(name))
+        _rename(WITNESS)
+        while os.read(asked, 1):
+            seen = "\n"
+            while (taken := signal.sigtimedwait(everything, 0)) is not None:
+                seen += f"{taken.si_signo}:{taken.si_pid}\n"
+            os.write(answers, seen.encode())
+    finally:
+        os._exit(0)
+
+
+def _close(descriptor: int) -> None:
+    try:  # noqa: SIM105 - as a whole, this file imports little
+        os.close(descriptor)
+    except OSError:  # that of the listing itself
+        pass
+
+
+def _rename(name: str) -> None:
+    """Change the name and the command line that other processes see. Raises OSError where the system forbids it."""
+    with open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write(name)
+    with open("/proc/self/stat", "rb") as file:
+        begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
+    with open("/proc/self/mem", "r+b", buffering=0) as memory:
+        memory.seek(begin)
+        memory.write(name.encode().ljust(end - begin, b"\0")[: end - begin])
