@@ -17,14 +17,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "abi.h"
 
 /* Weak: Go's own tests link without the redirection and get their threads directly from the system. */
 extern __attribute__((weak)) int __real_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 
-enum { RESERVE = 8, FEW = 4, MOST_HANDED = 64 };
+enum { RESERVE = 8, FEW = 4, MOST_HANDED = 64, FILES = 8 };
 
 struct job {
 	void *(*run)(void *);
@@ -141,11 +143,33 @@ int gcgo_try_threads(int wanted)
 	return started;
 }
 
-/* Starts Go on a thread of the reserve if the reserve is complete, and then tries to complete it again. */
+/*
+ * Returns 0, or the error if the process has no room for more open files. Go ends the process if it cannot open the two of its poller.
+ * It opens them while it starts (poller.go); other threads may open some at the same time.
+ */
+static int try_files(void)
+{
+	int files[FILES], opened = 0, error = 0;
+
+	while (opened < FILES && error == 0) {
+		files[opened] = eventfd(0, EFD_CLOEXEC);
+		if (files[opened] < 0)
+			error = errno;
+		else
+			opened++;
+	}
+	while (opened > 0)
+		close(files[--opened]);
+	return error;
+}
+
+/* Starts Go on a thread of the reserve if the reserve is complete and files can be opened, and then tries to complete it again. */
 static int start_go(void)
 {
 	int error = fill();
 
+	if (error == 0)
+		error = try_files();
 	if (error != 0) {
 		release(); /* the process is short of threads and may need them elsewhere */
 		return error;
@@ -193,6 +217,14 @@ int gcgo_find_threads(char *text, size_t room)
 	pthread_mutex_unlock(&lock);
 	if (!gcgo_few_threads)
 		return 0;
+	if (error == EMFILE || error == ENFILE) {
+		getrlimit(RLIMIT_NOFILE, &limit);
+		snprintf(text, room,
+			 "gpuconf's core needs room for %d more open files to start, and there is less (%s; RLIMIT_NOFILE is %lld). Close files "
+			 "or raise the limit (ulimit -n), then call again",
+			 FILES, strerror(error), limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
+		return 1;
+	}
 	getrlimit(RLIMIT_NPROC, &limit);
 	snprintf(text, room,
 		 "gpuconf's core needs up to %d more threads, and the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "

@@ -1,0 +1,65 @@
+"""If no more files can be opened, Go ends the process when it needs its poller. gpuconf lets it open that while there is room."""
+
+from __future__ import annotations
+
+import pytest
+from script import run_well
+
+BEGIN = """
+import os, resource
+import gpuconf, gpuconf.config, gpuconf.machine.simulate, gpuconf.memory, json
+
+def exhaust(left):
+    held = []
+    try:
+        while True:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    for _ in range(left):
+        os.close(held.pop())
+    return held
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+"""
+
+
+@pytest.mark.parametrize("left", range(1, 12))
+def test_the_first_call_with_few_files_left(left: int) -> None:
+    out = run_well(
+        BEGIN
+        + f"""
+held = exhaust({left})
+try:
+    gpuconf.simulate("T4")
+    buffer = gpuconf.memory.allocate(5)
+except gpuconf.errors.UnavailableError as error:
+    text = str(error)
+    assert "more open files to start" in text and "RLIMIT_NOFILE is 64" in text, text
+    print("refused")
+else:
+    buffer.free()
+for file in held:
+    os.close(file)
+gpuconf.simulate("T4")
+buffer = gpuconf.memory.allocate(5)
+print("works")
+"""
+    )
+    assert out.split() == (["refused", "works"] if left < 8 else ["works"])
+
+
+def test_later_calls_need_no_more_files() -> None:
+    run_well(
+        BEGIN
+        + """
+gpuconf.config.list_physical_devices()
+gpuconf.simulate("T4")
+held = exhaust(0)
+buffer = gpuconf.memory.allocate("10GiB")
+try:
+    gpuconf.memory.allocate("10GiB", wait=0.01)
+except MemoryError:
+    pass
+"""
+    )
