@@ -375,18 +375,16 @@ func (a *Allocator) Size(addr uint64) (chunkBytes, requestedBytes uint64, ok boo
 	return a.chunks.Records[i].Bytes(), a.chunks.Requested(i), true
 }
 
-// Close returns all regions, even with live blocks, and unmaps the tables. For a Mapper's memory, it first waits for
-// the queued work that may touch free memory. Later calls fail with FailedPrecondition, except another Close, which
-// does nothing. An error means that the sub-allocator did not take back some region.
+// Close returns all regions, even with live blocks, and unmaps the tables. It first waits for everything queued in the
+// allocator's streams, as far as the device can be waited for. Later calls fail with FailedPrecondition, except
+// another Close, which does nothing. An error means that the sub-allocator did not take back some region.
 func (a *Allocator) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return nil
 	}
-	if a.mapper != nil {
-		_ = a.syncLocked() // unmapping does not wait for queued work; memory is unmapped even if this wait fails
-	}
+	a.settleLocked()
 	dropped := a.dropSpareLocked()
 	a.closed = true
 	a.serveLocked()

@@ -184,6 +184,6 @@
 //
 // An Allocator has one mutex; methods whose names end in Locked require it. It is held across calls of the
 // sub-allocator and the timeline, which must not call back, and around each change together with its entry in a
-// recording (record.go). The recorder's mutex is acquired before it. Trim, and the collection that
+// recording (record.go). The recorder's mutex is acquired before it. Trim, Close, and the collection that
 // Options.GarbageCollect enables, wait for the device while holding it. There are no goroutines and no timers.
 package bfc

@@ -3,8 +3,8 @@
 package bfc
 
 // Timeline reports how far a device is with the work of its streams. The allocator calls it with its mutex held, and
-// only once a second stream is used. The exceptions are Trim and releasing idle regions, which call it with a single
-// stream too.
+// only once a second stream is used. The exceptions are Trim, Close and releasing idle regions, which call it with a
+// single stream too.
 //
 // A mark is a point in a stream. The allocator numbers the marks of a stream number from 1 up, and never uses a
 // number twice, even if the call failed or the stream number was reused for another stream in between.
@@ -20,6 +20,6 @@ type Timeline interface {
 	// queued.
 	Follow(stream, other Stream, mark uint64) error
 
-	// Sync waits until the device has reached a mark that was queued.
+	// Sync waits until the device has reached a mark that was queued. It fails if the device never will.
 	Sync(stream Stream, mark uint64) error
 }

@@ -65,6 +65,25 @@ func (a *Allocator) syncStreamLocked(s Stream) error {
 	return nil
 }
 
+// settleLocked waits, before Close, until everything queued so far in the allocator's streams is done: work on free
+// memory, as in syncLocked, work on live blocks, and the timeline's own marks and waits. Close frees the memory even if a
+// stream cannot be waited for.
+func (a *Allocator) settleLocked() {
+	if a.timeline == nil {
+		return
+	}
+	for s := range a.streams {
+		st := &a.streams[s]
+		used := Stream(s) == a.only || st.bins != nil || st.marks > 0
+		if used && st.state == open && a.markLocked(Stream(s)) != nil {
+			continue
+		}
+		if st.queued > 0 {
+			_ = a.timeline.Sync(Stream(s), st.queued)
+		}
+	}
+}
+
 func errSync(name string, s Stream, err error) error {
 	return status.Errorf(status.Unknown, "allocator %s could not wait for stream %d: %w", name, s, err)
 }

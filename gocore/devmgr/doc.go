@@ -26,6 +26,8 @@
 //  5. Nothing is queued in a stream that is being captured or was destroyed: the driver is queried before each mark and wait.
 //  6. Memory that was allocated for a captured stream, or freed from one, belongs to the capture until the driver reports that its
 //     graph is destroyed.
+//  7. Memory is returned to the driver only when no queued work is known to touch it. Close waits for all streams that used a pool; if
+//     it cannot wait for one, it frees the pool's regions nevertheless, but not the page that marks are written to.
 //
 // # Locks
 //
@@ -35,5 +37,6 @@
 // caller to the slow path, which takes mu.
 //
 // Lock order: mu, a pool's captures, a recorder (record.go), a pool's allocator, the driver. owners and the notices have leaf locks.
-// WaitForFree is the only call that blocks, and it holds no lock while it does.
+// WaitForFree waits for other threads, and holds no lock while it does. Trim, Close and Join, and an allocation that needs memory of a
+// busy stream, may wait for the device with locks held.
 package devmgr

@@ -78,7 +78,8 @@ func (m *Manager) rebuildLocked(layout config.Layout, env config.Env, origin str
 		return m.errDiffers("memory is in use: " + live)
 	}
 	before, beforeBy := m.layout, m.builtBy
-	closeErr := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
+	m.streams.owners.Store(nil)
+	closeErr := closePools(m.driver, m.gpus)
 	m.putLocked(nil, m.logical[:len(m.logical)-len(m.gpus)]) // the CPUs
 	if closeErr != nil {
 		m.notice(config.Notice{Level: "warning", Text: fmt.Sprintf("some pools were not released cleanly: %v", closeErr)})

@@ -119,7 +119,8 @@ func (m *Manager) Close(force bool) error {
 	}
 	m.closed = true
 	m.hot.Store(nil)
-	err := errors.Join(m.closeStreams(), closePools(m.driver, m.gpus))
+	m.streams.owners.Store(nil)
+	err := closePools(m.driver, m.gpus)
 	m.gpus, m.logical, m.names = nil, nil, nil
 	err = errors.Join(err, m.publishLocked(nil))
 	return errors.Join(err, closeDriver(m.driver))

@@ -3,7 +3,6 @@
 package devmgr
 
 import (
-	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -66,17 +65,15 @@ func (m *Manager) StreamOf(number int) (gpu.Stream, error) {
 	return stream, nil
 }
 
-// closeStreams destroys the pools' own streams. The caller holds mu for writing.
-func (m *Manager) closeStreams() (err error) {
-	m.streams.owners.Store(nil)
-	for _, p := range m.gpus {
-		if p.stream == gpu.StreamNull {
-			continue
-		}
-		if refusal := m.driver.StreamDestroy(p.device.Ordinal, p.stream); refusal != nil {
-			err = errors.Join(err, driverError(refusal, "%s: cannot destroy its stream", shortName(p.number)))
-		}
-		p.stream = gpu.StreamNull
+// closeStream destroys the pool's own stream. The caller holds Manager.mu for writing.
+func (p *pool) closeStream(driver gpu.Driver) error {
+	if p.stream == gpu.StreamNull {
+		return nil
 	}
-	return err
+	stream := p.stream
+	p.stream = gpu.StreamNull
+	if err := driver.StreamDestroy(p.device.Ordinal, stream); err != nil {
+		return driverError(err, "%s: cannot destroy its stream", shortName(p.number))
+	}
+	return nil
 }

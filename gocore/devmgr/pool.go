@@ -184,7 +184,7 @@ func closePools(driver gpu.Driver, pools []*pool) error {
 	var err error
 	for i := len(pools) - 1; i >= 0; i-- {
 		p := pools[i]
-		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), releaseContext(driver, p))
+		err = errors.Join(err, p.bfc.Close(), p.closeRange(), p.closeTimeline(), p.closeStream(driver), releaseContext(driver, p))
 		p.frees.freed() // its memory is free: wake the waiters
 	}
 	return err

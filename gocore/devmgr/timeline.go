@@ -23,6 +23,8 @@ type timeline struct {
 	device  gpu.Device
 	numbers *streamNumbers
 
+	uses []wordUse // by stream; guarded by the allocator's mutex
+
 	mu     sync.Mutex
 	words  atomic.Pointer[gpu.HostMemory] // written with mu held; nil before the first mark
 	events map[bfc.Stream][]mark          // guarded by mu; oldest first; used if streams cannot write words
@@ -35,17 +37,41 @@ type mark struct {
 	event  gpu.Event
 }
 
+// wordUse is what may still be queued in a stream that writes or reads words.
+type wordUse struct {
+	tried uint64 // the number of its last mark, which may have been queued even if the call failed
+	waits bool   // it follows other streams, and no mark was queued since
+}
+
 const (
 	wordBytes  = 8
 	pageBytes  = 64 << 10 // words for 8192 streams
 	syncNap    = 20 * time.Microsecond
 	longestNap = time.Millisecond
+	checkEvery = 64 // naps between two checks of the context
 )
 
 var _ bfc.Timeline = (*timeline)(nil)
 
 // Mark queues a mark behind all work in the stream, unless the stream is being captured (invariant 5).
 func (t *timeline) Mark(s bfc.Stream, number uint64) error {
+	use := t.use(s)
+	use.tried = number
+	err := t.mark(s, number)
+	if err == nil {
+		use.waits = false // behind the mark
+	}
+	return err
+}
+
+func (t *timeline) use(s bfc.Stream) *wordUse {
+	if more := int(s) + 1 - len(t.uses); more > 0 {
+		t.uses = append(t.uses, make([]wordUse, more)...)
+	}
+	return &t.uses[s]
+}
+
+func (t *timeline) mark(s bfc.Stream, number uint64) error {
 	handles, alive := t.numbers.alive(s)
 	if !alive {
 		return t.settle(s, number)
@@ -126,17 +152,25 @@ func (t *timeline) Follow(s, other bfc.Stream, number uint64) error {
 	if err != nil {
 		return err
 	}
+	t.use(s).waits = true
 	return t.driver.StreamWaitValue64(t.device.Ordinal, stream, word, number)
 }
 
-// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait on.
+// Sync waits for a mark. It polls, because the stream may have been destroyed, and then there is nothing else to wait on. A broken
+// context never writes the mark, so now and then it makes a call that fails if the context is broken.
 func (t *timeline) Sync(s bfc.Stream, number uint64) error {
-	for nap := syncNap; t.Passed(s) < number; nap = min(2*nap, longestNap) {
+	for naps, nap := 1, syncNap; t.Passed(s) < number; naps, nap = naps+1, min(2*nap, longestNap) {
 		if event, pending := t.eventOf(s, number); pending {
 			return t.driver.EventSynchronize(t.device.Ordinal, event)
 		}
 		timer := time.NewTimer(nap)
 		<-timer.C
+		if naps%checkEvery != 0 {
+			continue
+		}
+		if _, _, err := t.driver.MemGetInfo(t.device.Ordinal); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -215,7 +249,8 @@ func (t *timeline) eventOf(s bfc.Stream, number uint64) (event gpu.Event, pendin
 	return 0, false
 }
 
-// close releases the words and the events. The allocator is already closed.
+// close releases the words and the events. The allocator is already closed. Words that a stream may still write or read stay until the
+// context ends, which is often later: other pools and other libraries retain it too (invariant 7).
 func (t *timeline) close() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,8 +260,18 @@ func (t *timeline) close() (err error) {
 		}
 	}
 	t.events, t.passed = nil, nil
-	if words := t.words.Swap(nil); words != nil {
+	if words := t.words.Swap(nil); words != nil && t.unused(words) {
 		err = errors.Join(err, t.driver.MemFreeHost(t.device.Ordinal, words.Addr))
 	}
 	return err
+}
+
+// unused reports whether no queued work writes or reads words.
+func (t *timeline) unused(words *gpu.HostMemory) bool {
+	for s, use := range t.uses {
+		if use.waits || s < len(words.Words) && atomic.LoadUint64(&words.Words[s]) < use.tried {
+			return false
+		}
+	}
+	return true
 }

@@ -36,11 +36,11 @@ func Exhaust(t require.TestingT, driver Stepped, program Program, how How) (runs
 			runs++
 		}
 		if more = e.backtrack(); more && how.Fresh {
-			e.w.close()
+			e.w.close(driver.Drain)
 			e.w = newWorld(t, driver, program, true)
 		}
 	}
-	e.w.close()
+	e.w.close(driver.Drain)
 	return runs
 }
 
@@ -263,5 +263,5 @@ func Sample(t require.TestingT, driver gpu.Driver, program Program, runs int, se
 		wait()
 		w.finish()
 	}
-	w.close()
+	w.close(func() {}) // the device works by itself
 }

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -69,11 +70,21 @@ func newWorld(t require.TestingT, driver gpu.Driver, program Program, keep bool)
 	return w
 }
 
-// close closes the pool. All work is done.
-func (w *world) close() {
+// close closes the pool. All work is done but the marks that Close queues and waits for, which drain lets the device execute.
+func (w *world) close(drain func()) {
 	require.NoError(w.t, w.m.Check())
 	require.NoError(w.t, w.m.Free(w.ballast.Addr))
-	require.NoError(w.t, w.m.Close(false))
+	closed := make(chan error, 1)
+	go func() { closed <- w.m.Close(false) }()
+	for waiting := true; waiting; {
+		select {
+		case err := <-closed:
+			require.NoError(w.t, err)
+			waiting = false
+		case <-time.After(time.Millisecond):
+			drain()
+		}
+	}
 	require.NoError(w.t, w.order.Driver.EventDestroy(0, w.event))
 	require.NoError(w.t, w.order.Driver.MemFreeHost(0, w.host.Addr))
 	w.order.end()
