@@ -1,5 +1,5 @@
 """The fixtures of the guard's tests."""
 
-from conftest_guard import client, driver
+from conftest_guard import both, client, driver
 
-__all__ = ["client", "driver"]
+__all__ = ["both", "client", "driver"]

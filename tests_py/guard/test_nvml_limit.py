@@ -54,14 +54,6 @@ def info2(device):
 Ask = Callable[..., list[str]]
 
 
-@pytest.fixture(scope="module")
-def both(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both libraries of the driver."""
-    folder = fake_nvml(tmp_path_factory.mktemp("both"))
-    shutil.copy(driver / "libcuda.so.1", folder)
-    return folder
-
-
 @pytest.fixture
 def ask(both: Path, tmp_path: Path) -> Ask:
     """Run code with NVML under a limit, on a machine of which the first card of CUDA's is the second of NVML's."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, environment
-from fake_nvml import fake_nvml
 
 GIB = 1 << 30
 
@@ -80,14 +78,6 @@ class Machine:
             [sys.executable, "-m", "gpuconf", *words], env=self.variables, capture_output=True, text=True, check=True, timeout=60
         )
         return done.stdout
-
-
-@pytest.fixture(scope="module")
-def both(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both libraries of the driver."""
-    folder = fake_nvml(tmp_path_factory.mktemp("libraries"))
-    shutil.copy(driver / "libcuda.so.1", folder)
-    return folder
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
         default=None,
         help="how the limit is kept for every library of the program: driver sets it in a control group, proxy stands before the "
         "CUDA driver, preload also where the driver is opened by its path, off limits only gpuconf's pools and the frameworks' "
-        "settings; auto (default) picks the first that is possible",
+        "settings; auto (default) picks the first that is possible. Proxy and preload are accounting, not a security boundary",
     )
     parser.add_argument("--check", action="store_true", help="instead of a program: request more than the limit in every way")
     parser.add_argument("--as-tensorflow", action="store_true", help="import tensorflow finds gpuconf, in child processes too")
