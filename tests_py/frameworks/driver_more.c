@@ -32,6 +32,12 @@ int cuPointerGetAttribute(void **value, int attribute, unsigned long long ptr)
 	return 0;
 }
 
+int cuMemHostGetDevicePointer_v2(unsigned long long *out, void *host, unsigned flags)
+{
+	*out = (unsigned long long)host;
+	return 0;
+}
+
 int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
 
 int cuStreamCreate(void **stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }

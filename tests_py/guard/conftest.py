@@ -1,5 +1,23 @@
 """The fixtures of the guard's tests."""
 
-from conftest_guard import both, client, driver
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest_guard import client, driver
+from fake_nvml import fake_nvml
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["both", "client", "driver"]
+
+
+@pytest.fixture(scope="session")
+def both(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both libraries of the driver."""
+    folder = fake_nvml(tmp_path_factory.mktemp("both"))
+    shutil.copy(driver / "libcuda.so.1", folder)
+    return folder

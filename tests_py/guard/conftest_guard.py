@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_nvml import fake_nvml
 from gpuconf.sharing import _budget
 
 if TYPE_CHECKING:
@@ -38,14 +36,6 @@ def build_driver(folder: Path, version: int = 12040, missing: tuple[str, ...] = 
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a driver for CUDA 12.4."""
     return build_driver(tmp_path_factory.mktemp("driver"))
-
-
-@pytest.fixture(scope="session")
-def both(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with both libraries of the driver."""
-    folder = fake_nvml(tmp_path_factory.mktemp("both"))
-    shutil.copy(driver / "libcuda.so.1", folder)
-    return folder
 
 
 def compile_c(source: Path, output: Path, *flags: str | Path) -> Path:

@@ -22,6 +22,7 @@ _IDENT = b"\x7fELF\x02\x01\x01" + bytes(9)
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 _DYN, _INTERP, _LOAD, _DYNAMIC_SEGMENT, _STACK, _DYNSYM = 3, 3, 1, 2, 0x6474E551, 11
 _NEEDED, _HASH, _STRTAB, _SYMTAB, _STRSZ, _SYMENT, _SONAME, _RPATH = 1, 4, 5, 6, 10, 11, 14, 15
+_FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
 
 
 def machine() -> int:
@@ -108,7 +109,10 @@ def program_facts(path: str) -> tuple[bool, list[str]]:
 
 
 def library(soname: str, needed: Sequence[str]) -> bytes:
-    """An empty shared library that only needs others, in their order."""
+    """An empty shared library that only needs others, in their order.
+
+    It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its name the next time.
+    """
     align = 0x10000  # the largest page of either architecture
     strings = b"\0"
     places = []
@@ -124,7 +128,7 @@ def library(soname: str, needed: Sequence[str]) -> bytes:
     moved = dynamic + align  # the loader writes there, so it has a segment of its own
     entries = [(_NEEDED, place) for place in places[:-1]]
     entries += [(_SONAME, places[-1]), (_HASH, hashes), (_STRTAB, texts), (_SYMTAB, symbols)]
-    entries += [(_STRSZ, len(strings)), (_SYMENT, _SYMBOL.size), (0, 0)]
+    entries += [(_STRSZ, len(strings)), (_SYMENT, _SYMBOL.size), (_FLAGS_1, _NODELETE), (0, 0)]
     listed = b"".join(_DYNAMIC.pack(*entry) for entry in entries)
     head = _HEADER.pack(_IDENT, _DYN, machine(), 1, 0, _HEADER.size, 0, 0, _HEADER.size, _PROGRAM.size, 4, 64, 0, 0)
     segments = _PROGRAM.pack(_LOAD, 4, 0, 0, 0, dynamic, dynamic, align)

@@ -103,6 +103,7 @@ CUresult start(void) {
 	if (capability != NULL)
 		sscanf(capability, "%d.%d", &fake.major, &fake.minor);
 	fake.mig = mig != NULL && *mig != 0;
+	fake.lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
 	fake.vmm = !lacks("vmm");
 	fake.memops = !lacks("memops");
 	fake.priorities = !lacks("priorities");
@@ -214,6 +215,10 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 		return SUCCESS;
 	case 18:
 		*value = number_from("FAKECUDA_INTEGRATED", 0) != 0;
+		return SUCCESS;
+	case 19: /* page-locked memory has a device's address */
+	case 41: /* which is the host's */
+		*value = 1;
 		return SUCCESS;
 	case 100:
 		*value = number_from("FAKECUDA_ATS", 0) != 0;

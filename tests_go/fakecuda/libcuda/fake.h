@@ -10,6 +10,8 @@
  *     FAKECUDA_CAPABILITY  compute capability of all ("9.0")
  *     FAKECUDA_MIG         not empty: each is a MIG instance
  *     FAKECUDA_WITHOUT     a list of "vmm", "memops", "priorities", "managed", "concurrent": features that no GPU supports
+ *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, and copies in a stream accept host memory that is not
+ *                          page-locked, which NVIDIA's driver does, too; otherwise both depend on time, or are refused
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
@@ -109,6 +111,7 @@ struct fake {
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int major, minor, mig, vmm, memops, priorities, managed, concurrent;
+	int lenient;
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *managed_memory;
@@ -196,6 +199,7 @@ struct work {
 CUstream own_stream(CUstream handle);
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);
+void wait_idle(struct context *context);
 void wait_done(struct stream *stream, uint64_t seq);
 struct stream *make_stream(struct context *context, int blocking, int priority);
 void end_streams(struct context *context);

@@ -117,6 +117,8 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
+	if (result == SUCCESS && fake.lenient)
+		wait_idle(context);
 	if (result == SUCCESS) {
 		struct allocation **at = list;
 		while (*at != NULL && (*at)->range.addr != addr)

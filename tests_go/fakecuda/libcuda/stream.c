@@ -217,6 +217,13 @@ void wait_done(struct stream *stream, uint64_t seq) {
 		pthread_cond_wait(&fake.progress, &fake.lock);
 }
 
+/* Returns when all work of the context that is queued by now is done. */
+void wait_idle(struct context *context) {
+	for (struct stream *one = streams; one != NULL; one = one->next)
+		if (one->context == context)
+			wait_done(one, one->last);
+}
+
 /* Returns when no thread works in the context any more. */
 void end_streams(struct context *context) {
 	for (struct stream *one = streams; one != NULL; one = one->next) {
@@ -418,14 +425,32 @@ EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64
 }
 #endif
 
+/* The device's side of a copy is checked, and what comes from the host is staged. */
+static CUresult copy_checked(struct work *work, int from_host, int gpu) {
+	if (!within(from_host ? work->dst : work->src, work->bytes, gpu))
+		return INVALID_VALUE;
+	if (from_host) {
+		work->staged = malloc(work->bytes);
+		memcpy(work->staged, (const void *)(uintptr_t)work->src, work->bytes);
+	}
+	return SUCCESS;
+}
+
 /*
  * A copy or fill in a stream. CUDA also accepts host memory that is not page-locked, and may copy it at once or later; here it is
- * refused.
+ * refused, or copied at once (FAKECUDA_LENIENT).
  */
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
 	IN_STREAM(handle, {
 		int gpu = context->gpu;
-		if ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)))
+		int at_once = fake.lenient && ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)));
+		if (at_once) {
+			work.to_pageable = dst_host;
+			if ((result = admits(stream)) == SUCCESS && (result = copy_checked(&work, src_host, gpu)) == SUCCESS) {
+				wait_done(stream, enqueue(stream, work));
+				result = context->sticky;
+			}
+		} else if ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)))
 			result = INVALID_VALUE;
 		else if (!within(work.dst, work.bytes, gpu) || (work.kind == COPY && !within(work.src, work.bytes, gpu)))
 			result = INVALID_VALUE;

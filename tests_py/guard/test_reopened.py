@@ -1,0 +1,45 @@
+"""Programs that close the driver's library and open it again, as those do that only look whether there is a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest_guard import MIB, build_driver, job
+
+CLOSE = """
+import _ctypes
+def reopen():
+    global cuda
+    _ctypes.dlclose(cuda._handle)
+    cuda = ctypes.CDLL("libcuda.so.1")
+"""
+
+
+@pytest.mark.parametrize("mode", ["proxy", "preload"])
+def test_a_program_that_closes_the_driver_stays_limited(driver: Path, mode: str) -> None:
+    """What it holds stays charged, because the driver keeps it."""
+    with job(driver, 512 * MIB, mode) as one:
+        told = one.python(
+            CLOSE
+            + """
+begin()
+print(allocate(100 * MIB)[0], *(part // MIB for part in info()))
+descriptors = len(os.listdir("/proc/self/fd"))
+for _ in range(1100):
+    reopen()
+    begin()
+print(*(part // MIB for part in info()), len(os.listdir("/proc/self/fd")) - descriptors)
+print(allocate(412 * MIB)[0], allocate(MIB)[0])
+"""
+        )
+        assert told.splitlines() == ["0 412 512", "412 512 0", "0 2"]
+        assert (one.used(), one.budget.log()) == (0, [])
+
+
+def test_a_driver_that_cannot_be_unloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays in the process under its usual name, also if the program has not yet asked it for anything."""
+    monkeypatch.setenv("CC", "cc -Wl,-z,nodelete")
+    with job(build_driver(tmp_path / "driver"), 512 * MIB) as one:
+        told = one.python(CLOSE + "reopen()\nbegin()\nprint(allocate(512 * MIB)[0], allocate(MIB)[0])")
+        assert told == "0 2\n"
