@@ -69,6 +69,18 @@ CUresult current_context(CUdevice device, CUcontext *context)
 	return result;
 }
 
+int device_of_context(CUcontext context, CUdevice *device)
+{
+	pthread_mutex_lock(&lock);
+	struct context *one = contexts;
+	while (one != NULL && one->handle != context)
+		one = one->next;
+	if (one != NULL)
+		*device = one->device;
+	pthread_mutex_unlock(&lock);
+	return one != NULL;
+}
+
 static int ended_with(struct entry *entry, void *context)
 {
 	if (entry->owner != context || (entry->kind != LINEAR && entry->kind != ARRAY && entry->kind != MIPMAP))
@@ -113,6 +125,13 @@ static void released(CUdevice device)
 		primary_ended(device);
 }
 
+/* It held the primary context of a device; each device is looked at. */
+static void green_ended(void)
+{
+	for (CUdevice device = 0; device < device_count(); device++)
+		released(device);
+}
+
 /* The last detach ends a context; then the driver does not know it any more. */
 static void detached(CUcontext context)
 {
@@ -141,6 +160,7 @@ AFTER(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device
 AFTER(cuCtxDestroy, (CUcontext context), (context), ended(context))
 AFTER(cuCtxDestroy_v2, (CUcontext context), (context), ended(context))
 AFTER(cuCtxDetach, (CUcontext context), (context), detached(context))
+AFTER(cuGreenCtxDestroy, (CUgreenCtx context), (context), green_ended())
 AFTER(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
 AFTER(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), primary_ended(device))

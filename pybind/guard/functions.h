@@ -33,6 +33,8 @@
 	X(cuMemPoolTrimTo, "cuMemPoolTrimTo", 11020, 0, (CUmemoryPool pool, size_t keep), (pool, keep)) \
 	X(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020, 0, (CUmemoryPool * out, void *handle, int type, unsigned long long flags), (out, handle, type, flags)) \
 	X(cuDeviceSetMemPool, "cuDeviceSetMemPool", 11020, 0, (CUdevice device, CUmemoryPool pool), (device, pool)) \
+	X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0, (CUmemoryPool * out, const CUmemLocation *location, int type), (out, location, type)) \
+	X(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0, (CUmemoryPool * out, const CUmemLocation *location, int type), (out, location, type)) \
 	X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0, (CUmemLocation * location, int type, CUmemoryPool pool), (location, type, pool)) \
 	X(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0, (CUstream stream), (stream)) \
 	X(cuStreamSynchronize_ptsz, "cuStreamSynchronize", 7000, 2, (CUstream stream), (stream)) \
@@ -50,6 +52,8 @@
 	X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2, (CUarrayMapInfo * list, unsigned int count, CUstream stream), (list, count, stream)) \
 	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0, (CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags), (multicast, at, handle, offset, bytes, flags)) \
 	X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0, (CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags), (multicast, device, at, handle, offset, bytes, flags)) \
+	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0, (CUmemGenericAllocationHandle multicast, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags), (multicast, at, address, bytes, flags)) \
+	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0, (CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags), (multicast, device, at, address, bytes, flags)) \
 	X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0, (CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, size_t bytes), (multicast, device, at, bytes))
 
 #define ARRAY_HOOKS(X) \
@@ -82,6 +86,7 @@
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, 0, (CUcontext context), (context)) \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0, (CUcontext context), (context)) \
 	X(cuCtxDetach, "cuCtxDetach", 2000, 0, (CUcontext context), (context)) \
+	X(cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040, 0, (CUgreenCtx context), (context)) \
 	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0, (CUcontext * out, CUdevice device), (out, device)) \
 	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0, (CUdevice device), (device)) \
 	X(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0, (CUdevice device), (device)) \
@@ -113,6 +118,7 @@
 	X(cuDeviceGetMemPool, NULL, 0, 0, (CUmemoryPool * pool, CUdevice device), (pool, device)) \
 	X(cuDeviceGetDefaultMemPool, NULL, 0, 0, (CUmemoryPool * pool, CUdevice device), (pool, device)) \
 	X(cuMemPoolGetAttribute, NULL, 0, 0, (CUmemoryPool pool, int attribute, void *value), (pool, attribute, value)) \
+	X(cuStreamGetCtx, NULL, 0, 0, (CUstream stream, CUcontext *context), (stream, context)) \
 	X(cuStreamIsCapturing, NULL, 0, 0, (CUstream stream, int *status), (stream, status)) \
 	X(cuStreamIsCapturing_ptsz, NULL, 0, 0, (CUstream stream, int *status), (stream, status)) \
 	X(cuGraphGetNodes, NULL, 0, 0, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count)) \

@@ -126,6 +126,7 @@ void forget_table(void);
 
 /* contexts.c */
 CUresult current_context(CUdevice device, CUcontext *context);
+int device_of_context(CUcontext context, CUdevice *device); /* 0 if it is not known */
 void forget_contexts(void);
 
 /* linear.c: freeing an address or handle; found takes its entry, if it has one, out of the table, into entry_. */

@@ -240,10 +240,22 @@ static void undo(struct pool *pool, uint64_t extra, CUdeviceptr address, CUstrea
 	pool->in_use += pool->own ? bytes : 0; \
 	return CUDA_SUCCESS
 
+/* The pool is that of the stream's device, which may not be the current one. Handles up to 2 stand for default streams. */
+static CUresult device_of_stream(CUstream stream, CUdevice *device)
+{
+	CUcontext context;
+	CUresult result = current_device(device);
+
+	if (result == CUDA_SUCCESS && device_count() > 1 && (uintptr_t)stream > 2 && real.cuStreamGetCtx != NULL &&
+	    INSIDE(real.cuStreamGetCtx(stream, &context)) == CUDA_SUCCESS)
+		device_of_context(context, device);
+	return result;
+}
+
 static CUresult from_current(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	CUdevice device;
-	CUresult asked = current_device(&device);
+	CUresult asked = device_of_stream(stream, &device);
 	if (asked != CUDA_SUCCESS)
 		return asked;
 	ALLOCATE(current_pool(device), 0, real.cuMemAllocAsync(out, bytes, stream));
@@ -252,7 +264,7 @@ static CUresult from_current(CUdeviceptr *out, size_t bytes, CUstream stream)
 static CUresult from_current_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	CUdevice device;
-	CUresult asked = current_device(&device);
+	CUresult asked = device_of_stream(stream, &device);
 	if (asked != CUDA_SUCCESS)
 		return asked;
 	ALLOCATE(current_pool(device), 1, real.cuMemAllocAsync_ptsz(out, bytes, stream));
@@ -337,13 +349,27 @@ void pool_freed(const struct entry *entry)
 	pools_changed();
 }
 
-EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+/*
+ * Whether a pool is charged, and to which card. Pools of the host are not; managed ones are, wherever their pages are, and without a device
+ * to the current one. 0 if the card is unknown.
+ */
+static int card_of_pool(const CUmemLocation *location, int type, int *card)
 {
 	CUdevice device;
+
+	*card = NO_CARD;
+	if (!on_device(location, &device) && (type != ALLOCATION_MANAGED || current_device(&device) != CUDA_SUCCESS))
+		return 1;
+	*card = card_of_device(device);
+	return *card != NO_CARD || !may_exist(device);
+}
+
+EXPORT CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
 	int card = NO_CARD;
 
 	GIVES(cuMemPoolCreate, (out, props));
-	if (props != NULL && on_device(&props->location, &device) && (card = card_of_device(device)) == NO_CARD && may_exist(device))
+	if (props != NULL && !card_of_pool(&props->location, props->type, &card))
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pthread_mutex_lock(&lock);
 	CUresult result = INSIDE(real.cuMemPoolCreate(out, props));
@@ -365,6 +391,28 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *out, void *hand
 		add(*out, NO_CARD, 1);
 	pthread_mutex_unlock(&lock);
 	return result;
+}
+
+/* From CUDA 13 on the host, and managed memory, have pools that the driver makes. */
+#define EXISTING(call) \
+	int card; \
+	pthread_mutex_lock(&lock); \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS && find(*out) == NULL && card_of_pool(location, type, &card)) \
+		add(*out, card, 0); \
+	pthread_mutex_unlock(&lock); \
+	return result
+
+EXPORT CUresult cuMemGetDefaultMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
+{
+	GIVES(cuMemGetDefaultMemPool, (out, location, type));
+	EXISTING(real.cuMemGetDefaultMemPool(out, location, type));
+}
+
+EXPORT CUresult cuMemGetMemPool(CUmemoryPool *out, const CUmemLocation *location, int type)
+{
+	GIVES(cuMemGetMemPool, (out, location, type));
+	EXISTING(real.cuMemGetMemPool(out, location, type));
 }
 
 static void forget_current(void)

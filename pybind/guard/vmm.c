@@ -212,9 +212,24 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 /* A multicast object's binding, by the object and the offset in it. */
 static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { return multicast * UINT64_C(0x9E3779B97F4A7C15) ^ at; }
 
-#define BIND(call) \
+/* The same for the memory that is mapped at an address. */
+static int hold_mapped(CUdeviceptr address, struct physical **physical)
+{
+	struct range range = {.from = address};
+
+	pthread_mutex_lock(&lock);
+	table_each(covers, &range);
+	if (range.found.present) {
+		*physical = range.found.owner;
+		(*physical)->references++;
+	}
+	pthread_mutex_unlock(&lock);
+	return range.found.present;
+}
+
+#define BIND(held, call) \
 	struct physical *physical; \
-	int charged = hold(handle, &physical); \
+	int charged = held; \
 	CUresult result = INSIDE(call); \
 	if (!charged) \
 		return result; \
@@ -228,13 +243,25 @@ static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { r
 EXPORT CUresult cuMulticastBindMem(CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
 {
 	GIVES(cuMulticastBindMem, (multicast, at, handle, offset, bytes, flags));
-	BIND(real.cuMulticastBindMem(multicast, at, handle, offset, bytes, flags));
+	BIND(hold(handle, &physical), real.cuMulticastBindMem(multicast, at, handle, offset, bytes, flags));
 }
 
 EXPORT CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags)
 {
 	GIVES(cuMulticastBindMem_v2, (multicast, device, at, handle, offset, bytes, flags));
-	BIND(real.cuMulticastBindMem_v2(multicast, device, at, handle, offset, bytes, flags));
+	BIND(hold(handle, &physical), real.cuMulticastBindMem_v2(multicast, device, at, handle, offset, bytes, flags));
+}
+
+EXPORT CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle multicast, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags)
+{
+	GIVES(cuMulticastBindAddr, (multicast, at, address, bytes, flags));
+	BIND(hold_mapped(address, &physical), real.cuMulticastBindAddr(multicast, at, address, bytes, flags));
+}
+
+EXPORT CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, CUdeviceptr address, size_t bytes, unsigned long long flags)
+{
+	GIVES(cuMulticastBindAddr_v2, (multicast, device, at, address, bytes, flags));
+	BIND(hold_mapped(address, &physical), real.cuMulticastBindAddr_v2(multicast, device, at, address, bytes, flags));
 }
 
 EXPORT CUresult cuMulticastUnbind(CUmemGenericAllocationHandle multicast, CUdevice device, size_t at, size_t bytes)

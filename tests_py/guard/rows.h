@@ -96,6 +96,7 @@ typedef struct {
 	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
 	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
 	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
+	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) \
 	X(cuArrayCreate, "cuArrayCreate", 2000, 0) X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
 	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, 0) \
 	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0) \
@@ -332,6 +333,19 @@ static int take_bound(struct object *o)
 	referring = result == 0;
 	return result;
 }
+/* By the address where it is mapped: the binding is all that is left of it. */
+static int take_bound_address(struct object *o)
+{
+	int result = referring ? take_virtual(o) : take_mapped(o);
+	if (result != 0 || referring)
+		return result;
+	result = cu.cuMulticastBindAddr(77ull, (size_t)0, o->b, (size_t)o->bytes, 0ull);
+	calm();
+	drop_mapped(o);
+	o->b = result == 0;
+	referring = result == 0;
+	return result;
+}
 static int drop_bound(struct object *o)
 {
 	if (!o->b)
@@ -475,7 +489,7 @@ static const struct row {
 	{"async", take_async, drop_async}, {"async_ptsz", take_async_ptsz, drop_async_ptsz}, {"pool", take_pool, drop_async},
 	{"pool_ptsz", take_pool_ptsz, drop_async_ptsz}, {"orphan", take_orphan, drop_async}, {"set_pool", take_set_pool, drop_async},
 	{"virtual", take_virtual, drop_virtual}, {"mapped", take_mapped, drop_mapped}, {"retained", take_retained, drop_virtual},
-	{"imported", take_imported, drop_virtual}, {"bound", take_bound, drop_bound}, {"tile", take_tile, drop_tile},
+	{"imported", take_imported, drop_virtual}, {"bound", take_bound, drop_bound}, {"bound_address", take_bound_address, drop_bound}, {"tile", take_tile, drop_tile},
 	{"array", take_array, drop_array}, {"array_v1", take_array_v1, drop_array}, {"array3d", take_array3d, drop_array},
 	{"array3d_v1", take_array3d_v1, drop_array}, {"layers", take_layers, drop_array}, {"mipmapped", take_mipmapped, drop_mipmapped},
 	{"graph_v1", take_graph_v1, drop_graph}, {"graph_v2", take_graph_v2, drop_graph}, {"graph_flags", take_graph_flags, drop_graph},

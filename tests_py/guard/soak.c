@@ -167,7 +167,7 @@ static void check(int failed)
 	if (failed && is_taken > own) /* another failure than the one that refused it kept it from being undone */
 		lost += is_taken - own, own = is_taken;
 	if (is_taken != own)
-		wrong("the driver says %llu bytes, the books %llu", (unsigned long long)is_taken, (unsigned long long)own);
+		wrong("the driver says %llu bytes, the books %llu with %llu lost", (unsigned long long)is_taken, (unsigned long long)own, (unsigned long long)lost);
 	if ((charged = mine()) != is_taken)
 		wrong("charged are %llu bytes, the driver says %llu", (unsigned long long)charged, (unsigned long long)is_taken);
 	publish(is_taken - lost);
@@ -229,6 +229,9 @@ static void reset(void)
 	for (int i = 0; i < HELD; i++)
 		if (kind[i] != NULL && of_the_primary_context(kind[i]))
 			kind[i] = NULL;
+	uint64_t is_taken = taken(), own = books(RESERVED);
+	if (is_taken >= own && is_taken < own + lost) /* what was lost was the context's */
+		lost = is_taken - own;
 }
 
 static void look(void)

@@ -17,7 +17,7 @@ ROWS = {
     11020: "ordered async async_ptsz pool pool_ptsz orphan set_pool",
     11040: "graph_v1 graph_v2 graph_flags captured context3",
     12000: "graph_params graph_params_ptsz",
-    12010: "bound",
+    12010: "bound bound_address",
     12050: "context4",
 }
 WAYS = ["linked", "dlsym", "default", "resolver", "resolver2"]

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, Job, job
-from fake_nvml import fake_nvml
 
 GIB = 1 << 30
 MACHINE = """driver 580.95.05

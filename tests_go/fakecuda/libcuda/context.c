@@ -137,6 +137,38 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 	return release(device);
 }
 
+#if FAKECUDA_VERSION >= 12040
+/* A green context holds the primary one; here its parts of the GPU are all of it. */
+struct green {
+	CUdevice device;
+};
+
+EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice device, unsigned flags) {
+	CALLED(cuGreenCtxCreate);
+	(void)resources;
+	CUcontext primary;
+	CUresult result = flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device);
+	if (result == SUCCESS) {
+		*out = malloc(sizeof **out);
+		(*out)->device = device;
+	}
+	return result;
+}
+
+EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
+	CALLED(cuCtxFromGreenCtx);
+	*out = fake.gpu[green->device].primary;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
+	CALLED(cuGreenCtxDestroy);
+	CUresult result = release(green->device);
+	free(green);
+	return result;
+}
+#endif
+
 static CUresult create(CUcontext *out, CUdevice device) {
 	if (device < 0 || device >= fake.gpus)
 		return INVALID_DEVICE;

@@ -4,7 +4,7 @@
  *
  * Also memory outside of the arenas: CUDA 2's 32-bit addresses, and the memory of graphs.
  */
-#include "fake.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -188,12 +188,16 @@ typedef struct {
 	unsigned char reserved[56];
 } pool_props;
 
+static struct pool standard_host = {.gpu = -1}, standard_managed = {.gpu = -1};
+
 static int unknown(CUdevice device) { return device < 0 || device >= fake.gpus; }
 
 static struct pool *find_pool(struct pool *handle) {
 	for (int i = 0; i < fake.gpus; i++)
 		if (handle == &standard[i])
 			return handle;
+	if (handle == &standard_host || handle == &standard_managed)
+		return handle;
 	for (struct pool *one = pools; one != NULL; one = one->next)
 		if (one == handle && !one->gone)
 			return one;
@@ -207,7 +211,7 @@ static struct pool *standard_pool(int gpu) {
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	CALLED(cuMemPoolCreate);
-	if (props->type != 1 || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
+	if ((props->type != 1 && (props->type != 2 || FAKECUDA_VERSION < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
 		return INVALID_VALUE;
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
@@ -303,6 +307,19 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
 	return SUCCESS;
 }
 
+#if FAKECUDA_VERSION >= 13000
+/* Managed memory has one pool, whatever the location. */
+EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where, int type) {
+	CALLED(cuMemGetDefaultMemPool);
+	if (where->type == LOCATION_DEVICE && unknown(where->id))
+		return INVALID_DEVICE;
+	*out = type == 2 ? &standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &standard_host;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) { return cuMemGetDefaultMemPool(out, where, type); }
+#endif
+
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	CALLED(cuDeviceGetMemPool);
 	if (unknown(device))
@@ -348,10 +365,14 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 
 static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *handle, CUstream stream) {
 	struct context *context;
+	struct stream *its = NULL;
 	LOCK;
 	CUresult result = current_context(&context);
+	if (result == SUCCESS)
+		result = find_stream(stream, context, &its);
+	int gpu = result == SUCCESS ? its->context->gpu : 0;
 	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : current[context->gpu] != NULL ? current[context->gpu] : standard_pool(context->gpu));
+		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : current[gpu] != NULL ? current[gpu] : standard_pool(gpu));
 	UNLOCK;
 	return result;
 }

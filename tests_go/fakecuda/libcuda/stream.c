@@ -269,6 +269,11 @@ EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 	IN_STREAM(handle, *priority = stream->priority);
 }
 
+EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
+	CALLED(cuStreamGetCtx);
+	IN_STREAM(handle, *out = stream->context);
+}
+
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {

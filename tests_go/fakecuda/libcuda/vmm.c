@@ -243,6 +243,21 @@ EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle numbe
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
 }
 
+EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
+	CALLED(cuMulticastBindAddr);
+	(void)multicast, (void)at, (void)flags;
+	LOCK;
+	struct mapping *one = mappings;
+	while (one != NULL && (addr < one->range.addr || addr + bytes > one->range.addr + one->range.bytes))
+		one = one->next;
+	if (one != NULL) {
+		one->handle->mappings++;
+		bound = one->handle;
+	}
+	UNLOCK;
+	return one != NULL ? SUCCESS : INVALID_VALUE;
+}
+
 EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at, size_t bytes) {
 	CALLED(cuMulticastUnbind);
 	(void)multicast, (void)device, (void)at, (void)bytes;
