@@ -69,6 +69,8 @@ PAST = {
     "by path": "driver = ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
     "after the job's folder is gone": "driver = ctypes.CDLL('libcuda.so.1')",
     "after clearing the environment": "driver = ctypes.CDLL('libcuda.so.1')",
+    "after putting the driver's folder first": "driver = ctypes.CDLL('libcuda.so.1')",
+    "by path, with NVML under the guard": "ctypes.CDLL('libnvidia-ml.so.1'); driver = ctypes.CDLL(os.environ['FAKECUDA_DRIVER'])",
 }
 ALLOCATE = """
 import ctypes, os, sys, time
@@ -82,14 +84,16 @@ time.sleep(2.5)
 
 
 @pytest.mark.parametrize("way", PAST)
-def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, tmp_path: Path, way: str) -> None:
+def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, both: Path, tmp_path: Path, way: str) -> None:
     (tmp_path / "past.py").write_text(ALLOCATE.format(driver=PAST[way]))
     words: tuple[str | Path, ...] = (sys.executable, "-S", tmp_path / "past.py")
     if way == "after the job's folder is gone":
         words = ("sh", "-c", 'rm -r "${GPUCONF_GUARD%/budget}"; "$@"', "sh", *words)
-    elif way != "by path":
+    elif way == "after putting the driver's folder first":
+        words = ("sh", "-c", f'LD_LIBRARY_PATH="{driver}:$LD_LIBRARY_PATH" exec "$@"', "sh", *words)
+    elif not way.startswith("by path"):
         words = ("env", "-i", f"LD_LIBRARY_PATH={driver}", f"FAKECUDA_MEMORY={16 * GIB}", *words)
-    done = run(*LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words)
+    done = run(*LIMIT, "--json-report", tmp_path / "report", "--", "sh", "-c", '"$@"; true', "sh", *words, libraries=both)
     assert done.stdout == "0\n", "it was not limited"
     (past,) = json.loads((tmp_path / "report").read_text())["past_the_guard"]
     assert past["command"] == f"{sys.executable} -S {tmp_path / 'past.py'}"

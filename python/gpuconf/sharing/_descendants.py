@@ -9,7 +9,7 @@ from collections import namedtuple
 from collections.abc import Sequence, Set
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
-_GUARD, _OUR_FOLDER = b"libgpuconf-guard.so", b"/gpuconf-job-"  # sharing/_budget.py
+_OUR_FOLDER = b"/gpuconf-job-"  # sharing/_budget.py
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
 _DRIVERS = (b"libcuda.so", b"_gpuconf.abi3.so")  # the real one, and where the simulated GPUs are
 
@@ -54,13 +54,11 @@ def past_the_guard_below(root: int) -> dict[int, str]:
 
 
 def _past_the_guard(pid: int) -> str:
-    """Return a process's command line if it is past the guard, else "". The loader maps the guard before the driver itself."""
+    """Return a process's command line if it is past the guard, else "". The loader maps the guard's proxy before the driver."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as file:
-            lines = file.read().splitlines()
-        if any(_GUARD in line for line in lines):
-            return ""
-        if not any(_DRIVERS[0] in line and _OUR_FOLDER not in line for line in lines) and not _has_open(pid, _OF_CUDA):
+            drivers = [line for line in file.read().splitlines() if _DRIVERS[0] in line]
+        if any(_OUR_FOLDER in line for line in drivers) or not (drivers or _has_open(pid, _OF_CUDA)):
             return ""
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().decode("utf-8", "backslashreplace").replace("\0", " ").strip() or "?"

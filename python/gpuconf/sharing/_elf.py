@@ -111,7 +111,8 @@ def program_facts(path: str) -> tuple[bool, list[str]]:
 def library(soname: str, needed: Sequence[str]) -> bytes:
     """An empty shared library that only needs others, in their order.
 
-    It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its name the next time.
+    It stays in the process when it is closed: otherwise the driver below it may stay without it, and be found by its name the
+    next time.
     """
     align = 0x10000  # the largest page of either architecture
     strings = b"\0"
