@@ -210,13 +210,13 @@ UV := uv==0.13.9
 FRAMEWORKS_VENV = .venv-frameworks/$(SET)
 TEST_TOOLS = $(shell sed -nE 's/^ *"((pytest|hypothesis|ipykernel|nbclient)==[^"]*)",/\1/p' pyproject.toml)
 
-$(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt) tests_py/frameworks/accelerate.txt
+$(FRAMEWORKS_VENV)/frameworks-ready: $(SOURCES) $(wildcard tests_py/frameworks/requirements/*.txt) tests_py/frameworks/test_libraries.txt
 	@test -f tests_py/frameworks/requirements/$(SET).txt || { echo "unknown set $(SET); the sets are: $(basename $(notdir $(wildcard tests_py/frameworks/requirements/*.txt)))" >&2; exit 1; }
 	@$(MAKE) --no-print-directory VENV=$(FRAMEWORKS_VENV) install
 	@echo "installing $(SET) into $(FRAMEWORKS_VENV)"
 	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(UV)
 	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/requirements/$(SET).txt $(TEST_TOOLS)
-	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --no-deps --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/accelerate.txt
+	@$(FRAMEWORKS_VENV)/bin/python -m uv pip install --quiet --no-deps --python $(FRAMEWORKS_VENV)/bin/python -r tests_py/frameworks/test_libraries.txt
 	@touch $@
 
 .PHONY: test-frameworks

@@ -1,7 +1,9 @@
-"""Runs tests of numba-cuda's own, which come with its package: numba_own.py MODULE [TEST...]
+"""Runs tests of numba-cuda's own, which come with its package.
 
-Prints one line for each test when it ends: its outcome, and its name below numba.cuda.tests. Without names it runs all of the module. The
-random numbers of each test begin with the same seed.
+    numba_own.py MODULE [TEST ...]
+
+Prints one line for each test when it ends: its outcome, and its name below numba.cuda.tests. Without names it runs all of the
+module. The random numbers of each test begin with the same seed.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import random
 import sys
 import unittest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,39 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = "numba.cuda.tests."
-
-
-class Lines(unittest.TestResult):
-    """A line for each test."""
-
-    def startTest(self, test: unittest.TestCase) -> None:
-        super().startTest(test)
-        self.outcome = "passed"
-        random.seed(0)
-        np.random.seed(0)
-
-    def stopTest(self, test: unittest.TestCase) -> None:
-        super().stopTest(test)
-        print(self.outcome, test.id().removeprefix(PACKAGE), file=sys.__stdout__, flush=True)
-
-    def addError(self, test: unittest.TestCase, err: Any) -> None:
-        self.outcome = "failed"
-        print(test.id(), self._exc_info_to_string(err, test), file=sys.__stderr__)
-
-    def addSubTest(self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any) -> None:
-        if err is not None:
-            self.addError(subtest, err)
-
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
-        self.outcome = "skipped"
-
-    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:
-        self.outcome = "skipped"
-
-    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:
-        self.outcome = "failed"
-
-    addFailure = addError
 
 
 def tests_in(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
@@ -60,12 +29,29 @@ def tests_in(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
             yield one
 
 
+def outcome(test: unittest.TestCase) -> str:
+    """Run one test, with the preparations of its class."""
+    random.seed(0)
+    np.random.seed(0)
+    result = unittest.TestResult()
+    unittest.TestSuite([test]).run(result)
+    for _, text in result.errors + result.failures:
+        print(test.id(), text, file=sys.stderr)
+    if not result.wasSuccessful():
+        return "failed"
+    return "skipped" if result.skipped or result.expectedFailures else "passed"
+
+
 def main() -> None:
     module, *wanted = sys.argv[1:]
-    suite = unittest.defaultTestLoader.loadTestsFromName(PACKAGE + module)
-    if wanted:
-        suite = unittest.TestSuite(test for test in tests_in(suite) if test.id().removeprefix(PACKAGE) in wanted)
-    suite.run(Lines())
+    loader = unittest.TestLoader()
+    suite = loader.loadTestsFromName(PACKAGE + module)
+    if loader.errors:
+        sys.exit(loader.errors[0])
+    for test in tests_in(suite):
+        name = test.id().removeprefix(PACKAGE)
+        if not wanted or name in wanted:
+            print(outcome(test), name, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """CuPy on gpuconf's pools.
 
 The real CuPy contains its own CUDA runtime, which asks the driver for undocumented tables (cuGetExportTable) and does not start
-without them, so without a GPU it cannot return its current device. Its memory classes work, and are tested here with replacements for
-the functions that return the current device and stream. The complete documented interface is tested on a stand-in.
+without them, so without a GPU it cannot return its current device. Its memory classes work, and are tested here with replacements
+for the functions that return the current device and stream. The complete documented interface is tested on a stand-in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The real libraries under the guard, without a GPU: they fill a limit that they know nothing of. See no_gpu.py.
 
-CuPy has a CUDA runtime linked in, which does not start over this driver: beyond a driver of its own version, it requires two of the unnamed
-tables of functions that cuGetExportTable returns, which NVIDIA does not document. tests_py/gpu/guarded.py has its case.
+CuPy has a CUDA runtime linked in, which does not start over this driver: beyond a driver of its own version, it requires two of the
+unnamed tables of functions that cuGetExportTable returns, which NVIDIA does not document. tests_py/gpu/guarded.py has its case.
 """
 
 from __future__ import annotations
