@@ -35,6 +35,7 @@ COMMANDS = {
 CODES = dict.fromkeys(COMMANDS, 0) | {"no fit": 3, "no trace": 1, "wrong usage": 2, "unknown option": 2}
 QUIET = ("no trace", "wrong usage", "unknown option")  # they print nothing on standard output
 every_command = pytest.mark.parametrize("command", COMMANDS)
+COMMANDS_OF_TOP = {"top": "top", "help of top": "top --help"}
 few_commands = pytest.mark.parametrize("command", ["json and plot", "no trace", "wrong usage", "unknown option", "help"])
 
 
@@ -48,7 +49,7 @@ def shell(folder: Path, command: str, redirections: str = "", **variables: str) 
     """Run the command in a shell. Python's own failures show on standard error, if that is open."""
     variables = {"GPUCONF_SIMULATE": "2xT4", "NO_COLOR": "1", "PYTHONUNBUFFERED": "", **variables}
     done = subprocess.run(
-        ["bash", "-c", f"{COMMAND} {COMMANDS[command]} {redirections}"],
+        ["bash", "-c", f"{COMMAND} {(COMMANDS | COMMANDS_OF_TOP)[command]} {redirections}"],
         capture_output=True, check=False, cwd=folder, env=environment(variables), timeout=60,
     )  # fmt: skip
     for words in (b"Traceback", b"Exception ignored", b"Error:"):
@@ -76,6 +77,17 @@ def test_many_encodings_have_no_blocks(folder: Path, encoding: str) -> None:
     done = shell(folder, "plot", **ENCODINGS[encoding])
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_top_in_other_encodings(folder: Path, encoding: str) -> None:
+    variables = {"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(folder / "ledger"), **ENCODINGS[encoding]}
+    done = shell(folder, "top", **variables)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"[...." in done.stdout
+    assert b"....]" in done.stdout
+    told = shell(folder, "help of top", **variables)
+    assert (told.returncode, told.stderr) == (0, b"")
 
 
 def test_drawings_in_ascii(folder: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Callable
 
 
 class Glyphs(namedtuple("Glyphs", ["full", "part", "free", "left", "right"])):
@@ -32,3 +33,11 @@ def glyphs_of(stream: object) -> Glyphs:
     except (UnicodeError, LookupError):
         return ASCII
     return BLOCKS
+
+
+_SHADES = str.maketrans("█▓▒░·", "#=+-.")
+
+
+def writable(stream: object) -> Callable[[str], str]:
+    """Return a function that replaces the shades of a bar by ASCII if a stream's encoding lacks them."""
+    return str if glyphs_of(stream) is BLOCKS else lambda text: text.translate(_SHADES)

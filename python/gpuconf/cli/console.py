@@ -16,7 +16,8 @@ def prepare() -> None:
     """Prepare the streams before the first output: escape what cannot be encoded, and open standard error if it is closed."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - print(file=None) prints to standard output
-    if getattr(sys.stdout, "errors", None) == "strict" and hasattr(sys.stdout, "reconfigure"):
+    # "surrogateescape", which Python chooses in the locale C, cannot encode other characters either.
+    if getattr(sys.stdout, "errors", None) in ("strict", "surrogateescape") and hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from .._core.glyphs import writable
 from .._typing import Any
 from ..sharing._view import View, view
 from .exits import CONDITION, OK
@@ -77,7 +78,8 @@ def _print(options: argparse.Namespace, found: View) -> None:
             found = view()
         width = shutil.get_terminal_size((120, 24)).columns
         lines = frame(found, State(), width, 40 + sum(1 + len(place.shares) for place in found.places))
-        shown = ["".join(map(text_of, line)).rstrip() for line in lines[:-1]]
+        text = writable(sys.stdout)
+        shown = [text("".join(map(text_of, line))).rstrip() for line in lines[:-1]]
         print("\n".join(shown).rstrip(), flush=True)
 
 
@@ -145,5 +147,5 @@ def _write(lines: list[Line], width: int, styled: Callable[[Any], str]) -> None:
     for line in lines:
         missing = width - sum(len(text_of(cell)) for cell in line)
         drawn.append("".join(map(styled, line)) + " " * missing)
-    sys.stdout.write("\033[H" + "\r\n".join(drawn) + "\033[J")
+    sys.stdout.write(writable(sys.stdout)("\033[H" + "\r\n".join(drawn) + "\033[J"))
     sys.stdout.flush()
