@@ -253,3 +253,19 @@ def test_a_file_that_does_not_end(here: Path) -> None:
 def test_another_programs_table_is_not_ours(here: Path) -> None:
     (here / "pyproject.toml").write_text("tool = 5  # not tool.gpuconf\n")
     assert explained(here)["GPUCONF_MEMORY_LIMIT"] == (None, "default")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("GPUCONF_ALLOW_GROWTH", "1", "GPUCONF_ALLOW_GROWTH must be true or false, but got '1'"),
+        ("GPUCONF_MEMORY_LIMIT", "0", "GPUCONF_MEMORY_LIMIT must be a positive size, such as '6GiB', but got '0'"),
+    ],
+)
+def test_a_bad_value_is_never_ignored(here: Path, variable: str, value: str, told: str) -> None:
+    env = {"GPUCONF_SIMULATE": "T4", variable: value}
+    code, _, err = run("devices", cwd=here, env=env)
+    assert (code, err) == (1, f"gpuconf devices: {told}\n")
+    code, out, _ = run("doctor", cwd=here, env=env)
+    assert code == 3
+    assert f"problem settings: {told}" in out

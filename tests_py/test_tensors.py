@@ -7,6 +7,7 @@ import gc
 import json
 import pickle
 import threading
+from pathlib import Path
 from typing import Any
 
 import gpuconf as tf
@@ -549,3 +550,20 @@ def test_a_tensor_is_its_own_copy_and_pickles_its_elements(two_gpus: None) -> No
     assert tensor.numpy().tolist() == [[1.0, 2.0]]
     del tensor
     assert books() == EMPTY
+
+
+def test_with_a_broken_numpy_the_error_says_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('its library is missing')")
+    out = run_well(
+        f"""
+        import sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import gpuconf
+        gpuconf.simulate("T4")
+        try:
+            gpuconf.constant(1)
+        except gpuconf.errors.UnavailableError as error:
+            print(error)
+        """
+    )
+    assert out == "tensors and sessions need NumPy: importing it failed: its library is missing\n"

@@ -48,6 +48,15 @@ func (l *Ledger) folderProblem(err error) error {
 	return status.Errorf(status.Unavailable, "cannot open the ledger's folder %s: %w", l.folder, err)
 }
 
+// mkdirProblem is the error of creating the folder.
+func (l *Ledger) mkdirProblem(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return status.Errorf(status.FailedPrecondition, "cannot create the ledger's folder %s: %s does not exist. Create it, or set GPUCONF_LEDGER to "+
+			"another folder", l.folder, filepath.Dir(l.folder))
+	}
+	return l.problem(err, "", "cannot create")
+}
+
 func isLink(path string) bool {
 	var stat unix.Stat_t
 	return unix.Lstat(path, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
@@ -113,7 +122,7 @@ func (l *Ledger) isSafeAbove(stat *unix.Stat_t) bool {
 
 // problem is the error of a system call on a file of the ledger.
 func (l *Ledger) problem(err error, name, what string) error {
-	path := l.folder + "/" + name
+	path := filepath.Join(l.folder, name)
 	switch {
 	case errors.Is(err, unix.ELOOP):
 		return status.Errorf(status.FailedPrecondition, "%s is a symbolic link, which a ledger never contains. Do not use this ledger", path)

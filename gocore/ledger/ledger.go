@@ -69,7 +69,7 @@ func newLedger(folder string) *Ledger {
 func makePrivate(folder string) error {
 	about("mkdir")
 	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return newLedger(folder).problem(err, "", "cannot create")
+		return newLedger(folder).mkdirProblem(err)
 	}
 	return fill(folder, false, 0)
 }
@@ -79,7 +79,7 @@ func makePrivate(folder string) error {
 func InitShared(folder string, group int) error {
 	about("mkdir")
 	if err := unix.Mkdir(folder, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return newLedger(folder).problem(err, "", "cannot create")
+		return newLedger(folder).mkdirProblem(err)
 	}
 	return fill(folder, true, group)
 }
@@ -100,7 +100,10 @@ func fill(folder string, shared bool, group int) error {
 		err = l.install(headerName, 0o600, int64(len(headerText(shared))), headerText(shared))
 	}
 	if refusal := l.readHeader(); refusal != nil || err != nil && l.Shared != shared {
-		return errors.Join(err, refusal)
+		if err == nil {
+			err = refusal
+		}
+		return err
 	}
 	if l.Shared != shared {
 		return status.Errorf(status.FailedPrecondition, "%s is a ledger of one user. Choose another folder for one that several users share", l.folder)

@@ -50,6 +50,7 @@ SETTINGS = (
 
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_MEMORY_LIMIT"
+_GROWTH = "GPUCONF_ALLOW_GROWTH"
 
 # Names a file to read instead of the nearest one; empty for no file.
 CHOICE = "GPUCONF_CONFIG"
@@ -72,6 +73,7 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
     found = {name: value for name, value in environ.items() if name.startswith(prefixes)}
     for name, origin in _from_file(environ).items():
         found.setdefault(name, origin.value)
+    _check_switch(found.get(_GROWTH, ""))
     limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
     if limit.value:
         found[_LIMIT] = limit.value
@@ -90,6 +92,8 @@ def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, 
             origin = Origin(environ[name], "environment", "")
         else:
             origin = files.get(name) or Origin(setting.default, "default", "")
+        if name == _GROWTH:
+            _check_switch(origin.value)
         found[name] = _below_ceiling(origin) if name == _LIMIT else origin
     return found
 
@@ -108,10 +112,15 @@ def ceiling() -> int | None:
     return None if table is None else table.get("memory_limit")
 
 
+def _check_switch(text: str) -> None:
+    if text not in ("", "true", "false"):
+        raise errors.InvalidArgumentError(f"{_GROWTH} must be true or false, but got {texts.shown(text)}")
+
+
 def _below_ceiling(origin: Origin) -> Origin:
     """Return a memory limit in bytes, lowered to the administrator's ceiling. Raises InvalidArgumentError if it is no size."""
     most = ceiling()
-    limit = sizes.size(_LIMIT, origin.value) if origin.value else None
+    limit = _positive(_LIMIT, origin.value) if origin.value else None
     if most is not None and (limit is None or limit > most):
         return Origin(str(most), origin.source or "default", ADMINISTRATOR)
     return origin if limit is None else origin._replace(value=str(limit))

@@ -21,7 +21,11 @@ def numpy() -> Any:
     try:
         import numpy
     except ImportError as error:
-        raise errors.UnavailableError("tensors and sessions need NumPy: install it with pip install 'gpuconf[numpy]'") from error
+        if getattr(error, "name", None) == "numpy":
+            why = "install it with pip install 'gpuconf[numpy]'"
+        else:  # it is installed, but cannot be imported
+            why = f"importing it failed: {error}"
+        raise errors.UnavailableError(f"tensors and sessions need NumPy: {why}") from error
     return numpy
 
 
