@@ -188,14 +188,14 @@ bench-allocator: $(PEERS_VENV)/peers-ready ## compare the allocator with others 
 	@PATH="$(PATH):$(abspath $(PEERS_VENV)/bin)" $(PEERS_VENV)/bin/python benchmarks/peers/run.py --minimalloc "$(MINIMALLOC)" $(BENCH_ARGS)
 
 # On a machine with a GPU. These need only Python, the driver, and a wheel built elsewhere (make wheel, or WHEEL=path).
-WHEEL ?= $(firstword $(wildcard dist/*.whl))
+WHEEL ?= $(firstword $(wildcard dist/*_$(shell uname -m).whl))
 
 .PHONY: gpu-test
 gpu-test: ## test a wheel on this machine's GPU, with the libraries installed there
 	$(PYTHON) tests_py/gpu/run.py $(WHEEL)
 
 .PHONY: gpu-all
-gpu-all: ## run every case and benchmark for a GPU from a wheel, in steps; call it again to continue (GPU_ARGS="--minutes 9")
+gpu-all: ## run every case and benchmark for a GPU from a wheel (WHEEL=path), in steps; call it again to continue (GPU_ARGS="--minutes 9")
 	$(PYTHON) tests_py/gpu/unattended.py --page docs/gpu-results.md $(GPU_ARGS) $(WHEEL)
 
 .PHONY: gpu-bench

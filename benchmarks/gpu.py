@@ -203,21 +203,46 @@ def child(task: str, env: dict[str, str]) -> Any:
     return json.loads(done.stdout.strip().rpartition("\n")[2])
 
 
+# What a process with the package prints about the GPUs, the driver and the libraries, as JSON.
+FACTS = """
+import ctypes, gpuconf, importlib.metadata, json
+cards = [f"{card.name}, {card.total_memory >> 20} MiB" for card in gpuconf.visible_devices()]
+version, text = ctypes.c_int(), ctypes.create_string_buffer(80)
+try:
+    ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(text, len(text))
+except OSError:
+    pass
+cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
+versions = {(d.metadata["Name"] or "").lower(): d.version for d in importlib.metadata.distributions()}
+named = [name for name in sorted(versions) if name in ("jax", "numba-cuda", "torch") or name.startswith("cupy")]
+print(json.dumps({
+    "cards": cards,
+    "driver": f"driver {text.value.decode() or 'unknown'} ({cuda})",
+    "libraries": [f"{name} {versions[name]}" for name in named],
+    "gpuconf": gpuconf.__version__,
+}))
+"""
+
+
 def machine(env: dict[str, str]) -> str:
-    """Date, GPU, driver and libraries."""
-    asked = "--query-gpu=name,driver_version,memory.total"
-    try:
-        smi = subprocess.run(
-            ["nvidia-smi", asked, "--format=csv,noheader"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-    except OSError:
-        smi = "nvidia-smi is missing"
-    code = "import importlib.metadata as m, json; print(json.dumps([(d.metadata['Name'], d.version) for d in m.distributions()]))"
-    listed = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout)
-    versions = {name.lower(): version for name, version in listed if name}
-    named = [f"{name} {versions[name]}" for name in sorted(versions) if name in ("torch", "numba-cuda") or name.startswith("cupy")]
-    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
-    return f"{today}: {smi}; CPython {platform.python_version()}, {', '.join(named) or 'no library'}"
+    """GPU, driver and versions. Without a GPU, or a package that can be imported, the program ends and says why."""
+    done = subprocess.run([sys.executable, "-c", FACTS], capture_output=True, text=True, check=False, env=env, timeout=120)
+    if done.returncode:
+        raise SystemExit(f"gpuconf cannot be used from {sys.executable}; nothing was run:\n{done.stderr.strip()}")
+    told = json.loads(done.stdout.strip().rpartition("\n")[2])
+    if not told["cards"]:
+        doctor = subprocess.run([sys.executable, "-m", "gpuconf", "doctor"], capture_output=True, text=True, check=False, env=env)
+        raise SystemExit(f"this machine has no NVIDIA GPU that gpuconf can use; nothing was run:\n{(doctor.stdout + doctor.stderr).strip()}")
+    libraries = ", ".join(told["libraries"]) or "no library"
+    python = f"{platform.system()} {platform.machine()}, CPython {platform.python_version()}"
+    return f"{'; '.join(told['cards'])}; {told['driver']}; {python}, gpuconf {told['gpuconf']}, {libraries}"
+
+
+def today() -> str:
+    """The date."""
+    return str(datetime.datetime.now(tz=datetime.timezone.utc).date())
 
 
 def lines_of(found: dict[str, list[dict[str, float]]], limit: dict[str, float] | None) -> list[str]:
@@ -250,7 +275,13 @@ def write(env: dict[str, str], path: Path) -> None:
             measured = child(name, env)
             if measured is not None:
                 found.setdefault(name, []).append(measured)
-    lines = ["# On a GPU", "", f"Written by `make gpu-bench` on {machine(env)}.", "", *lines_of(found, child("limit", env))]
+    lines = [
+        "# On a GPU",
+        "",
+        f"Written by `make gpu-bench` on {today()}: {machine(env)}.",
+        "",
+        *lines_of(found, child("limit", env)),
+    ]
     path.write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
@@ -275,7 +306,8 @@ def main() -> None:
         if library:
             try:
                 importlib.import_module(library)
-            except ImportError:
+            except ImportError as error:
+                print(f"{library} is not installed ({error})")
                 sys.exit(MISSING)
         print(json.dumps(measure(options.task)))
         return

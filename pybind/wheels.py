@@ -7,24 +7,48 @@ CPython from 3.10. auditwheel must confirm each tag.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}  # as wheels and as Go call them
 GLIBC = (2, 28)
 
 
-def build(machine: str, dist: Path) -> Path:
+@contextlib.contextmanager
+def python_headers() -> Iterator[str]:
+    """The compiler's option for Debian's Python, whose pyconfig.h includes another one from a folder that zig does not search.
+
+    A folder with a link to that one only: beside it lie the headers of this machine's C library.
+    """
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    inner = Path(sysconfig.get_config_var("MULTIARCH") or "", version)
+    real = Path(sysconfig.get_path("include")).parent / inner
+    with tempfile.TemporaryDirectory() as folder:
+        if real.is_dir() and inner.parent.name:
+            Path(folder, inner.parent).mkdir()
+            Path(folder, inner).symlink_to(real)
+        yield f"-I{folder}"
+
+
+def build(machine: str, dist: Path, option: str) -> Path:
     """Build one wheel."""
     version = ".".join(map(str, GLIBC))
     compiler = [sys.executable, str(ROOT / "pybind" / "zigcc.py"), f"{machine}-linux-gnu.{version}"]
     environment = os.environ | {
         "CC": shlex.join(compiler),
+        "CGO_CFLAGS": f"{os.environ.get('CGO_CFLAGS', '-O2')} {option}",
         "GOARCH": MACHINES[machine],
         "GPUCONF_WHEEL_PLATFORM": f"manylinux_{version.replace('.', '_')}_{machine}",
     }
@@ -50,8 +74,9 @@ def main(dist: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*-manylinux_*.whl"):
         old.unlink()
-    for machine in MACHINES:
-        wheel = build(machine, folder)
+    with python_headers() as option:
+        wheels = [build(machine, folder, option) for machine in MACHINES]
+    for wheel in wheels:
         print(f"{wheel}: {wheel.stat().st_size:,} bytes; symbols are those of {check(wheel)}", flush=True)
 
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 
 import gpuconf
-from checks import MIB, Missing, driver, expect, free_and_total
+from checks import MIB, Missing, driver, expect, free_and_total, note
 
 
 class _Memory(ctypes.Structure):
@@ -56,13 +56,13 @@ class Nvml:
         return found[0] if found and found[0] < 1 << 60 else None
 
 
-def case_our_sums_are_nvmls() -> dict[str, int | None]:
+def case_our_sums_are_nvmls() -> None:
     """What gpuconf reserves is what the driver and NVML see go, with growth and without, and all of it comes back."""
-    figures: dict[str, int | None] = {}
     nvml = Nvml()
     before_context = nvml.used()
     cuda = driver()
-    figures["context_bytes"] = nvml.used() - before_context
+    context = nvml.used() - before_context
+    note(context_bytes=context)
     for growth in (False, True):
         gpuconf.configure(limit="1GiB", growth=growth, libraries=[])
         gpuconf.config.list_logical_devices()
@@ -70,19 +70,15 @@ def case_our_sums_are_nvmls() -> dict[str, int | None]:
         buffers = [gpuconf.memory.allocate(37 * MIB) for _ in range(20)]
         reserved = gpuconf.memory.stats().bytes_reserved
         kind = "growth" if growth else "whole"
-        figures[f"{kind}_reserved"] = reserved
-        figures[f"{kind}_driver"] = start - free_and_total(cuda)[0]
-        figures[f"{kind}_nvml"] = nvml.used() - start_nvml
-        figures[f"{kind}_nvml_process"] = nvml.used_by_this_process()
+        by_driver, by_nvml = start - free_and_total(cuda)[0], nvml.used() - start_nvml
+        seen = {"reserved": reserved, "driver": by_driver, "nvml": by_nvml, "nvml_process": nvml.used_by_this_process()}
+        note(**{f"{kind}_{name}": value for name, value in seen.items()})
         if growth:  # without growth the pool exists before the first buffer
-            seen = figures[f"{kind}_driver"]
-            expect(seen is not None and abs(seen - reserved) <= 2 * MIB, f"the driver sees {seen} bytes, gpuconf {reserved}")
-            seen = figures[f"{kind}_nvml"]
-            expect(seen is not None and abs(seen - reserved) <= 4 * MIB, f"NVML sees {seen} bytes, gpuconf {reserved}")
+            expect(abs(by_driver - reserved) <= 2 * MIB, f"the driver sees {by_driver} bytes, gpuconf {reserved}")
+            expect(abs(by_nvml - reserved) <= 4 * MIB, f"NVML sees {by_nvml} bytes, gpuconf {reserved}")
         for buffer in buffers:
             buffer.free()
         gpuconf.reset()
-    left = nvml.used() - before_context - (figures["context_bytes"] or 0)
-    figures["left_after_reset"] = left
+    left = nvml.used() - before_context - context
+    note(left_after_reset=left)
     expect(left <= 4 * MIB, f"{left} bytes did not come back")
-    return figures

@@ -2,16 +2,18 @@
 
 Needs gpuconf, a driver, and the library that a case names. A case is a function ``case_*`` of a module in this folder; its
 docstring is the promise. It succeeds or raises; Missing names what the machine lacks. A case may return a dictionary of figures,
-which the last line of the output has as JSON. Nothing here needs pytest, so that a machine with only Python and the driver can run
-it (run.py).
+or note them as it goes; the last line of the output has them as JSON, also if the case fails. Nothing here needs pytest, so that a
+machine with only Python and the driver can run it (run.py).
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import sys
+import traceback
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -29,18 +31,23 @@ def homes() -> dict[str, str]:
 def main(name: str) -> int:
     """Run one case; its exit code."""
     import gpuconf
-    from checks import MISSING, Missing
+    from checks import MISSING, Missing, noted
 
     if gpuconf.simulated() or not gpuconf.config.list_physical_devices("GPU"):
         print("there is no real GPU")
         return MISSING
     try:
-        figures = getattr(importlib.import_module(homes()[name]), f"case_{name}")()
+        noted.update(getattr(importlib.import_module(homes()[name]), f"case_{name}")() or {})
     except Missing as missing:
         print(str(missing).partition("\n")[0])
         return MISSING
-    print(json.dumps(figures or {}))
-    return 0
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.flush()
+        print(json.dumps(noted), flush=True)
+        return 1
+    print(json.dumps(noted), flush=True)
+    os._exit(0)  # libraries' threads may abort while Python ends, which says nothing of the case
 
 
 if __name__ == "__main__":

@@ -5,12 +5,18 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import gpuconf
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 MIB = 1 << 20
 MISSING = 77  # the exit code of a case that cannot run here
+END = time.monotonic() + float(os.environ.get("GPU_CASE_SECONDS", "inf"))
+noted: dict[str, Any] = {}  # figures of the running case
 
 
 class Missing(Exception):  # noqa: N818
@@ -36,9 +42,22 @@ def expect(condition: bool, text: str) -> None:
         raise AssertionError(text)
 
 
-def rounds(count: int) -> int:
-    """How many rounds a long case makes: count, or fewer where GPU_CASE_ROUNDS says so (to try the cases without a GPU)."""
-    return min(count, int(os.environ.get("GPU_CASE_ROUNDS", count)))
+def note(**figures: Any) -> None:
+    """Keep figures as soon as they are known: they are reported also if the case fails later."""
+    noted.update(figures)
+
+
+def rounds(count: int) -> Iterator[int]:
+    """0, 1, 2 ... of a long case; the figure ``rounds`` says how many there were.
+
+    It ends early where GPU_CASE_ROUNDS says so, to try the cases without a GPU, and when the case's time is nearly over.
+    """
+    noted["rounds"] = 0
+    for number in range(min(count, int(os.environ.get("GPU_CASE_ROUNDS", count)))):
+        if number % 256 == 0 and time.monotonic() > END:
+            return
+        yield number
+        noted["rounds"] = number + 1
 
 
 def split(*limits: int) -> None:

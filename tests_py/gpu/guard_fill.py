@@ -127,8 +127,10 @@ def jax() -> dict[str, Any]:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     import jax
 
+    if jax.default_backend() == "cpu":
+        return {"platform": "cpu"}
     arrays = hold(lambda size: jax.numpy.zeros(size, "uint8").block_until_ready(), jax.errors.JaxRuntimeError)
-    return arrays | {"total": free_and_total()[1]}
+    return arrays | {"platform": "gpu", "total": free_and_total()[1]}
 
 
 PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {

@@ -82,7 +82,7 @@ def case_torch_streams_hand_memory_over_safely() -> None:
     torch = need("torch")
     gpuconf.configure(limit="256MiB", libraries=["torch"])
     side, wrong = torch.cuda.Stream(), torch.zeros(1, dtype=torch.long, device="cuda")
-    for round_ in range(rounds(1_000_000)):
+    for round_ in rounds(1_000_000):
         value = round_ % 251
         block = torch.full((4096,), value, dtype=torch.uint8, device="cuda")
         side.wait_stream(torch.cuda.current_stream())

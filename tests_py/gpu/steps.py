@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 MISSING = 77  # the exit code of a step that this machine cannot run
-TAIL = 4000  # characters of a failed step's output that are kept
+TAIL = 20_000  # bytes of a failed step's output that are kept
+LAST_WORDS = 30.0  # seconds that a long case has left when it stops by itself
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 class Step(NamedTuple):
@@ -28,6 +32,7 @@ class Step(NamedTuple):
     name: str
     command: list[str]
     limit: float = 180.0  # seconds
+    least: float = 30.0  # it is not begun with less time than this
 
 
 def all_cases() -> list[str]:
@@ -35,42 +40,68 @@ def all_cases() -> list[str]:
     return subprocess.run([sys.executable, HERE / "case.py"], capture_output=True, text=True, check=True).stdout.split()
 
 
-def of_case(name: str, limit: float = 180.0) -> Step:
+def of_case(name: str, limit: float = 180.0, least: float = 30.0) -> Step:
     """The step that runs a case."""
-    return Step(name, [sys.executable, str(HERE / "case.py"), name], limit)
+    return Step(name, [sys.executable, str(HERE / "case.py"), name], limit, least)
 
 
 def run(step: Step, environment: Mapping[str, str], limit: float | None = None) -> dict[str, Any]:
     """Run a step; ``result`` is "passed", "left out", "FAILED" or "timed out", with its ``figures``, ``why`` or ``output``."""
+    seconds = limit or step.limit
+    environment = {"GPU_CASE_SECONDS": str(max(seconds - LAST_WORDS, 1.0)), "PYTHONFAULTHANDLER": "1", **environment}
     begin = time.monotonic()
-    process = subprocess.Popen(
-        step.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
-    try:
-        output, _ = process.communicate(timeout=limit or step.limit)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        return {"result": "timed out", "seconds": time.monotonic() - begin, "output": output[-TAIL:]}
+    with tempfile.TemporaryFile() as file:  # a pipe would stay open as long as any process that the step started
+        process = subprocess.Popen(
+            step.command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environment, preexec_fn=_alone
+        )
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            code = process.returncode
+        finally:
+            _end(process)
+        file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
+        output = file.read().decode(errors="replace")
     found: dict[str, Any] = {"seconds": time.monotonic() - begin}
     last = output.strip().rpartition("\n")[2]
-    if process.returncode == MISSING:
+    figures = _figures(last)
+    if code == MISSING:
         return found | {"result": "left out", "why": last}
-    if process.returncode:
-        return found | {"result": "FAILED", "output": output[-TAIL:]}
+    if code == 0:
+        return found | {"result": "passed", "figures": last if figures is None else figures}
+    kept = {"figures": figures} if figures else {}
+    if code is None:
+        return found | {"result": "timed out", "output": output} | kept
+    return found | {"result": "FAILED", "output": output, "exit_code": code} | kept
+
+
+def _figures(line: str) -> dict[str, Any] | None:
     try:
-        figures = json.loads(last)
+        found = json.loads(line)
     except ValueError:
-        figures = last
-    return found | {"result": "passed", "figures": figures}
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _alone() -> None:
+    """In the step's process: what it starts can be ended with it, and it ends with this one, however that ends."""
+    os.setpgid(0, 0)
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what is left of a step: a process that stays would hold memory of the GPU, and take part in the next figures."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(15)  # a process that waits for a GPU that hangs cannot be ended
 
 
 def unpacked(wheel: str | None, stack: contextlib.ExitStack) -> dict[str, str]:
     """The environment with the wheel's package in front; the wheel is unpacked, as this machine may lack pip."""
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUCONF_") or name == "GPUCONF_LEDGER"}
     if wheel:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         zipfile.ZipFile(wheel).extractall(folder)
-        environment["PYTHONPATH"] = os.pathsep.join([folder, environment.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, environment.get("PYTHONPATH", "")]))
     return environment

@@ -37,7 +37,7 @@ def case_stitching_keeps_every_canary() -> dict[str, int]:
         expected.clear()
         return count
 
-    for operation in range(rounds(1_000_000)):
+    for operation in rounds(1_000_000):
         if blocks and (len(blocks) > 400 or rng.random() < 0.48):
             address, size, canary = blocks.pop(rng.randrange(len(blocks)))
             for where in places(address, size):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import time
 from typing import Any
 
@@ -43,10 +44,9 @@ def case_a_million_hand_overs_lose_no_canary() -> None:
     place = ctypes.c_void_p()
     expect(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(batch), 0) == 0 and place.value is not None, "no pinned memory")
     read = (ctypes.c_ubyte * batch).from_address(place.value or 0)
-    count = rounds(1_000_000)
-    for begin in range(0, count, batch):
-        todo = min(batch, count - begin)
-        for i in range(todo):
+    handed = rounds(1_000_000)
+    while todo := list(itertools.islice(handed, batch)):
+        for i in range(len(todo)):
             stream = streams[i % 3]
             if i % 64 == 0:
                 cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host continues
@@ -58,8 +58,8 @@ def case_a_million_hand_overs_lose_no_canary() -> None:
             library.gpuconf_free(block, size, 0, stream)
         for stream in streams:
             expect(cuda.cuStreamSynchronize(stream) == 0, "a stream has failed")
-        wrong = [i for i in range(todo) if read[i] != i % 251 + 1]
-        expect(not wrong, f"canaries died in rounds {[begin + i for i in wrong[:5]]}")
+        wrong = [i for i in range(len(todo)) if read[i] != i % 251 + 1]
+        expect(not wrong, f"canaries died in rounds {[todo[i] for i in wrong[:5]]}")
     for block in (slab, ballast):
         library.gpuconf_free(block, 0, 0, None)
     expect(live() == 0, "blocks are left")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -22,20 +24,23 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def unattended(driver: Path, out: Path, *arguments: str, expected: int = 0) -> list[str]:
+def environment_of(driver: Path, out: Path) -> dict[str, str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "FAKECUDA_", "GPU_"))}
     environment = clean | {"LD_LIBRARY_PATH": str(driver), "GPU_CASE_ROUNDS": "10000", "FAKECUDA_MEMORY": str(4 << 30)}
-    environment["GPUCONF_LEDGER"] = str(out / "ledger")
+    return environment | {"GPUCONF_LEDGER": str(out / "ledger")}
+
+
+def unattended(driver: Path, out: Path, *arguments: str, expected: int = 0) -> list[str]:
     done = subprocess.run(
         [sys.executable, HERE / "unattended.py", "--out", out, "--turns", "1", *arguments],
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env=environment_of(driver, out),
         timeout=300,
     )
     assert done.returncode == expected, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return (done.stdout + done.stderr).splitlines()
 
 
 def results(out: Path) -> dict[str, dict[str, object]]:
@@ -48,8 +53,9 @@ def test_steps_run_once_and_again_when_told(driver: Path, tmp_path: Path) -> Non
     stitching = results(tmp_path)["stitching_keeps_every_canary"]
     assert stitching["result"] == "passed"
     assert stitching["figures"]["stitches"] > 0  # type: ignore[index]
-    assert unattended(driver, tmp_path, "--only", "canary") == first[-1:]
-    assert len(unattended(driver, tmp_path, "--only", "canary", "--again", "stitching")) == 2
+    assert stitching["figures"]["rounds"] == 10_000  # type: ignore[index]
+    assert unattended(driver, tmp_path, "--only", "canary") == [first[0], first[-1]]
+    assert len(unattended(driver, tmp_path, "--only", "canary", "--again", "stitching")) == 3
 
 
 def test_a_call_without_time_leaves_everything_for_the_next(driver: Path, tmp_path: Path) -> None:
@@ -59,16 +65,52 @@ def test_a_call_without_time_leaves_everything_for_the_next(driver: Path, tmp_pa
 
 
 def test_a_failing_step_is_reported_and_the_rest_goes_on(driver: Path, tmp_path: Path) -> None:
-    wheel = tmp_path / "broken.whl"
+    small = {"FAKECUDA_MEMORY": str(200 << 20)}  # a card that cannot hold the limit of the case
+    environment = environment_of(driver, tmp_path) | small
+    command = [sys.executable, HERE / "unattended.py", "--out", tmp_path, "--only", "the_limit_serves"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 steps done, 1 failed, 0 left"), done.stdout + done.stderr
+    assert "case_the_limit_serves_every_byte" in str(results(tmp_path)["the_limit_serves_every_byte"]["output"])
+    assert "| the limit serves every byte | FAILED |" in (tmp_path / "gpu-results.md").read_text()
+
+
+def test_a_wheel_that_does_not_work_ends_the_call_and_changes_nothing(driver: Path, tmp_path: Path) -> None:
+    wheel, page = tmp_path / "broken.whl", tmp_path / "page.md"
+    page.write_text("the page so far")
     with zipfile.ZipFile(wheel, "w") as package:
         package.writestr("gpuconf/__init__.py", "raise RuntimeError('a broken wheel')")
-    lines = unattended(driver, tmp_path, "--only", "the_limit_serves", str(wheel), expected=1)
-    assert lines[-1] == "1 steps done, 1 failed, 0 left"
-    assert "a broken wheel" in str(results(tmp_path)["the_limit_serves_every_byte"]["output"])
-    assert "| the limit serves every byte | FAILED |" in (tmp_path / "gpu-results.md").read_text()
-    assert (
-        unattended(driver, tmp_path, "--only", "the_limit_serves")[-1] == "1 steps done, 0 failed, 0 left"
-    )  # another wheel begins anew
+    lines = unattended(driver, tmp_path / "out", "--page", str(page), str(wheel), expected=3)
+    assert "cannot be used from" in lines[0]
+    assert "a broken wheel" in lines[-1]
+    assert page.read_text() == "the page so far"
+    assert not (tmp_path / "out" / "gpu-results.json").exists()
+
+
+def test_without_a_gpu_it_says_why_and_changes_nothing(tmp_path: Path) -> None:
+    lines = unattended(tmp_path, tmp_path / "out", expected=3)
+    assert lines[0] == "this machine has no NVIDIA GPU that gpuconf can use; nothing was run:"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_call_that_is_ended_leaves_its_step_to_the_next(driver: Path, tmp_path: Path, how: signal.Signals) -> None:
+    environment = environment_of(driver, tmp_path) | {"GPU_CASE_ROUNDS": "1000000000"}
+    command = [sys.executable, HERE / "unattended.py", "--out", tmp_path, "--only", "a_million"]
+    call = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        for _ in range(3000):
+            if (tmp_path / "gpu-results.json").exists():
+                break
+            time.sleep(0.02)
+        call.send_signal(how)
+        output, _ = call.communicate(timeout=60)
+    finally:
+        call.kill()
+    assert call.returncode == (-how if how == signal.SIGKILL else 2)
+    if how != signal.SIGKILL:
+        assert output.splitlines()[-1] == "0 steps done, 0 failed, 1 left"
+    assert unattended(driver, tmp_path, "--only", "a_million")[-1] == "1 steps done, 0 failed, 0 left"
+    assert json.loads((tmp_path / "gpu-results.json").read_text())["cut"] == {"a_million_hand_overs_lose_no_canary": 1}
 
 
 def test_the_cases_of_the_guard(driver: Path, tmp_path: Path) -> None:

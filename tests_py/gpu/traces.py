@@ -18,6 +18,11 @@ from checks import expect, need
 VOCABULARY, WIDTH, LAYERS = 8192, 512, 6
 
 
+def limit() -> int:
+    """16 GiB, or most of a smaller card."""
+    return min(16 << 30, gpuconf.visible_devices()[0].total_memory * 9 // 10)
+
+
 def transformer(torch: Any) -> Any:
     """A small language model; its sizes are realistic in kind, not in number."""
     layer = torch.nn.TransformerEncoderLayer(WIDTH, 8, 4 * WIDTH, batch_first=True)
@@ -48,7 +53,7 @@ def keep(recording: Any, name: str) -> dict[str, int]:
 def case_a_trace_of_training() -> dict[str, int]:
     """Twenty steps of training with batches of different lengths."""
     torch = need("torch")
-    gpuconf.configure(limit="16GiB", growth=True, libraries=["torch"])
+    gpuconf.configure(limit=limit(), growth=True, libraries=["torch"])
     torch.manual_seed(0)
     net = transformer(torch)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)
@@ -67,7 +72,7 @@ def case_a_trace_of_training() -> dict[str, int]:
 def case_a_trace_of_inference() -> dict[str, int]:
     """Requests of different lengths, each with a cache that grows, so that blocks of many sizes live side by side."""
     torch = need("torch")
-    gpuconf.configure(limit="16GiB", growth=True, libraries=["torch"])
+    gpuconf.configure(limit=limit(), growth=True, libraries=["torch"])
     torch.manual_seed(0)
     net = transformer(torch).eval()
     caches: list[Any] = []
