@@ -231,13 +231,14 @@ def machine(env: dict[str, str]) -> str:
     done = subprocess.run([sys.executable, "-c", FACTS], capture_output=True, text=True, check=False, env=env, timeout=120)
     if done.returncode:
         raise SystemExit(f"gpuconf cannot be used from {sys.executable}; nothing was run:\n{done.stderr.strip()}")
-    told = json.loads(done.stdout.strip().rpartition("\n")[2])
-    if not told["cards"]:
+    found = json.loads(done.stdout.strip().rpartition("\n")[2])
+    if not found["cards"]:
         doctor = subprocess.run([sys.executable, "-m", "gpuconf", "doctor"], capture_output=True, text=True, check=False, env=env)
-        raise SystemExit(f"this machine has no NVIDIA GPU that gpuconf can use; nothing was run:\n{(doctor.stdout + doctor.stderr).strip()}")
-    libraries = ", ".join(told["libraries"]) or "no library"
+        told = (doctor.stdout + doctor.stderr).strip()
+        raise SystemExit(f"this machine has no NVIDIA GPU that gpuconf can use; nothing was run:\n{told}")
+    libraries = ", ".join(found["libraries"]) or "no library"
     python = f"{platform.system()} {platform.machine()}, CPython {platform.python_version()}"
-    return f"{'; '.join(told['cards'])}; {told['driver']}; {python}, gpuconf {told['gpuconf']}, {libraries}"
+    return f"{'; '.join(found['cards'])}; {found['driver']}; {python}, gpuconf {found['gpuconf']}, {libraries}"
 
 
 def today() -> str:

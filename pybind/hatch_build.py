@@ -90,6 +90,11 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """
         if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
             raise SystemExit("gpuconf builds on Linux with glibc only (x86-64 and arm64): CUDA and Go's shared libraries need it.")
+        if sysconfig.get_config_var("Py_GIL_DISABLED"):
+            raise SystemExit(
+                "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack. "
+                "Use a regular build of CPython 3.10 or newer."
+            )
         self.folder = tempfile.TemporaryDirectory()
         self.go_build(Path(self.folder.name, LIBRARY))
         build_guard(Path(self.root), Path(self.folder.name))

@@ -28,17 +28,18 @@ GLIBC = (2, 28)
 
 @contextlib.contextmanager
 def python_headers() -> Iterator[str]:
-    """The compiler's option for Debian's Python, whose pyconfig.h includes another one from a folder that zig does not search.
+    """The compiler's option for Debian's Python, whose pyconfig.h includes the target's from a folder that zig does not search.
 
-    A folder with a link to that one only: beside it lie the headers of this machine's C library.
+    A folder with links to that one only: beside it lie the headers of this machine's C library. Its pyconfig.h serves each target,
+    as all of them have types of the same sizes.
     """
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    inner = Path(sysconfig.get_config_var("MULTIARCH") or "", version)
-    real = Path(sysconfig.get_path("include")).parent / inner
+    real = Path(sysconfig.get_path("include")).parent / (sysconfig.get_config_var("MULTIARCH") or "none") / version
     with tempfile.TemporaryDirectory() as folder:
-        if real.is_dir() and inner.parent.name:
-            Path(folder, inner.parent).mkdir()
-            Path(folder, inner).symlink_to(real)
+        for machine in MACHINES if real.is_dir() else ():
+            link = Path(folder, f"{machine}-linux-gnu", version)
+            link.parent.mkdir()
+            link.symlink_to(real)
         yield f"-I{folder}"
 
 

@@ -1,4 +1,4 @@
-"""What ``gpuconf doctor`` and nvidia-smi say of the machine, as a step: whoever reads the results later cannot ask it."""
+"""What ``gpuconf doctor`` and nvidia-smi say of the machine, as a step: a reader of the results cannot ask it later."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ in which Python's fork hooks did not run.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from itertools import starmap
 
@@ -118,6 +119,12 @@ def _load() -> Any:
                 _loader_pid = None
                 raise errors.UnavailableError(
                     f"gpuconf's compiled core is missing ({library_path()}): build it by installing gpuconf with pip"
+                ) from error
+            if "t" in getattr(sys, "abiflags", ""):
+                _loader_pid = None
+                raise errors.UnavailableError(
+                    "gpuconf does not support free-threaded builds of Python: its core uses the stable ABI, which they lack. "
+                    "Use a regular build of CPython 3.10 or newer"
                 ) from error
             raise
         import json  # noqa: F401
