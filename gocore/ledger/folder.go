@@ -51,7 +51,7 @@ func (l *Ledger) folderProblem(err error) error {
 // mkdirProblem is the error of creating the folder.
 func (l *Ledger) mkdirProblem(err error) error {
 	if errors.Is(err, unix.ENOENT) {
-		return status.Errorf(status.FailedPrecondition, "cannot create the ledger's folder %s: %s does not exist. Create it, or set GPUCONF_LEDGER to "+
+		return status.Errorf(status.NotFound, "cannot create the ledger's folder %s: %s does not exist. Create it, or set GPUCONF_LEDGER to "+
 			"another folder", l.folder, filepath.Dir(l.folder))
 	}
 	return l.problem(err, "", "cannot create")

@@ -276,7 +276,7 @@ func TestALedgerThatCannotBeCreated(t *testing.T) {
 	place := tmpfs(t, "size=8k")
 	_, err := ledger.Open(place+"/a/b", true)
 	require.EqualError(t, err, "cannot create the ledger's folder "+place+"/a/b: "+place+"/a does not exist. Create it, or set GPUCONF_LEDGER to another folder")
-	require.Equal(t, status.FailedPrecondition, status.CodeOf(err))
+	require.Equal(t, status.NotFound, status.CodeOf(err))
 	_ = os.WriteFile(place+"/filler", make([]byte, 1<<20), 0o600)
 	_, err = ledger.Open(place+"/ledger", true)
 	require.ErrorContains(t, err, "the disk is full")
