@@ -84,6 +84,10 @@ def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> 
     assert about(found, "settings")[0].startswith(f"problem: {tmp_path}/gpuconf.toml: unknown setting 'x'")
     _, found = findings({**simulated, "GPUCONF_SIMULATE": "Z80"})
     assert any('unknown GPU model "Z80"' in text for text in about(found, "settings"))
+    _, found = findings({**simulated, "GPUCONF_MEMORY_LIMIT": "abc"})
+    (said,) = [one for one in found if one["subject"] == "settings"]
+    assert said["text"].startswith("GPUCONF_MEMORY_LIMIT 'abc' is not a size")
+    assert said["fix"].startswith("correct the value")
 
 
 def test_hidden_gpus(simulated: dict[str, str]) -> None:

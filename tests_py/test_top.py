@@ -126,6 +126,18 @@ def test_it_fits_and_follows_the_size(env: dict[str, str], tmp_path: Path, rich:
         assert (b"\033[3" in terminal.written) == rich
 
 
+def test_the_help_fits(env: dict[str, str]) -> None:
+    with top(env) as terminal:
+        terminal.shows("q quit")
+        terminal.press("h")
+        assert "order by memory, lease, in use, PID, user, GPU" in terminal.shows("this help")
+        terminal.resize(60, 20)
+        terminal.shows("order by memory, lease, in u\n")
+        terminal.press("q")  # any key leaves it
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
 def test_keys(env: dict[str, str]) -> None:
     with holder(env, lease=10 * GIB) as first, holder(env, lease=20 * GIB) as second, top(env, columns=120) as terminal:
         terminal.shows(str(second.pid))

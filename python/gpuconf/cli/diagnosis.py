@@ -39,11 +39,13 @@ class Finding(Table, namedtuple("Finding", ["level", "subject", "text", "fix"], 
 
 def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the findings about this machine and the environment."""
-    yield from _settings(environ)
+    of_settings = list(_settings(environ))
+    yield from of_settings
     try:
         found = view()
     except errors.GpuconfError as error:
-        yield Finding(PROBLEM, "settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
+        if all(finding.text != str(error) for finding in of_settings):
+            yield Finding(PROBLEM, "settings", str(error), "correct GPUCONF_SIMULATE, or unset it")
         return
     yield from _driver(found.survey)
     yield from _cuda(found.survey, environ)

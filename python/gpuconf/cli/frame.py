@@ -21,7 +21,7 @@ ORDER_KEYS = {"G": "GPU", "M": "memory", "L": "lease", "I": "in use", "N": "PID"
 
 HELP = (
     ("q, Esc", "quit"),
-    ("up, down, PgUp, PgDn, Home, End", "select a process (also k, j)"),
+    ("up/down, PgUp/PgDn, Home/End", "select a process (also k, j)"),
     ("left, right", "scroll the commands"),
     (", .", "previous, next order"),
     ("/", "reverse the order"),
@@ -81,7 +81,7 @@ def frame(found: View, state: State, width: int, height: int) -> list[Line]:
     """Return the lines of the screen."""
     lines = [_title(found, width)]
     if state.help:
-        told: list[Line] = [[(f"  {keys:<34}", "bold"), text] for keys, text in HELP]
+        told: list[Line] = [[(f"  {keys:<30}"[:width], "bold"), text[: max(0, width - 32)]] for keys, text in HELP]
         return [*lines, [], *told][:height]
     lines += _cards(found.places, width, max(1, (height - 6) * 2 // 3))
     said = errors_of(found) or ([f"no GPUs: {found.survey.why_none}"] if found.survey.why_none else [])
