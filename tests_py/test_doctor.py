@@ -215,6 +215,10 @@ def test_programs_that_cannot_be_looked_into(simulated: dict[str, str], tmp_path
     code, found = findings(simulated, "--", str(tmp_path / "python3"), "x.py")
     assert code == 3
     assert "No such file or directory" in about(found, "Python")[0]
+    for missing in "no-such-command", str(tmp_path / "tool"), str(tmp_path / "train.py"):
+        code, found = findings(simulated, "--", missing)
+        assert code == 3
+        assert about(found, "program") == [f"problem: {missing}: command not found"]
 
 
 def test_what_multiplies_matrices(simulated: dict[str, str], tmp_path: Path) -> None:

@@ -112,6 +112,8 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but 2 are visible"),
         (["--memory", "16GiB", "x.py"], 1, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
+        (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
+        (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
         (["--memory", "1GiB", "no-such-command"], 2, "gpuconf run: no-such-command: command not found"),
     ],
 )

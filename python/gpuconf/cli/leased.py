@@ -72,6 +72,12 @@ def granted_to(options: argparse.Namespace, supervisor: Supervisor, command: str
 
 def request_of(options: argparse.Namespace) -> Request:
     """Return the request of a command line. Raises UsageError."""
+    if options.json_report is not None:
+        folder = os.path.dirname(options.json_report) or os.curdir
+        if not os.path.isdir(folder):  # better now than at the end of a long program
+            raise UsageError(f"--json-report: there is no folder {folder}")
+        if os.path.isdir(options.json_report):
+            raise UsageError(f"--json-report: {options.json_report} is a folder")
     try:
         timeout = options.timeout if options.wait else 0
         return checked(options.memory, 1 if options.gpus is None else options.gpus, timeout, options.name, options.policy)

@@ -72,6 +72,9 @@ _NOT_ROUTED = {
 def of_environment(words: Sequence[str]) -> Iterator[Finding]:
     """Yield the findings about the Python that a command would run in; without a command, about this one."""
     interpreter = _interpreter(words) if words else [sys.executable]
+    if interpreter is None and shutil.which(words[0], os.F_OK) is None:
+        yield Finding(PROBLEM, "program", f"{words[0]}: command not found", "correct the name, or PATH")
+        return
     if interpreter is None:
         text = f"{words[0]} is no Python program that doctor recognizes, so its libraries are unknown"
         yield Finding(NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
