@@ -714,6 +714,25 @@ def test_measures_before_peak_and_after() -> None:
 
 
 @pytest.mark.usefixtures("one_gpu")
+def test_a_measurement_prints_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    measured = memory.measure()
+    print(measured)
+    with measured, memory.tag("weights"):
+        kept = memory.allocate(2 * MIB)
+        with memory.tag("activations"):
+            memory.allocate(3 * MIB).free()
+    print(measured)
+    kept.free()
+    assert capsys.readouterr().out.splitlines() == [
+        "<gpuconf.Measurement, not finished>",
+        "library  tag          before     peak    after",
+        "all                       0B  5.00MiB  2.00MiB",
+        "gpuconf  activations      0B  3.00MiB       0B",
+        "gpuconf  weights          0B  2.00MiB  2.00MiB",
+    ]
+
+
+@pytest.mark.usefixtures("one_gpu")
 def test_measurements_nest_and_overlap() -> None:
     outer, inner, crossing = memory.measure(), memory.measure(), memory.measure()
     with outer:

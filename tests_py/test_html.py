@@ -132,7 +132,8 @@ def test_measurement() -> None:
     with measured:
         gpuconf.memory.allocate(5 * MIB).free()
     text, page = shown(measured)
-    assert text == f"<gpuconf.Measurement: before 0, peak {5 * MIB}, after 0 bytes>"
+    assert repr(measured) == f"<gpuconf.Measurement: before 0, peak {5 * MIB}, after 0 bytes>"
+    assert text == str(measured)
     assert "all 0B 5.00MiB 0B gpuconf (untagged) 0B 5.00MiB 0B" in page.text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -88,10 +89,21 @@ def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
     again = kernel.run("%gpu limit 6GiB --growth")
     assert (again.status, again.stderr) == ("ok", "")
     assert "6.00GiB" in again.text
-    refused = usage_error(kernel, "%gpu limit 7GiB")
-    assert "cannot be modified after being initialized" in refused
-    assert refused.endswith("(%gpu reset discards the configuration)")
-    assert "cannot reset while device memory is in use" in usage_error(kernel, "%gpu reset")
+    refused = kernel.run("%gpu limit 7GiB").stderr.splitlines()
+    assert re.fullmatch(r"  by .*:1 \(memory.allocate\)", refused.pop(1))
+    assert refused == [
+        "UsageError: %gpu: limit 7GiB: the GPUs are initialized with another configuration",
+        "  GPU:0: limit 6.00GiB, 1.00GiB in use",
+        "  GPU:1: limit 6.00GiB, 0B in use",
+        "  next: del what you no longer need, or %gpu release, which names the rest",
+        "  %gpu reset discards the configuration; then set the limit again",
+    ]
+    assert kernel.run("%gpu limit 6GiB --no-growth").stderr.splitlines()[1:] == refused[1:]
+    assert kernel.run("%gpu reset").stderr.splitlines() == [
+        "UsageError: %gpu: cannot reset while device memory is in use",
+        "  GPU:0: 1.00GiB in use in 1 block",
+        "  next: del what you no longer need, or %gpu release, which names the rest",
+    ]
     assert kernel.run("kept.free()\n%gpu reset\n%gpu limit 50%, none").status == "ok"
     assert kernel.run("gpuconf.memory.stats('GPU:0').bytes_limit >> 20").text == "40960"
 

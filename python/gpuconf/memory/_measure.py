@@ -8,7 +8,9 @@ from collections import namedtuple
 
 from .. import errors
 from .._core import html, runtime
+from .._core.columns import columns
 from .._core.device_argument import Device
+from .._core.humanbytes import human_bytes
 from .._core.native import core, loaded
 from .._core.scope import check_scope, gpu_number
 from .._core.table import Table
@@ -43,6 +45,7 @@ class Measurement:
 
     ``before`` and ``after`` are the memory in use at the start and at the end, ``peak`` is the maximum in between. ``rows`` splits
     them by library and tag (see :func:`tag`), the largest peak first; peaks of rows may have been reached at different times.
+    ``print`` shows all of them as a table.
     Measurements may be nested and may overlap, in any threads. They do not change the peak of ``get_memory_info``.
     """
 
@@ -119,15 +122,31 @@ class Measurement:
             return "<gpuconf.Measurement, not finished>"
         return f"<gpuconf.Measurement: before {self.before}, peak {self.peak}, after {self.after} bytes>"
 
+    def _lines(self) -> list[tuple[str, str, int, int, int]]:
+        split = [(row.library, row.tag or UNTAGGED, row.before, row.peak, row.after) for row in self.rows]
+        return [("all", "", self.before, self.peak, self.after), *split]
+
+    def __str__(self) -> str:
+        if not hasattr(self, "peak"):
+            return repr(self)
+        cells = [(*line[:2], *map(human_bytes, line[2:])) for line in self._lines()]
+        return "\n".join(columns([_HEAD, *cells], 2))
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        """Show the table as a cell's result in IPython and notebooks."""
+        printer.text(str(self))
+
     def _repr_html_(self) -> str:
         if not hasattr(self, "peak"):
             return html.line(html.bold("Measurement"), "not finished")
-        split = [(f"{row.library} {row.tag or UNTAGGED}", row.before, row.peak, row.after) for row in self.rows]
         rows = [
-            (name, html.change_bar(before, peak, after, self.peak), *map(html.size, (before, peak, after)))
-            for name, before, peak, after in (("all", self.before, self.peak, self.after), *split)
+            (library, tag, html.change_bar(before, peak, after, self.peak), *map(html.size, (before, peak, after)))
+            for library, tag, before, peak, after in self._lines()
         ]
-        return html.titled("Measurement", html.table(("memory of", "", "before", "peak", "after"), rows, left=2))
+        return html.titled("Measurement", html.table((*_HEAD[:2], "", *_HEAD[2:]), rows, left=3))
+
+
+_HEAD = ("library", "tag", "before", "peak", "after")
 
 
 def measure(device: Device | None = None) -> Measurement:
@@ -137,5 +156,9 @@ def measure(device: Device | None = None) -> Measurement:
     ...     allocate(1000, "GPU:0").free()
     >>> m.increase, m.peak_increase
     (0, 1024)
+    >>> print(m)
+    library  tag         before     peak  after
+    all                      0B  1.00KiB     0B
+    gpuconf  (untagged)      0B  1.00KiB     0B
     """
     return Measurement(device)

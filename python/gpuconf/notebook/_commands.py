@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -12,11 +13,12 @@ from IPython.display import display
 
 from .. import errors
 from .._core import runtime
+from .._core.humanbytes import human_bytes
 from ..allocators._configure import configure
 from ..machine.simulate import reset
-from ..memory import memory_map, release
+from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
-from ._devices import Devices
+from ._devices import Devices, ready
 
 
 class Commands:
@@ -95,7 +97,7 @@ class Commands:
         try:
             done = configure(limits[0] if len(limits) == 1 else limits, growth[options[-1]] if options else None)
         except errors.FailedPreconditionError as error:
-            _refuse(f"{error}{' (%gpu reset discards the configuration)' if runtime.initialized() else ''}")
+            _refuse(*_too_late(" ".join(words), str(error)))
         display(Devices())
         for library, status in done.libraries.items():
             if status != "not installed" and not runtime.simulated():  # no library uses simulated GPUs
@@ -115,7 +117,8 @@ class Commands:
         try:
             reset()
         except errors.FailedPreconditionError as error:
-            _refuse(f"{error} (%gpu release frees what stored errors and outputs keep)")
+            blocks = [f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}" for gpu, pool in _pools() if pool.live_blocks]
+            _refuse(*(["cannot reset while device memory is in use", *blocks, _FREE] if blocks else [str(error)]))
         display(Devices())
 
     def _watch(self, rest: str) -> None:
@@ -129,6 +132,30 @@ class Commands:
         print(inspect.getdoc(Commands.gpu))
 
 
-def _refuse(text: str) -> NoReturn:
-    """Raise what IPython shows as one line, without a traceback."""
-    raise UsageError(f"%gpu: {' '.join(text.split())}") from None
+_FREE = "next: del what you no longer need, or %gpu release, which names the rest"
+_RESET = "%gpu reset discards the configuration; then set the limit again"
+
+
+def _too_late(asked: str, why: str) -> list[str]:
+    """Say why a limit cannot be set: what the devices are in use with, and what to do."""
+    pools = _pools()
+    if not pools or "initialized" not in why:  # a library has used the GPU without gpuconf
+        return [why, *([_RESET] if runtime.initialized() else [])]
+    by = re.search(r"initialized by (.+)\. Set ", why)
+    lines = [f"limit {asked}: the GPUs are initialized with another configuration", *([f"by {by[1]}"] if by else [])]
+    lines += [f"{gpu}: limit {human_bytes(pool.bytes_limit)}, {human_bytes(pool.bytes_in_use)} in use" for gpu, pool in pools]
+    return [*lines, *([_FREE] if any(pool.live_blocks for _, pool in pools) else []), _RESET]
+
+
+def _pools() -> list[tuple[str, MemoryStats]]:
+    return [(gpu, stats(gpu)) for gpu in (f"GPU:{number}" for number in range(len(runtime.ordinals())))] if ready() else []
+
+
+def _blocks(pool: MemoryStats) -> str:
+    return f"{pool.live_blocks} block{'' if pool.live_blocks == 1 else 's'}"
+
+
+def _refuse(text: str, *more: str) -> NoReturn:
+    """Raise what IPython shows as one line, without a traceback, and below it what the state is and what to do."""
+    lines = [f"%gpu: {' '.join(text.split())}", *(f"  {' '.join(line.split())}" for line in more)]
+    raise UsageError("\n".join(lines)) from None
