@@ -72,6 +72,7 @@ def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callabl
     summary = ran.out[ran.out.rindex("= GPU memory left allocated =") :]
     assert "test_suite.py::test_strict  " + ONE in summary
     assert "test_after" not in summary
+    assert "\n--gpuconf-report shows where it was allocated\n" in summary
     assert ran.properties["test_leaks"] == {
         "gpuconf.leaked_bytes": str(3145728 + 1024),
         "gpuconf.leaked_blocks": "2",
@@ -186,6 +187,7 @@ def test_leaks_on_its_own_machine(gpu_sim):
         "--gpuconf-report",
     )
     assert ran.code == 0, ran.out
+    assert "--gpuconf-report shows" not in ran.out
     table = ran.out[ran.out.index("= GPU memory of tests =") :].splitlines()[1:5]
     order = ("large", "simulated", "records_itself", "small")
     assert [line.split("  ")[-1] for line in table] == [f"test_suite.py::test_{name}" for name in order]

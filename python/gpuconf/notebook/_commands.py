@@ -117,8 +117,7 @@ class Commands:
         try:
             reset()
         except errors.FailedPreconditionError as error:
-            blocks = [f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}" for gpu, pool in _pools() if pool.live_blocks]
-            _refuse(*(["cannot reset while device memory is in use", *blocks, _FREE] if blocks else [str(error)]))
+            _refuse(*_in_use(str(error)))
         display(Devices())
 
     def _watch(self, rest: str) -> None:
@@ -145,6 +144,12 @@ def _too_late(asked: str, why: str) -> list[str]:
     lines = [f"limit {asked}: the GPUs are initialized with another configuration", *([f"by {by[1]}"] if by else [])]
     lines += [f"{gpu}: limit {human_bytes(pool.bytes_limit)}, {human_bytes(pool.bytes_in_use)} in use" for gpu, pool in pools]
     return [*lines, *([_FREE] if any(pool.live_blocks for _, pool in pools) else []), _RESET]
+
+
+def _in_use(why: str) -> list[str]:
+    """Say what keeps the devices from being reset."""
+    full = [f"{gpu}: {human_bytes(pool.bytes_in_use)} in use in {_blocks(pool)}" for gpu, pool in _pools() if pool.live_blocks]
+    return ["cannot reset while device memory is in use", *full, _FREE] if full else [why]
 
 
 def _pools() -> list[tuple[str, MemoryStats]]:

@@ -38,6 +38,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if leaks:
         reporter.section("GPU memory left allocated")
         _lines(reporter, [f"{nodeid}  {text}" for _, nodeid, text in sorted(leaks, key=lambda leak: -leak[0])])
+        if not settings(config).report:  # recording call sites makes allocations slower
+            reporter.write_line("--gpuconf-report shows where it was allocated")
     if settings(config).report and peaks:
         from ._marks import sizes_text
 
