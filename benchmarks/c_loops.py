@@ -30,6 +30,14 @@ class Loops(NamedTuple):
         """gpuconf_malloc and gpuconf_free of 4 KiB."""
         return float(self.library.time_pair(self.core.gpuconf_malloc, self.core.gpuconf_free, ctypes.c_size_t(4096), number))
 
+    def tagged_pair(self, number: int) -> float:
+        """The same under a tag."""
+        self.core.gpuconf_tag_push(b"weights")
+        try:
+            return self.pair(number)
+        finally:
+            self.core.gpuconf_tag_pop()
+
     def churn(self, number: int) -> float:
         """Random blocks of 512 B to 8 MiB are replaced, of 1000 that are live."""
         return float(self.library.time_churn(self.core.gpuconf_malloc, self.core.gpuconf_free, 1000, number))
