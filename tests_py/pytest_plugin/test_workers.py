@@ -145,10 +145,15 @@ def test_a_worker_that_replaces_a_crashed_one_takes_its_place(suite: Callable[..
         SHARES
         + """
 @pytest.mark.parametrize("i", range(8))
-def test_it(gpu, record_property, worker_id, i):
+def test_it(gpu, record_property, worker_id, i, pytestconfig):
     if worker_id == "gw1":
         os._exit(1)
-    time.sleep(0.5)
+    third = pytestconfig.rootpath / "third"
+    if worker_id == "gw2":
+        third.touch()
+    last = time.monotonic() + 60
+    while not third.exists() and time.monotonic() < last:  # so that gw0 leaves tests for it
+        time.sleep(0.05)
     seen(record_property, worker_id)
 """,
         *XDIST,

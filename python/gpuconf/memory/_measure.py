@@ -157,8 +157,8 @@ def measure(device: Device | None = None) -> Measurement:
     >>> m.increase, m.peak_increase
     (0, 1024)
     >>> print(m)
-    library  tag         before     peak  after
-    all                      0B  1.00KiB     0B
-    gpuconf  (untagged)      0B  1.00KiB     0B
+    library  tag         before    peak  after
+    all                      0B  1.0KiB     0B
+    gpuconf  (untagged)      0B  1.0KiB     0B
     """
     return Measurement(device)
