@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -84,6 +85,14 @@ def test_a_wheel_that_does_not_work_ends_the_call_and_changes_nothing(driver: Pa
     assert "a broken wheel" in lines[-1]
     assert page.read_text() == "the page so far"
     assert not (tmp_path / "out" / "gpu-results.json").exists()
+
+
+def test_a_wheel_for_another_machine_is_refused(tmp_path: Path) -> None:
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    wheel = tmp_path / f"gpuconf-1.0-cp310-abi3-manylinux_2_28_{other}.whl"
+    wheel.touch()
+    lines = unattended(tmp_path, tmp_path / "out", str(wheel), expected=3)
+    assert lines[-1].endswith(f"is for {other}, and this machine is {platform.machine()}")
 
 
 def test_without_a_gpu_it_says_why_and_changes_nothing(tmp_path: Path) -> None:

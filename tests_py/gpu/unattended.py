@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
+import platform
+import re
 import signal
 import sys
 import time
@@ -87,8 +89,9 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="NAME", help="run only the steps whose names contain this")
     parser.add_argument("--turns", type=int, default=3, help="rounds of the benchmark (3)")
     options = parser.parse_args()
-    if options.wheel and not Path(options.wheel).is_file():
-        parser.error(f"there is no wheel {options.wheel}")
+    if options.wheel and (reason := unusable(options.wheel)):
+        print(reason, file=sys.stderr)
+        return 3
     end = time.monotonic() + options.minutes * 60
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # the end of a job is like Ctrl-C: the step ends, the results stay
     with contextlib.ExitStack() as stack:
@@ -112,6 +115,16 @@ def main() -> int:
     failed = [name for name, step in results.steps.items() if step["result"] in ("FAILED", "timed out")]
     print(f"{len(results.steps)} steps done, {len(failed)} failed, {left} left")
     return 1 if failed else 2 if left else 0
+
+
+def unusable(wheel: str) -> str:
+    """Why this wheel cannot be used here, or nothing."""
+    if not Path(wheel).is_file():
+        return f"there is no wheel {wheel}"
+    built_for = re.search(r"_(x86_64|aarch64)\.whl$", wheel)
+    if built_for and built_for[1] != platform.machine():
+        return f"{wheel} is for {built_for[1]}, and this machine is {platform.machine()}"
+    return ""
 
 
 def write(pages: list[Path], text: str) -> None:
