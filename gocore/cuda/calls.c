@@ -245,7 +245,7 @@ CUresult cudacall_stream_destroy(uint64_t context, uint64_t stream) { return IN(
 
 struct cuda_answer cudacall_stream_id(uint64_t context, uint64_t stream) {
 	unsigned long long id = 0;
-	CUresult result = IN(context, cuStreamGetId, stream_of(stream), &id);
+	CUresult result = IN_RELAXED(context, cuStreamGetId, stream_of(stream), &id);
 	return (struct cuda_answer){result, id, 0};
 }
 

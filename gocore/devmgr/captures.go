@@ -16,8 +16,8 @@ import (
 // captures tracks the stream captures of a pool, each from the first allocation for a stream that is being captured until its graph is
 // destroyed.
 //
-// Captures are not announced, so each allocation queries its stream, except the default stream, which cannot be captured. C callers
-// query it before they enter Go (pybind/cabi/abi.c), which is faster. The allocated
+// Captures are not announced, and a past one leaves no trace, so each allocation queries its stream, except the default stream, which
+// cannot be captured. C callers query it before they enter Go (pybind/cabi/abi.c), which is faster. The allocated
 // memory belongs to an owner made for the capture (bfc.NewCapture), one for each stream that takes part. The driver reports when the graph,
 // its instances and all launches are gone (gpu.CaptureLife); reclaim polls for that.
 //
@@ -42,18 +42,21 @@ type capture struct {
 // lookEvery is the number of allocations between two polls.
 const lookEvery = 64
 
-// owner returns the owner of memory allocated for a stream: the stream itself, or the capture that it takes part in (invariant 6).
-func (c *captures) owner(stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
-	if isLegacy(stream) {
-		return number, nil
-	}
-	id, err := c.driver.StreamGetCaptureInfo(c.device.Ordinal, stream)
-	if err != nil {
+// of returns the id of the capture that a stream takes part in, or 0.
+func (c *captures) of(stream gpu.Stream) (id uint64, err error) {
+	id, err = c.driver.StreamGetCaptureInfo(c.device.Ordinal, stream)
+	switch {
+	case isNoStream(err):
+		return 0, errNoStream(stream, c.device, err)
+	case err != nil:
 		return 0, status.Errorf(status.Unknown, "cannot query whether stream %#x is being captured: %w", uint64(stream), err)
 	}
-	if id == 0 {
-		return number, nil
-	}
+	return id, nil
+}
+
+// owner returns the owner of memory allocated for a stream, with its number, that takes part in a capture (invariant 6).
+func (c *captures) owner(id uint64, stream gpu.Stream, number bfc.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
+	var err error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.byID[id]

@@ -40,7 +40,7 @@ func (m *Manager) onStream(addr uint64, stream gpu.Stream, do func(*pool, bfc.St
 	if _, _, live := p.bfc.Size(addr); !live {
 		return errNotLive(addr) // before the stream gets a number for it
 	}
-	owner, err := p.ownerOf(stream, 1, false)
+	owner, err := p.ownerOf(stream, 0, 1)
 	if err != nil {
 		return err
 	}

@@ -19,18 +19,26 @@ import (
 // AllocateOn allocates on the logical GPU that Route returns, for work of a CUDA stream. Memory that another stream freed is reused
 // only after that stream's work is done, or with a wait queued in this stream. The block counts for the holder.
 func (m *Manager) AllocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
-	return m.allocateOn(ordinal, scope, stream, bytes, by, false)
+	return m.AllocateKnowing(ordinal, scope, stream, 0, bytes, by)
 }
 
-// AllocateUncaptured is AllocateOn for a caller that has just asked the driver, and knows that the stream is not being captured.
-func (m *Manager) AllocateUncaptured(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID) (bfc.Block, error) {
-	return m.allocateOn(ordinal, scope, stream, bytes, by, true)
-}
+// Known is what the caller of AllocateKnowing knows of the stream, so that the driver need not be asked.
+type Known uint8
 
-func (m *Manager) allocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
+// The bits of Known.
+const (
+	Uncaptured Known = 1 << iota // the caller has just asked the driver: the stream is not being captured
+	Lasting                      // the stream is never destroyed, so its handle denotes no other one
+)
+
+// AllocateKnowing is AllocateOn for a caller that knows something of the stream.
+func (m *Manager) AllocateKnowing(ordinal, scope int, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil {
 		if p := m.routed(*pools, ordinal, scope, stream); p != nil {
-			block, err := p.allocate(stream, bytes, by, uncaptured)
+			if m.streams.find(stream, ordinal) == p {
+				known |= Lasting // until Close
+			}
+			block, err := p.allocate(stream, known, bytes, by)
 			if err == nil {
 				return block, nil
 			}
@@ -45,7 +53,7 @@ func (m *Manager) allocateOn(ordinal, scope int, stream gpu.Stream, bytes uint64
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, stream, bytes, by, uncaptured)
+	return m.allocateLocked(p, stream, known, bytes, by)
 }
 
 // Allocate is AllocateFor the zero holder.
@@ -58,7 +66,7 @@ func (m *Manager) Allocate(number int, bytes uint64) (bfc.Block, error) {
 func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block, error) {
 	if pools := m.hot.Load(); pools != nil && number >= 0 && number < len(*pools) {
 		p := (*pools)[number]
-		block, err := p.allocate(gpu.StreamNull, bytes, by, true)
+		block, err := p.allocate(gpu.StreamNull, Uncaptured, bytes, by)
 		if err == nil {
 			return block, nil
 		}
@@ -72,11 +80,11 @@ func (m *Manager) AllocateFor(number int, bytes uint64, by holder.ID) (bfc.Block
 	if err != nil {
 		return bfc.Block{}, err
 	}
-	return m.allocateLocked(p, gpu.StreamNull, bytes, by, true)
+	return m.allocateLocked(p, gpu.StreamNull, Uncaptured, bytes, by)
 }
 
-func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
-	block, err := p.allocate(stream, bytes, by, uncaptured)
+func (m *Manager) allocateLocked(p *pool, stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {
+	block, err := p.allocate(stream, known, bytes, by)
 	if err != nil {
 		return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 	}
@@ -90,8 +98,8 @@ func (m *Manager) explain(p *pool, bytes uint64, err error) (bfc.Block, error) {
 	return bfc.Block{}, m.outOfMemoryLocked(p, bytes, err)
 }
 
-func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID, uncaptured bool) (bfc.Block, error) {
-	owner, err := p.ownerOf(stream, bytes, uncaptured)
+func (p *pool) allocate(stream gpu.Stream, known Known, bytes uint64, by holder.ID) (bfc.Block, error) {
+	owner, err := p.ownerOf(stream, known, bytes)
 	if err != nil {
 		return bfc.Block{}, err
 	}
@@ -102,18 +110,33 @@ func (p *pool) allocate(stream gpu.Stream, bytes uint64, by holder.ID, uncapture
 	return block, err
 }
 
-// ownerOf returns the allocator's number for the owner of an allocation of bytes for a stream. uncaptured: the stream is known not to
-// be captured.
-func (p *pool) ownerOf(stream gpu.Stream, bytes uint64, uncaptured bool) (bfc.Stream, error) {
-	number, err := p.numbers.of(stream, p.bfc)
-	if err != nil || bytes == 0 {
-		return number, err
+// ownerOf returns the allocator's number for the owner of an allocation of bytes for a stream.
+func (p *pool) ownerOf(stream gpu.Stream, known Known, bytes uint64) (bfc.Stream, error) {
+	if bytes == 0 {
+		return 0, nil
 	}
 	p.captures.reclaimSometimes(p.bfc)
-	if uncaptured {
-		return number, nil
+	if isLegacy(stream) {
+		return 0, nil
 	}
-	return p.captures.owner(stream, number, p.bfc)
+	if known&Uncaptured == 0 {
+		if id, err := p.captures.of(stream); err != nil || id != 0 {
+			return p.captureOf(id, stream, err)
+		}
+	}
+	return p.numbers.of(stream, known&Lasting != 0, p.bfc)
+}
+
+// captureOf is ownerOf for a stream that takes part in a capture, unless that could not be found out.
+func (p *pool) captureOf(id uint64, stream gpu.Stream, err error) (bfc.Stream, error) {
+	if err != nil {
+		return 0, err
+	}
+	number, err := p.numbers.ofCaptured(stream, p.bfc)
+	if err != nil {
+		return 0, err
+	}
+	return p.captures.owner(id, stream, number, p.bfc)
 }
 
 // Free frees a block by its address, on any logical GPU. Freeing the zero block does nothing.

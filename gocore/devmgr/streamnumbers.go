@@ -4,8 +4,10 @@ package devmgr
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/gpu"
@@ -14,16 +16,22 @@ import (
 
 // streamNumbers maps CUDA streams to the small numbers that a pool's allocator uses.
 //
-// The legacy default stream is number 0, which needs no lookup. Any other stream is identified by its id, because handles are
-// reused after a stream is destroyed and ids are not. The per-thread default stream has the same handle in all threads, but is a
-// different stream in each; its marks go into the legacy stream, which waits for it and can be used from any thread.
+// The legacy default stream is number 0, which needs no lookup. A lasting stream is identified by its handle, without asking the driver.
+// Any other stream is identified by its id, because handles are reused after a stream is destroyed and ids are not. The per-thread
+// default stream has the same handle in all threads, but is a different stream in each; its marks go into the legacy stream, which waits
+// for it and can be used from any thread.
+//
+// The id of a captured stream cannot be queried (fact 32 of package gpu), so it may be another one than that of the last allocation.
+// Unless it is lasting, what it allocates while it is captured has a number for the handle of captured streams, which is never alive:
+// once the graph is gone, that memory is handed over after a wait for the GPU.
 //
 // CUDA does not report that a stream was destroyed. That is detected when its handle denotes another stream, or none. Then nothing can be
 // queued behind its work, and the timeline waits for the GPU instead (timeline.settle). Once there are enough such streams, their
 // numbers are ended, so that they can be reused.
 type streamNumbers struct {
-	driver gpu.Driver
-	device gpu.Device
+	driver  gpu.Driver
+	device  gpu.Device
+	lasting atomic.Pointer[map[gpu.Stream]bfc.Stream] // the lasting streams; written with mu held
 
 	mu      sync.Mutex
 	known   map[streamKey]bfc.Stream  // guarded by mu, as is all below
@@ -33,14 +41,16 @@ type streamNumbers struct {
 }
 
 type streamKey struct {
-	id     uint64 // from StreamGetID, or the handle if the driver has no ids
-	thread int    // for a per-thread default stream, else 0
+	id       uint64 // from StreamGetID, or the handle if the driver has no ids, or if captured
+	thread   int    // for a per-thread default stream, else 0
+	captured bool   // whichever stream has this handle while it is captured
 }
 
 // streamHandles are the handles of a stream: where its work is queued, and where its marks are.
 type streamHandles struct {
 	work, marks gpu.Stream
 	key         streamKey
+	lasting     bool // the stream is never destroyed
 	gone        bool // the stream was destroyed
 	done        bool // and its work is complete
 }
@@ -55,15 +65,59 @@ func newStreamNumbers(driver gpu.Driver, device gpu.Device) *streamNumbers {
 // isLegacy reports whether a handle is the legacy default stream by either of its names.
 func isLegacy(stream gpu.Stream) bool { return stream == gpu.StreamNull || stream == gpu.StreamLegacy }
 
-// of returns the allocator's number of a stream, a new one if it has none yet. An invalid stream is an InvalidArgument error.
-func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
+// of returns the allocator's number of a stream that is not being captured, a new one if it has none yet. lasting: the stream is never
+// destroyed. An invalid stream is an InvalidArgument error.
+func (s *streamNumbers) of(stream gpu.Stream, lasting bool, allocator *bfc.Allocator) (bfc.Stream, error) {
 	if isLegacy(stream) {
 		return 0, nil
+	}
+	if number, known := s.findLasting(stream); known {
+		return number, nil
 	}
 	handles, err := s.describe(stream)
 	if err != nil {
 		return 0, err
 	}
+	number, err := s.numberOf(handles, allocator)
+	if err == nil && lasting {
+		s.last(stream, number)
+	}
+	return number, err
+}
+
+// ofCaptured is of for a stream that is being captured.
+func (s *streamNumbers) ofCaptured(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Stream, error) {
+	if number, known := s.findLasting(stream); known {
+		return number, nil
+	}
+	key := streamKey{id: uint64(stream), captured: true}
+	if stream == gpu.StreamPerThread {
+		key.thread = threadID()
+	}
+	return s.numberOf(streamHandles{work: stream, marks: stream, key: key}, allocator)
+}
+
+func (s *streamNumbers) findLasting(stream gpu.Stream) (number bfc.Stream, known bool) {
+	if all := s.lasting.Load(); all != nil {
+		number, known = (*all)[stream]
+	}
+	return number, known
+}
+
+// last records that a stream is lasting.
+func (s *streamNumbers) last(stream gpu.Stream, number bfc.Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handles[number].lasting = true
+	all := map[gpu.Stream]bfc.Stream{stream: number}
+	if before := s.lasting.Load(); before != nil {
+		maps.Copy(all, *before)
+	}
+	s.lasting.Store(&all)
+}
+
+// numberOf returns the number of a stream, a new one if it has none yet.
+func (s *streamNumbers) numberOf(handles streamHandles, allocator *bfc.Allocator) (bfc.Stream, error) {
 	s.mu.Lock()
 	number, known := s.known[handles.key]
 	s.mu.Unlock()
@@ -71,7 +125,7 @@ func (s *streamNumbers) of(stream gpu.Stream, allocator *bfc.Allocator) (bfc.Str
 		return number, nil
 	}
 	s.endGone(allocator)
-	number, err = allocator.NewStream(uint64(stream)) // without the lock: the allocator may be asking for handles
+	number, err := allocator.NewStream(uint64(handles.work)) // without the lock: the allocator may be asking for handles
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +147,7 @@ func (s *streamNumbers) enter(handles streamHandles, number bfc.Stream) bfc.Stre
 	}
 	s.handles[number] = handles
 	s.known[handles.key] = number
-	if handles.work != gpu.StreamPerThread {
+	if handles.work != gpu.StreamPerThread && !handles.key.captured {
 		if before, reused := s.newest[handles.work]; reused && before != number {
 			s.leaveLocked(before)
 		}
@@ -137,8 +191,7 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	id, err := s.driver.StreamGetID(s.device.Ordinal, stream)
 	switch {
 	case isNoStream(err):
-		return streamHandles{}, status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or belongs to another device (%w)",
-			uint64(stream), s.device.Ordinal, err)
+		return streamHandles{}, errNoStream(stream, s.device, err)
 	case err != nil:
 		id = uint64(stream)
 	}
@@ -148,25 +201,45 @@ func (s *streamNumbers) describe(stream gpu.Stream) (streamHandles, error) {
 	return streamHandles{work: stream, marks: stream, key: streamKey{id: id}}, nil
 }
 
+func errNoStream(stream gpu.Stream, device gpu.Device, err error) error {
+	return status.Errorf(status.InvalidArgument, "%#x is not a stream of CUDA device %d: it was destroyed, or belongs to another device (%w)",
+		uint64(stream), device.Ordinal, err)
+}
+
 // isNoStream reports whether an error means that a handle is not a valid stream.
 func isNoStream(err error) bool {
 	return errors.Is(err, gpu.ErrorInvalidHandle) || errors.Is(err, gpu.ErrorContextIsDestroyed)
 }
 
-// alive returns a number's handles, and queries the driver whether they still denote the same stream.
-func (s *streamNumbers) alive(number bfc.Stream) (streamHandles, bool) {
-	h := s.handle(number)
-	if h.gone || isLegacy(h.work) || h.work == gpu.StreamPerThread {
-		return h, !h.gone
+// alive returns a number's handles, and queries the driver whether they still denote the same stream. If that stream is being captured, it
+// returns an error: nothing must be queued in it (invariant 5).
+func (s *streamNumbers) alive(number bfc.Stream) (h streamHandles, alive bool, err error) {
+	if h = s.handle(number); h.gone || h.key.captured {
+		return h, false, nil
 	}
+	err = errIfCaptured(s.driver, s.device, h.marks)
+	if err == nil && !h.lasting && !isLegacy(h.marks) {
+		err = s.errIfAnother(h)
+	}
+	if !isNoStream(err) || isLegacy(h.marks) {
+		return h, err == nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaveLocked(number)
+	return h, false, nil
+}
+
+// errIfAnother returns ErrorInvalidHandle if a handle denotes no stream, or another one than before. The stream is not being captured.
+func (s *streamNumbers) errIfAnother(h streamHandles) error {
 	id, err := s.driver.StreamGetID(s.device.Ordinal, h.work)
-	if isNoStream(err) || err == nil && id != h.key.id {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.leaveLocked(number)
-		return h, false
+	if err == nil && id != h.key.id {
+		return gpu.ErrorInvalidHandle
 	}
-	return h, true
+	if isNoStream(err) {
+		return err
+	}
+	return nil // the driver has no ids
 }
 
 // allGone lists the streams destroyed so far whose work may be pending; markDone records that their work is complete.
@@ -191,10 +264,7 @@ func (s *streamNumbers) errIfAnyCaptured() error {
 		if h.gone || h.work == gpu.StreamPerThread {
 			continue
 		}
-		if id, err := s.driver.StreamGetID(s.device.Ordinal, h.work); !isLegacy(h.work) && (err != nil || id != h.key.id) {
-			continue
-		}
-		if err := errIfCaptured(s.driver, s.device, h.work); err != nil {
+		if err := errIfCaptured(s.driver, s.device, h.work); err != nil && !isNoStream(err) {
 			return err
 		}
 	}

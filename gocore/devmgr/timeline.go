@@ -72,14 +72,14 @@ func (t *timeline) use(s bfc.Stream) *wordUse {
 }
 
 func (t *timeline) mark(s bfc.Stream, number uint64) error {
-	handles, alive := t.numbers.alive(s)
+	handles, alive, err := t.numbers.alive(s)
+	if err != nil {
+		return err
+	}
 	if !alive {
 		return t.settle(s, number)
 	}
 	stream := handles.marks
-	if err := errIfCaptured(t.driver, t.device, stream); err != nil {
-		return err
-	}
 	if !t.device.StreamMemOps {
 		return t.markByEvent(s, stream, number)
 	}
@@ -90,7 +90,8 @@ func (t *timeline) mark(s bfc.Stream, number uint64) error {
 	return t.driver.StreamWriteValue64(t.device.Ordinal, stream, word, number)
 }
 
-// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark as passed.
+// settle is Mark for a destroyed stream: the first time, it waits for all work of the GPU; then the host sets the mark as passed. For the
+// number of captured streams it waits each time, because those streams may live on.
 func (t *timeline) settle(s bfc.Stream, number uint64) error {
 	if !t.numbers.handle(s).done {
 		gone := t.numbers.allGone()

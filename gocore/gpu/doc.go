@@ -95,7 +95,8 @@
 //     (900 to 907) and invalidate the capture, so that StreamEndCapture returns ErrorStreamCaptureInvalidated: StreamSynchronize and
 //     StreamQuery of the stream, EventQuery and EventSynchronize of an event recorded in it, ContextSynchronize, a wait in it for an event
 //     from outside; and, if the stream is a blocking one, every use of the legacy stream, including synchronous copies.
-//     StreamGetCaptureInfo does not: for the legacy stream it then returns ErrorStreamCaptureImplicit.
+//     StreamGetCaptureInfo does not: for the legacy stream it then returns ErrorStreamCaptureImplicit. StreamGetID of a captured stream
+//     must not be called: it fails, and may invalidate the capture.
 //  33. Waiting for an event recorded in a capture adds the waiting stream to that capture, if it is in none. The first stream has to
 //     wait for it before the capture ends. A wait by a stream that is in another capture invalidates both.
 //  34. Allocating and freeing memory of any kind does not affect a capture, nor do events and streams that are not part of it.

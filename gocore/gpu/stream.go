@@ -31,7 +31,7 @@ type Streams interface {
 	StreamCreate(ordinal int, flags StreamFlags, priority int) (Stream, error)
 	// StreamDestroy destroys a stream without waiting. Work that is already queued still runs.
 	StreamDestroy(ordinal int, stream Stream) error
-	// StreamGetID returns an id that is unique among all streams of the process, past and future.
+	// StreamGetID returns an id that is unique among all streams of the process, past and future. The stream must not be captured.
 	StreamGetID(ordinal int, stream Stream) (id uint64, err error)
 	StreamGetPriority(ordinal int, stream Stream) (priority int, err error)
 	// StreamSynchronize waits until all work queued so far is done; StreamQuery reports whether it is.

@@ -102,8 +102,7 @@ void gcgo_capture_info_write(uintptr_t function) { __atomic_store_n((uintptr_t *
 
 /*
  * Whether a stream is certainly not being captured. Asking from here, where the context of the caller's stream is current, takes a
- * fraction of the time that Go needs to enter the context and ask. Go does so after any other answer. It never asks about the default
- * stream (1 and NULL); the thread's own (2) is that of the current context, which may be another GPU's.
+ * fraction of the time that Go needs to enter the context and ask. Go does so after any other answer.
  */
 static bool uncaptured(void *stream)
 {
@@ -111,7 +110,18 @@ static bool uncaptured(void *stream)
 	int status = 1;
 	uint64_t id = 0;
 
-	return (uintptr_t)stream > 2 && ask != NULL && ask(stream, &status, &id) == 0 && status == 0;
+	return ask != NULL && ask(stream, &status, &id) == 0 && status == 0;
+}
+
+/*
+ * What C knows of an allocation's stream: bits of devmgr.Known. Go asks nothing about the default stream (1 and NULL); the thread's own (2)
+ * is that of the current context, which may be another GPU's.
+ */
+static int known(enum gcgo_library library, void *stream, int device)
+{
+	if ((uintptr_t)stream <= 2)
+		return 0;
+	return (uncaptured(stream) ? GCGO_UNCAPTURED : 0) | (library == GCGO_TORCH && gcgo_torch_lasting(stream, device) ? GCGO_LASTING : 0);
 }
 
 static inline __attribute__((always_inline)) void *take(enum gcgo_library library, int acquire, size_t size, int device, void *stream)
@@ -125,7 +135,7 @@ static inline __attribute__((always_inline)) void *take(enum gcgo_library librar
 		gcgo_note_stack(acquire);
 	if (library == GCGO_TORCH && number == 0)
 		number = gcgo_backward_tag();
-	return (void *)gcgo_malloc(size, device, (uint16_t)(number << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope, uncaptured(stream));
+	return (void *)gcgo_malloc(size, device, (uint16_t)(number << GCGO_LIBRARY_BITS | library), (uintptr_t)stream, scope, known(library, stream, device));
 }
 
 void *gpuconf_malloc(size_t size, int device, void *stream) { return take(GCGO_C, 0, size, device, stream); }

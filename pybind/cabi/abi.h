@@ -32,6 +32,18 @@ struct gcgo_taken {
 /* The libraries of package holder. A holder is a library and the thread's tag. */
 enum gcgo_library { GCGO_C, GCGO_GPUCONF, GCGO_TORCH, GCGO_CUPY, GCGO_NUMBA, GCGO_LIBRARY_BITS = 3 };
 
+/* Bits of devmgr.Known. */
+enum { GCGO_UNCAPTURED = 1, GCGO_LASTING = 2 };
+
+/* c10::cuda::CUDAStream: two bytes of device type and index, and an id. C++ returns it in registers, as C does. */
+struct torch_stream {
+	int16_t device;
+	int64_t id;
+};
+
+/* lasting.c: whether a stream is certainly one that PyTorch never destroys. */
+bool gcgo_torch_lasting(void *stream, int device);
+
 /* The calling thread's tag: a number that package holder interned, 0 for none. */
 void gcgo_tag_write(uint16_t tag);
 uint16_t gcgo_tag_read(void);

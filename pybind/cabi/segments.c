@@ -29,12 +29,6 @@ enum { CALL_SLOT = R_AARCH64_JUMP_SLOT, DATA_SLOT = R_AARCH64_GLOB_DAT };
 
 enum { CUDA_SUCCESS = 0, CUDA_OUT_OF_MEMORY = 2, CUDA_UNKNOWN = 999 };
 
-/* c10::cuda::CUDAStream: two bytes of device type and index, and an id. C++ returns it in registers, as C does. */
-struct torch_stream {
-	int16_t device;
-	int64_t id;
-};
-
 static struct {
 	int (*get_device)(int *device);
 	int (*free)(void *ptr);

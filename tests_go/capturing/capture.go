@@ -51,6 +51,16 @@ func (d *Driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64, e
 	return 0, nil
 }
 
+// StreamGetID refuses a captured stream, and invalidates its capture.
+func (d *Driver) StreamGetID(ordinal int, stream gpu.Stream) (uint64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c := d.captured[at(ordinal, stream)]; c != nil {
+		return 0, c.spoil(gpu.ErrorStreamCaptureUnsupported, "a captured stream's id can't be queried")
+	}
+	return d.Driver.StreamGetID(ordinal, stream)
+}
+
 // StreamGetCaptureLife returns the life of the graph that a stream is captured into.
 func (d *Driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
 	d.mu.Lock()

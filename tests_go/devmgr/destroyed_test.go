@@ -37,6 +37,10 @@ func (r *recycler) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (uint64,
 	return r.driver.StreamGetCaptureInfo(ordinal, r.real(stream))
 }
 
+func (r *recycler) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.CaptureLife, error) {
+	return r.driver.StreamGetCaptureLife(ordinal, r.real(stream))
+}
+
 func (r *recycler) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value uint64) error {
 	return r.driver.StreamWriteValue64(ordinal, r.real(stream), addr, value)
 }

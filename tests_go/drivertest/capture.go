@@ -111,6 +111,7 @@ func offencesSpoilACapture(t *testing.T, c capturing) {
 		"EventQuery":         func(gpu.Stream) error { _, err := c.EventQuery(c.ordinal, event); return err },
 		"EventSynchronize":   func(gpu.Stream) error { return c.EventSynchronize(c.ordinal, event) },
 		"ContextSynchronize": func(gpu.Stream) error { return c.ContextSynchronize(c.ordinal) },
+		"StreamGetID":        func(s gpu.Stream) error { return c.idOf(s) },
 		"a wait for an event from outside": func(s gpu.Stream) error {
 			return c.StreamWaitEvent(c.ordinal, s, outside)
 		},
@@ -219,11 +220,15 @@ func memoryDisturbsNoCapture(t *testing.T, c capturing) {
 	require.NoError(t, c.MemFreeHost(c.ordinal, host.Addr))
 	require.NoError(t, c.MemFree(c.ordinal, addr))
 	c.free(t)
-	_, err = c.StreamGetID(c.ordinal, stream)
-	if err != nil {
+	if err := c.idOf(other); err != nil {
 		require.ErrorIs(t, err, gpu.ErrorNotSupported)
 	}
 	end()
+}
+
+func (c capturing) idOf(stream gpu.Stream) error {
+	_, err := c.StreamGetID(c.ordinal, stream)
+	return err
 }
 
 func memoryWithoutAddress(t *testing.T, c capturing) {

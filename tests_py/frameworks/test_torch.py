@@ -238,6 +238,59 @@ def test_a_graph_in_whole_mode_has_memory_of_its_own(driver: Path) -> None:
     assert out.splitlines() == ["True", "1", "False", "2", "0"]
 
 
+def test_the_driver_is_asked_about_a_stream_only_where_it_can_matter(driver: Path) -> None:
+    """PyTorch never destroys its own streams, so only whether one is captured. An external stream may be another one each time."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import torch
+        def asked(stream):
+            names = [b"cuStreamGetCaptureInfo", b"cuStreamGetId"]
+            with torch.cuda.stream(stream):
+                torch.empty(1000, device="cuda")
+                before = [driver.fakecuda_count(name) for name in names]
+                for _ in range(10):
+                    torch.empty(1000, device="cuda")
+                return [driver.fakecuda_count(name) - count for name, count in zip(names, before)]
+        print(asked(torch.cuda.default_stream()), asked(torch.cuda.Stream()), asked(torch.cuda.Stream(priority=-1)))
+        torch.empty(1, device="cuda")
+        external = ctypes.c_void_p()
+        assert driver.cuStreamCreate(ctypes.byref(external), 1) == 0
+        print(asked(torch.cuda.ExternalStream(external.value)))
+        """,
+    )
+    assert out.splitlines() == ["[0, 0] [10, 0] [10, 0]", "[10, 10]"]
+
+
+def test_an_allocation_in_another_stream_does_not_disturb_a_capture(driver: Path) -> None:
+    """Asking a stream for its id may, in CUDA's strictest mode."""
+    out = no_gpu.run(
+        driver,
+        """
+        gpuconf.configure(limit="64MiB", libraries=["torch"])
+        import threading
+        import torch
+        def elsewhere():
+            external = ctypes.c_void_p()
+            torch.cuda.set_device(0)
+            assert driver.cuStreamCreate(ctypes.byref(external), 1) == 0
+            with torch.cuda.stream(torch.cuda.ExternalStream(external.value)):
+                torch.empty(1000, device="cuda")
+        torch.empty(1000, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            kept = torch.empty(1000, device="cuda")
+            other = threading.Thread(target=elsewhere)
+            other.start()
+            other.join()
+        graph.replay()
+        print("captured")
+        """,
+    )
+    assert out == "captured\n"
+
+
 def test_record_stream_reaches_gpuconf(driver: Path) -> None:
     """Without it, memory would be reused while the other stream reads it."""
     out = no_gpu.run(

@@ -81,7 +81,7 @@ static CUresult spoil(struct capture *capture, CUresult result) {
 /* Calls that a capture does not record, although the capturing thread may assume that it does. */
 static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemCreate", "cuMemRelease",
 	"cuMemMap", "cuMemUnmap", "cuMemSetAccess", "cuMemAddressReserve", "cuMemAddressFree", "cuEventQuery", "cuEventSynchronize", "cuStreamQuery",
-	"cuStreamSynchronize", "cuCtxSynchronize"};
+	"cuStreamSynchronize", "cuCtxSynchronize", "cuStreamGetId"};
 
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;

@@ -403,7 +403,10 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 #if FAKECUDA_VERSION >= 12000
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	CALLED(cuStreamGetId);
-	IN_STREAM(handle, *id = stream->id);
+	IN_STREAM(handle, {
+		result = stream->capture != NULL ? observes(stream) : SUCCESS;
+		*id = result == SUCCESS ? stream->id : 0;
+	});
 }
 #endif
 
