@@ -95,6 +95,39 @@ def test_an_out_of_memory_error_arrives_and_frees_what_the_task_held(client: dis
     assert client.submit(RUN["take"], 30, workers=["gpu0-0"]).result() == 30 * GIB  # the worker lives on
 
 
+def test_a_failed_task_keeps_no_memory_while_its_thread_holds_the_error() -> None:
+    """The thread that ran a task lets go of its error a moment after the worker has changed the task's state.
+
+    A collection at the change came too early then, and what the task held stayed in use until the next one.
+    """
+    out = run_well(
+        """
+        import gc
+        import dask._task_spec
+        import distributed, gpuconf, gpuconf.dask
+        from distributed.worker import _run_task_simple
+
+        def fail():
+            kept = gpuconf.memory.allocate(1 << 20)
+            try:
+                raise ValueError
+            except ValueError:
+                nested = gpuconf.memory.allocate(1 << 20)
+                raise TypeError
+
+        gc.disable()
+        gpuconf.simulate("T4")
+        plugin = gpuconf.dask.WorkerSetup()
+        mine = gpuconf.memory.allocate(1 << 20)
+        outcome = _run_task_simple(dask._task_spec.Task("key", fail), {}, 0)
+        before = gpuconf.memory.stats().live_blocks
+        plugin.transition("key", "executing", "error")
+        print(type(outcome["actual_exception"]).__name__, before, gpuconf.memory.stats().live_blocks)
+        """
+    )
+    assert out == "TypeError 3 1\n"
+
+
 def test_memory_of_all_workers_also_of_idle_ones(client: distributed.Client) -> None:
     client.submit(RUN["take"], 3, workers=["gpu1-0"]).result()
     found = gpuconf.dask.memory(client)

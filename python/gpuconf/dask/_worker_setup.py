@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Iterable, Mapping
 
 import distributed
@@ -16,6 +15,7 @@ from .._typing import Any
 from ..cluster.lease import checked_timeout, take_lease
 from ..cluster.rows import report
 from ..cluster.share import Share, checked, take
+from ._failed_tasks import forget
 from ._hooks import need
 from ._needs import RESOURCE
 
@@ -77,12 +77,9 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
             await announced
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ARG002 - Dask's signature
-        """Free the memory of a task that failed, before the worker starts the next. Dask calls this for each change of a task.
-
-        Dask leaves the error in a reference cycle with its own frame, and so the locals of the task until the next collection.
-        """
+        """Free the memory of a task that failed, before the worker starts the next. Dask calls this for each change of a task."""
         if finish == "error" and any(row[_BYTES_IN_USE] for row in report()):
-            gc.collect()
+            forget()
 
 
 def _use(worker: distributed.Worker, share: Share, who: str) -> Any:
