@@ -267,6 +267,17 @@ def test_exit_codes(end: str, code: int) -> None:
     assert run("--memory", "1GiB", "sh", "-c", end) == (code, "", "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("lease", ["--memory=1GiB", "--growth"], ids=["lease", "no lease"])
+def test_exit_codes_with_closed_streams(closed: str, lease: str) -> None:
+    for end in ("exit 7", "kill -9 $$"):
+        codes = []
+        for before in ("", f"{COMMAND} run {lease} -- "):
+            done = subprocess.run(["bash", "-c", f"exec {before}sh -c '{end}' {closed}"], env=env(), check=False, timeout=60)
+            codes.append(done.returncode)
+        assert codes[0] == codes[1]
+
+
 def test_standard_input_and_open_files_are_the_programs(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w+") as file:
         os.set_inheritable(file.fileno(), True)

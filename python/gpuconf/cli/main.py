@@ -50,7 +50,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     try:
         options = parser(arguments).parse_args(arguments)
         command = f"gpuconf {options.command}"
-        if sys.stdout is None:
+        if sys.stdout is None and options.command != "run":  # it is the program's
             console.complain(f"{command}: standard output is closed")
             return ERROR, True
         return options.run(options), False

@@ -112,7 +112,7 @@ def end_as(status: int) -> int:
     if not os.WIFSIGNALED(status):
         return os.WEXITSTATUS(status)
     number = os.WTERMSIG(status)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
         stream.flush()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program has left its core already
     signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
