@@ -87,7 +87,7 @@ func (in *input) world(t *testing.T) *world {
 	}
 	w := newWorld(t, sub, opts)
 	w.watch(device)
-	w.atEnd = func() { device.Unmapping = nil }
+	w.atEnd = func() { w.endWatch(device) }
 	for range 3 {
 		w.newStream()
 	}

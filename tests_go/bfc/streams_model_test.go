@@ -107,7 +107,8 @@ func drawWorld(t *rapid.T) (w *world, end func()) {
 		w = newWorld(t, v, opts)
 		w.watch(device)
 		end = func() {
-			device.Fail, device.Unmapping = nil, nil
+			device.Fail = nil
+			w.endWatch(device)
 			require.NoError(t, v.Check())
 			require.NoError(t, w.a.Close())
 			require.NoError(t, v.Close())

@@ -289,9 +289,7 @@ func TestStreams(t *testing.T) {
 				require.Equal(t, strings.Join(strings.Fields(line), " "), strings.TrimSpace(p.step(strings.TrimSpace(line))))
 				w.check()
 			}
-			if len(w.live) > 0 || w.refuse != nil { // otherwise their owners wait for work on live blocks
-				device.Unmapping = nil
-			}
+			w.endWatch(device)
 			require.NoError(t, w.a.Close())
 		})
 	}

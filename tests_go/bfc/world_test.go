@@ -236,6 +236,13 @@ func (w *world) watch(device *fakedevice.VirtualDevice) {
 	}
 }
 
+// endWatch ends the watch before Close if Close cannot wait for all work: it frees the memory nevertheless.
+func (w *world) endWatch(device *fakedevice.VirtualDevice) {
+	if w.refuse != nil || len(w.captures) > 0 {
+		device.Unmapping = nil
+	}
+}
+
 func (w *world) judge(s bfc.Stream, b bfc.Block) {
 	mine := w.streams[s].clock
 	for unit := b.Addr / 256; unit < (b.Addr+b.Bytes)/256; unit++ {
