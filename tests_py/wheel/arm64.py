@@ -7,7 +7,14 @@ machine nor root is needed. Debian's packages are downloaded and unpacked, not i
 - Python 3.11 and the libraries that it needs, for arm64.
 
 ``sys.executable`` is a script that starts qemu, so that processes that tests start are arm64 processes, too. Nothing is in
-PATH, so tests that need a compiler or another program cannot run. `TESTS` need neither; arguments replace them.
+PATH, so tests that need a compiler or another program cannot run. `TESTS` need neither; arguments replace them. Of the files
+that were tried, these do not run as a whole:
+
+- test_containers.py needs the program ``unshare``, test_plan.py the program ``gpuconf``, test_errors_travel.py the package
+  distributed, test_packing.py OR-tools.
+- test_ledger.py and test_threads.py: a wait did not end in time after Ctrl-C, and a process's name under qemu is qemu's.
+- test_any_value.py, test_bad_sizes.py, test_lease.py and test_tensors.py take minutes under qemu.
+- test_foreign_memory.py gives a process 30 seconds, which it does not meet under qemu on a busy machine.
 
 It needs apt and the list of mirrors of a Debian machine.
 """
@@ -26,7 +33,34 @@ WORK = ROOT / "build" / "arm64"
 GUEST = WORK / "root"
 PYTHON = "3.11"
 PACKAGES = [f"python{PYTHON}", f"libpython{PYTHON}-stdlib", f"python{PYTHON}-minimal", "libc6", "libgcc-s1", "libstdc++6"]
-TESTS = ["tests_py/conformance", "tests_py/test_buffer.py"]
+TESTS = [
+    "tests_py/conformance",
+    *(
+        f"tests_py/test_{name}.py"
+        for name in (
+            "buffer",
+            "config_messages",
+            "constructors",
+            "device_arguments",
+            "gate",
+            "injected",
+            "interchange",
+            "local_devices",
+            "missing_names",
+            "placeholders",
+            "record",
+            "release",
+            "session_steps",
+            "sessions",
+            "simulate",
+            "sizes",
+            "stacks",
+            "tensorflow_root",
+            "trace_files",
+            "usage",
+        )
+    ),
+]
 TOOLS = r'^ *"((?:pytest|pytest-timeout|hypothesis|numpy|cloudpickle|tblib|rich|shtab|prometheus-client)==[^";]*)'
 
 
