@@ -138,6 +138,7 @@ BY_HAND = [
     "def connect_scope(*functions: object) -> None: ...",
     "def generation() -> int: ...",
     "def held_buffers() -> list[object]: ...",
+    "def instances(kind: type) -> list[object]: ...",
     "def remember(device: object, number: int, generation: int) -> None: ...",
     "def scope(device: object) -> object: ...",
     "def scope_name() -> str: ...",

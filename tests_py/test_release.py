@@ -6,6 +6,8 @@ import gc
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
@@ -311,3 +313,25 @@ def test_the_interactive_interpreters_last_result(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(builtins, "_", 42)
     release()
     assert builtins._ == 42  # type: ignore[attr-defined]
+
+
+def test_a_tuple_that_another_thread_builds() -> None:
+    """It failed with SystemError while the search for holders referred to it."""
+    held, ended = allocate(MIB), threading.Event()
+
+    def search() -> None:
+        while not ended.is_set():
+            release()
+
+    searcher = threading.Thread(target=search)
+    searcher.start()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for _ in range(20):
+            assert len(tuple(time.sleep(0.002) for _ in range(40))) == 40  # it grows several times
+    finally:
+        sys.setswitchinterval(before)
+        ended.set()
+        searcher.join()
+        held.free()

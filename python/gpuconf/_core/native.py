@@ -146,6 +146,11 @@ def by_hand() -> Any:
     return _load()
 
 
+def extension() -> Any:
+    """Return the extension module, None if it is not loaded, for a function in C that does not enter the core."""
+    return _module
+
+
 def loaded() -> bool:
     """Whether this process has loaded the core and may call it."""
     return _module is not None and _forked_from is None

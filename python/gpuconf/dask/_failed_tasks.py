@@ -7,6 +7,7 @@ import gc
 
 from distributed import worker
 
+from .._core.tracked import instances
 from ..memory._tracebacks import clear
 
 
@@ -17,9 +18,8 @@ def forget() -> None:
     to each other, and when the worker changes the task's state, the thread that ran it may still hold the error: a collection
     would come too early. So the errors are looked for: their tracebacks begin in Dask's function that runs tasks.
     """
-    for thing in gc.get_objects():
-        if issubclass(type(thing), BaseException):  # isinstance would ask the object
-            first = thing.__traceback__
-            if first is not None and first.tb_frame.f_code.co_filename == worker.__file__:
-                clear(thing)
+    for error in instances(BaseException):
+        first = error.__traceback__
+        if first is not None and first.tb_frame.f_code.co_filename == worker.__file__:
+            clear(error)
     gc.collect()  # what a task's own reference cycles hold

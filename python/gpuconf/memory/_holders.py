@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 from .._core.table import Table
+from .._core.tracked import instances
 from .._typing import Any
 from ._buffer import Buffer
 
@@ -81,6 +82,10 @@ class _Blocks(dict):  # type: ignore[type-arg]
         found = ((_class_of(module, name), block) for module, name, block in _KINDS)
         self._kinds = [(cls, block) for cls, block in found if cls is not None]
 
+    def instances(self) -> list[object]:
+        """Return the objects that may hold device memory."""
+        return [each for kind, _ in self._kinds for each in instances(kind)]
+
     def __missing__(self, cls: type) -> Any:
         self[cls] = next((block for kind, block in self._kinds if issubclass(cls, kind)), None)
         return self[cls]
@@ -134,7 +139,7 @@ def holders(most: int = 10) -> list[Holder]:
     """List the objects that hold the most device memory, largest first, at most ``most``. Views of the same memory count once."""
     kinds = _Blocks()
     blocks: dict[Any, tuple[int, list[object]]] = {}
-    for thing in gc.get_objects():
+    for thing in kinds.instances():
         found = kinds.block_of(thing)
         if found is not None:
             blocks.setdefault(found[0], (found[1], []))[1].append(thing)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType, TracebackType
 
+from .._core.tracked import instances
 from .._typing import Any
 from ._ipython import shell
 
@@ -85,15 +86,8 @@ def _suspended(frames: dict[int, FrameType]) -> set[int]:
     """Return which frames belong to a generator or a coroutine that has not finished."""
     if not any(frame.f_code.co_flags & _GENERATORS for frame in frames.values()):
         return set()
-    import gc
-
-    found: set[int] = set()
-    for thing in gc.get_objects():
-        for attribute in _FRAME_OF.get(type(thing).__name__, ()):
-            frame = getattr(thing, attribute, None) if type(thing).__module__ == "builtins" else None
-            if id(frame) in frames:
-                found.add(id(frame))
-    return found
+    kept = (id(getattr(each, frame)) for kind, frame in _FRAME_OF for each in instances(kind))
+    return {number for number in kept if number in frames}
 
 
-_FRAME_OF = {"generator": ("gi_frame",), "coroutine": ("cr_frame",), "async_generator": ("ag_frame",)}
+_FRAME_OF = ((GeneratorType, "gi_frame"), (CoroutineType, "cr_frame"), (AsyncGeneratorType, "ag_frame"))
