@@ -46,8 +46,8 @@ ratios: absolute times differ between machines.
 
 Whole runs of a suite that uses none of it, in turns: without gpuconf, with gpuconf and
 `-p no:gpuconf`, and with the plugin. The least processor time of 31 rounds each, because other
-programs only add to it. Nothing of the plugin runs for each test. What is left is the start: pytest
-reads the list of files of each package that has a plugin, and imports the plugin.
+programs only add to it. Most of the difference is the start: pytest reads the list of files of each
+package that has a plugin, and imports the plugin.
 
 {pytest}
 
