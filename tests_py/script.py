@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 import textwrap
@@ -58,3 +59,14 @@ def run_well(code: str, **how: object) -> str:
     done = run(code, **how)  # type: ignore[arg-type]
     assert (done.code, done.stderr) == (0, ""), done
     return done.stdout
+
+
+def start_in_a_terminal(words: Sequence[str], env: Mapping[str, str]) -> tuple[int, int]:
+    """Start a command in a terminal of its own. Returns its pid, and our end of the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.execve(words[0], words, env)
+        finally:
+            os._exit(99)
+    return pid, terminal

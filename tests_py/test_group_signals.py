@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pty
 import select
 import signal
 import struct
@@ -16,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from script import environment
+from script import environment, start_in_a_terminal
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 RUN = (COMMAND, "run", "--memory=1GiB", "--")
@@ -195,12 +194,7 @@ def test_the_witness_is_not_reported_as_a_python_without_a_limit(started: list[C
 @pytest.mark.parametrize("before", [(), RUN], ids=["bare", "run"])
 def test_ctrl_c_and_a_resized_terminal(before: tuple[str, ...]) -> None:
     words = [*before, sys.executable, "-c", COUNT.replace("signal.SIGCONT}", "signal.SIGWINCH}")]
-    pid, terminal = pty.fork()
-    if pid == 0:
-        try:
-            os.execve(words[0], words, variables())
-        finally:
-            os._exit(99)
+    pid, terminal = start_in_a_terminal(words, variables())
 
     def read_until(text: bytes) -> bytes:
         seen = b""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 from gpuconf.sharing._ledger import Ledger, open_ledger
-from script import environment
+from script import environment, start_in_a_terminal
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
@@ -180,12 +179,7 @@ os.kill(os.getpid(), signal.SIGINT)
 
 def in_a_terminal(words: list[str]) -> tuple[str, int]:
     """Run a command in a terminal of its own, with a line of input and Ctrl-C. Returns the output and the wait status."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        try:
-            os.execve(words[0], words, env())
-        finally:
-            os._exit(99)
+    pid, terminal = start_in_a_terminal(words, env())
     os.write(terminal, b"a line\n")
     seen = b""
     pressed = False

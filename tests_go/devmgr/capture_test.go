@@ -28,12 +28,19 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
+// newCapturing returns a driver whose streams can be captured.
+func newCapturing(t *testing.T, opts sim.Options) (*driver, *capturing.Driver) {
+	t.Helper()
+	d := newDriver(t, "T4", opts)
+	captures := capturing.New(d.machine)
+	d.Injector = faults.NewInjector(captures)
+	return d, captures
+}
+
 // If the driver cannot report when a graph ends, or another call fails, a captured stream gets no memory, and the accounting does
 // not change.
 func TestCapturesThatCannotBeFollowed(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
-	captures := capturing.New(d.machine)
-	d.Injector = faults.NewInjector(captures)
+	d, captures := newCapturing(t, sim.Options{})
 	m := initializedOn(t, d, d, 8)
 	stream := newStream(t, d)
 	require.NoError(t, captures.BeginCapture(0, stream))

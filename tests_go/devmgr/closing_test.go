@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
-	"gpuconf/tests_go/capturing"
 	"gpuconf/tests_go/faults"
 )
 
@@ -144,9 +143,7 @@ func TestMarksThatCannotBeWaitedForKeepTheirPage(t *testing.T) {
 
 // A capture in progress is not disturbed by Close, and what it cannot wait for stays.
 func TestCloseDuringACapture(t *testing.T) {
-	d := newDriver(t, "T4", sim.Options{})
-	captures := capturing.New(d.machine)
-	d.Injector = faults.NewInjector(captures)
+	d, captures := newCapturing(t, sim.Options{})
 	require.NoError(t, d.ContextRetain(0))
 	m := initializedOn(t, d, d, 16)
 	t.Cleanup(func() { require.NoError(t, d.machine.ContextRelease(0)) })

@@ -1,7 +1,6 @@
 package devmgr_test
 
 import (
-	"bytes"
 	"runtime"
 	"testing"
 
@@ -10,8 +9,6 @@ import (
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
-	"gpuconf/tests_go/capturing"
-	"gpuconf/tests_go/faults"
 )
 
 // The id of a stream that is never destroyed is queried once, by any caller, also if memory is handed over.
@@ -64,9 +61,7 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	opts := bothTimelines["words"]
-	d := newDriver(t, "T4", opts)
-	captures := capturing.New(d.machine)
-	d.Injector = faults.NewInjector(captures)
+	d, captures := newCapturing(t, opts)
 	r := &recycler{driver: d, now: map[gpu.Stream]gpu.Stream{}}
 	m := initializedOn(t, d, r, 12)
 	old := newStream(t, d)
@@ -90,9 +85,7 @@ func TestACapturedStreamWithTheHandleOfADestroyedOne(t *testing.T) {
 	require.NoError(t, err)
 	fill(t, d, r.real(old), all.Addr, 2, 12*mib)
 	require.NoError(t, d.StreamSynchronize(0, r.real(old)))
-	now := make([]byte, 12*mib)
-	require.NoError(t, m.CopyToHost(all.Addr, all.ID, 0, now))
-	require.Equal(t, len(now), bytes.Count(now, []byte{2}), "the old stream's work came last")
+	requireFilled(t, m, all, 2, 12*mib, "the old stream's work came last")
 	require.NoError(t, m.FreeOn(all.Addr, old))
 	require.NoError(t, m.Check())
 }
@@ -103,9 +96,7 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	opts := bothTimelines["words"]
-	d := newDriver(t, "T4", opts)
-	captures := capturing.New(d.machine)
-	d.Injector = faults.NewInjector(captures)
+	d, captures := newCapturing(t, opts)
 	m := initializedOn(t, d, d, 8)
 	stream, heir := newStream(t, d), newStream(t, d)
 	for range 3 {
@@ -125,9 +116,7 @@ func TestBlocksOfAGraphAreHandedOverAfterTheirStreamsWork(t *testing.T) {
 		require.NoError(t, err)
 		fill(t, d, heir, got.Addr, 2, 8*mib)
 		require.NoError(t, d.ContextSynchronize(0))
-		now := make([]byte, 8*mib)
-		require.NoError(t, m.CopyToHost(got.Addr, got.ID, 0, now))
-		require.Equal(t, len(now), bytes.Count(now, []byte{2}), "the captured stream's work came last")
+		requireFilled(t, m, got, 2, 8*mib, "the captured stream's work came last")
 		require.NoError(t, m.Free(got.Addr))
 	}
 	require.NoError(t, m.Check())

@@ -1,11 +1,13 @@
 package devmgr_test
 
 import (
+	"bytes"
 	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"gpuconf/gocore/bfc"
 	"gpuconf/gocore/devmgr"
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
@@ -36,6 +38,14 @@ func newStream(t *testing.T, d *driver) gpu.Stream {
 
 func fill(t *testing.T, d *driver, stream gpu.Stream, addr uint64, value byte, bytes uint64) {
 	require.NoError(t, d.MemsetD8Async(0, addr, value, bytes, stream))
+}
+
+// requireFilled checks that each byte of a block has a value.
+func requireFilled(t *testing.T, m *devmgr.Manager, block bfc.Block, value byte, size uint64, otherwise string) {
+	t.Helper()
+	now := make([]byte, size)
+	require.NoError(t, m.CopyToHost(block.Addr, block.ID, 0, now))
+	require.Equal(t, len(now), bytes.Count(now, []byte{value}), otherwise)
 }
 
 // A program that uses one stream, whichever it is, makes no driver call for what its pool has.
