@@ -77,7 +77,7 @@ func (n *naive) splits(have, want uint64) bool {
 	}
 	slack := uint64(128 << 20)
 	if n.rule.FragmentationFraction > 0 {
-		slack = uint64(n.rule.FragmentationFraction * float64(n.stats.BytesLimit))
+		slack = min(uint64(n.rule.FragmentationFraction*float64(n.stats.BytesLimit)), 1<<40)
 	}
 	return have > want && (have-want >= want || have-want >= slack)
 }
