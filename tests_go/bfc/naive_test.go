@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gpuconf/gocore/bfc"
+	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/holder"
 )
 
@@ -77,7 +78,7 @@ func (n *naive) splits(have, want uint64) bool {
 	}
 	slack := uint64(128 << 20)
 	if n.rule.FragmentationFraction > 0 {
-		slack = min(uint64(n.rule.FragmentationFraction*float64(n.stats.BytesLimit)), 1<<40)
+		slack = min(uint64(n.rule.FragmentationFraction*float64(n.stats.BytesLimit)), chunks.MostSlack)
 	}
 	return have > want && (have-want >= want || have-want >= slack)
 }
