@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
+	_ "gpuconf/tests_go/seeded"
 )
 
 func ranked(limit string, rank, ranks int) config.Env {

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/devname"
+	_ "gpuconf/tests_go/seeded"
 )
 
 func addGolden(f *testing.F) {

@@ -9,6 +9,7 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/status"
+	_ "gpuconf/tests_go/seeded"
 )
 
 const unknown = graph.Unknown

@@ -14,6 +14,7 @@ import (
 
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/status"
+	_ "gpuconf/tests_go/seeded"
 )
 
 func TestBlocksAreAlignedAndApart(t *testing.T) {

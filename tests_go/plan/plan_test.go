@@ -14,6 +14,7 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/gocore/trace"
+	_ "gpuconf/tests_go/seeded"
 	"gpuconf/tests_go/traces"
 )
 

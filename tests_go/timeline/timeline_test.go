@@ -9,6 +9,7 @@ import (
 
 	"gpuconf/gocore/timeline"
 	"gpuconf/gocore/trace"
+	_ "gpuconf/tests_go/seeded"
 )
 
 const intervals = 1000

@@ -10,6 +10,7 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
+	_ "gpuconf/tests_go/seeded"
 )
 
 func TestCSVThatOthersWrite(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/visible"
+	_ "gpuconf/tests_go/seeded"
 )
 
 func drawDevices(t *rapid.T) []visible.Device {
