@@ -85,24 +85,6 @@ func TestEveryPackageBuildsWithoutCgo(t *testing.T) {
 	}
 }
 
-// A package whose random tests draw other inputs in each run may fail where the sources did not change.
-func TestRandomTestsRepeatTheirInputs(t *testing.T) {
-	imports := map[string][]string{}
-	for _, file := range tree(t, "tests_go") {
-		for _, spec := range file.Syntax.Imports {
-			imports[filepath.Dir(file.Path)] = append(imports[filepath.Dir(file.Path)], spec.Path.Value)
-		}
-	}
-	random := 0
-	for folder, paths := range imports {
-		if slices.Contains(paths, `"pgregory.net/rapid"`) {
-			random++
-			require.True(t, folder == "tests_go/seeded" || slices.Contains(paths, `"gpuconf/tests_go/seeded"`), "%s: import tests_go/seeded", folder)
-		}
-	}
-	require.Greater(t, random, 10)
-}
-
 // TestRulesBite gives each rule a violation to find, so that a rule that stops working is noticed.
 func TestRulesBite(t *testing.T) {
 	for _, row := range []struct {

@@ -11,7 +11,6 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/tests_go/fakedevice"
-	_ "gpuconf/tests_go/seeded"
 )
 
 // captureWorld is a pool of so many units, with a second stream.

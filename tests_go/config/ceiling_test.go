@@ -10,7 +10,6 @@ import (
 
 	"gpuconf/gocore/config"
 	"gpuconf/gocore/status"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func ranked(limit string, rank, ranks int) config.Env {

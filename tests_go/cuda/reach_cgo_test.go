@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/gpu"
-	_ "gpuconf/tests_go/seeded"
 )
 
 // TestReachAgainstAPlainModel: after any mixture of mapping, access, unmapping and driver failures, the memory that a device can

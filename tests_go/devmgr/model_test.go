@@ -15,7 +15,6 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
 	"gpuconf/tests_go/faults"
-	_ "gpuconf/tests_go/seeded"
 )
 
 // model is a user's bookkeeping of a session: three logical GPUs whose limits add up to more than their one card has.

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/devname"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func addGolden(f *testing.F) {

@@ -9,7 +9,6 @@ import (
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/graph"
 	"gpuconf/gocore/status"
-	_ "gpuconf/tests_go/seeded"
 )
 
 const unknown = graph.Unknown

@@ -14,7 +14,6 @@ import (
 
 	"gpuconf/gocore/host"
 	"gpuconf/gocore/status"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func TestBlocksAreAlignedAndApart(t *testing.T) {

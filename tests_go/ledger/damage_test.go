@@ -15,7 +15,6 @@ import (
 
 	"gpuconf/gocore/ledger"
 	"gpuconf/gocore/status"
-	_ "gpuconf/tests_go/seeded"
 )
 
 // slots returns the path of the only slot file.

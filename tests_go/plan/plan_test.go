@@ -14,7 +14,6 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/gocore/trace"
-	_ "gpuconf/tests_go/seeded"
 	"gpuconf/tests_go/traces"
 )
 

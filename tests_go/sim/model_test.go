@@ -11,7 +11,6 @@ import (
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/sim"
-	_ "gpuconf/tests_go/seeded"
 )
 
 // modelGPU is a GPU as a user sees it, written as simply as possible: bytes by address.

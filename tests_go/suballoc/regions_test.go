@@ -13,7 +13,6 @@ import (
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/suballoc"
 	"gpuconf/tests_go/fakedevice"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,6 @@ import (
 
 	"gpuconf/gocore/timeline"
 	"gpuconf/gocore/trace"
-	_ "gpuconf/tests_go/seeded"
 )
 
 const intervals = 1000

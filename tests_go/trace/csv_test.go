@@ -10,7 +10,6 @@ import (
 
 	"gpuconf/gocore/status"
 	"gpuconf/gocore/trace"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func TestCSVThatOthersWrite(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"gpuconf/gocore/visible"
-	_ "gpuconf/tests_go/seeded"
 )
 
 func drawDevices(t *rapid.T) []visible.Device {

@@ -55,13 +55,15 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 		*out = per_thread(context);
 		return SUCCESS;
 	}
-	for (struct stream *one = streams; one != NULL; one = one->next) {
-		if (one == handle && !one->destroyed && !one->ended) {
-			*out = one;
-			return SUCCESS;
-		}
-	}
-	return INVALID_HANDLE;
+	/* PyTorch makes 32 streams at a time, and a driver finds one in the same time however many there are. */
+	static struct stream *last;
+	for (struct stream *one = streams; last != handle && one != NULL; one = one->next)
+		if (one == handle)
+			last = one;
+	if (last != handle || last->destroyed || last->ended)
+		return INVALID_HANDLE;
+	*out = last;
+	return SUCCESS;
 }
 
 static int finished(struct mark mark) { return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq; }
