@@ -6,13 +6,12 @@ import gc
 import subprocess
 import sys
 import textwrap
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
 import pytest
 from gpuconf.memory import allocate, release, stats
+from script import run_well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -316,22 +315,26 @@ def test_the_interactive_interpreters_last_result(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_tuple_that_another_thread_builds() -> None:
-    """It failed with SystemError while the search for holders referred to it."""
-    held, ended = allocate(MIB), threading.Event()
+    """It failed with SystemError while the search for holders referred to it. In a small process a search takes little time."""
+    run_well("""
+        import sys, threading, time
+        import gpuconf
 
-    def search() -> None:
-        while not ended.is_set():
-            release()
+        gpuconf.simulate("1x T4")
+        held, ended = gpuconf.memory.allocate(1 << 20), threading.Event()
 
-    searcher = threading.Thread(target=search)
-    searcher.start()
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for _ in range(20):
-            assert len(tuple(time.sleep(0.002) for _ in range(40))) == 40  # it grows several times
-    finally:
-        sys.setswitchinterval(before)
-        ended.set()
-        searcher.join()
-        held.free()
+        def search():
+            while not ended.is_set():
+                gpuconf.memory.release()
+
+        searcher = threading.Thread(target=search)
+        searcher.start()
+        sys.setswitchinterval(1e-5)
+        try:
+            for _ in range(20):
+                assert len(tuple(time.sleep(0.002) for _ in range(40))) == 40  # it grows several times
+        finally:
+            ended.set()
+            searcher.join()
+            held.free()
+    """)
