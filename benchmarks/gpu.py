@@ -36,8 +36,8 @@ MISSING = 77
 # The tasks that run in a separate process. Each prepares one contender and returns a function that allocates and frees once.
 
 
-def torch_pair(mode: str) -> Callable[[int], Callable[[], None]]:
-    """``torch.empty`` and ``del``, in PyTorch's own allocator or one of gpuconf's modes."""
+def torch_pair(mode: str, side: bool = False) -> Callable[[int], Callable[[], None]]:
+    """``torch.empty`` and ``del``, in PyTorch's own allocator or one of gpuconf's modes, on the default stream or one beside it."""
     import torch
 
     if mode != "own":
@@ -45,6 +45,8 @@ def torch_pair(mode: str) -> Callable[[int], Callable[[], None]]:
 
         gpuconf.configure(limit="1GiB", libraries={"torch": mode})
     torch.empty(1, device="cuda")
+    if side:
+        torch.cuda.set_stream(torch.cuda.Stream())
 
     def of(size: int) -> Callable[[], None]:
         def pair() -> None:
@@ -131,6 +133,8 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]
     "torch, own": ("torch", lambda: torch_pair("own")),
     "torch, segments": ("torch", lambda: torch_pair("segments")),
     "torch, whole": ("torch", lambda: torch_pair("whole")),
+    "torch, own, other stream": ("torch", lambda: torch_pair("own", side=True)),
+    "torch, whole, other stream": ("torch", lambda: torch_pair("whole", side=True)),
     "cupy, own pool": ("cupy", lambda: cupy_pair("own")),
     "cupy, async pool": ("cupy", lambda: cupy_pair("async")),
     "cupy, gpuconf": ("cupy", lambda: cupy_pair("gpuconf")),
@@ -144,6 +148,7 @@ CONTENDERS: dict[str, tuple[str, Callable[[], Callable[[int], Callable[[], None]
 BARS = (
     ("torch, segments", "torch, own", 1.05),
     ("torch, whole", "torch, own", 1.3),
+    ("torch, whole, other stream", "torch, own, other stream", 1.3),
     ("gpuconf.memory.allocate + free", "torch, own", 1.0),
     ("gpuconf.memory.allocate + free", "cupy, own pool without an array", 1.0),
     ("cupy, gpuconf", "cupy, own pool", 1.3),
