@@ -124,6 +124,20 @@ def test_one_to_the_group(counting: Counting) -> None:
     assert counting.end() == ["SIGTERM"]
 
 
+@pytest.mark.parametrize("before", [(), RUN], ids=["bare", "run"])
+def test_a_thousand_real_time_signals_to_the_group(started: list[Counting], before: tuple[str, ...]) -> None:
+    """They do not merge, and the program's own to its group are not the command's end."""
+    number = signal.SIGRTMAX
+    code = COUNT.replace("signals = {", "signals = {signal.SIGRTMAX, ")
+    started.append(Counting(*before, code=code))
+    for _ in range(1000):
+        os.killpg(started[0].process.pid, number)
+    output = started[0].process.stdout
+    assert output is not None
+    assert [output.readline() for _ in range(1000)] == ["SIGRTMAX\n"] * 1000
+    assert started[0].end() == []
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_one_to_each_process_as_systemd_does(counting: Counting, order: int) -> None:
     for pid in counting.group()[::order]:

@@ -233,8 +233,8 @@ def test_a_program_that_stops_itself_stops_the_command() -> None:
     assert process.communicate(timeout=30) == ("on\n", "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT])
-def test_signals_are_passed_on(number: signal.Signals) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGINT, signal.SIGRTMIN + 3])
+def test_signals_are_passed_on(number: int) -> None:
     code = f"""
         import signal
         signal.signal({number:d}, lambda *_: None)
@@ -256,9 +256,16 @@ def test_signals_are_passed_on(number: signal.Signals) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -SEGV $$", -11)])
+@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -9 $$", -9), ("kill -SEGV $$", -11), ("kill -37 $$", -37)])
 def test_exit_codes(end: str, code: int) -> None:
     assert run("--memory", "1GiB", "sh", "-c", end) == (code, "", "")
+
+
+def test_a_parent_that_ignores_its_children() -> None:
+    """The command inherits that, and would not learn how the program ended."""
+    words = [COMMAND, "run", "--memory=1GiB", "--", "sh", "-c", "exit 7"]
+    script = "import os, signal, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    assert subprocess.run([sys.executable, "-c", script, *words], env=env(), check=False, timeout=60).returncode == 7
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
@@ -336,6 +343,24 @@ def test_the_report(tmp_path: Path) -> None:
     assert (report["lease"]["memory_kinds"], report["lease"]["memory_sources"]) == (["dedicated"], ["simulation"])
     assert report["not_limited"] == []
     assert len(report["out_of_memory"]) == 1
+
+
+def test_the_report_of_a_real_time_signal(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    number = signal.SIGRTMIN + 3
+    assert run("--memory=1GiB", f"--json-report={report}", "sh", "-c", f"kill -{number} $$") == (-number, "", "")
+    assert json.loads(report.read_text())["signal"] == "SIGRTMIN+3"
+
+
+def test_no_room_for_files_is_not_an_error_of_standard_output() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -n 6; exec {COMMAND} run --memory=1GiB -- true"],
+        env=env(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "gpuconf run: [Errno 24] Too many open files\n")
 
 
 def test_pythons_that_skip_the_startup_code_are_reported() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +245,36 @@ def test_a_hostile_file_is_one_sentence(here: Path, contents: str, told: str) ->
 
 def test_a_file_that_does_not_end(here: Path) -> None:
     os.mkfifo(here / "gpuconf.toml")
-    for env, told in ({}, "it is a pipe"), ({"GPUCONF_CONFIG": "/dev/zero"}, "/dev/zero: it is larger than 4 MiB"):
+    for chosen, told in ("", "it is a pipe"), ("/dev/ptmx", "or a terminal"), ("/dev/zero", "/dev/zero: it is larger than 4 MiB"):
+        env = {"GPUCONF_CONFIG": chosen} if chosen else {}
         code, _, err = run("devices", cwd=here, env=env)
         assert (code, err.count("\n")) == (1, 1)
         assert told in err
+
+
+def test_a_folder_in_a_files_place_takes_no_descriptors(here: Path) -> None:
+    (here / "gpuconf.toml").mkdir()
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        with pytest.raises(gpuconf.errors.UnavailableError, match="Is a directory"):
+            settings.value("GPUCONF_LEDGER", {})
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_a_working_directory_that_may_not_be_searched_has_no_settings(here: Path) -> None:
+    """Such as root's in a container that runs as another user."""
+    code = """
+        import os, sys, gpuconf
+        gpuconf.memory.stats("GPU:0")
+        gpuconf.reset()
+        os.chmod(".", 0o600)
+        if os.geteuid() == 0:
+            os.setresuid(65534, 65534, 65534)
+        print(gpuconf.memory.stats("GPU:0").bytes_reserved)
+        """
+    words = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(words, cwd=here, env=environment({"GPUCONF_SIMULATE": "T4"}), capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_another_programs_table_is_not_ours(here: Path) -> None:

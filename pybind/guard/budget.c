@@ -283,8 +283,8 @@ static uint64_t sum_of_the_living(struct budget *budget, int place)
 }
 
 /*
- * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way. A process that holds that
- * lock for too long, because it is stopped, is not waited for.
+ * The decision to refuse. One at a time, so that requests that are refused do not stand in each other's way. If a process holds that lock
+ * for too long, because it is stopped, or because it was forked in that moment and has a copy, the last tries go without the lock.
  */
 static int decide(const struct budget *budget, int place, uint64_t bytes)
 {
@@ -292,7 +292,7 @@ static int decide(const struct budget *budget, int place, uint64_t bytes)
 	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW), undecided = 0, taken = 0, swept = 0, mine = 0;
 
 	for (int i = 0; i < TRIES && !taken; i++) {
-		mine = mine || file < 0 || lock_byte(file, ARBITER_LOCK);
+		mine = mine || file < 0 || lock_byte(file, ARBITER_LOCK) || i >= TRIES - 2;
 		if (mine) {
 			taken = try_to_take(budget, place, bytes, &undecided);
 			if (!taken && !swept && file >= 0) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -207,6 +208,15 @@ os.kill(os.getpid(), 9)
         assert not os.path.exists(os.path.dirname(left))
         assert one.budget.path in [reader.path for reader in _budget.budgets()]
     assert one.budget.path not in [reader.path for reader in _budget.budgets()]
+
+
+def test_a_python_that_was_built_for_an_old_c_library(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its module fcntl has no constants for the locks of open files, which the kernel has all the same."""
+    for name in ("F_OFD_GETLK", "F_OFD_SETLK", "F_OFD_SETLKW"):
+        monkeypatch.delattr(fcntl, name, raising=False)
+    with job(driver, 512 * MIB) as one:
+        assert one.python("begin(); print(*info())") == f"{512 * MIB} {512 * MIB}\n"
+        assert one.budget.path in [reader.path for reader in _budget.budgets()]
 
 
 def test_memory_is_freed_on_another_thread_and_from_another_context(driver: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, PRELUDE, Job, compile_c, job
+from gpuconf.sharing import _budget_file
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +92,18 @@ def gone(one: Job) -> None:
     while one.used() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert one.used() == 0
+
+
+def test_one_that_stops_while_it_decides_does_not_keep_what_the_dead_held(driver: Path, processes: Path) -> None:
+    with job(driver, 512 * MIB) as one:
+        dead = Holder(one, processes, 511)
+        assert dead.result() == 0
+        dead.end(kill=True)
+        with open(one.budget.path, "r+b") as deciding:
+            assert _budget_file.lock(deciding.fileno(), _budget_file.LOCKS - 1)
+            again = Holder(one, processes, 511)
+            assert again.result() == 0
+            again.end()
 
 
 FORKS = {

@@ -150,7 +150,12 @@ def _nearest() -> tuple[str, dict[str, Any] | None]:
     while True:
         for name in ("gpuconf.toml", "pyproject.toml"):
             path = os.path.join(folder, name)
-            table = _table(path)
+            try:
+                table = _table(path)
+            except errors.UnavailableError:
+                if os.access(folder, os.X_OK):
+                    raise
+                break  # in a container that changes the user, its first folder may be another user's, and shows nothing
             if table is not None:
                 return path, table
         above = os.path.dirname(folder)
@@ -183,11 +188,10 @@ def _parsed(path: str) -> dict[str, Any] | None:
 
 def _contents(path: str) -> bytes:
     """Read a file, within bounds: not a pipe, which may never end, and not more than any settings need."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-            raise errors.UnavailableError(f"cannot read the settings in {path}: it is a pipe")
-        text = file.read(_MOST_BYTES + 1)
+    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+        text = None if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode) else file.read(_MOST_BYTES + 1)
+    if text is None:
+        raise errors.UnavailableError(f"cannot read the settings in {path}: it is a pipe or a terminal")
     if len(text) > _MOST_BYTES:
         raise errors.UnavailableError(f"cannot read the settings in {path}: it is larger than {_MOST_BYTES >> 20} MiB")
     return text

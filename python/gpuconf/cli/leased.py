@@ -150,8 +150,13 @@ def _disabled() -> bool:
 
 def _end(status: int) -> dict[str, Any]:
     if os.WIFSIGNALED(status):
-        return {"exit_code": None, "signal": signal.Signals(os.WTERMSIG(status)).name}
+        return {"exit_code": None, "signal": _signal_name(os.WTERMSIG(status))}
     return {"exit_code": os.WEXITSTATUS(status), "signal": None}
+
+
+def _signal_name(number: int) -> str:
+    names = {int(one): one.name for one in signal.Signals}
+    return names.get(number, f"SIGRTMIN{number - signal.SIGRTMIN:+}")
 
 
 def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:

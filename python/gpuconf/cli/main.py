@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -60,7 +61,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
         console.complain(f"{command}: {error}")
         return USAGE, False
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None and error.errno not in _NOT_OF_A_WRITE:
             return _output_failed(command, error), True
         console.complain(f"{command}: {error}")
         return ERROR, False
@@ -69,6 +70,10 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
         return ERROR, False
     except KeyboardInterrupt:
         return INTERRUPTED, False
+
+
+# The system refuses a file, a process or memory, or there is no folder for temporary files.
+_NOT_OF_A_WRITE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT)
 
 
 def _output_failed(command: str, error: OSError) -> int:

@@ -23,7 +23,7 @@ from .._typing import Any
 from .exits import UsageError
 from .passed_on import PassedOn
 
-# Not these: the kernel or Go's scheduler sends them to a thread for its own reasons.
+# Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.
 _OWN = {
     "SIGKILL",
     "SIGSTOP",
@@ -37,8 +37,9 @@ _OWN = {
     "SIGURG",
     "SIGPROF",
     "SIGCHLD",
+    "SIGRTMIN",
 }
-_PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN and one < 32}
+_PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN}
 _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]  # a program would inherit that
 _LIMITS = (resource.RLIMIT_NOFILE,)  # Go raises it
 
@@ -48,6 +49,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._limits = {one: resource.getrlimit(one) for one in _LIMITS}
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if we inherit that it is ignored, the kernel keeps no wait status
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
         try:
             self._passed_on = PassedOn()
@@ -115,6 +117,8 @@ def end_as(status: int) -> int:
     for stream in filter(None, (sys.stdout, sys.stderr)):  # one that was closed is None
         stream.flush()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the program has left its core already
+    if number not in signal.valid_signals():  # the C library keeps it for itself
+        return 128 + number
     signal.signal(number, signal.SIG_DFL) if number != signal.SIGKILL else None
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
     os.kill(os.getpid(), number)

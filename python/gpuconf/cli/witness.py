@@ -17,7 +17,8 @@ import signal
 from .._typing import NoReturn
 from ..sharing._descendants import WITNESS
 
-_PATIENCE = 1.0  # seconds until a witness that does not answer is given up: someone stopped it
+_PATIENCE_MS = 1000  # until a witness that does not answer is given up: someone stopped it
+_END = b"."  # of an answer, which is long after many real-time signals
 
 
 class Witness:
@@ -31,19 +32,26 @@ class Witness:
             _witness(asked, answers)
         os.close(asked)
         os.close(answers)
+        self._readable = select.poll()  # select() takes no descriptor above 1023
+        self._readable.register(self._answers, select.POLLIN)
 
     def taken(self) -> list[tuple[int, int]]:
         """Return the signals that reached it since the last call, each with its sender; none once it has ended."""
         if self._pid == 0:
             return []
+        answer = b""
         try:
             os.write(self._ask, b"?")
-            answer = os.read(self._answers, 4096) if select.select([self._answers], [], [], _PATIENCE)[0] else b""
+            while not answer.endswith(_END):
+                more = os.read(self._answers, 4096) if self._readable.poll(_PATIENCE_MS) else b""
+                if not more:
+                    raise BrokenPipeError
+                answer += more
         except BrokenPipeError:
-            answer = b""
-        if not answer:
             self.end()
-        return [(int(number), int(sender)) for number, _, sender in (one.partition(":") for one in answer.decode().split())]
+            return []
+        lines = answer.removesuffix(_END).decode().splitlines()
+        return [(int(number), int(sender)) for number, _, sender in (one.partition(":") for one in lines)]
 
     def end(self) -> None:
         """End it. A second call does nothing."""
@@ -65,10 +73,10 @@ def _witness(asked: int, answers: int) -> NoReturn:
                 _close(int(name))
         _rename(WITNESS)
         while os.read(asked, 1):
-            seen = "\n"
+            seen = ""
             while (taken := signal.sigtimedwait(everything, 0)) is not None:
                 seen += f"{taken.si_signo}:{taken.si_pid}\n"
-            os.write(answers, seen.encode())
+            os.write(answers, seen.encode() + _END)
     finally:
         os._exit(0)
 

@@ -24,6 +24,8 @@ INSTANCE = 1
 LOCKS = 1 << 40
 LAUNCHER_LOCK = LOCKS - 2
 _LOCK = struct.Struct("hhqqi4x")  # struct flock
+# The same on every architecture. The module fcntl lacks them in a Python that was built for glibc 2.17, as conda's may be.
+_OFD_GETLK, _OFD_SETLK = 36, 37
 
 
 @dataclass(frozen=True)
@@ -106,14 +108,14 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
 def lock(file: int, byte: int) -> bool:
     """Lock a byte of an open file, for as long as the descriptor or a copy of it is open."""
     try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
+        fcntl.fcntl(file, _OFD_SETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0))
     except BlockingIOError:
         return False
     return True
 
 
 def _is_locked(file: int, byte: int, count: int = 1) -> bool:
-    answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, count, 0))
+    answer = fcntl.fcntl(file, _OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, count, 0))
     return bool(_LOCK.unpack(answer)[0] != fcntl.F_UNLCK)
 
 
