@@ -395,5 +395,7 @@ def test_a_lease_chooses_the_gpus_before_cuda_starts(folder: Path, tmp_path: Pat
 
 def test_a_lease_of_some_gpus_comes_too_late_when_cuda_has_started(folder: Path, tmp_path: Path) -> None:
     out = run(folder, LATE, FAKECUDA_GPUS="2", GPUCONF_LEDGER=str(tmp_path / "ledger")).splitlines()
-    assert out[0].startswith("gpuconf.lease(gpus=1) was called too late: CUDA has started in this process, and shows it 2 GPUs.")
+    assert out[0].startswith(
+        "gpuconf.lease(gpus=1) was called too late: CUDA has already started in this process, which sees 2 GPUs."
+    )
     assert out[1:] == ["2"]

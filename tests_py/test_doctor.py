@@ -122,7 +122,10 @@ def test_the_kernel_module_is_of_another_driver(monkeypatch: pytest.MonkeyPatch)
     survey = diagnosis.Survey(None, None, "580.95.05", (13, 0), False, (object(),))
     monkeypatch.setattr(diagnosis, "_kernel_module", lambda: "570.10")
     first = next(diagnosis._driver(survey))
-    assert (first.level, first.text) == ("problem", "the library is of driver 580.95.05, but the kernel module of 570.10")
+    assert (first.level, first.text) == (
+        "problem",
+        "the driver library is version 580.95.05, but the kernel module is version 570.10",
+    )
 
 
 def test_order_of_devices() -> None:
@@ -140,7 +143,7 @@ def test_limits_and_who_enforces_them(simulated: dict[str, str]) -> None:
     _, found = findings(env)
     texts = about(found, "limits")
     assert "note: 6.00GiB for gpuconf's pools of each GPU (environment), which gpuconf enforces" in texts
-    assert "problem: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G limits nothing: no multi-process service runs here" in texts
+    assert "problem: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8G has no effect: no multi-process service is running here" in texts
 
 
 def test_stale_variables(simulated: dict[str, str]) -> None:
@@ -148,7 +151,7 @@ def test_stale_variables(simulated: dict[str, str]) -> None:
         stale = {"GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
         _, found = findings({**simulated, **stale})
     texts = about(found, "environment")
-    assert f"problem: GPUCONF_LEASE names the lease {'0' * 32}, which has ended" in texts
+    assert f"problem: GPUCONF_LEASE names lease {'0' * 32}, which has ended" in texts
     assert "problem: GPUCONF_RUN names /nowhere, which is gone: its job has ended" in texts
     assert "1 lease, 0 waiting" in about(found, "ledger")[0]
 
@@ -211,7 +214,7 @@ def test_another_environment(simulated: dict[str, str], tmp_path: Path) -> None:
 
 def test_programs_that_cannot_be_looked_into(simulated: dict[str, str], tmp_path: Path) -> None:
     _, found = findings(simulated, "ls")
-    assert "is no Python program that doctor recognizes" in about(found, "program")[0]
+    assert "doctor does not recognize" in about(found, "program")[0]
     code, found = findings(simulated, "--", str(tmp_path / "python3"), "x.py")
     assert code == 3
     assert "No such file or directory" in about(found, "Python")[0]

@@ -84,7 +84,7 @@ def test_the_configuration_is_restored() -> None:
 def test_an_administrators_ceiling_holds_for_leases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Ledger) -> None:
     (tmp_path / "etc.toml").write_text('[ceilings]\nmemory_limit = "4GiB"\n')
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
-    with pytest.raises(ValueError, match=r"6\.00GiB .* exceed what the administrator allows on each GPU, 4\.00GiB"):
+    with pytest.raises(ValueError, match=r"6\.00GiB .* exceed the administrator's limit for each GPU, 4\.00GiB"):
         gpuconf.lease(memory="6GiB").__enter__()
     assert ledger.claims() == []
     for memory, leased_bytes in (("4GiB", 4 * GIB), (None, 4 * GIB), ("25%", 4 * GIB)):
@@ -186,7 +186,9 @@ def test_after_the_devices_are_initialized_only_the_same_can_be_leased(ledger: L
     gpuconf.config.list_logical_devices()
     for memory, count in (("1GiB", 1), ("2GiB", 2), (None, 2)):
         with pytest.raises(
-            gpuconf.errors.FailedPreconditionError, match=r"too late: the devices are initialized, 2 GPUs with limits of 1.00GiB"
+            gpuconf.errors.FailedPreconditionError,
+            match=r"too late: the devices are already initialized, 2 GPUs with "
+            "limits of 1.00GiB",
         ):
             gpuconf.lease(memory=memory, gpus=count).__enter__()
     with gpuconf.lease(memory="1GiB", gpus=2):
@@ -204,7 +206,7 @@ def test_after_the_devices_are_initialized_only_the_same_can_be_leased(ledger: L
         ({"memory": True}, TypeError, "but got bool: True"),
         ({"gpus": 0}, ValueError, "gpus must be at least 1, but got 0"),
         ({"gpus": 1.5}, TypeError, "gpus must be a number of GPUs, but got 1.5"),
-        ({"timeout": -1}, ValueError, "timeout must be a number of seconds from 0, or None to wait for ever, but got -1"),
+        ({"timeout": -1}, ValueError, "timeout must be a number of seconds, at least 0, or None to wait forever, but got -1"),
         ({"timeout": float("nan")}, ValueError, "but got nan"),
         ({"timeout": "soon"}, TypeError, "timeout must be a number of seconds or None, but got 'soon'"),
         ({"name": 5}, TypeError, "name must be text, but got 5"),
@@ -218,7 +220,10 @@ def test_invalid_arguments(arguments: dict[str, object], error: type[Exception],
 
 
 def test_requests_that_can_never_be_granted() -> None:
-    for arguments, text in (({"gpus": 3}, "3 GPUs are requested, but 2 are visible"), ({"memory": "17GiB"}, "can never be leased")):
+    for arguments, text in (
+        ({"gpus": 3}, "3 GPUs are requested, but only 2 are visible"),
+        ({"memory": "17GiB"}, "can never be leased"),
+    ):
         with pytest.raises(ValueError, match=text):
             gpuconf.lease(**arguments).__enter__()  # type: ignore[arg-type]
     gpuconf.simulate(None)

@@ -108,7 +108,7 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--memory", "1GiB", "--gpus", "0", "x.py"], 2, "gpuconf run: --gpus must be at least 1, but got 0"),
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
-        (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but 2 are visible"),
+        (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
         (["--memory", "16GiB", "x.py"], 1, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
         (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
@@ -366,12 +366,12 @@ def test_no_room_for_files_is_not_an_error_of_standard_output() -> None:
 def test_pythons_that_skip_the_startup_code_are_reported() -> None:
     code, out, err = run("--memory=1GiB", sys.executable, "-I", "-c", "print(1)")
     assert (code, out) == (0, "1\n")
-    assert "was not limited: Python's option -I excludes startup code" in err
+    assert "was not limited: Python's option -I disables startup code" in err
     use = "import gpuconf, time; gpuconf.visible_devices(); time.sleep(0.7)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {use!r}], env={{}})"
     code, out, err = run("--memory=1GiB", "python", "-c", child)
     assert (code, out) == (0, "")
-    assert "was not limited: its environment was cleaned" in err
+    assert "was not limited: its environment was cleared" in err
     assert err.count("\n") == 1
     assert run("--memory=1GiB", "python", "-I", "-c", "", variables={"GPUCONF_DISABLE": "1"}) == (0, "", "")
 

@@ -246,7 +246,7 @@ def test_a_process_of_a_claim_names_it(ledger: _ledger.Ledger) -> None:
         ([], 1, "1 to 64 cards"),
         ([card(41)], 1, "can never be leased"),
         ([card(40, reserve=GIB)], 1, "can never be leased"),
-        ([card(1)], 2, "2 cards requested, but there are 1"),
+        ([card(1)], 2, "2 cards requested, but there are only 1"),
         ([card(1), card(1)], 1, "named twice"),
         ([Card(CARD, -1, 1)], 1, "must be 0 to"),
         ([Card(CARD, 1 << 60, 1)], 1, "must be 0 to"),

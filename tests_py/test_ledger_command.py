@@ -24,7 +24,7 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _ledger.Ledger:
 
 def test_list(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "list"]) == 0
-    assert capsys.readouterr().out == f"{ledger.folder} (private)\nno leases, no processes\n"
+    assert capsys.readouterr().out == f"{ledger.folder} (private)\nno leases and no processes\n"
     gpuconf.simulate("T4")
     gpuconf.configure(limit="4GiB")
     with ledger.claim([Card("GPU-4d1ee11c-4cd2", 40 * GIB, 10 * GIB)], name="train", command="python train.py"):

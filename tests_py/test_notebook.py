@@ -95,14 +95,14 @@ def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
         "UsageError: %gpu: limit 7GiB: the GPUs are initialized with another configuration",
         "  GPU:0: limit 6.00GiB, 1.00GiB in use",
         "  GPU:1: limit 6.00GiB, 0B in use",
-        "  next: del what you no longer need, or %gpu release, which names the rest",
+        "  next: del what you no longer need, or run %gpu release, which lists what still holds memory",
         "  %gpu reset discards the configuration; then set the limit again",
     ]
     assert kernel.run("%gpu limit 6GiB --no-growth").stderr.splitlines()[1:] == refused[1:]
     assert kernel.run("%gpu reset").stderr.splitlines() == [
         "UsageError: %gpu: cannot reset while device memory is in use",
         "  GPU:0: 1.00GiB in use in 1 block",
-        "  next: del what you no longer need, or %gpu release, which names the rest",
+        "  next: del what you no longer need, or run %gpu release, which lists what still holds memory",
     ]
     assert kernel.run("kept.free()\n%gpu reset\n%gpu limit 50%, none").status == "ok"
     assert kernel.run("gpuconf.memory.stats('GPU:0').bytes_limit >> 20").text == "40960"

@@ -38,7 +38,7 @@ def test_what_is_said_of_a_full_gpu(tmp_path: pathlib.Path) -> None:
     status, out, err = run("plan", path)
     assert (status, err) == (0, "")
     lines = out.splitlines()
-    assert "limit: 1.00GiB, what PyTorch could have" in lines
+    assert "limit: 1.00GiB, the memory that PyTorch could use" in lines
     at = lines.index("GPU:0 ran out of memory at event 1412, which requests 33.00MiB")
     assert lines[at + 1 : at + 9] == [
         "  requested at /home/user/train.py:19 (forward)",
@@ -93,7 +93,7 @@ def test_pytorchs_own_limit(tmp_path: pathlib.Path) -> None:
     found = gpuconf.plan(saved(tmp_path / "limit.pickle", snapshot("own-limit")))
     (state,) = found.out_of_memory
     assert (state.own_limit, state.bytes_limit, found.limit) == (True, 502 * MIB, 502 * MIB)
-    assert "  the GPU had enough left: PyTorch's own limit was reached, which is not in a snapshot" in str(found).splitlines()
+    assert "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record" in str(found).splitlines()
 
 
 def test_other_limits(tmp_path: pathlib.Path) -> None:

@@ -130,9 +130,9 @@ def test_the_help_fits(env: dict[str, str]) -> None:
     with top(env) as terminal:
         terminal.shows("q quit")
         terminal.press("h")
-        assert "order by memory, lease, in use, PID, user, GPU" in terminal.shows("this help")
+        assert "sort by memory, lease, in use, PID, user, GPU" in terminal.shows("this help")
         terminal.resize(60, 20)
-        terminal.shows("order by memory, lease, in u\n")
+        terminal.shows("sort by memory, lease, in us\n")
         terminal.press("q")  # any key leaves it
         terminal.press("q")
         assert terminal.end() == 0
@@ -152,7 +152,7 @@ def test_keys(env: dict[str, str]) -> None:
         terminal.press(",,")
         terminal.shows("by memory, reversed")
         terminal.press("h")
-        assert "this help" in terminal.shows("order by memory, lease")
+        assert "this help" in terminal.shows("sort by memory, lease")
         terminal.press("\033[B")  # any key leaves it
         terminal.shows("notes")
         terminal.press("\033[B\033[B\033[A")

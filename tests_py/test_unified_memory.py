@@ -57,7 +57,7 @@ def test_one_and_a_half_cards_are_written_and_read() -> None:
     assert gpuconf.config.experimental.get_memory_info("GPU:0") == {"current": 96 * MIB, "peak": 96 * MIB}
     with pytest.raises(gpuconf.errors.ResourceExhaustedError) as error:
         memory.allocate(1)
-    assert "the memory in use exceeds that by 32.00MiB (33554432 bytes), which host memory holds" in str(error.value)
+    assert "the memory in use exceeds that by 32.00MiB (33554432 bytes), which is in host memory" in str(error.value)
     for number, buffer in enumerate(buffers):
         buffer.free()
         assert memory.stats().oversubscribed_bytes == max(0, CARD // 2 - (number + 1) * 8 * MIB)

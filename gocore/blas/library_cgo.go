@@ -67,7 +67,7 @@ func (s *search) try(path string, onlyLoaded bool) bool {
 	case one == nil:
 		return false
 	case about.Library == "":
-		s.about.Complaints = append(s.about.Complaints, fmt.Sprintf("%s is no library that gpuconf knows to be faster than gonum", about.Path))
+		s.about.Complaints = append(s.about.Complaints, fmt.Sprintf("%s is not a library that gpuconf knows to be faster than gonum", about.Path))
 		return false
 	}
 	s.found, s.about = one, about

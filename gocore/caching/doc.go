@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package caching is a model of PyTorch's caching allocator for CUDA: which address it hands out for a request, and when it takes
-// memory from the device and gives it back. It holds numbers, no memory.
+// memory from the device and returns it. It holds only numbers, no memory.
 //
 // # Overview
 //
@@ -25,7 +25,7 @@
 // # Source
 //
 // The rules are those of c10/cuda/CUDACachingAllocator.cpp as of PyTorch 2.1 to 2.15, described in PyTorch's "CUDA semantics" under
-// "Memory management". They are the same in these versions but for settings that did not exist yet (max_non_split_rounding_mb,
+// "Memory management". They are the same in these versions except for settings that did not exist yet (max_non_split_rounding_mb,
 // large_segment_size_mb), which have the older behavior as their default, and for ties: PyTorch 2.15 takes the free block of the
 // oldest segment, and 2.11 and earlier the lowest one.
 //

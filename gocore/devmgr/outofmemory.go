@@ -35,7 +35,7 @@ func (m *Manager) outOfMemoryLocked(p *pool, bytes uint64, err error) error {
 		text += ", which has " + human.Exact(total) + " in total"
 	}
 	if over > 0 {
-		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which host memory holds"
+		text += "; the memory in use exceeds that by " + human.Exact(over) + ", which is in host memory"
 	}
 	text += ". " + p.advice(oom, budgeted && budget.FreeBytes < oom.Rounded)
 	if oom.Cause == bfc.DeviceFull {

@@ -65,7 +65,7 @@ func checkClaims(claims []*slotView) (findings []string) {
 			}
 			leased[c.UUID] += c.Bytes
 			if leased[c.UUID] > c.Total {
-				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, it has %s (claim %s of process %d)", c.UUID,
+				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of process %d)", c.UUID,
 					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID))
 			}
 		}
@@ -77,10 +77,10 @@ func (l *Ledger) checkBell() []string {
 	var stat unix.Stat_t
 	path := l.folder + "/" + wakeName
 	if l.bell.fd < 0 {
-		return []string{path + " cannot be opened: waiters look again and again instead of being woken"}
+		return []string{path + " cannot be opened: waiters poll instead of being woken"}
 	}
 	if err := unix.Fstat(l.bell.fd, &stat); err != nil || stat.Size < wordBytes || stat.Nlink == 0 {
-		return []string{path + " was truncated or removed: waiters look again and again instead of being woken"}
+		return []string{path + " was truncated or removed: waiters poll instead of being woken"}
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (l *Ledger) checkRequest(r *Request) error {
 		return status.Errorf(status.InvalidArgument, "a claim names 1 to %d cards, not %d", MostCards, len(r.Cards))
 	}
 	if r.Count < 1 || r.Count > len(r.Cards) {
-		return status.Errorf(status.InvalidArgument, "%s requested, but there are %d", human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
+		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d", human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))
 	}
 	seen, possible, largest := map[string]bool{}, 0, uint64(0)
 	for i := range r.Cards {
@@ -83,7 +83,7 @@ func (l *Ledger) checkRequest(r *Request) error {
 		}
 	}
 	if possible < r.Count {
-		return status.Errorf(status.InvalidArgument, "%s on each of %s can never be leased: the largest card has %s, its reserve not counted", human.Exact(r.Cards[0].Bytes),
+		return status.Errorf(status.InvalidArgument, "%s on each of %s can never be leased: the largest card has %s after its reserve", human.Exact(r.Cards[0].Bytes),
 			human.Count(uint64(r.Count), "card"), human.Exact(largest))
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger records what the processes of one machine lease of its GPUs. Programs that know nothing of each other share cards
-// within their bytes, and each sees what the others have.
+// Package ledger records what the processes of one machine lease of its GPUs. Programs that do not know of each other share cards,
+// each within its bytes, and see what the others have.
 //
 // # Idea
 //
@@ -12,9 +12,10 @@
 //	slots-*     slot files: each belongs to one user, who alone can write it, and has 128 slots
 //	.new-*      files that are not finished
 //
-// A slot is a claim (bytes on cards, leased or waited for) or a process (the live figures of its memory pools). A slot is alive as long
-// as the open-file-description lock of its first byte is held, and its entry in the file's directory is not 0. The kernel drops the lock
-// when the last descriptor of the open file is closed, also if the process is killed. What a slot without a lock says does not matter.
+// A slot is a claim (bytes on cards, leased or waited for) or a process (the live figures of its memory pools). A slot is alive as
+// long as the open-file-description lock of its first byte is held, and its entry in the file's directory is not 0. The kernel
+// drops the lock when the last descriptor of the open file is closed, also if the process is killed. The contents of a slot without
+// a lock do not matter.
 //
 // A claim is decided by the process that makes it: it takes the grant lock, reads all live slots, and writes only its own. So no process
 // needs to write to other users' files, and a claim of several cards is granted in one step.
@@ -37,18 +38,20 @@
 //     memory less its reserve. So live leases never exceed the card.
 //  2. IDs and tickets of live claims are unique.
 //  3. A slot comes alive, or becomes granted, only under the grant lock. It may become free at any time.
-//  4. A granted claim leases exactly as many cards as it requested; a waiting one none.
-//  5. Order: in the order of tickets, each waiting claim that does not fit holds the cards on which least is missing to it; a younger
-//     claim gets only what is left. Claims of one class (same cards, bytes and count) are granted strictly in order; a claim of another
-//     class passes an older one only where it does not delay it.
-//  6. No starvation: what a waiting claim's best cards have left for it never decreases by a younger claim, and increases with each release.
+//  4. A granted claim leases exactly as many cards as it requested; a waiting claim leases none.
+//  5. Order: in the order of tickets, each waiting claim that does not fit holds the cards on which it lacks the least; a younger
+//     claim gets only what is left. Claims of one class (same cards, bytes and count) are granted strictly in order; a claim of
+//     another class passes an older one only where it does not delay it.
+//  6. No starvation: what a waiting claim's best cards have left for it never decreases because of a younger claim, and increases
+//     with each release.
 //  7. A process writes only slots that it has locked, in files of its own user. It writes the directory entry last.
 //  8. A file gets its name when it is complete, and never changes its size.
 //  9. No order depends on a clock. Tickets count up from the highest live one.
 //
-// A waiter that is stopped (SIGSTOP, a frozen container) must not stop all others. Each time a waiter looks, it changes its directory
-// entry. A process that has been looking for 5 seconds without seeing such a change decides as if that waiter were not there (5 and 6 hold
-// among the others). When it goes on, it is in its place again. Each process measures these seconds itself, so no clock is compared.
+// A waiter that is stopped (SIGSTOP, a frozen container) must not stop all others. Each time a waiter looks, it changes its
+// directory entry. A process that has been looking for 5 seconds without seeing such a change decides as if that waiter were not
+// there (5 and 6 hold among the others). When it continues, it takes its old place again. Each process measures these seconds
+// itself, so no clock is compared.
 //
 // Check checks 1, 2 and 4, that directory and records agree, and what reading refuses: damaged files, other versions, wrong owners, modes
 // and sizes.

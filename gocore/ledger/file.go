@@ -88,7 +88,8 @@ func (l *Ledger) list() ([]string, error) {
 		}
 		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
 		if len(names) > mostFiles {
-			return nil, status.Errorf(status.FailedPrecondition, "%s holds more than %d files. Remove what is not a ledger's", l.folder, mostFiles)
+			return nil, status.Errorf(status.FailedPrecondition, "%s holds more than %d files. Remove the files that "+
+				"are not a ledger's", l.folder, mostFiles)
 		}
 	}
 }
@@ -122,7 +123,7 @@ func (l *Ledger) slotFile(name string) (*slotFile, error) {
 		if err = readAt(fd, magic, 0); err != nil {
 			err = l.problem(err, name, "cannot read")
 		} else if string(magic) != fileMagic {
-			err = damaged(l.folder+"/"+name, "it does not begin as a slot file of this version")
+			err = damaged(l.folder+"/"+name, "it does not begin like a slot file of this version")
 		}
 	}
 	if err != nil {
@@ -143,7 +144,8 @@ func (l *Ledger) checkFile(f *slotFile) error {
 	case f.stat.Size > fileBytes:
 		return damaged(path, fmt.Sprintf("it has %d bytes instead of %d", f.stat.Size, fileBytes))
 	case f.stat.Mode&0o022 != 0:
-		return status.Errorf(status.FailedPrecondition, "%s can be written by other users than its owner %d (mode %03o). Set mode 644", path, f.stat.Uid, f.stat.Mode&0o777)
+		return status.Errorf(status.FailedPrecondition, "%s can be written by users other than its owner %d (mode "+
+			"%03o). Set mode 644", path, f.stat.Uid, f.stat.Mode&0o777)
 	case !l.Shared && f.stat.Uid != l.owner:
 		return status.Errorf(status.FailedPrecondition, "%s belongs to user %d, but the ledger is private to user %d. Make one for several users with: "+
 			"gpuconf ledger init --shared FOLDER", path, f.stat.Uid, l.owner)

@@ -22,16 +22,15 @@
 // that chooses between free chunks, more memory does not always help.
 //
 // A replay that fails ends early, so the search tries low limits first, the more so the earlier the last one failed (share). A
-// replay also returns the range of limits under which the pool would have done exactly the same: those that the
-// pool's requests to the device were compared with, without another outcome. The search continues at the ends of that range. Under
-// Virtual, whose layout depends on the limit, there is no such range. There, a replay counts the granules that blocks lie in (granules):
-// their maximum is close to the least limit, so it is what the search tries next (guess). The replay that found the least limit
-// has measured it, too.
+// replay also returns the range of limits under which the pool would have done exactly the same: those that would not have changed
+// the outcome of any comparison with the limit. The search continues at the ends of that range. Under Virtual, whose layout depends
+// on the limit, there is no such range. There, a replay counts the granules that blocks lie in (granules): their maximum is close
+// to the least limit, so it is what the search tries next (guess). The replay that found the least limit has measured it, too.
 //
 // # What a replay leaves out
 //
-// A replay of gpuconf's allocator has one stream: memory is free as soon as it is freed. PyTorch's keeps the streams apart. It has one pool on the device: other memory on the
-// device, such as CUDA's context, is not included.
+// A replay of gpuconf's allocator has one stream: memory can be reused as soon as it is freed. A replay of PyTorch's keeps the
+// streams apart. A replay has one pool on the device: other memory on the device, such as CUDA's context, is not included.
 //
 // # Locks
 //

@@ -21,10 +21,10 @@
 // where it ends. If it does not, and the replay depends on it, that allocation counts as undetermined, and the size is
 // corrected.
 //
-// Newer versions of PyTorch prefer the free block of the older segment. Which of two segments is older that were there when the record
-// began, it does not say. They are taken to be in the order of addresses until an allocation shows otherwise; that allocation counts
-// as undetermined, too. What allocations have shown stays known (caching.Allocator.Learn), so there are about as many as segments at
-// the beginning at most, however long the record is.
+// Newer versions of PyTorch prefer the free block of the older segment. The record does not say which of two segments is older if
+// both were there when it began. They are taken to be in the order of addresses until an allocation shows otherwise; that
+// allocation counts as undetermined, too. What allocations have shown stays known (caching.Allocator.Learn), so at most about as
+// many allocations are undetermined as there were segments at the beginning, however long the record is.
 //
 // The record does not name the private pool of an allocation. It is that of the segment at its address.
 //

@@ -220,14 +220,14 @@ int gcgo_find_threads(char *text, size_t room)
 	if (error == EMFILE || error == ENFILE) {
 		getrlimit(RLIMIT_NOFILE, &limit);
 		snprintf(text, room,
-			 "gpuconf's core needs room for %d more open files to start, and there is less (%s; RLIMIT_NOFILE is %lld). Close files "
-			 "or raise the limit (ulimit -n), then call again",
+			 "gpuconf's core needs room for %d more open files to start, but the limit allows fewer (%s; RLIMIT_NOFILE "
+			 "is %lld). Close files or raise the limit (ulimit -n), then call again",
 			 FILES, strerror(error), limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);
 		return 1;
 	}
 	getrlimit(RLIMIT_NPROC, &limit);
 	snprintf(text, room,
-		 "gpuconf's core needs up to %d more threads, and the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "
+		 "gpuconf's core needs up to %d more threads, but the system refuses to start them (%s; %d are ready). RLIMIT_NPROC is "
 		 "%lld, and a container may have its own limit. Raise the limit (ulimit -u, --pids-limit) or end other processes, "
 		 "then call again",
 		 RESERVE, strerror(error), had, limit.rlim_cur == RLIM_INFINITY ? -1LL : (long long)limit.rlim_cur);

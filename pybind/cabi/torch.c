@@ -80,7 +80,7 @@ void gpuconf_torch_begin_pool(int device, struct pool_id pool, void *filter)
 	if (pool.user == 0)
 		return;
 	gcgo_set_error("torch.cuda.MemPool and torch.cuda.graph_pool_handle() need gpuconf's mode 'segments': call "
-		  "gpuconf.allocators.torch.install(mode='segments') or gpuconf.configure(libraries={'torch': 'segments'}) instead of the mode "
-		  "'whole', in which each CUDA graph has its own pool");
+		  "gpuconf.allocators.torch.install(mode='segments') or gpuconf.configure(libraries={'torch': 'segments'}) "
+		  "instead of mode 'whole', in which each CUDA graph has its own pool");
 	gcgo_throw(gpuconf_last_error());
 }

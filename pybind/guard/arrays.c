@@ -39,7 +39,7 @@ static struct format format_of(int format, unsigned int channels)
 	case 0xa6: case 0xa7: case 0xa9: case 0xb1: case 0xb3: case 0xb5: case 0x52: /* video, 10 to 16 bits */
 		return (struct format){8, 1};
 	}
-	NOTE_ONCE("arrays of format %#x are charged with %d bytes an element", (unsigned int)format, LARGEST_ELEMENT);
+	NOTE_ONCE("arrays of format %#x are charged with %d bytes per element", (unsigned int)format, LARGEST_ELEMENT);
 	return (struct format){LARGEST_ELEMENT, 1};
 }
 

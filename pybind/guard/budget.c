@@ -63,7 +63,7 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > 65536 || header->bytes != bytes || file_bytes(header) != bytes)
 		return "its size is wrong";
 	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
-		return "its parent's path does not end";
+		return "its parent's path is not terminated";
 	return NULL;
 }
 

@@ -36,7 +36,7 @@ static CUresult pad(struct entry *entry, CUdeviceptr address, uint64_t padding)
 	if (UNLIKELY(!fits)) {
 		if (release(address) == CUDA_SUCCESS)
 			return CUDA_ERROR_OUT_OF_MEMORY;
-		NOTE_ONCE("the driver did not take back what was beyond the limit: it stays charged");
+		NOTE_ONCE("the driver could not free memory beyond the limit: it stays charged");
 		take_anyway(entry->card, padding);
 	}
 	entry->bytes += padding;
@@ -82,7 +82,7 @@ void end_free(const struct entry *entry, CUresult result)
 	if (UNLIKELY(entry == NULL))
 		pools_changed();
 	else if (UNLIKELY(result != CUDA_SUCCESS) && !table_add(entry))
-		note("no memory to keep an address in: %llu bytes stay charged", (unsigned long long)entry->bytes);
+		note("no host memory to record an address: %llu bytes stay charged", (unsigned long long)entry->bytes);
 	else if (result == CUDA_SUCCESS && entry->kind == POOLED)
 		pool_freed(entry);
 	else if (LIKELY(result == CUDA_SUCCESS))

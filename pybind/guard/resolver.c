@@ -77,7 +77,7 @@ static void *ours(const char *symbol, void *drivers)
 			return known[i].ours;
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
 		if (strcmp(forms[i].base, symbol) == 0) {
-			note("the driver has a form of %s that this version of gpuconf does not know: it is not counted", symbol);
+			note("the driver has a variant of %s that this version of gpuconf does not know: calls to it are not counted", symbol);
 			break;
 		}
 	return drivers;

@@ -44,7 +44,7 @@ static int watch_raw_forks(void)
 	if (page == MAP_FAILED)
 		return 0;
 	if (madvise(page, 4096, MADV_WIPEONFORK) != 0)
-		note("the kernel does not support MADV_WIPEONFORK: a child made by one shares its parent's account");
+		note("the kernel does not support MADV_WIPEONFORK: a child forked by a raw system call shares its parent's account");
 	same_process = page;
 	return 1;
 }

@@ -60,7 +60,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 static void put_back(const struct entry *entry)
 {
 	if (!table_add(entry))
-		note("no memory to keep a handle in: %llu bytes stay charged", (unsigned long long)entry->bytes);
+		note("no host memory to record a handle: %llu bytes stay charged", (unsigned long long)entry->bytes);
 }
 
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)

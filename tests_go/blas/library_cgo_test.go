@@ -175,7 +175,7 @@ func TestAnUnknownLibraryIsNotUsedUnasked(t *testing.T) {
 	unknown := build(t, folder, "libblas.so.3", "-DNAME(x)=x", narrow)
 	about := inChild(t, unknown, folder)
 	require.NotEqual(t, unknown, about.Path)
-	require.Contains(t, about.Complaints, unknown+" is no library that gpuconf knows to be faster than gonum")
+	require.Contains(t, about.Complaints, unknown+" is not a library that gpuconf knows to be faster than gonum")
 }
 
 // inChild returns what a new process finds, which has loaded a library before, in folders that are separated by colons.

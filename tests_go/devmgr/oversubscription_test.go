@@ -219,7 +219,7 @@ func TestOutOfMemoryOfUnifiedMemory(t *testing.T) {
 	_, err := m.Allocate(0, 32*mib)
 	require.ErrorContains(t, err, "out of memory, the limit is reached.\n  limit 96.00MiB (100663296 bytes), in use 80.00MiB (83886080 bytes)")
 	require.ErrorContains(t, err, "\n  on Tesla T4, which has 64.00MiB (67108864 bytes) in total; the memory in use exceeds that by 16.00MiB "+
-		"(16777216 bytes), which host memory holds. Free memory, ")
+		"(16777216 bytes), which is in host memory. Free memory, ")
 	require.NoError(t, m.Free(block.Addr))
 }
 

@@ -23,7 +23,7 @@ DEATHS = ("exited", "killed in a driver call", "killed at any moment", "became a
 NOTED = {
     "device 0 does not report its UUID: allocations on it are refused until it does",
     "a memory pool did not report what it reserves: its charge stays until it does",
-    "the driver did not take back what was beyond the limit: it stays charged",
+    "the driver could not free memory beyond the limit: it stays charged",
 }
 
 

@@ -178,7 +178,7 @@ def test_jobs_are_nested_eight_deep(driver: Path) -> None:
             "0",
         ]
         assert [one.usage()[CARDS[0]].peak for one in inner] == [505 * MIB] * 8
-        with pytest.raises(errors.FailedPreconditionError, match="nested 8 deep"):
+        with pytest.raises(errors.FailedPreconditionError, match="at most 8 deep"):
             _budget.prepare({CARDS[0]: MIB}, environment={**outer.environment, **inner[-1].environment})
 
 
@@ -187,7 +187,7 @@ def test_a_budget_that_is_its_own_parent_is_too_deep(driver: Path) -> None:
         with open(outer.budget.path, "r+b") as file:
             file.seek(_budget_file.HEADER.size - 4096)
             file.write(os.fsencode(outer.budget.path) + b"\0")
-        with pytest.raises(errors.FailedPreconditionError, match="nested 8 deep"):
+        with pytest.raises(errors.FailedPreconditionError, match="at most 8 deep"):
             _budget.prepare({CARDS[0]: MIB}, environment=outer.environment)
         assert outer.python("begin(); print(allocate(512)[0])") == "2\n"
         assert outer.budget.log()[0].endswith("jobs are nested more than 8 deep: allocations are refused")

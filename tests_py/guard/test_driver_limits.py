@@ -89,7 +89,7 @@ def test_limits_are_set_in_a_group_of_its_own_and_removed(tree: Tree) -> None:
     assert (group / "cgroup.procs").read_text().split() == [str(os.getpid())]
     assert (tree.own / "cgroup.subtree_control").read_text().split() == ["+dmem"]
     assert (group / "dmem.max").read_text().splitlines() == [f"{REGIONS[0]} {GIB}", f"{REGIONS[1]} {2 * GIB}"]
-    assert limit.describe() == "limit kept by the driver: the control group /slice/own/gpuconf-4711"
+    assert limit.describe() == "limit enforced by the driver: control group /slice/own/gpuconf-4711"
     limit.leave()
     assert not group.exists()
     assert (tree.own / "cgroup.procs").read_text().split() == [str(os.getpid())]
@@ -141,7 +141,7 @@ def no_right_to_move(tree: Tree) -> None:
     ("break_it", "said"),
     [
         (not_listed, "does not list GPU-"),
-        (no_dmem, "offer no limits of device memory"),
+        (no_dmem, "do not support limits on device memory"),
         (no_right_to_move, "cgroup.subtree_control: "),
     ],
 )
@@ -155,7 +155,7 @@ def test_what_cannot_be_set_says_why_and_changes_nothing(tree: Tree, break_it: o
 def test_a_limit_that_the_kernel_does_not_keep_is_an_error(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     write = _cgroup._write
     monkeypatch.setattr(_cgroup, "_write", lambda path, text: write(path, "" if path.endswith("dmem.max") else text))
-    with pytest.raises(errors.UnavailableError, match="has not taken the limit"):
+    with pytest.raises(errors.UnavailableError, match="did not apply the limit"):
         _driver_limits.set_limits({CARDS[0]: GIB}, BUS_IDS, "x")
     assert not (tree.own / "gpuconf-x").exists()
 
@@ -271,21 +271,22 @@ def test_run_prefers_the_driver(command: Run, client: dict[str, Path], tmp_path:
     assert "gpuconf-job-" not in libraries
     guard = json.loads(report.read_text())["guard"]
     assert (guard["mode"], guard["gpus"]) == ("driver", {CARDS[0]: {"limit_bytes": 512 * MIB}})
-    assert "; limit kept by the driver: the control group /slice/own/gpuconf-" in done.stderr
+    assert "; limit enforced by the driver: control group /slice/own/gpuconf-" in done.stderr
     assert not list(group.glob("gpuconf-*"))
     # This driver does not look at control groups, which the check finds out.
     done = command("run", "--guard=driver", "--memory", "512MiB", "--check", code=3)
-    assert done.stdout.startswith("limit kept by the driver: the control group /slice/own/gpuconf-")
+    assert done.stdout.startswith("limit enforced by the driver: control group /slice/own/gpuconf-")
     assert "GOT PAST" in done.stdout
 
 
 def test_run_uses_the_guard_if_that_is_named_or_the_driver_has_no_limits(command: Run, tmp_path: Path) -> None:
     check = ("--memory", "512MiB", "--check")
-    assert command("run", "--guard=preload", *check).stdout.startswith("limit kept by gpuconf's guard: a proxy of the driver")
+    assert command("run", "--guard=preload", *check).stdout.startswith("limit enforced by gpuconf's guard: a driver proxy")
     (tmp_path / "cgroup/dmem.capacity").unlink()
-    assert command("run", *check, code=3).stdout.startswith("limit kept by gpuconf's guard: ")
+    assert command("run", *check, code=3).stdout.startswith("limit enforced by gpuconf's guard: ")
     done = command("run", "--guard=driver", "--memory", "512MiB", "true", code=2)
-    assert f"--guard=driver: kernel and driver offer no limits of device memory ({tmp_path}/cgroup/dmem.capacity)" in done.stderr
+    text = f"the kernel and the driver do not support limits on device memory ({tmp_path}/cgroup/dmem.capacity)"
+    assert f"--guard=driver: {text}" in done.stderr
 
 
 def test_run_says_which_limits_of_the_driver_are_smaller(command: Run, tmp_path: Path) -> None:
@@ -323,7 +324,8 @@ def test_doctor_names_control_groups(tree: Tree) -> None:
     tree.limit(tree.own, str(8 * GIB), "max")
     assert found({}) == [
         "note: control group /slice/own: 8.00GiB of 0000:17:00, which the driver enforces",
-        "note: control groups can limit device memory here: gpuconf run uses one in place of its guard, if it is alone in its own",
+        "note: control groups can limit device memory here: gpuconf run uses one in place of its guard, if no other "
+        "process is in its own",
     ]
 
 
@@ -332,12 +334,14 @@ def test_doctor_names_limits_of_the_multi_process_service(tmp_path: Path, monkey
     variable = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
     here = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}
     assert found(here) == []
-    assert found({**here, variable: "0=8G"}) == [f"problem: {variable}=0=8G limits nothing: no multi-process service runs here"]
+    assert found({**here, variable: "0=8G"}) == [
+        f"problem: {variable}=0=8G has no effect: no multi-process service is running here"
+    ]
     service(tmp_path / "pipes")
     assert found({**here, variable: "0=8G"}) == [f"note: {variable}=0=8G: the multi-process service enforces it for each process"]
     assert found({**here, variable: "0:8G"})[0].startswith(f"problem: {variable}=0:8G is malformed")
     (tmp_path / "pipes/nvidia-cuda-mps-control.pid").write_text("4194304\n")  # above every pid
-    assert found({**here, variable: "0=8G"})[0].endswith("no multi-process service runs here")
+    assert found({**here, variable: "0=8G"})[0].endswith("no multi-process service is running here")
 
 
 def test_the_default_limit_of_the_multi_process_service(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_without_the_guard_it_is_not(run: Run, client: dict[str, Path]) -> None:
 @pytest.mark.parametrize(("mode", "code"), [("proxy", 3), ("preload", 0)])
 def test_check(run: Run, mode: str, code: int) -> None:
     lines = run(f"--guard={mode}", "--memory", "512MiB", "--check", code=code).stdout.splitlines()
-    assert lines[0].startswith("limit kept by gpuconf's guard: a proxy of the driver on LD_LIBRARY_PATH")
+    assert lines[0].startswith("limit enforced by gpuconf's guard: a driver proxy on LD_LIBRARY_PATH")
     for line in lines[2:6]:
         assert line.split().count("refused") == 6, line
     assert ("GOT" in lines[6]) == (mode == "proxy")

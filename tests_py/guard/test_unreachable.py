@@ -97,7 +97,7 @@ def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, bo
     assert done.stdout == "0\n", "it was not limited"
     (past,) = json.loads((tmp_path / "report").read_text())["past_the_guard"]
     assert past["command"] == f"{sys.executable} -S {tmp_path / 'past.py'}"
-    assert f"gpuconf run: PID {past['pid']} used the driver past the guard: {past['command']}" in done.stderr
+    assert f"gpuconf run: PID {past['pid']} bypassed the guard: {past['command']}" in done.stderr
 
 
 def test_a_process_under_the_guard_is_not_named(run: Run, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_check_goes_through_the_cuda_runtime(run: Run, runtime: Path, mode: 
 
 def test_the_check_says_when_nothing_is_limited(run: Run, runtime: Path) -> None:
     lines = run("--guard=off", "--memory", "512MiB", "--check", code=3, libraries=runtime).stdout.splitlines()
-    assert lines[0] == "no limit is kept: --guard=off"
+    assert lines[0] == "no limit is enforced: --guard=off"
     (row,) = [line for line in lines if line.startswith("CUDA runtime")]
     assert row.count("GOT PAST") == 5
     assert lines[-1].startswith("memory beyond the limit was allocated: by name, RTLD_DEFAULT, ")

@@ -124,7 +124,7 @@ def test_a_mistake_in_a_mark_is_one_line_and_that_tests_error(suite: Callable[..
     [
         ("--gpuconf=maybe", "--gpuconf must be one of auto, sim, required, off, but got 'maybe'"),
         ("--gpuconf-sim=Voodoo2", '--gpuconf-sim: cannot simulate "Voodoo2": unknown GPU model'),
-        ("--gpuconf-sim=T4 --gpuconf=required", "--gpuconf-sim simulates GPUs, which --gpuconf=required excludes"),
+        ("--gpuconf-sim=T4 --gpuconf=required", "--gpuconf-sim simulates GPUs and cannot be used with --gpuconf=required"),
         ("--gpuconf-per-worker=x", "--gpuconf-per-worker 'x' must be a size of at least 1 MiB, such as '6GiB', or a fraction"),
         ("--gpuconf-per-worker=1000", "--gpuconf-per-worker '1000' must be a size of at least 1 MiB"),
         ("--gpuconf-per-worker=1.5", "--gpuconf-per-worker '1.5' must be more than 0 and at most all of a GPU's memory"),

@@ -83,7 +83,7 @@ class DeviceSpec:
         """Return a spec with other values of some parts. Raises TypeError for an unknown part."""
         for name in kwargs:
             if name not in _PARTS:
-                raise errors.InvalidTypeError(f"{name!r} is not a part of a DeviceSpec: they are {', '.join(_PARTS)}")
+                raise errors.InvalidTypeError(f"{name!r} is not a part of a DeviceSpec: the parts are {', '.join(_PARTS)}")
         return type(self)(**{**_parts_of(self), **kwargs})
 
     def to_string(self) -> str:

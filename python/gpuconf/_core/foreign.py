@@ -73,6 +73,6 @@ def _look_up(kind: str, address: int, nbytes: int, write: bool) -> None:
             return
     verb = "written" if write else "read"
     raise errors.InvalidArgumentError(
-        f"{nbytes} bytes at host address 0x{address:x} cannot be {verb}: the address range is not mapped in this process, or lacks "
-        f"the permission. The address was supplied by an object of type {kind}"
+        f"{nbytes} bytes at host address 0x{address:x} cannot be {verb}: the address range is not mapped in this "
+        f"process, or its permissions do not allow it. The address was supplied by an object of type {kind}"
     )

@@ -35,12 +35,12 @@ SETTINGS = (
     Setting(
         "GPUCONF_MEMORY_LIMIT", "memory_limit", "size", "", "the most memory of a process on each GPU; calls can only lower it"
     ),
-    Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow, whatever set_memory_growth says"),
+    Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
     Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
     Setting("GPUCONF_BLAS", "blas", "text", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
-    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "as GPUCONF_ALLOW_GROWTH, which takes precedence"),
+    Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_ALLOW_GROWTH, which takes precedence"),
     Setting("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "", "text", "", "MiB that the default limit leaves to the system"),
     Setting("TF_ENABLE_GPU_GARBAGE_COLLECTION", "", "text", "true", "whether pools release idle memory before an allocation fails"),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),

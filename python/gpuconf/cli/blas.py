@@ -28,9 +28,9 @@ def finding(path: Sequence[str]) -> Finding:
         return Finding(PROBLEM, "BLAS", str(error), f"correct or unset GPUCONF_BLAS; {_INSTALL}")
     if found["path"]:
         version = re.search(r"\d+(\.\d+)+", found["version"])
-        name = " ".join([found["library"] or "a library without a name", *([version[0]] if version else [])])
+        name = " ".join([found["library"] or "an unnamed library", *([version[0]] if version else [])])
         threads = f", {found['threads']} thread{'s' * (found['threads'] != 1)}" if found["threads"] else ""
         return Finding(OK, "BLAS", f"{name}{threads}, multiplies matrices on the CPU and on simulated GPUs: {found['path']}")
-    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(found["complaints"]) or "there is no BLAS"
-    text = f"gonum multiplies matrices on the CPU and on simulated GPUs, several times more slowly than a BLAS ({why})"
+    why = "GPUCONF_BLAS=gonum" if choice == "gonum" else "; ".join(found["complaints"]) or "no BLAS library found"
+    text = f"gonum multiplies matrices on the CPU and on simulated GPUs, several times slower than a BLAS library ({why})"
     return Finding(NOTE, "BLAS", text, "unset it" if choice == "gonum" else _INSTALL)

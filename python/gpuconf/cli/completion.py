@@ -22,7 +22,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a shell's completion script",
-        description="Print the script with which a shell completes gpuconf's commands and options (needs shtab).",
+        description="Print a script that lets a shell complete gpuconf's commands and options (needs shtab).",
         **example(_EXAMPLE),
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell")

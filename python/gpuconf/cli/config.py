@@ -22,10 +22,10 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = commands.add_parser(
         "config",
-        help="show the settings that are in force, and where they come from",
-        description="Show the settings that a program started here would have. A call in the program takes precedence over an "
-        "environment "
-        "variable, that over gpuconf.toml or [tool.gpuconf] in pyproject.toml, and that over the default.",
+        help="show the settings in force and where they come from",
+        description="Show the settings that a program started here would have. The first of these that sets a value "
+        "wins: a call in "
+        "the program, an environment variable, gpuconf.toml or [tool.gpuconf] in pyproject.toml, the default.",
         **example(_EXAMPLE),
     )
     parser.add_argument("--explain", action="store_true", help="show where each value comes from, and what it does")

@@ -23,7 +23,7 @@ def add_to(commands: Any) -> None:
         "devices",
         help="list the GPUs that a process sees",
         description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name. "
-        "The exit code is 3 if there is none.",
+        "The exit code is 3 if there are none.",
         **example(_EXAMPLE),
     )
     add_json(parser)

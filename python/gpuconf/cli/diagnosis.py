@@ -77,7 +77,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     try:
         found = settings.explain(environ, {})
     except errors.GpuconfError as error:
-        yield Finding(PROBLEM, "settings", str(error), "correct the value; every call of gpuconf fails until then")
+        yield Finding(PROBLEM, "settings", str(error), "correct the value; every gpuconf call fails until then")
         return
     changed = [f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"]
     yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
@@ -105,7 +105,9 @@ def _driver(found: Survey) -> Iterator[Finding]:
     kernel = _kernel_module()
     if kernel and found.driver and kernel != found.driver:
         fix = "restart the machine or reload the kernel module; in a container, restart the container"
-        yield Finding(PROBLEM, "driver", f"the library is of driver {found.driver}, but the kernel module of {kernel}", fix)
+        yield Finding(
+            PROBLEM, "driver", f"the driver library is version {found.driver}, but the kernel module is version {kernel}", fix
+        )
     else:
         yield Finding(OK, "driver", f"{found.driver}, for {version} and older; {_count(len(found.cards), 'card')}")
     if found.host_pids:
@@ -171,7 +173,7 @@ def _wanted(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterato
     if len(wanted) > len(devices):
         unknown = wanted[len(devices)].strip()
         text = f"CUDA_VISIBLE_DEVICES has {_count(len(wanted), 'entry')}, but shows {len(devices)}: CUDA stops at {unknown!r}"
-        yield Finding(PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists what there is")
+        yield Finding(PROBLEM, "visible GPUs", text.replace("entrys", "entries"), "remove it; gpuconf devices lists the GPUs")
 
 
 def _order(devices: list[VisibleDevice], environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -203,8 +205,8 @@ class _Warnings(logging.Handler):
 
 
 _KINDS = {
-    "unified": "shares the host's memory, so its numbers are those of the host, and other programs' memory counts",
-    "coherent": "has its own memory, which the CPU can access; only the GPU's own counts",
+    "unified": "shares the host's memory, so its numbers are those of the host and include other programs' memory",
+    "coherent": "has its own memory, which the CPU can access; only that memory counts",
 }
 
 
@@ -216,7 +218,9 @@ def _card(card: Card) -> Iterator[Finding]:
         fix = "create instances: nvidia-smi mig -cgi 19 -C; or turn MIG off: nvidia-smi -mig 0"
         yield Finding(PROBLEM, who, "MIG is on, but there is no instance: CUDA cannot use the card", fix)
     elif card.instances:
-        text = f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory, which the GPU enforces"
+        text = (
+            f"is divided into {_count(len(card.instances), 'MIG instance')}, each with its own memory limit, which the GPU enforces"
+        )
         yield Finding(NOTE, who, text)
     memory = card.memory
     if memory.kind != "dedicated":
@@ -232,11 +236,12 @@ def _processes(found: View) -> Iterator[Finding]:
             bad = [note for note in share.notes if note in ("gone", "zombie")]
             if bad and share.bytes:
                 text = f"PID {share.pid} is {bad[0]}, but the driver counts {human_bytes(share.bytes)} for it"
-                fix = "end its parent, or what else holds its descriptors of /dev/nvidia*: fuser -v /dev/nvidia*"
+                fix = "end its parent, or whatever else holds its /dev/nvidia* descriptors: fuser -v /dev/nvidia*"
                 yield Finding(PROBLEM, f"GPU {place.gpu}", text, fix)
         for share in place.shares:
             if "gone" in share.notes and share.lease and share.bytes is None:
-                text = f"the process {share.pid} of a lease of {human_bytes(share.lease)} has ended; a child of it holds the lease"
+                text = f"process {share.pid}, which leased {human_bytes(share.lease)}, has ended, but a child process "
+                "still holds the lease"
                 yield Finding(NOTE, f"GPU {place.gpu}", text)
 
 
@@ -251,7 +256,7 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
         by = f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
         said.append(f"{human_bytes(int(origin.value))} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
     if environ.get("GPUCONF_GUARD"):
-        said.append("gpuconf's guard counts every library's memory in this job, and refuses more")
+        said.append("gpuconf's guard counts the memory of every library in this job and refuses allocations beyond the limit")
         said += [f"the guard's budget for {job.uuid}: {job}" for job in of_this_job()]
     if environ.get("GPUCONF_LEASE"):
         said.append("this is a job of gpuconf run, with a lease")
@@ -262,7 +267,7 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     drivers = list(_drivers(found, environ))
     yield from drivers
     if not said and not drivers:
-        yield Finding(OK, "limits", "none besides the GPUs' memory; a limit of gpuconf holds for the programs that use it")
+        yield Finding(OK, "limits", "none besides the GPUs' memory; gpuconf's limits apply only to programs that use gpuconf")
 
 
 def _drivers(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -276,7 +281,7 @@ def _drivers(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 _FOREIGN_LIMITS = {
     "CUDA_DEVICE_MEMORY_LIMIT": "a preloaded library of HAMi enforces it",
-    "CUPY_GPU_MEMORY_LIMIT": "CuPy keeps to it in its own pool",
+    "CUPY_GPU_MEMORY_LIMIT": "CuPy applies it to its own pool",
     "XLA_PYTHON_CLIENT_MEM_FRACTION": "JAX keeps to it",
     "XLA_CLIENT_MEM_FRACTION": "JAX keeps to it",
     "PYTORCH_CUDA_ALLOC_CONF": "PyTorch reads it",
@@ -295,7 +300,7 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(PROBLEM, "ledger", found.ledger_error, "see the message, and gpuconf ledger check")
         return
     if found.ledger is None:
-        yield Finding(OK, "ledger", "none yet; the first lease makes it")
+        yield Finding(OK, "ledger", "none yet; the first lease creates it")
         return
     ledger = open_ledger(create=False)
     for text in ledger.check():
@@ -307,7 +312,7 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield Finding(OK, "ledger", text)
     lease = environ.get("GPUCONF_LEASE")
     if lease and all(claim.id != lease for claim in claims):
-        text = f"GPUCONF_LEASE names the lease {lease}, which has ended"
+        text = f"GPUCONF_LEASE names lease {lease}, which has ended"
         yield Finding(PROBLEM, "environment", text, "unset GPUCONF_LEASE and GPUCONF_MEMORY_LIMIT, or use gpuconf run again")
 
 
@@ -323,21 +328,25 @@ def _stale(environ: Mapping[str, str]) -> Iterator[Finding]:
     if environ.get("GPUCONF_SIMULATE") and driver:
         yield Finding(NOTE, "environment", "GPUCONF_SIMULATE hides the real GPUs of this machine")
     if environ.get("GPUCONF_DISABLE") == "1":
-        text = "GPUCONF_DISABLE=1: programs below gpuconf run are not routed"
+        text = "GPUCONF_DISABLE=1: programs under gpuconf run are not routed"
         yield Finding(NOTE, "environment", text)
     shown = environ.get("NVIDIA_VISIBLE_DEVICES")
     if shown in ("void", "none", ""):
         yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
     if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
-        yield Finding(NOTE, "environment", "CUDA_LAUNCH_BLOCKING=1 makes every kernel wait; it is for debugging")
+        yield Finding(
+            NOTE, "environment", "CUDA_LAUNCH_BLOCKING=1 makes every kernel launch wait for its kernel; use it only for debugging"
+        )
 
 
 def _two_go_runtimes(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
     preloaded = [path for path in re.split(r"[ :]", environ.get("LD_PRELOAD", "")) if path and go_runtimes.is_go(path)]
-    fix = "leave one of them out: Go does not support two runtimes in a process"
+    fix = "load only one of them: Go does not support two runtimes in a process"
     if preloaded:
-        yield Finding(PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, as gpuconf is", fix)
+        yield Finding(PROBLEM, "Go runtimes", f"LD_PRELOAD loads {preloaded[0]}, which is written in Go, like gpuconf", fix)
     for pid in sorted({share.pid for place in found.places for share in place.shares if not share.notes}):
         libraries = go_runtimes.of_process(pid)
         if len(libraries) > 1:
-            yield Finding(PROBLEM, "Go runtimes", f"PID {pid} has loaded several: {', '.join(libraries)}", fix)
+            yield Finding(
+                PROBLEM, "Go runtimes", f"PID {pid} has loaded several libraries written in Go: {', '.join(libraries)}", fix
+            )

@@ -28,12 +28,10 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         usage="gpuconf doctor [-h] [--json] [[--] COMMAND ...]",
-        help="find what is wrong with GPUs, limits and libraries here",
-        description="Look at the driver, the order of devices, MIG, the kinds of memory, the libraries, limits and who "
-        "enforces them, the "
-        "environment and the ledger. Each finding has a number, and each problem a fix. With a command, look into the Python "
-        "environment "
-        "that it would run in; the command is not run. The exit code is 3 if something is wrong.",
+        help="diagnose problems with GPUs, limits and libraries",
+        description="Check the driver, the order of devices, MIG, the kinds of memory, the libraries, the limits and who enforces "
+        "them, the environment and the ledger. Findings are numbered, and each problem comes with a fix. With a command, check the "
+        "Python environment that it would run in; the command itself is not run. The exit code is 3 if there is a problem.",
         **example(_EXAMPLE),
     )
     add_json(parser)

@@ -29,8 +29,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "env",
         help="print the environment variables that limit a program, for Slurm, Docker and systemd",
-        description="Print the environment variables by which gpuconf run limits a program, for programs that Slurm, Docker, "
-        "systemd or another scheduler starts and chooses the GPUs of. Nothing is leased.",
+        description="Print the environment variables with which gpuconf run limits a program. Use them where Slurm, "
+        "Docker, systemd "
+        "or another scheduler starts the program and selects its GPUs. Nothing is leased.",
         **example(_EXAMPLE),
     )
     parser.add_argument(
@@ -38,13 +39,17 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")
     parser.add_argument(
-        "--growth", action=argparse.BooleanOptionalAction, default=None, help="let pools reserve memory as needed, or at once"
+        "--growth",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let pools reserve memory as needed, or all of it at once",
     )
     parser.add_argument(
         "--format",
         choices=tuple(_FORMATS),
         default="shell",
-        help="shell (default); systemd; docker, for --env-file, without the path of the startup code, which differs in a container",
+        help="shell (default), systemd, or docker for --env-file; docker leaves out the path of the startup code, which differs in "
+        "a container",
     )
     add_json(parser)
     parser.set_defaults(run=_env)

@@ -22,12 +22,12 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="serve metrics of all cards to Prometheus",
-        description="Serve the memory of every card, and of the processes and leases on it, at /metrics. Only programs on "
+        description="Serve metrics of the memory of every card and of its processes and leases, at /metrics. Only programs on "
         "this machine "
         "can connect, unless --address says otherwise.",
         **example(_EXAMPLE),
     )
-    parser.add_argument("--port", type=_port, default=9401, help="TCP port (default: %(default)s); 0 for any free one")
+    parser.add_argument("--port", type=_port, default=9401, help="TCP port (default: %(default)s); 0 picks a free port")
     parser.add_argument("--address", default="127.0.0.1", help="address to listen on, such as 0.0.0.0 (default: %(default)s)")
     parser.add_argument("--dcgm-names", action="store_true", help="also use the names of NVIDIA's DCGM exporter, in MiB")
     parser.add_argument("--once", action="store_true", help="print the metrics once instead of serving them")
@@ -50,7 +50,7 @@ def _export(options: argparse.Namespace) -> int:
     registry.register(MachineCollector(options.dcgm_names))
     if options.once:
         if options.json:
-            raise UsageError("--once prints the text of Prometheus, without --json")
+            raise UsageError("--once prints Prometheus text and cannot be used with --json")
         print(prometheus.generate_latest(registry).decode(), end="")
         return OK
     try:

@@ -23,9 +23,9 @@ HELP = (
     ("q, Esc", "quit"),
     ("up/down, PgUp/PgDn, Home/End", "select a process (also k, j)"),
     ("left, right", "scroll the commands"),
-    (", .", "previous, next order"),
+    (", .", "previous, next sort order"),
     ("/", "reverse the order"),
-    ("M L I N U G", "order by memory, lease, in use, PID, user, GPU"),
+    ("M L I N U G", "sort by memory, lease, in use, PID, user, GPU"),
     ("h, ?", "this help"),
 )
 

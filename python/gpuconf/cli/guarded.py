@@ -54,7 +54,7 @@ class Guard:
         """Say what keeps the limit."""
         if self._driver is not None:
             return self._driver.describe()
-        return f"no limit is kept: {self._why_not}" if self._budget is None else self._budget.describe()[0]
+        return f"no limit is enforced: {self._why_not}" if self._budget is None else self._budget.describe()[0]
 
     @property
     def counts(self) -> bool:

@@ -30,9 +30,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "lease",
         usage="gpuconf lease [OPTION ...] [--] [COMMAND [ARGUMENT ...]]\n       gpuconf lease --list [--json]",
-        help="hold memory of GPUs while a shell or a command runs, or list who holds it",
-        description="Lease memory of GPUs for a shell, or for a command. The programs in it are limited as by gpuconf run. --list "
-        "prints the leases of this machine and the requests that wait.",
+        help="lease GPU memory while a shell or a command runs, or list the leases",
+        description="Lease GPU memory for a shell or a command. Programs in it are limited as under gpuconf run. --list prints the "
+        "leases of this machine and the waiting requests.",
         allow_abbrev=False,
         **example(_EXAMPLE),
     )
@@ -50,7 +50,7 @@ def _lease(options: argparse.Namespace) -> int:
     if options.json:
         raise UsageError("--json needs --list")
     if options.memory is None and options.gpus is None:
-        raise UsageError("what to lease is missing: pass --memory or --gpus")
+        raise UsageError("nothing to lease: pass --memory or --gpus")
     return leased.run(options, words or [os.environ.get("SHELL") or "/bin/sh"], {})
 
 

@@ -164,7 +164,7 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     for one in report["not_limited"]:
         console.complain(f"gpuconf run: PID {one['pid']} was not limited: {one['why']}: {one['command']}")
     for one in report["past_the_guard"]:
-        console.complain(f"gpuconf run: PID {one['pid']} used the driver past the guard: {one['command']}")
+        console.complain(f"gpuconf run: PID {one['pid']} bypassed the guard: {one['command']}")
     for note in report["guard"]["notes"]:
         console.complain(f"gpuconf run: guard: {note}")
     if options.report:
@@ -181,7 +181,7 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
 def _line(report: dict[str, Any]) -> str:
     used = ", ".join(f"{library} {human_bytes(count)}" for library, count in sorted(report["peak_bytes"].items()))
     limit = human_bytes(report["lease"]["memory_limit"])
-    parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"no use of gpuconf's pools, limit {limit}"]
+    parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"gpuconf's pools not used, limit {limit}"]
     parts += filter(None, [guarded.line(report["guard"])])
     if report["out_of_memory"]:
         parts.append(report["out_of_memory"][-1])

@@ -37,35 +37,41 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "ledger",
         help="list, check or create the ledger of leases",
-        description="A ledger is a folder in which the processes of a machine record what they lease of its GPUs. It is the one of "
-        f"{VARIABLE}, else {MACHINE_FOLDER} if it exists, else a private one of this user.",
+        description="A ledger is a folder in which the processes of a machine record the GPU memory that they lease. "
+        "It is the folder that "
+        f"{VARIABLE} names, else {MACHINE_FOLDER} if it exists, else a private folder of this user.",
         **example(_LIST_EXAMPLE),
     )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     shown = actions.add_parser(
-        "list", help="list leases, waiting requests and processes", description="List who leases what.", **example(_LIST_EXAMPLE)
+        "list",
+        help="list leases, waiting requests and processes",
+        description="List leases, waiting requests and the processes that publish their pools.",
+        **example(_LIST_EXAMPLE),
     )
     checked = actions.add_parser(
         "check",
         help="check the ledger's invariants",
-        description="Check the ledger: files, owners and modes, and that no card is leased beyond its memory. The exit code is 3 "
-        "if something is wrong. Nothing is repaired.",
+        description="Check the ledger: files, owners and modes, and that no card is leased beyond its memory. The "
+        "exit code is 3 if "
+        "there is a problem. Nothing is repaired.",
         **example(_CHECK_EXAMPLE),
     )
     for action, run in ((shown, _list), (checked, _check)):
-        action.add_argument("--folder", help=f"another ledger than {VARIABLE}'s")
+        action.add_argument("--folder", help="the ledger's folder, if not the default")
         add_json(action)
         action.set_defaults(run=run)
     made = actions.add_parser(
         "init",
         help="create a ledger for several users",
-        description="Make a new or empty folder a ledger for several users. They see each other's leases and cannot change them. "
-        "Run it as the user who administers the ledger; a second run sets the modes again. Programs find the ledger in "
-        f"{MACHINE_FOLDER}, or where {VARIABLE} says. A ledger for one user needs no command: the first lease creates it.",
+        description="Turn a new or empty folder into a ledger for several users, who see each other's leases but cannot change "
+        "them. Run this as the user who administers the ledger; running it again sets the file modes again. Programs "
+        "find the ledger in "
+        f"{MACHINE_FOLDER}, or where {VARIABLE} points. A ledger for one user needs no command: the first lease creates it.",
         **example(_INIT_EXAMPLE),
     )
     made.add_argument("folder", nargs="?", default=MACHINE_FOLDER, help=f"the folder ({MACHINE_FOLDER})")
-    made.add_argument("--shared", action="store_true", required=True, help="for several users")
+    made.add_argument("--shared", action="store_true", required=True, help="create it for several users (required)")
     made.add_argument("--group", help="only for members of this group (a name or a number)")
     made.set_defaults(run=_init)
 
@@ -85,7 +91,7 @@ def _list(options: argparse.Namespace) -> int:
         return OK
     print(f"{ledger.folder} ({'shared' if ledger.shared else 'private'})")
     if not claims and not processes:
-        print("no leases, no processes")
+        print("no leases and no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
         print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("since", "user"), cut=("command",))

@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
     planning.add_argument(
         "--html",
         metavar="FILE",
-        help="write a report of the memory over time to an HTML page that needs no network (needs plotly)",
+        help="write a report of memory over time to an HTML page that works offline (needs plotly)",
     )
     planning.add_argument(
         "--verify",
@@ -103,7 +103,7 @@ def _plan(options: argparse.Namespace) -> int:
 def _ranks(options: argparse.Namespace) -> int:
     for name in ("plot", "html"):
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name} is for one trace, and {options.trace!r} is a folder")
+            raise UsageError(f"--{name} needs a single trace, but {options.trace!r} is a folder")
     plans = []
     files = ranks.files_of(options.trace)
     with Progress("gpuconf plan") as progress:

@@ -23,17 +23,19 @@ def add_to(planning: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fleet",
         metavar="CARDS",
-        help="find how few cards hold the jobs, which share a card, and their limits; such as 64xA100-80GB,128xH100-80GB",
+        help="find the fewest cards that hold the jobs, which jobs share a card, and their limits; a fleet is written as "
+        "64xA100-80GB,128xH100-80GB",
     )
     group.add_argument(
         "--reserve",
         metavar="SIZE",
-        help=f"with --fleet: what each job needs on each card for its CUDA context and libraries (default: {RESERVE})",
+        help=f"with --fleet: memory that each job needs on each card for its CUDA context and libraries (default: {RESERVE})",
     )
     group.add_argument(
         "--phases",
         action="store_true",
-        help="with --fleet: let jobs whose peaks are at different times share a card; a delay can end in an out-of-memory error",
+        help="with --fleet: let jobs whose peaks are at different times share a card; if one is delayed, they can run "
+        "out of memory",
     )
     group.add_argument(
         "--dask",

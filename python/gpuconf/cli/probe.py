@@ -76,7 +76,7 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
         yield Finding(PROBLEM, "program", f"{words[0]}: command not found", "correct the name, or PATH")
         return
     if interpreter is None:
-        text = f"{words[0]} is no Python program that doctor recognizes, so its libraries are unknown"
+        text = f"doctor does not recognize {words[0]} as a Python program, so its libraries are unknown"
         yield Finding(NOTE, "program", f"{text}; gpuconf run limits what it can: the guard counts every library's memory")
         return
     found = _ask(interpreter)
@@ -139,10 +139,10 @@ def _python(found: dict[str, Any]) -> Iterator[Finding]:
     elif found["gpuconf"]:
         yield Finding(NOTE, "Python", f"{about}, with gpuconf {found['gpuconf']}; this command is {__version__}")
     else:
-        yield Finding(NOTE, "Python", f"{about} does not have gpuconf; below gpuconf run it uses that of the command")
+        yield Finding(NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf")
     if found["flags"]:
         text = f"{' '.join(found['flags'])} keeps gpuconf's startup code from running: its libraries are not routed"
-        yield Finding(PROBLEM, "Python", text, "leave the option out")
+        yield Finding(PROBLEM, "Python", text, "remove the option")
     if found["start"] == "fork":
         text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child that is forked after their first use"
         yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")

@@ -24,11 +24,10 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "ps",
         help="list the processes on each card, and leases",
-        description="List who uses the cards of this machine: the driver's figure for each process, its lease, the limit of "
-        "its pools, what "
-        "they have reserved and in use, by library if the process says. Leases without memory in use are listed, too. For the "
-        "jobs of gpuconf run, a line says how much of the limit is in gpuconf's pools, outside of them, and free. The exit code "
-        "is 3 if there is no card.",
+        description="List the processes that use the cards of this machine: the memory that the driver reports, the lease, and the "
+        "limit of the pools with their reserved and used memory, by library where the process reports it. Leases without memory in "
+        "use are listed too. For each job of gpuconf run, a line shows how much of its limit is in gpuconf's pools, outside them, "
+        "and free. The exit code is 3 if there is no card.",
         **example(_EXAMPLE),
     )
     add_json(parser)

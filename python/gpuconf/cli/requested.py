@@ -12,15 +12,23 @@ from .exits import UsageError
 def add_request(parser: argparse.ArgumentParser) -> None:
     """Add the options."""
     parser.add_argument("--memory", metavar="SIZE", help="memory to lease on each GPU, such as 10GiB or 25%%")
-    parser.add_argument("--gpus", type=int, metavar="N", help="how many GPUs (1); without --memory, all memory that they can give")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="wait at most this long; the exit code is then 124")
     parser.add_argument(
-        "--policy", choices=("spread", "pack"), default="spread", help="the GPU with most room (default), or with least"
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="number of GPUs (default: 1); without --memory, all of their memory",
     )
-    parser.add_argument("--name", default="", help="the name of the lease, for others to see")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after this time, with exit code 124")
+    parser.add_argument(
+        "--policy", choices=("spread", "pack"), default="spread", help="lease on the GPUs with the most room (default) or the least"
+    )
+    parser.add_argument("--name", default="", help="a name for the lease, shown to others")
     parser.add_argument("--simulate", metavar="SPEC", help="simulated GPUs, such as 4xA100-40GB")
     parser.add_argument(
-        "--growth", action=argparse.BooleanOptionalAction, default=None, help="let pools reserve memory as needed, or at once"
+        "--growth",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="let pools reserve memory as needed, or all of it at once",
     )
 
 

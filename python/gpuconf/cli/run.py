@@ -34,9 +34,9 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "run",
         usage="gpuconf run [OPTION ...] [--] PROGRAM [ARGUMENT ...]",
-        help="run a program within a part of a GPU's memory, on simulated GPUs, or with gpuconf in place of TensorFlow",
-        description="Run a program. gpuconf's options end at the first word that is not one of them, or at --. With --memory or "
-        "--gpus, the program waits for its turn, sees only the GPUs that are leased for it, and is limited to the memory.",
+        help="run a program in part of a GPU's memory, on simulated GPUs, or with gpuconf in place of TensorFlow",
+        description="Run a program. gpuconf's own options end at the first other word, or at --. With --memory or --gpus, the "
+        "program starts when that memory is free, sees only the GPUs leased for it, and is limited to the leased memory.",
         allow_abbrev=False,
         **example(_EXAMPLE),
     )
@@ -48,14 +48,18 @@ def add_to(commands: Any) -> None:
         "--guard",
         choices=MODES,
         default=None,
-        help="how the limit is kept for every library of the program: driver sets it in a control group, proxy stands before the "
-        "CUDA driver, preload also where the driver is opened by its path, off limits only gpuconf's pools and the frameworks' "
-        "settings; auto (default) picks the first that is possible. Proxy and preload are accounting, not a security boundary",
+        help="how to enforce the limit for every library: driver sets it in a control group; proxy counts calls in front of the "
+        "CUDA driver; preload also catches programs that open the driver by its path; off relies on the limits of "
+        "gpuconf's pools and of the frameworks. auto (default) picks the first that works here. proxy and preload are "
+        "accounting, not "
+        "a security boundary",
     )
-    parser.add_argument("--check", action="store_true", help="instead of a program: request more than the limit in every way")
-    parser.add_argument("--as-tensorflow", action="store_true", help="import tensorflow finds gpuconf, in child processes too")
     parser.add_argument(
-        "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why it failed"
+        "--check", action="store_true", help="instead of running a program, try to exceed the limit in every known way"
+    )
+    parser.add_argument("--as-tensorflow", action="store_true", help="make import tensorflow find gpuconf, in child processes too")
+    parser.add_argument(
+        "--report", action="store_true", help="print a line at the end: time, peak memory by library, and why the program failed"
     )
     report = parser.add_argument("--json-report", metavar="FILE", help="write a JSON report at the end")
     report.complete = FILES

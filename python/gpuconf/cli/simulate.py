@@ -27,8 +27,8 @@ def add_to(commands: Any) -> None:
         "simulate",
         usage="gpuconf simulate [-h] [--json] (--models | SPEC [[--] COMMAND ...])",
         help="run a command on simulated GPUs, or show what a specification means",
-        description="Run a command with simulated GPUs, or show the cards of a specification, [N x]MODEL[:MEMORY] with commas "
-        "between them.",
+        description="Run a command with simulated GPUs, or show the cards of a specification: [Nx]MODEL[:MEMORY], "
+        "separated by commas.",
         **example(_EXAMPLE),
     )
     parser.add_argument("--models", action="store_true", help="list the known models")
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
 def _simulate(options: argparse.Namespace) -> int:
     if options.models:
         if options.spec:
-            raise UsageError("--models needs no specification")
+            raise UsageError("--models takes no specification")
         return _models(options)
     if not options.spec:
         raise UsageError("no specification: name the cards, such as 4xH100-80GB, or pass --models")
@@ -52,7 +52,7 @@ def _simulate(options: argparse.Namespace) -> int:
     words = options.command_line[1:] if options.command_line[:1] == ["--"] else options.command_line
     if words:
         if options.json:
-            raise UsageError("--json is for showing a specification, without a command")
+            raise UsageError("--json cannot be used with a command")
         _execute(words, spec)
     return _show(options, spec)
 

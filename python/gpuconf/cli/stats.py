@@ -23,11 +23,11 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "stats",
         help="show the memory pools of all processes",
-        description="Show the memory pools of the processes that publish them in the ledger, as those of `gpuconf run` do, "
-        "and how the jobs of gpuconf run use their limits. The exit code is 3 if there is neither.",
+        description="Show the memory pools of the processes that publish them in the ledger, such as those under gpuconf run, and "
+        "how much of their limits the jobs of gpuconf run use. The exit code is 3 if there are no pools and no jobs.",
         **example(_EXAMPLE),
     )
-    parser.add_argument("--pid", type=int, help="only those of this process")
+    parser.add_argument("--pid", type=int, help="show only this process")
     add_json(parser)
     parser.set_defaults(run=_stats)
 

@@ -29,11 +29,11 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "top",
         help="watch cards, processes and leases",
-        description="Watch the cards of this machine. A card's bar shows what is in use (█), what pools have reserved (▓), "
-        "what others use "
-        "(▒), and what is leased but not taken yet (░). Press h for the keys. Where the output is not a terminal, it is "
-        "printed once, "
-        "or --iterations times.",
+        description="Watch the cards of this machine. A card's bar shows memory in use by pools (█), reserved by "
+        "pools (▓), used by "
+        "others (▒), and leased but not used yet (░). Press h for the keys. If the output is not a terminal, the "
+        "display is printed "
+        "once, or --iterations times.",
         **example(_EXAMPLE),
     )
     parser.add_argument("--interval", type=_seconds, default=1.0, metavar="SECONDS", help="time between updates (default: 1)")

@@ -37,7 +37,7 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
 
 
 def experimental_list_devices() -> list[str]:
-    """Return the full names of the logical devices. Initialises the runtime. A name of TensorFlow 2.0 to 2.2.
+    """Return the full names of the logical devices. Initializes the runtime. A name of TensorFlow 2.0 to 2.2.
 
     >>> experimental_list_devices()[-1]
     '/job:localhost/replica:0/task:0/device:GPU:1'

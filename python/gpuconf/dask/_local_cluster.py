@@ -37,7 +37,7 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]  # Dask has 
     after their place, such as ``gpu0-1``.
 
     With ``lease=True`` the places are not fixed: each worker leases its memory on any of the ``gpus`` that has room, in turn with
-    the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it. dask-cuda's words work
+    the clusters of other users and with ``gpuconf run``, and waits up to ``lease_timeout`` seconds for it. dask-cuda's names work
     too: ``CUDA_VISIBLE_DEVICES`` for ``gpus``, ``device_memory_limit`` for ``memory``, and ``pre_import``. All other arguments are
     those of ``distributed.LocalCluster``; its ``memory_limit`` is host memory.
 

@@ -17,7 +17,7 @@ def needs(size: int | str, client: distributed.Client | None = None) -> dict[str
     """Return ``resources=`` of a task that needs this much GPU memory, for ``submit``, ``map``, ``compute`` and ``dask.annotate``.
 
     ``size`` is in bytes, or text such as ``"6GiB"``. The scheduler then never starts more tasks on a worker than its budget holds.
-    That is accounting: a worker's own limit is what no task exceeds.
+    This is only accounting: what no task can exceed is the worker's own limit.
 
     Raises InvalidArgumentError at once if no worker of ``client``, by default the current one, could ever hold the task; Dask
     itself would wait. There is no such check without a client, while the cluster has no workers, and with an asynchronous client.

@@ -59,7 +59,7 @@ def _libraries(text: str) -> str | list[str]:
 @click.option(
     "--gpuconf-pre-import",
     callback=_valid(lambda text: checked(None, True, "auto", text)),
-    help="modules that each worker imports next, with commas between them",
+    help="modules that each worker then imports, separated by commas",
 )
 @click.option("--gpuconf-simulate", callback=_valid(list_cards), help="simulated GPUs, such as 2xT4")
 @click.option("--gpuconf-lease", is_flag=True, help="lease the memory, in turn with other programs of this machine")

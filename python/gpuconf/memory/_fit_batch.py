@@ -131,9 +131,9 @@ def fit_batch(function: Any = None, start: Any = None, *, device: Device | None 
     the BatchFit. The next call starts with the size that the measured peaks predict, or else the one that fit. ``start`` is 128 by
     default.
 
-    Out of memory are: MemoryError, the out-of-memory errors of PyTorch, CuPy, Numba, JAX and TensorFlow, RuntimeErrors by which
-    PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of these. All other errors end the
-    search and propagate. The function must be able to run again after such an error.
+    These count as out of memory: MemoryError, the out-of-memory errors of PyTorch, CuPy, Numba, JAX and TensorFlow,
+    RuntimeErrors by which PyTorch reports that cuBLAS, cuDNN and others failed to allocate, and errors caused by one of these.
+    All other errors end the search and propagate. The function must be able to run again after such an error.
 
     Peaks are measured on ``device``, a logical GPU, by default on all of them. Memory outside gpuconf's pools is not measured;
     the size is then halved.

@@ -14,10 +14,10 @@ from ._pools import PoolReading, read_pools
 def instrument(meter: Any = None) -> None:
     """Add GPU memory to an OpenTelemetry meter, by default one of the global provider's, named ``gpuconf``.
 
-    The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, by the semantic
-    conventions for hardware. The pools of this process are ``gpuconf.memory.used`` (by library and tag), ``.reserved``, ``.peak``
-    and
-    ``.limit``. Instruments are read when the provider collects. Raises NotImplementedError if OpenTelemetry is not installed.
+    The cards of the machine are ``hw.gpu.memory.usage``, ``hw.gpu.memory.limit`` and ``hw.gpu.memory.utilization``, as in the
+    semantic conventions for hardware. The pools of this process are ``gpuconf.memory.used`` (by library and tag),
+    ``.reserved``, ``.peak`` and ``.limit``. Instruments are read when the provider collects. Raises NotImplementedError if
+    OpenTelemetry is not installed.
 
     >>> from opentelemetry.sdk.metrics import MeterProvider
     >>> gpuconf.metrics.instrument(MeterProvider().get_meter("my.program"))

@@ -88,7 +88,7 @@ class ProcessCollector:
                 families.gauge("gpuconf_memory_used_bytes", _USED, by_library, count)
             _pool_gauges(families, labels, pool.stats.bytes_reserved, pool.stats.peak_bytes_in_use, pool.stats.bytes_limit)
             free = max(0, pool.stats.bytes_limit - pool.stats.bytes_in_use)
-            families.gauge("gpuconf_memory_free_bytes", "What the limit leaves for further blocks.", labels, free)
+            families.gauge("gpuconf_memory_free_bytes", "Memory that the limit leaves for further blocks.", labels, free)
             families.counter("gpuconf_allocations_total", "Allocations.", labels, pool.allocations)
             families.counter("gpuconf_oom_total", "Allocations that failed for lack of memory.", labels, pool.ooms)
             text = "The part of the free reserved memory that is outside the largest free block."
@@ -124,7 +124,7 @@ class MachineCollector:
         """Return the metrics. Called by ``prometheus_client`` at each scrape."""
         found = view()
         families = _Families()
-        families.gauge("gpuconf_gpus", "GPUs of the machine; MIG instances count instead of their card.", {}, len(found.places))
+        families.gauge("gpuconf_gpus", "GPUs of the machine; a divided card counts as its MIG instances.", {}, len(found.places))
         for place in found.places:
             _card(families, place, found)
             for share in place.shares:
@@ -144,15 +144,15 @@ def _card(families: _Families, place: Place, found: View) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
     memory = place.memory
     about = {**labels, "name": place.name, "memory_kind": memory.kind, "driver": found.survey.driver or ""}
-    families.gauge("gpuconf_gpu_info", "A GPU, with what does not change; always 1.", about, 1)
+    families.gauge("gpuconf_gpu_info", "Labels of a GPU that do not change; always 1.", about, 1)
     for name, value, text in (
         ("total", memory.total, "The GPU's memory."),
-        ("used", memory.used, "Memory that all processes use; of unified memory, the host's too."),
-        ("free", memory.free, "Memory that nothing uses."),
+        ("used", memory.used, "Memory that all processes use; with unified memory, this includes the host's use."),
+        ("free", memory.free, "Free memory."),
     ):
         if value is not None:
             families.gauge(f"gpuconf_gpu_memory_{name}_bytes", text, labels, value)
-    families.gauge("gpuconf_gpu_leased_bytes", "Memory that live leases have.", labels, place.leased)
+    families.gauge("gpuconf_gpu_leased_bytes", "Memory that live leases hold.", labels, place.leased)
 
 
 def _share(families: _Families, place: Place, share: Share) -> None:
@@ -175,7 +175,7 @@ def _lease(families: _Families, place: Place, share: Share) -> None:
     state = "waiting" if "waiting" in share.notes else "granted"
     about = {name: getattr(place, name) for name in _CARD}
     about.update(lease=share.claim, name=share.name, job=share.job, state=state)
-    text = "Memory that a lease has on a GPU, or waits for. The processes of a lease share it."
+    text = "Memory that a lease holds on a GPU, or waits for. The processes of a lease share it."
     families.gauge("gpuconf_lease_bytes", text, about, share.lease)
 
 

@@ -131,7 +131,7 @@ class Commands:
         print(inspect.getdoc(Commands.gpu))
 
 
-_FREE = "next: del what you no longer need, or %gpu release, which names the rest"
+_FREE = "next: del what you no longer need, or run %gpu release, which lists what still holds memory"
 _RESET = "%gpu reset discards the configuration; then set the limit again"
 
 

@@ -101,7 +101,7 @@ class OutOfMemory(
         in_use, reserved, left = map(human_bytes, (self.bytes_in_use, self.bytes_reserved, self.device_free))
         yield f"  {in_use} in use, {reserved} reserved, {left} left on the GPU"
         if self.own_limit:
-            yield "  the GPU had enough left: PyTorch's own limit was reached, which is not in a snapshot"
+            yield "  the GPU had enough left: PyTorch reached its own limit, which snapshots do not record"
         pieces = f"{len(self.free_blocks)} pieces" if len(self.free_blocks) != 1 else "1 piece"
         yield f"  {human_bytes(free)} free in {pieces}, the largest {human_bytes(max(self.free_blocks, default=0))}"
         if any(site.known for site in self.sites):

@@ -258,7 +258,7 @@ class Plan(metaclass=Made):
             yield from sites.lines(u.sites_at_peak, _SHOWN)
         if self.limit is not None:
             on = f" on {self.gpu}" if self.gpu else ""
-            had = ", what PyTorch could have" if self.limit == _had(self.out_of_memory) else ""
+            had = ", the memory that PyTorch could use" if self.limit == _had(self.out_of_memory) else ""
             yield f"limit: {human_bytes(self.limit)}{on}{had}"
 
     def _failures(self) -> Iterable[str]:
@@ -319,7 +319,8 @@ class Plan(metaclass=Made):
                 what = "free is missing: its block ends" if u.unfreed == 1 else "frees are missing: each of these blocks ends"
                 yield f"on {name} {u.unfreed} {what} when its address is allocated again"
             if u.streams > 1:
-                yield f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: waiting memory is not counted"
+                yield f"{name} uses {u.streams} streams, which only PyTorch's policies keep apart: memory that waits "
+                "for another stream is not counted"
 
 
 _SHOWN = 5  # holders at the peak, in the table
@@ -410,8 +411,8 @@ def plan(
     through gpuconf's allocator and a model of PyTorch's, over a device that only counts. ``limit`` applies to each logical GPU:
     bytes, or text such as ``"24GiB"``, rounded down to whole MiB. ``gpu`` is a model as for ``simulate``, such as ``"A10"``: its
     memory bounds the pool, and without ``limit`` the pool gets its default limit. Without both, only the smallest limits are
-    computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is what PyTorch could
-    have. The replay of such a snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
+    computed, unless the trace is a PyTorch snapshot that ends with a failed allocation: then the limit is the memory that PyTorch
+    could use. The replay of such a snapshot includes the allocation that failed, and ``out_of_memory`` describes it.
 
     ``policy`` is one of these, or a list. The default is all that the GPU supports:
 

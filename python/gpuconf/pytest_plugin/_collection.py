@@ -25,8 +25,8 @@ class Guard:
         if users and report.passed:
             report.outcome = "failed"
             report.longrepr = (
-                f"{collector.nodeid} used CUDA while it was imported ({', '.join(users)}), "
-                "before tests and workers have their GPU: move that into a fixture or a test"
+                f"{collector.nodeid} used CUDA while it was imported ({', '.join(users)}), before tests and workers "
+                f"have their GPU: move that code into a fixture or a test"
             )
             report.result = []
         return report

@@ -27,7 +27,7 @@ class Settings:
         if self.mode not in MODES:
             raise pytest.UsageError(f"--gpuconf must be one of {', '.join(MODES)}, but got {texts.shown(self.mode)}")
         if self.machine and self.mode in ("off", "required"):
-            raise pytest.UsageError(f"--gpuconf-sim simulates GPUs, which --gpuconf={self.mode} excludes")
+            raise pytest.UsageError(f"--gpuconf-sim simulates GPUs and cannot be used with --gpuconf={self.mode}")
         if self.machine:
             self.mode = "sim"
         if given(config, "per_worker"):

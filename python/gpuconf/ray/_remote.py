@@ -43,7 +43,7 @@ def request(memory: Any, gpu: Any, growth: Any, libraries: Any, simulate: Any, p
     if memory is None:
         raise errors.InvalidTypeError("memory is missing: pass GPU memory in bytes, or text such as '6GiB' or '25%'")
     if "num_gpus" in others:
-        raise errors.InvalidArgumentError("num_gpus follows from memory: leave it out")
+        raise errors.InvalidArgumentError("num_gpus is computed from memory: do not pass it")
     check_model(gpu)
     host = others.pop("host_memory", None)
     share = checked(memory, growth, libraries, pre_import, simulation(simulate) if simulate is not None else None)
@@ -60,7 +60,7 @@ def remote(
     pre_import: str | Iterable[str] | None = None,
     **ray_options: Any,
 ) -> Callable[[Any], RemoteFunction | RemoteActor]:
-    """Return ``ray.remote`` for a function or a class whose process gets ``memory`` of a GPU, and no more.
+    """Do what ``ray.remote`` does, for a function or a class whose process gets ``memory`` of a GPU and no more.
 
     ``memory`` is in bytes, or text: ``"6GiB"``, ``"25%"`` of a card. It becomes Ray's ``num_gpus``, a fraction of a card: of
     ``gpu``, a model such as ``"A100-80GB"``, or else of the smallest card in the cluster. Without ``gpu``, all nodes must announce
@@ -69,7 +69,7 @@ def remote(
 
     The limit is in force before the function, or the class's ``__init__``, runs, with ``growth`` and ``libraries`` as for
     :func:`gpuconf.configure`. ``CUDA_VISIBLE_DEVICES`` stays as Ray sets it. ``simulate`` is a machine as for
-    :func:`gpuconf.simulate`, for the processes. ``pre_import`` are modules that they import next.
+    :func:`gpuconf.simulate`, for the processes. ``pre_import`` lists modules that they then import.
 
     All other options are Ray's, except that ``memory`` is GPU memory: pass ``host_memory`` for Ray's own. Tasks run with
     ``max_calls=1``, so no process keeps the limit or the card of an earlier task. Actors have ``num_cpus=0`` unless you pass

@@ -80,10 +80,10 @@ class Budget(Reader):
 
     def describe(self) -> list[str]:
         """How the limit is kept, and what to know about it, a line each."""
-        how = "a proxy of the driver on LD_LIBRARY_PATH"
+        how = "a driver proxy on LD_LIBRARY_PATH"
         if self.mode == "preload":
             how += ", and a preloaded dlopen()"
-        return [f"limit kept by gpuconf's guard: {how}", *self._notes]
+        return [f"limit enforced by gpuconf's guard: {how}", *self._notes]
 
     def keep_descriptor(self) -> int:
         """A descriptor that keeps the folder: pass it on to the program, which may outlive its launcher."""
@@ -172,10 +172,10 @@ def _outer(environment: Mapping[str, str]) -> str:
         for one in outer:
             one.usage()
     except errors.UnavailableError as error:
-        raise errors.UnavailableError(f"{error}. {VARIABLE} leads to it: unset the variable if its job has ended") from None
+        raise errors.UnavailableError(f"{error}. {VARIABLE} names it: unset the variable if its job has ended") from None
     if len(outer) == _budget_file.MOST_NESTED:
         raise errors.FailedPreconditionError(
-            f"jobs are nested {_budget_file.MOST_NESTED} deep already, which is the most: start the program outside of one of them"
+            f"jobs can be nested at most {_budget_file.MOST_NESTED} deep: start the program outside one of them"
         )
     return path
 

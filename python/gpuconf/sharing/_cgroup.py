@@ -105,7 +105,7 @@ class Group:
         for region, limit in limits.items():
             got = has.get(region)
             if got is None or got > limit:
-                raise OSError(errno.EINVAL, f"the kernel has not taken the limit of {region}", path)
+                raise OSError(errno.EINVAL, f"the kernel did not apply the limit of {region}", path)
 
     def leave(self) -> None:
         """Move back and remove the group. If other processes are in it, it stays, and limits them; the next program removes it."""

@@ -96,7 +96,7 @@ def _python(pid: int, folder: str) -> Found | None:
         return None
     if jobs and jobs != [f"GPUCONF_RUN={folder}".encode()]:
         return None
-    why = why_isolated(words) if jobs else "its environment was cleaned"
+    why = why_isolated(words) if jobs else "its environment was cleared"
     return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code", uses_gpu)
 
 
@@ -108,7 +108,7 @@ def is_python(path: str) -> bool:
 def why_isolated(words: Sequence[str]) -> str:
     """Return which of Python's options -E, -I and -S a command line has, as a reason; "" if none."""
     option = isolating_option(words)
-    return f"Python's option {option} excludes startup code" if option else ""
+    return f"Python's option {option} disables startup code" if option else ""
 
 
 def isolating_option(words: Sequence[str]) -> str:

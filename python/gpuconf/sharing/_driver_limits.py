@@ -19,7 +19,7 @@ class DriverLimit:
 
     def describe(self) -> str:
         """Say what keeps the limit."""
-        return f"limit kept by the driver: the control group {self._group.name}"
+        return f"limit enforced by the driver: control group {self._group.name}"
 
     def leave(self) -> None:
         """Leave the control group at the end."""
@@ -33,7 +33,9 @@ def set_limits(limits: Mapping[str, int], bus_ids: Mapping[str, str], name: str)
     """
     regions = _cgroup.regions()
     if not regions:
-        raise errors.UnavailableError(f"kernel and driver offer no limits of device memory ({_cgroup.ROOT}/dmem.capacity)")
+        raise errors.UnavailableError(
+            f"the kernel and the driver do not support limits on device memory ({_cgroup.ROOT}/dmem.capacity)"
+        )
     wanted = {}
     for uuid, limit in limits.items():
         card = _cgroup.card_at(bus_ids.get(uuid, ""))
@@ -89,14 +91,14 @@ def may_be_set() -> str:
         return ""
     said = "control groups can limit device memory here"
     if os.access(f"{group}/cgroup.procs", os.W_OK) and os.access(group, os.W_OK):
-        return f"{said}: gpuconf run uses one in place of its guard, if it is alone in its own"
-    return f"{said}, but not made by this user; as root, systemd-run --scope -p Delegate=yes gpuconf run gets one of its own"
+        return f"{said}: gpuconf run uses one in place of its guard, if no other process is in its own"
+    return f"{said}, but this user cannot create one; as root, run systemd-run --scope -p Delegate=yes gpuconf run ..."
 
 
 def _of_mps(gpus: int, environ: Mapping[str, str]) -> Iterator[tuple[bool, str]]:
     runs, value = _mps.running(environ), environ.get(_mps.VARIABLE)
     if value and not runs:
-        yield False, f"{_mps.VARIABLE}={value} limits nothing: no multi-process service runs here"
+        yield False, f"{_mps.VARIABLE}={value} has no effect: no multi-process service is running here"
     elif value and not _mps.limits(environ):
         yield False, f"{_mps.VARIABLE}={value} is malformed: entries are like 0=8G, or GPU-...=512M"
     elif value:

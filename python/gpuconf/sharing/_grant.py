@@ -105,7 +105,7 @@ def _within(request: Request, devices: Sequence[VisibleDevice], lease: str) -> G
     wanted = limit if request.memory is None else max(map(request.bytes_of, devices))
     if wanted > limit:
         raise errors.FailedPreconditionError(
-            f"{human_bytes(wanted)} are requested inside lease {lease}, which has {human_bytes(limit)} of each GPU: request less, "
-            "or start the program outside of it"
+            f"{human_bytes(wanted)} are requested inside lease {lease}, which has {human_bytes(limit)} of each GPU: "
+            f"request less memory, or start the program outside the lease"
         )
     return Grant(_leased(devices[: request.gpus]), wanted, None)

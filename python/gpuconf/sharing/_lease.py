@@ -173,8 +173,8 @@ def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
     refuse_too_few(request, devices)
     if len(devices) != request.gpus:
         raise errors.FailedPreconditionError(
-            f"gpuconf.lease(gpus={request.gpus}) was called too late: CUDA has started in this process, and shows it "
-            f"{len(devices)} GPUs. Call it before anything lists or uses the GPUs, or set CUDA_VISIBLE_DEVICES"
+            f"gpuconf.lease(gpus={request.gpus}) was called too late: CUDA has already started in this process, which "
+            f"sees {len(devices)} GPUs. Call it before anything lists or uses the GPUs, or set CUDA_VISIBLE_DEVICES"
         )
     return devices, False
 
@@ -190,8 +190,8 @@ def _in_use(request: Request) -> Sequence[VisibleDevice]:
     if len(devices) != request.gpus or wanted != set(limits.values()):
         have = f"{len(devices)} GPUs with limits of {', '.join(map(human_bytes, sorted(set(limits.values()))))}"
         raise errors.FailedPreconditionError(
-            f"gpuconf.lease() was called too late: the devices are initialized, {have}, and other ones are requested. "
-            "Call it before anything uses the GPUs, or request these"
+            f"gpuconf.lease() was called too late: the devices are already initialized, {have}, and the lease requests "
+            f"different ones. Call it before anything uses the GPUs, or request the same"
         )
     return devices
 
@@ -199,12 +199,13 @@ def _in_use(request: Request) -> Sequence[VisibleDevice]:
 def lease(
     memory: int | str | None = None, gpus: int = 1, timeout: float | None = None, name: str = "", policy: str = "spread"
 ) -> Lease:
-    """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait for them in turn with other processes.
+    """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
 
-    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all memory that a GPU can give. ``timeout`` is in
-    seconds; None waits without limit, and Ctrl-C ends the wait. ``name`` is for other processes to see. Policy "spread" chooses the
-    GPUs with most room, "pack" those with least. Memory that other programs use, and what TensorFlow leaves to the system, is not
-    leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs included.
+    ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be leased.
+    ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``. Policy "spread"
+    chooses the GPUs with the most room, "pack" those with the least. Memory that other programs use, and what TensorFlow leaves
+    to the system, is not leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs
+    included.
 
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and ``gpuconf.visible_devices()``,
     and the limit of each is ``memory``. At the end the environment and the configuration are as before: another lease can follow.

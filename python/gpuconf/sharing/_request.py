@@ -40,7 +40,7 @@ class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "polic
         wanted = sizes.size("memory", self.memory, device.total_memory)
         if most is not None and wanted > most:
             raise errors.InvalidArgumentError(
-                f"{human_bytes(wanted)} of memory exceed what the administrator allows on each GPU, {human_bytes(most)} "
+                f"{human_bytes(wanted)} of memory exceed the administrator's limit for each GPU, {human_bytes(most)} "
                 f"({settings.ADMINISTRATOR}). Request less memory"
             )
         return wanted
@@ -69,7 +69,7 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Req
             raise errors.InvalidTypeError(f"timeout must be a number of seconds or None, but got {timeout!r}")
         if not 0 <= timeout < 1e9:
             raise errors.InvalidArgumentError(
-                f"timeout must be a number of seconds from 0, or None to wait for ever, but got {timeout}"
+                f"timeout must be a number of seconds, at least 0, or None to wait forever, but got {timeout}"
             )
     if not isinstance(name, str):
         raise errors.InvalidTypeError(f"name must be text, but got {name!r}")
@@ -98,7 +98,7 @@ def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
             f"there is no GPU to lease{_why_none()}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
         )
     if len(devices) < request.gpus:
-        raise errors.InvalidArgumentError(f"{request.gpus} GPUs are requested, but {len(devices)} are visible")
+        raise errors.InvalidArgumentError(f"{request.gpus} GPUs are requested, but only {len(devices)} are visible")
 
 
 def _why_none() -> str:

@@ -66,7 +66,7 @@ def global_variables() -> list[Any]:
 
 
 def global_variables_initializer() -> Operation:
-    """Add an operation that does nothing: gpuconf has no variables to initialise. Programs run it first in a session.
+    """Add an operation that does nothing: gpuconf has no variables to initialize. Programs run it first in a session.
 
     >>> import gpuconf.compat.v1 as tf
     >>> tf.Session().run(tf.global_variables_initializer())
@@ -75,12 +75,12 @@ def global_variables_initializer() -> Operation:
 
 
 def local_variables_initializer() -> Operation:
-    """Add an operation that does nothing: gpuconf has no variables to initialise."""
+    """Add an operation that does nothing: gpuconf has no variables to initialize."""
     return no_op("init")
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:
-    """Add an operation that does nothing: gpuconf has no tables to initialise."""
+    """Add an operation that does nothing: gpuconf has no tables to initialize."""
     return no_op(name)
 
 

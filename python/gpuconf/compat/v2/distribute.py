@@ -118,7 +118,7 @@ class MirroredStrategy(Strategy):
     """One replica on each of several devices of this process: ``devices``, else all logical GPUs, else all CPUs.
 
     ``devices`` is a sequence of device strings or LogicalDevices. As in TensorFlow, they need not exist. ``cross_device_ops``
-    is ignored. Initialises the runtime.
+    is ignored. Initializes the runtime.
 
     Raises ValueError for a malformed device string or another job, TypeError for other objects, and AssertionError for a device
     that occurs twice.
