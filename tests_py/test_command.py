@@ -123,7 +123,7 @@ def test_a_page(here: Path) -> None:
     assert "fits with" in out
     assert "<title>gpuconf memory report</title>" in (here / "memory.html").read_text()
     code, _, err = run("plan", "holes.csv", "--html", "no/memory.html", cwd=here)
-    assert (code, err) == (1, "gpuconf plan: [Errno 2] No such file or directory: 'no/memory.html'\n")
+    assert (code, err) == (1, "gpuconf plan: no/memory.html: No such file or directory\n")
 
 
 def test_a_page_without_plotly(here: Path) -> None:
@@ -212,7 +212,7 @@ def test_errors(here: Path) -> None:
     )
     code, out, err = run("plan", "missing.csv", cwd=here)
     assert (code, out) == (1, "")
-    assert err == "gpuconf plan: [Errno 2] No such file or directory: 'missing.csv'\n"
+    assert err == "gpuconf plan: missing.csv: No such file or directory\n"
     code, out, err = run("devices", env={"GPUCONF_SIMULATE": "Z80"})
     assert (code, out) == (1, "")
     assert err.startswith("gpuconf devices: ")

@@ -48,7 +48,7 @@ def test_list(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_check(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ledger", "check"]) == 0
-    assert capsys.readouterr().out == f"{ledger.folder}: no findings\n"
+    assert capsys.readouterr().out == f"{ledger.folder}: no problems found\n"
     Path(ledger.folder, "notes.txt").write_text("")
     Path(ledger.folder, "wake").unlink()
     assert main(["ledger", "check", "--json"]) == 3

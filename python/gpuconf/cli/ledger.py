@@ -110,7 +110,7 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"folder": ledger.folder, "shared": ledger.shared, "findings": findings})
     else:
-        print(*(findings or [f"{ledger.folder}: no findings"]), sep="\n")
+        print(*(findings or [f"{ledger.folder}: no problems found"]), sep="\n")
     return CONDITION if findings else OK
 
 

@@ -63,7 +63,8 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     except OSError as error:
         if error.filename is None and error.errno not in _NOT_OF_A_WRITE:
             return _output_failed(command, error), True
-        console.complain(f"{command}: {error}")
+        where = "" if error.filename is None else f"{error.filename}: "
+        console.complain(f"{command}: {where}{error.strerror}")
         return ERROR, False
     except errors.GpuconfError as error:
         console.complain(f"{command}: {error}")

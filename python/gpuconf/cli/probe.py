@@ -144,7 +144,7 @@ def _python(found: dict[str, Any]) -> Iterator[Finding]:
         text = f"{' '.join(found['flags'])} keeps gpuconf's startup code from running: its libraries are not routed"
         yield Finding(PROBLEM, "Python", text, "remove the option")
     if found["start"] == "fork":
-        text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child that is forked after their first use"
+        text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent has used them"
         yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")
 
 

@@ -214,7 +214,7 @@ class Claim(Handle):
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""
         size = human_bytes(max((card.bytes for card in cards), default=0))
-        lines = [f"no {size} on {count} of {len(cards)} card{'s' * (len(cards) > 1)} within {timeout:g} s."]
+        lines = [f"{size} was not available on {count} of {len(cards)} card{'s' * (len(cards) > 1)} within {timeout:g} s."]
         rows = [row for row in self._ledger.claims() if row.id != self.id]
         lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
         wanted = {card.uuid for card in cards}
