@@ -7,6 +7,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -174,6 +175,37 @@ def test_the_terminal_is_as_before(env: dict[str, str]) -> None:
             assert terminal.end() == code
             assert termios.tcgetattr(terminal.theirs) == terminal.before
             assert terminal.written.endswith(b"\033[?7h\033[?25h\033[?1049l")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_the_terminal_as_before(env: dict[str, str], number: signal.Signals) -> None:
+    with top(env) as terminal:
+        terminal.shows("no processes")
+        terminal.program.send_signal(number)
+        assert terminal.end() == 128 + number
+        assert termios.tcgetattr(terminal.theirs) == terminal.before
+        assert terminal.written.endswith(b"\033[?7h\033[?25h\033[?1049l")
+
+
+def test_ctrl_z_leaves_the_terminal_to_the_shell(env: dict[str, str]) -> None:
+    shell = f"set -m; {COMMAND} top; stty -a | grep -o -- '-*icanon'; sleep 1; fg; echo end of the shell"
+    terminal = Terminal(["bash", "-c", shell], env, 80, 24)
+    try:
+        terminal.shows("no processes")
+        terminal.press("\032")
+        terminal.shows("icanon")
+        assert b"\033[?1049l" in terminal.written
+        assert b"-icanon" not in terminal.written
+        deadline = time.monotonic() + 20
+        while terminal.written.count(b"\033[?1049h") < 2:
+            assert time.monotonic() < deadline
+            terminal.shows("")
+        terminal.press("q")
+        terminal.shows("end of the shell")
+        assert terminal.end() == 0
+        assert termios.tcgetattr(terminal.theirs) == terminal.before
+    finally:
+        terminal.close()
 
 
 def test_no_colors(env: dict[str, str]) -> None:

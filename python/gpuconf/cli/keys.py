@@ -35,7 +35,10 @@ _SEQUENCE_SECONDS = 0.1
 
 
 class Keys:
-    """A context manager: keys are read as they are pressed, and not shown. A change of the terminal's size wakes the reader."""
+    """A context manager: keys are read as they are pressed, and not shown. A change of the terminal's size wakes the reader.
+
+    Signals that end the program raise SystemExit, so that it leaves the terminal as it was. Ctrl-Z is a key.
+    """
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
@@ -49,7 +52,10 @@ class Keys:
     def __enter__(self) -> Keys:
         self._woken, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
-        self._before = signal.signal(signal.SIGWINCH, lambda *_: self._resized())
+        self._before = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, lambda *_: self._wake_with(b"r"))}
+        self._handle(signal.SIGTSTP, lambda *_: self._wake_with(b"s"))
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            self._handle(number, _end)
         if self._terminal:
             import termios
             import tty
@@ -65,18 +71,24 @@ class Keys:
             import termios
 
             termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._saved)
-        signal.signal(signal.SIGWINCH, self._before)
+        for number, before in self._before.items():
+            signal.signal(number, before)
         os.close(self._woken)
         os.close(self._wake)
 
-    def _resized(self) -> None:
+    def _handle(self, number: signal.Signals, handler: Any) -> None:
+        """Handle a signal, unless this process ignores it, as below nohup."""
+        if signal.getsignal(number) == signal.SIG_DFL:
+            self._before[number] = signal.signal(number, handler)
+
+    def _wake_with(self, why: bytes) -> None:
         with contextlib.suppress(BlockingIOError):  # the reader has not read the last ones
-            os.write(self._wake, b"\0")
+            os.write(self._wake, why)
 
     def wait(self, until: float) -> str | None:
-        """Return the next key: a character, or a name such as "up". "resize" after a change of the size; None when it is time.
+        """Return the next key: a character, or a name such as "up"; None when it is time.
 
-        ``until`` is on the clock ``time.monotonic``.
+        "resize" is a change of the size, "stop" Ctrl-Z. ``until`` is on the clock ``time.monotonic``.
         """
         while not self._pending:
             sources = [self._woken, *([sys.stdin.fileno()] if self._terminal else [])]
@@ -84,8 +96,7 @@ class Keys:
             if not ready:
                 return None
             if self._woken in ready:
-                os.read(self._woken, 4096)
-                return "resize"
+                return "stop" if b"s" in os.read(self._woken, 4096) else "resize"
             self._fill()
         return self._next()
 
@@ -108,3 +119,7 @@ class Keys:
         known = self._pending
         self._pending = ""
         return "escape" if known == "\033" else "unknown"
+
+
+def _end(number: int, _: object) -> None:
+    raise SystemExit(128 + number)

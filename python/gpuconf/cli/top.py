@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -84,19 +86,22 @@ def _print(options: argparse.Namespace, found: View) -> None:
 
 
 def _watch(options: argparse.Namespace, found: View) -> None:
-    with Keys() as keys, _screen() as show:
-        state, updates, due = State(), 1, time.monotonic() + options.interval
-        while True:
-            size = shutil.get_terminal_size()
-            show(frame(found, state, size.columns, size.lines), size.columns)
-            if options.iterations is not None and updates >= options.iterations:
-                return
-            key = keys.wait(due)
-            if key is None:
-                found, updates = view(), updates + 1
-                due = max(due + options.interval, time.monotonic() + options.interval / 2)
-            elif key != "resize" and not state.press(key, len(ordered(found, state))):
-                return
+    state, updates, due = State(), 1, time.monotonic() + options.interval
+    while True:
+        with Keys() as keys, _screen() as show:
+            key: str | None = None
+            while key != "stop":
+                size = shutil.get_terminal_size()
+                show(frame(found, state, size.columns, size.lines), size.columns)
+                if options.iterations is not None and updates >= options.iterations:
+                    return
+                key = keys.wait(due)
+                if key is None:
+                    found, updates = view(), updates + 1
+                    due = max(due + options.interval, time.monotonic() + options.interval / 2)
+                elif key not in ("resize", "stop") and not state.press(key, len(ordered(found, state))):
+                    return
+        os.kill(os.getpid(), signal.SIGTSTP)  # by its default action, with the terminal as it was, until the shell continues us
 
 
 class _Screen:
