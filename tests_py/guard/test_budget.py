@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, environment, job
+from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, compile_c, environment, job
 from gpuconf import errors
 from gpuconf.sharing import _budget, _budget_file, _elf
 
@@ -208,6 +208,20 @@ os.kill(os.getpid(), 9)
         assert not os.path.exists(os.path.dirname(left))
         assert one.budget.path in [reader.path for reader in _budget.budgets()]
     assert one.budget.path not in [reader.path for reader in _budget.budgets()]
+
+
+def test_programs_whose_files_are_unusual(driver: Path, tmp_path: Path) -> None:
+    """A folder to search that is not UTF-8, and tables that the kernel does not read."""
+    (tmp_path / "program.c").write_text("int main(void) { return 0; }")
+    program = tmp_path / "program"
+    flags = (b"-Wl,--disable-new-dtags,-rpath,/\xff", f"-Wl,-rpath,{driver}")
+    compile_c(tmp_path / "program.c", program, *flags)
+    with job(driver, 512 * MIB, command=(str(program),)) as one:
+        assert "looks for libcuda.so.1 in its DT_RPATH first" in one.budget.describe()[1]
+    whole = bytearray(program.read_bytes())
+    for at in range(64, 700):
+        program.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        _elf.program_facts(str(program))
 
 
 def test_a_python_that_was_built_for_an_old_c_library(driver: Path, monkeypatch: pytest.MonkeyPatch) -> None:

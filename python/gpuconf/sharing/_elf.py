@@ -89,12 +89,19 @@ def without(data: bytes, names: Collection[str]) -> bytes:
 def program_facts(path: str) -> tuple[bool, list[str]]:
     """Whether a program is linked statically, and the folders of its DT_RPATH, which comes before LD_LIBRARY_PATH.
 
-    What is not an ELF file, such as a script, is neither.
+    What is not an ELF file, such as a script, is neither, nor is one whose tables are not as linkers make them.
     """
     if not header_fits(path):
         return False, []
     with open(path, "rb") as file:
         data = file.read()
+    try:
+        return _facts(data)
+    except (struct.error, IndexError, ValueError, OverflowError):
+        return False, []
+
+
+def _facts(data: bytes) -> tuple[bool, list[str]]:
     fields = _HEADER.unpack_from(data)
     segments = [_PROGRAM.unpack_from(data, fields[5] + i * fields[9]) for i in range(fields[10])]
     kinds = {segment[0]: segment for segment in segments}
@@ -104,7 +111,7 @@ def program_facts(path: str) -> tuple[bool, list[str]]:
     entries = [_DYNAMIC.unpack_from(data, at) for at in range(offset, offset + size - _DYNAMIC.size + 1, _DYNAMIC.size)]
     strings = next((value for tag, value in entries if tag == _STRTAB), 0)
     strings = next((strings - s[3] + s[2] for s in segments if s[0] == _LOAD and s[3] <= strings < s[3] + s[5]), strings)
-    paths = [data[strings + value : data.index(b"\0", strings + value)].decode() for tag, value in entries if tag == _RPATH]
+    paths = [os.fsdecode(data[strings + value : data.index(b"\0", strings + value)]) for tag, value in entries if tag == _RPATH]
     return False, [folder for path in paths for folder in path.split(":")]
 
 
