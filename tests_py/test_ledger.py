@@ -186,6 +186,19 @@ def test_a_forked_child_does_not_keep_the_claim(ledger: _ledger.Ledger) -> None:
     claim.release()
 
 
+def test_a_forked_child_keeps_a_file_that_has_a_dropped_claims_number(ledger: _ledger.Ledger) -> None:
+    claim = ledger.claim([card(1)])
+    number = claim.fileno()
+    del claim
+    gc.collect()
+    os.dup2(2, number)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if os.path.exists(f"/proc/self/fd/{number}") else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(number)
+
+
 def test_a_forked_child_refuses(ledger: _ledger.Ledger) -> None:
     read, write = os.pipe()
     pid = os.fork()

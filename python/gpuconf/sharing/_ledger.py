@@ -172,11 +172,11 @@ class Claim(Handle):
 
     id = ""
     cards: tuple[CardLease, ...] = ()
+    _descriptor = -1
 
     def __init__(self, ledger: Ledger) -> None:
         super().__init__(core.pybind_LedgerRelease)
         self._ledger = ledger
-        self._descriptor = -1
 
     def _request(self, request: dict[str, Any]) -> None:
         import json
@@ -236,11 +236,15 @@ class Claim(Handle):
 
     def release(self) -> None:
         """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
-        _descriptors.discard(self._descriptor)
-        self._descriptor = -1
         if self._receipt == [0]:  # the ledger was busy: nothing was entered
             self._receipt.clear()
         self.close()
+
+    def close(self) -> None:
+        """Release it, also when the object is dropped. The descriptor's number may then be another file's."""
+        _descriptors.discard(self._descriptor)
+        self._descriptor = -1
+        super().close()
 
     def __enter__(self) -> Claim:
         return self
