@@ -379,6 +379,25 @@ def test_pythons_that_skip_the_startup_code_are_reported() -> None:
 # gpuconf lease
 
 
+def test_looking_for_pythons_without_a_limit_does_not_disturb_the_others() -> None:
+    """The list of 20,000 mappings is a megabyte, which the kernel writes while the process can make no other mapping."""
+    code = """
+        import mmap, time
+        kept = [mmap.mmap(-1, 8192, prot=mmap.PROT_READ | (mmap.PROT_WRITE if i % 2 else 0)) for i in range(20000)]
+        print("ready", flush=True)
+        time.sleep(3)
+        """
+    process = start("--memory=1GiB", "-c", code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    bytes_read = []
+    for _ in range(2):
+        bytes_read.append(int(Path(f"/proc/{process.pid}/io").read_text().split()[1]))
+        time.sleep(2)
+    assert process.communicate(timeout=30)[1] == ""
+    assert bytes_read[1] - bytes_read[0] < 4_000_000
+
+
 def test_a_shell_holds_a_lease(ledger: Ledger) -> None:
     listing = f"{COMMAND} lease --list --json"
     code, out, err = run("--memory=2GiB", "--name=me", command="lease", input=listing, variables={"SHELL": "/bin/sh"})

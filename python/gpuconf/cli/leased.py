@@ -113,7 +113,7 @@ class _Watch:
     def look(self) -> float:
         """Note the living processes. Returns the seconds until the next look."""
         now = time.monotonic()
-        for pid, found in pythons_below(os.getpid(), self._job.folder).items():
+        for pid, found in pythons_below(os.getpid(), self._job.folder, self._job.started()).items():
             first, _, before = self._seen.get(pid, (now, now, found))
             self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
         if self._guarded:

@@ -43,9 +43,12 @@ def below(roots: Set[int]) -> set[int]:
     return found
 
 
-def pythons_below(root: int, folder: str) -> dict[int, Found]:
-    """Return the living Python processes below a process, except those of a nested job. ``folder`` is the job's own."""
-    return {pid: found for pid in below({root}) - {root} if (found := _python(pid, folder)) is not None}
+def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
+    """Return the living Python processes below a process, except known ones and those of a nested job.
+
+    ``folder`` is the job's own. A look at a process with many mappings takes milliseconds, in which it cannot make others.
+    """
+    return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder)) is not None}
 
 
 def past_the_guard_below(root: int) -> dict[int, str]:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import namedtuple
+from collections.abc import Set
 
 from .._typing import Any
 
@@ -43,6 +44,8 @@ class Job:
         self._record = os.path.join(self.folder, _RECORD)
         self._held = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._started: set[int] = set()
+        self._looked_at = 0  # bytes of the record
 
     def environment(self) -> dict[str, str]:
         """Return the variable by which processes find the folder."""
@@ -56,6 +59,20 @@ class Job:
         except OSError:  # the program has removed it
             return []
         return [event for line in lines if (event := _parsed(line)) is not None]
+
+    def started(self) -> Set[int]:
+        """Return the processes that have reported their start. It reads what is new, because there may be very many."""
+        try:
+            with open(self._record, "rb") as file:
+                file.seek(self._looked_at)
+                lines = file.read().rpartition(b"\n")[0]
+        except OSError:  # the program has removed it
+            return self._started
+        if lines:
+            self._looked_at += len(lines) + 1
+            events = (_parsed(line.decode("ascii", "replace")) for line in lines.split(b"\n"))
+            self._started.update(event.pid for event in events if event is not None and event.kind == "start")
+        return self._started
 
     def survivors(self) -> list[int]:
         """Return the processes that have reported and still run."""
