@@ -57,6 +57,23 @@ def test_the_example(run: Run, tmp_path: Path) -> None:
     assert shown == "the GPU has 512 MiB, 512 free\nallocated 8 x 64 MiB, then result 2; 0 MiB free\n"
 
 
+def test_looking_for_processes_past_the_guard_does_not_disturb_the_others(run: Run) -> None:
+    """See the test of the same name in tests_py/test_leased_run.py."""
+    code = """
+import ctypes, mmap, os, time
+driver = ctypes.CDLL("libcuda.so.1")
+kept = [mmap.mmap(-1, 8192, prot=mmap.PROT_READ | (mmap.PROT_WRITE if i % 2 else 0)) for i in range(20000)]
+def bytes_read():
+    with open(f"/proc/{os.getppid()}/io") as file:
+        return int(file.read().split()[1])
+time.sleep(1)
+before = bytes_read()
+time.sleep(2)
+print(bytes_read() - before < 4_000_000)
+"""
+    assert run("--guard=proxy", "--memory", "512MiB", "--", sys.executable, "-c", code).stdout == "True\n"
+
+
 def test_without_the_guard_it_is_not(run: Run, client: dict[str, Path]) -> None:
     assert (
         run("--guard=off", "--memory", "512MiB", "--", client[""], "dlsym", "fill", "linear").stdout == "linear 64 0 12288 16384\n"

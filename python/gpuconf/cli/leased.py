@@ -107,6 +107,7 @@ class _Watch:
         self._job = job
         self._guarded = guarded
         self._past: dict[int, str] = {}  # command lines of processes past the guard
+        self._under: set[tuple[int, str]] = set()  # processes under it, and their programs
         self._began = time.monotonic()
         self._seen: dict[int, tuple[float, float, Found]] = {}  # first and last seen
 
@@ -117,7 +118,7 @@ class _Watch:
             first, _, before = self._seen.get(pid, (now, now, found))
             self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
         if self._guarded:
-            self._past.update(past_the_guard_below(os.getpid()))
+            self._past.update(past_the_guard_below(os.getpid(), self._under))
         return _SOON if now < self._began + 5 else _LATER
 
     def result(self, program: int, words: Sequence[str]) -> dict[str, Any]:

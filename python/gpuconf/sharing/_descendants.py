@@ -51,17 +51,26 @@ def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
     return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder)) is not None}
 
 
-def past_the_guard_below(root: int) -> dict[int, str]:
-    """Return the command lines of the living processes below a process that use the driver without the guard, by pid."""
-    return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid))}
+def past_the_guard_below(root: int, guarded: set[tuple[int, str]]) -> dict[int, str]:
+    """Return the command lines of the living processes below a process that use the driver without the guard, by pid.
+
+    ``guarded`` is for the next call: the processes that use it with the guard, with their programs. They are not looked at again.
+    """
+    return {pid: found for pid in below({root}) - {root} if (found := _past_the_guard(pid, guarded))}
 
 
-def _past_the_guard(pid: int) -> str:
+def _past_the_guard(pid: int, guarded: set[tuple[int, str]]) -> str:
     """Return a process's command line if it is past the guard, else "". The loader maps the guard's proxy before the driver."""
     try:
+        process = pid, os.readlink(f"/proc/{pid}/exe")
+        if process in guarded:
+            return ""
         with open(f"/proc/{pid}/maps", "rb") as file:
             drivers = [line for line in file.read().splitlines() if _DRIVERS[0] in line]
-        if any(_OUR_FOLDER in line for line in drivers) or not (drivers or _has_open(pid, _OF_CUDA)):
+        if any(_OUR_FOLDER in line for line in drivers):
+            guarded.add(process)
+            return ""
+        if not drivers and not _has_open(pid, _OF_CUDA):
             return ""
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read().decode("utf-8", "backslashreplace").replace("\0", " ").strip() or "?"
