@@ -1,7 +1,7 @@
 """Run the programs of ``tests_py/programs``: each in a process of its own, forked from one that has imported what is slow.
 
     python tests_py/run_programs.py changed NAME...      with gpuconf in their import lines
-    python tests_py/run_programs.py installed NAME...    as they are, as below gpuconf run --as-tensorflow
+    python tests_py/run_programs.py installed NAME...    as they are, as under gpuconf run --as-tensorflow
     python tests_py/run_programs.py tensorflow NAME...   with TensorFlow itself and imaginary GPUs
 
 A line of JSON for each program: its name, its exit code, what it printed, what it wrote to standard error.

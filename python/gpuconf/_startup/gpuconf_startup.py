@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every Python process below ``gpuconf run`` does at its start.
+"""What every Python process under ``gpuconf run`` does at its start.
 
 The process may be any Python 3.6 or newer, with or without gpuconf, and most never use a GPU. So this file imports nothing of
 gpuconf before it is needed, and nothing in it may make a program fail.

@@ -176,7 +176,7 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
                 json.dump({"schema": SCHEMA, **report}, file, indent=2)
                 file.write("\n")
         except OSError as error:
-            console.complain(f"gpuconf run: --json-report: {error}")
+            console.complain(f"gpuconf run: --json-report: {options.json_report}: {error.strerror}")
 
 
 def _line(report: dict[str, Any]) -> str:

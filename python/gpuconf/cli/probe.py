@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings about a Python environment, for ``gpuconf doctor``: its libraries, and what happens to them below ``gpuconf run``."""
+"""Findings about a Python environment, for ``gpuconf doctor``: its libraries, and what happens to them under ``gpuconf run``."""
 
 from __future__ import annotations
 

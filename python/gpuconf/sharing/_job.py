@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program below ``gpuconf run``, and what its processes report: a private folder, to which each Python's startup code writes.
+"""A program under ``gpuconf run``, and what its processes report: a private folder, to which each Python's startup code writes.
 
 The record ``processes`` has a line for each event: the pid, the event, and a text, separated by tabs.
 """

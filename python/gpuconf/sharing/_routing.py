@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside a program below ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's pools.
+"""Inside a program under ``gpuconf run``, which knows nothing of gpuconf: its libraries are routed onto gpuconf's pools.
 
 A library is routed just before it first uses the GPU, not when it is imported. A program may import PyTorch, fork, and use the GPU
 in its children, and gpuconf's core does not survive a fork.
