@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gpuconf
 import pytest
@@ -141,6 +142,28 @@ def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
     assert len(ledger.claims()) == 2
     for child in children:
         child.communicate("\n")
+
+
+def test_threads_that_release_the_same_lease(ledger: Ledger) -> None:
+    """One of them does, and the others come when it has."""
+    failed: list[Exception] = []
+
+    def release(leased: Any, together: threading.Barrier) -> None:
+        together.wait()
+        try:
+            leased.release()
+            assert ledger.claims() == []
+        except Exception as error:
+            failed.append(error)
+
+    for _ in range(10):
+        leased, together = gpuconf.lease("1GiB").__enter__(), threading.Barrier(3)
+        threads = [threading.Thread(target=release, args=(leased, together)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []
 
 
 def test_leaving_with_memory_in_use_keeps_the_lease(ledger: Ledger) -> None:

@@ -28,6 +28,7 @@ from ._request import Request, checked, refuse_too_few
 
 _lock = module_lock(globals(), "_lock")
 _current: Lease | None = None  # guarded by _lock
+_releasing = module_lock(globals(), "_releasing")
 
 
 class Lease(metaclass=Made):
@@ -111,9 +112,14 @@ class Lease(metaclass=Made):
         The end of the ``with`` block calls it. Raises FailedPreconditionError while device memory is in use; the message lists what
         uses it. The memory then stays leased: free it and call ``release`` again, or end the process.
         """
-        global _current
-        if self._grant is None or not loaded():  # not loaded: in a forked child
+        if not loaded():  # in a forked child
             return
+        with _releasing:  # the second of two threads must not undo the next lease
+            if self._grant is not None:
+                self._release()
+
+    def _release(self) -> None:
+        global _current
         try:
             reset()
         except errors.FailedPreconditionError as error:
@@ -123,7 +129,8 @@ class Lease(metaclass=Made):
         unpublish()
         self._put_back()
         granted, self._grant = self._grant, None
-        granted.release()
+        if granted is not None:  # else a signal handler has called release() meanwhile
+            granted.release()
         with _lock:
             if _current is self:
                 _current = None
