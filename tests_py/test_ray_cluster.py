@@ -74,7 +74,7 @@ def test_what_is_refused_in_the_driver(facts: Any) -> None:
         ("'lots'", "'lots' is not a size"),
         ("'0GiB'", "at least 1 MiB"),
         ("1.5", "must be a number of bytes"),
-        ("'6GiB', num_gpus=1", "num_gpus follows from memory"),
+        ("'6GiB', num_gpus=1", "num_gpus is computed from memory"),
         ("'6GiB', gpu='K1'", 'unknown GPU model "K1"'),
         ("'6GiB', gpu=5", "gpu must be a string"),
         ("'6GiB', gpu=' '", "gpu must not be empty"),
