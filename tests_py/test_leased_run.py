@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -396,6 +397,24 @@ def test_looking_for_pythons_without_a_limit_does_not_disturb_the_others() -> No
         time.sleep(2)
     assert process.communicate(timeout=30)[1] == ""
     assert bytes_read[1] - bytes_read[0] < 4_000_000
+
+
+def test_a_folder_for_temporary_files_that_may_not_be_listed() -> None:
+    code = """
+        import os, sys
+        from gpuconf.sharing import _budget, _job
+        os.chmod(sys.argv[1], 0o333)
+        if os.geteuid() == 0:
+            os.setresuid(65534, 65534, 65534)
+        with _job.Job() as job:
+            print(os.path.dirname(job.folder) == sys.argv[1], _budget.budgets())
+        """
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-c", textwrap.dedent(code), folder]
+        variables = {**env(TMPDIR=folder), "XDG_RUNTIME_DIR": ""}
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False, timeout=60)
+        os.chmod(folder, 0o700)
+    assert (done.stdout, done.stderr) == ("True []\n", "")
 
 
 def test_a_shell_holds_a_lease(ledger: Ledger) -> None:

@@ -230,7 +230,11 @@ def _new_folder() -> str:
 
 def _folders() -> Iterator[str]:
     for place in dict.fromkeys(_places()):
-        for name in os.listdir(place):
+        try:
+            names = os.listdir(place)
+        except PermissionError:  # on some machines /tmp may be written and not listed
+            continue
+        for name in names:
             path = os.path.join(place, name)
             try:
                 facts = os.lstat(path)

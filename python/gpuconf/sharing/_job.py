@@ -92,7 +92,11 @@ class Job:
 def _sweep() -> None:
     """Remove the folders of jobs whose ``gpuconf run`` was killed: their record is not locked."""
     place = _place() or tempfile.gettempdir()
-    for name in os.listdir(place):
+    try:
+        names = os.listdir(place)
+    except PermissionError:  # on some machines /tmp may be written and not listed
+        return
+    for name in names:
         folder = os.path.join(place, name)
         if name.startswith(_PREFIX) and _is_abandoned(folder):
             shutil.rmtree(folder, ignore_errors=True)
