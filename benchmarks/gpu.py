@@ -217,7 +217,7 @@ try:
     ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     nvml.nvmlInit_v2() or nvml.nvmlSystemGetDriverVersion(text, len(text))
-except OSError:
+except (OSError, AttributeError):
     pass
 cuda = f"CUDA {version.value // 1000}.{version.value % 1000 // 10}"
 versions = {(d.metadata["Name"] or "").lower(): d.version for d in importlib.metadata.distributions()}

@@ -12,16 +12,20 @@
  *     process 4711 bytes=1024 list=compute gi=-1 ci=-1
  *     instance MIG-1 gi=1 ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb
  *     addressing ats
+ *     live
  *     fail nvmlDeviceGetMemoryInfo 3
  *     fail nvmlDeviceGetName 15 GPU-1
  *
- * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
+ * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". With "live" its use grows by what the driver
+ * has given out, as the calling thread's context sees it. A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
  * without an instance. A process belongs to the card above it; "bytes=-1" is memory that the driver does not know; its list is
  * "compute", "mps" or "graphics". A call fails with the given number, for one UUID or for all.
  *
  * Compiled with FAKE_NVML_OLD it is the library of an old driver: only first versions of functions, no MIG, no multi-process
  * service.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +60,7 @@ struct device {
 	int places; /* of a card: including holes */
 	unsigned long long total, used;
 	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
+	int live;
 };
 
 struct process {
@@ -157,6 +162,8 @@ static void read_machine(void)
 			read_instance(line);
 		else if (strncmp(line, "hole", 4) == 0)
 			machine.device[last_card()].places++;
+		else if (strncmp(line, "live", 4) == 0)
+			machine.device[last_card()].live = 1;
 		else if (strncmp(line, "addressing ", 11) == 0)
 			read_addressing(line);
 		else if (strncmp(line, "process ", 8) == 0)
@@ -334,12 +341,22 @@ struct memory {
 	unsigned long long total, free, used;
 };
 
+static unsigned long long used(const struct device *device)
+{
+	void *driver = device->live ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
+	int (*info)(size_t *, size_t *) = driver == NULL ? NULL : (int (*)(size_t *, size_t *))dlsym(driver, "cuMemGetInfo_v2");
+	size_t available = 0, total = 0;
+	if (info != NULL && info(&available, &total) != 0)
+		available = total = 0;
+	return device->used + total - available;
+}
+
 int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 {
 	BEGIN(device);
 	memory->total = device->total;
-	memory->used = device->used;
-	memory->free = device->total - device->used;
+	memory->used = used(device);
+	memory->free = device->total - memory->used;
 	return SUCCESS;
 }
 
@@ -400,18 +417,19 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 	return fits ? SUCCESS : INSUFFICIENT_SIZE;
 }
 
+/* PyTorch calls it for the text of an out-of-memory error. */
+int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
+{
+	BEGIN(device);
+	return processes(device, "compute", room, (char *)infos, sizeof *infos);
+}
+
 #ifdef FAKE_NVML_OLD
 
 int nvmlDeviceGetPciInfo(struct device *device, struct pci *out)
 {
 	BEGIN(device);
 	return pci(device, out);
-}
-
-int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
-{
-	BEGIN(device);
-	return processes(device, "compute", room, (char *)infos, sizeof *infos);
 }
 
 int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
@@ -439,8 +457,8 @@ int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
 		return VERSION_MISMATCH;
 	memory->total = device->total;
 	memory->reserved = RESERVED;
-	memory->used = device->used;
-	memory->free = device->total - device->used - RESERVED;
+	memory->used = used(device);
+	memory->free = device->total - memory->used - RESERVED;
 	return SUCCESS;
 }
 
@@ -559,5 +577,11 @@ int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id)
 	*id = (unsigned)device->ci;
 	return SUCCESS;
 }
+
+/* Before PyTorch maps an expandable segment it asks whether the GPU belongs to an NVLink fabric, which this one does not. */
+int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info) { (void)info; BEGIN(device); return NOT_SUPPORTED; }
+int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) { (void)link, (void)type; BEGIN(device); return NOT_SUPPORTED; }
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, struct pci *to) { (void)link, (void)to; BEGIN(device); return NOT_SUPPORTED; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
 
 #endif

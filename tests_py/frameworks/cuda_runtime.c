@@ -66,7 +66,7 @@ int cudaHostAlloc(void **p, size_t n, unsigned f) { (void)f; *p = malloc(n); ret
 int cudaFreeHost(void *p) { free(p); return 0; }
 int cudaDeviceGetStreamPriorityRange(int *a, int *b) { *a = 0; *b = -5; return 0; }
 int cudaDeviceGetAttribute(int *v, int a, int d) { (void)a, (void)d; *v = 1; return 0; }
-int cudaDeviceGetPCIBusId(char *p, int n, int d) { return snprintf(p, n, "0000:%02x:00.0", d + 1) < 0; }
+int cudaDeviceGetPCIBusId(char *p, int n, int d) { return CU(cuDeviceGetPCIBusId, p, n, d); }
 
 /* The offsets of cudaDeviceProp are the same in CUDA 12 and 13 for these. */
 static int properties(char *p)
@@ -76,8 +76,15 @@ static int properties(char *p)
 	*(size_t *)(p + 288) = (size_t)1 << 30;
 	*(int *)(p + 308) = 32;   /* warp size */
 	*(int *)(p + 320) = 1024; /* threads of a block */
-	*(int *)(p + 360) = 9;    /* compute capability 9.0 */
+	for (int i = 0; i < 3; i++)
+		((int *)(p + 336))[i] = 65535; /* blocks of a grid */
+	*(int *)(p + 360) = 8;    /* compute capability 8.0: on 9.0 PyTorch leaves attention to cuDNN, which does not start here */
 	*(int *)(p + 384) = 8;    /* multiprocessors */
+	*(int *)(p + 568) = 0x1a; /* the first card's PCI bus, as the driver has it, in CUDA 13 */
+	*(int *)(p + 584) = 0x1a; /* the same in CUDA 12 */
+	*(int *)(p + 604) = 2048; /* threads of a multiprocessor, in CUDA 13 */
+	*(int *)(p + 624) = 2048; /* the same in CUDA 12 */
+	*(size_t *)(p + 672) = *(size_t *)(p + 696) = 227 << 10; /* shared memory that a block may have, in CUDA 13 and 12 */
 	return 0;
 }
 int cudaGetDeviceProperties(char *p, int d) { (void)d; return properties(p); }
@@ -201,4 +208,12 @@ int cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned
 int cudaGetDriverEntryPoint(const char *name, void **function, unsigned long long flags, int *result)
 {
 	return cudaGetDriverEntryPointByVersion(name, function, 0, flags, result);
+}
+
+/* Products compute nothing either. Without a way to do it PyTorch would report an error. */
+int cublasLtMatmulAlgoGetHeuristic(void *l, void *o, void *a, void *b, void *c, void *d, void *p, int n, void *found, int *count)
+{
+	(void)l, (void)o, (void)a, (void)b, (void)c, (void)d, (void)p, (void)n, (void)found;
+	*count = 1;
+	return 0;
 }

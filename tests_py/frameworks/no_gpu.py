@@ -38,7 +38,9 @@ def split(*limits):
         card, [gpuconf.config.LogicalDeviceConfiguration(memory_limit=limit) for limit in limits])
 """
 
-# PyTorch's threads for the backward pass end the process with SIGABRT now and then when Python finalizes, without gpuconf, too.
+# PyTorch's thread for the backward pass drops the pass's Python objects after backward() has returned. If Python has begun to end
+# by then, versions before 3.14 end a thread that requests the GIL by pthread_exit(), which unwinds through a C++ destructor, and
+# that aborts the process: in 3 of 12 runs, without gpuconf, too.
 _NO_EXIT = """
 import os, sys
 sys.stdout.flush()
@@ -64,12 +66,22 @@ def build(folder: Path) -> None:
     more = folder / "driver.c"
     more.write_text((HERE / "driver_more.c").read_text() + (_stubs(_wanted_of_the_driver(libraries)) if libraries else ""))
     runpy.run_path(str(FAKECUDA / "build.py"))["build"](folder, extra=(more,))
+    hide(folder / "libnvidia-ml.so.1")  # on a machine with a GPU, the real one would name other cards
     if libraries is not None:
         source = (HERE / "cuda_runtime.c").read_text()
-        has = set(re.findall(r"^[\w *]+?\b(cuda\w+)\(", source, re.M))
-        (folder / "runtime.c").write_text(source + _stubs(_imported(libraries, "cuda") - has))
+        has = set(re.findall(r"^[\w *]+?\b((?:cuda|cublas)\w+)\(", source, re.M))
+        (folder / "runtime.c").write_text(source + _stubs((_imported(libraries, "cuda") | _imported(libraries, "cublas")) - has))
         compiler = os.environ.get("CC", "cc")
         subprocess.run([compiler, "-w", "-shared", "-fPIC", folder / "runtime.c", "-o", folder / "runtime.so", "-ldl"], check=True)
+
+
+def hide(library: Path) -> None:
+    """A library that is found in place of the machine's own and does not load, because it needs one that is missing."""
+    needed = library.with_name("a_missing_library.so")
+    linked = [os.environ.get("CC", "cc"), "-shared", "-x", "c", os.devnull, "-x", "none"]
+    subprocess.run([*linked, f"-Wl,-soname,{needed.name}", "-o", needed], check=True)
+    subprocess.run([*linked, "-Wl,--no-as-needed", needed, "-o", library], check=True)
+    needed.unlink()
 
 
 def _imported(libraries: Path, prefix: str) -> set[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import no_gpu
 import pytest
+from fake_nvml import fake_nvml
 
 pytestmark = pytest.mark.skipif(no_gpu.torch_folder() is None, reason="no PyTorch that is built for CUDA is installed")
 
@@ -66,17 +66,18 @@ SETTINGS = {
 def test_every_address_is_the_same(
     name: str, fraction: str, steps: int, entries: int, seeds: int, driver: Path, tmp_path: Path
 ) -> None:
-    # What an expandable segment needs to know of the GPU's NVLink fabric. In the driver's folder, the other tests would see it.
-    nvml = tmp_path / "libnvidia-ml.so.1"
-    source = Path(__file__).with_name("nvml.c")
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", str(source), "-o", str(nvml)], check=True)
+    # An expandable segment asks NVML about the GPU's NVLink fabric.
+    machine = tmp_path / "machine.txt"
+    machine.write_text(f"card {no_gpu.FIRST_CARD} domain=0 bus=26 device=0 cc=9.0 mig=off total=1073741824 used=0 no GPU\n")
+    nvml = fake_nvml(tmp_path)
     allocations = 0
     for seed in range(seeds):
         path = tmp_path / f"{seed}.pickle"
         no_gpu.run(
             driver,
             PROGRAM,
-            LD_LIBRARY_PATH=f"{driver}:{tmp_path}",
+            LD_LIBRARY_PATH=f"{nvml}:{driver}",
+            FAKE_NVML=str(machine),
             SNAPSHOT=str(path),
             SEED=str(seed),
             STEPS=str(steps),
@@ -98,7 +99,6 @@ def test_every_address_is_the_same(
 
 # Keeps the activations of growing batches until PyTorch runs out of memory, and prints how many tensors it made until then.
 GROWING = """
-import os
 import torch
 torch.cuda.memory._record_memory_history()
 kept, made = [], 0

@@ -423,8 +423,7 @@ def test_importing_the_package_adds_no_hook_and_imports_no_library() -> None:
         hooks = [finder.__name__ for finder in sys.meta_path if finder not in before]
         print(hooks, sorted({"torch", "cupy", "numba", "ctypes", "importlib.util"} & set(sys.modules)))
         print(gpuconf.allocators.__all__, hasattr(gpuconf.allocators, "jax"))
-        """,
-        flags=["-I"],
+        """
     )
     first, second = out.splitlines()
     # The finder explains imports of gpuconf's own missing modules. What waits for Dask is there in processes that import Dask.

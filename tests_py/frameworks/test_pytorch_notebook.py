@@ -7,6 +7,8 @@ from pathlib import Path
 import no_gpu
 import pytest
 
+pytest.importorskip("nbclient", reason="nbclient is not installed")
+
 NOTEBOOK = Path(__file__).resolve().parent.parent.parent / "examples" / "pytorch.ipynb"
 
 RUN = f"""

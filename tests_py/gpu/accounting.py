@@ -6,7 +6,7 @@ import ctypes
 import os
 
 import gpuconf
-from checks import MIB, Missing, driver, expect, free_and_total, note
+from checks import MIB, Missing, driver, expect, free_and_total, need, note
 
 
 class _Memory(ctypes.Structure):
@@ -19,6 +19,18 @@ class _Process(ctypes.Structure):
         ("used", ctypes.c_ulonglong),
         ("instance", ctypes.c_uint),
         ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _Pci(ctypes.Structure):
+    _fields_ = (
+        ("legacy", ctypes.c_char * 16),
+        ("domain", ctypes.c_uint),
+        ("bus", ctypes.c_uint),
+        ("device", ctypes.c_uint),
+        ("device_id", ctypes.c_uint),
+        ("subsystem", ctypes.c_uint),
+        ("text", ctypes.c_char * 32),
     )
 
 
@@ -82,3 +94,42 @@ def case_our_sums_are_nvmls() -> None:
     left = nvml.used() - before_context - context
     note(left_after_reset=left)
     expect(left <= 4 * MIB, f"{left} bytes did not come back")
+
+
+def case_nvml_and_the_driver_name_the_same_card() -> None:
+    """The card that NVML has at gpuconf's index is the driver's: its UUID, its place on the bus, its name and its memory."""
+    nvml, cuda, card = Nvml().library, driver(), gpuconf.visible_devices()[0]
+    if card.uuid.startswith("MIG-"):
+        raise Missing("a MIG instance has no index in NVML")
+    if card.nvml_index is None:
+        raise AssertionError("gpuconf does not know the card's index in NVML")
+    by_index, pci, memory = ctypes.c_void_p(), _Pci(), _Memory()
+    expect(nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(card.nvml_index), ctypes.byref(by_index)) == 0, "no card at this index")
+    uuid, name = ctypes.create_string_buffer(96), ctypes.create_string_buffer(96)
+    expect(nvml.nvmlDeviceGetUUID(by_index, uuid, 96) == 0 == nvml.nvmlDeviceGetName(by_index, name, 96), "no name")
+    expect(nvml.nvmlDeviceGetPciInfo_v3(by_index, ctypes.byref(pci)) == 0, "no place on the bus")
+    expect(nvml.nvmlDeviceGetMemoryInfo(by_index, ctypes.byref(memory)) == 0, "no memory")
+    place, total = ctypes.create_string_buffer(32), free_and_total(cuda)[1]
+    expect(cuda.cuDeviceGetPCIBusId(place, 32, 0) == 0, "the driver does not say the card's place")
+    note(index=card.nvml_index, name=card.name, total_by_driver=total, total_by_nvml=memory.total)
+    expect(uuid.value.decode() == card.uuid, f"NVML's UUID is {uuid.value!r}, gpuconf's {card.uuid}")
+    expect(name.value.decode() == card.name, f"NVML's name is {name.value!r}, gpuconf's {card.name}")
+    by_driver = tuple(int(part, 16) for part in place.value.decode().partition(".")[0].split(":"))
+    expect((pci.domain, pci.bus, pci.device) == by_driver, f"NVML has the card at {pci.text!r}, the driver at {place.value!r}")
+    expect(card.pci_bus_id.lower() == place.value.decode().lower(), f"gpuconf has {card.pci_bus_id}, the driver {place.value!r}")
+    expect(card.total_memory == total <= memory.total, f"gpuconf has {card.total_memory} bytes, the driver {total}")
+
+
+def case_what_torch_takes_beside_its_tensors() -> None:
+    """Memory of the card that no limit counts: PyTorch's context and, after a product, cuBLAS; the workspace is in the pool."""
+    torch, nvml = need("torch"), Nvml()
+    before = nvml.used()
+    gpuconf.configure(limit="1GiB", growth=True, libraries=["torch"])
+    x = torch.ones(1024, 1024, device="cuda")
+    torch.cuda.synchronize()
+    note(after_first_tensor=nvml.used() - before - gpuconf.memory.stats().bytes_reserved)
+    x = x @ x
+    torch.cuda.synchronize()
+    beside = nvml.used() - before - gpuconf.memory.stats().bytes_reserved
+    note(after_product=beside)
+    expect(0 <= beside < 4 << 30, f"{beside} bytes beside the pool")

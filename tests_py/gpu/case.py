@@ -47,7 +47,7 @@ def main(name: str) -> int:
         print(json.dumps(noted), flush=True)
         return 1
     print(json.dumps(noted), flush=True)
-    os._exit(0)  # libraries' threads may abort while Python ends, which says nothing of the case
+    os._exit(0)  # a thread of PyTorch may abort while Python ends (tests_py/frameworks/no_gpu.py), which says nothing of the case
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def _filled(what: str, mode: str = "proxy") -> dict[str, Any]:
 def _by_every_way(mode: str) -> None:
     rows = _filled("driver", mode)
     lacking = [name for name, row in rows.items() if not row["chunks"] and row["result"] == 801]  # CUDA_ERROR_NOT_SUPPORTED
-    note(ways=len(rows) - len(lacking), not_supported=len(lacking))
+    note(ways=len(rows) - len(lacking), not_supported=lacking)
     exact = (LIMIT // CHUNK, 2, 0)
     wrong = {
         name: row for name, row in rows.items() if name not in lacking and (row["chunks"], row["result"], row["after"]) != exact
@@ -61,10 +61,14 @@ def case_the_preloaded_guards_limit_is_exact_by_every_way_in() -> None:
 
 
 def case_nothing_gets_past_the_check() -> None:
-    """``gpuconf run --check`` finds no way past a preloaded guard."""
-    command = [sys.executable, "-m", "gpuconf", "run", "--guard=preload", "--memory", "1GiB", "--check"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
-    expect(done.returncode == 0, done.stdout + done.stderr)
+    """``gpuconf run --check`` finds no way past a preloaded guard, and past the proxy only the driver's own path."""
+    for mode in ("proxy", "preload"):
+        command = [sys.executable, "-m", "gpuconf", "run", f"--guard={mode}", "--memory", "1GiB", "--check"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=75)
+        note(**{mode: done.stdout.rstrip().rpartition("\n")[2], f"{mode}_table": done.stdout})
+        past = [line.split("  ")[0] for line in done.stdout.splitlines() if "GOT PAST" in line]
+        expect(past == (["by path"] if mode == "proxy" else []), done.stdout + done.stderr)
+        expect(done.returncode == (3 if past else 0), f"exit code {done.returncode}: {done.stdout}{done.stderr}")
 
 
 def _installed(name: str) -> None:

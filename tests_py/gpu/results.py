@@ -136,4 +136,4 @@ def _told(step: dict[str, Any]) -> str:
 
 def _cell(text: str) -> str:
     text = " ".join(text.split()).replace("|", "\\|")
-    return text if len(text) <= 300 else text[:300] + " ..."
+    return text if len(text) <= 600 else text[:600] + " ..."

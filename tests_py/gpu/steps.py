@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 MISSING = 77  # the exit code of a step that this machine cannot run
-TAIL = 20_000  # bytes of a failed step's output that are kept
+TAIL = 60_000  # bytes of a failed step's output that are kept
 LAST_WORDS = 30.0  # seconds that a long case has left when it stops by itself
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)

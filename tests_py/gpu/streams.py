@@ -5,10 +5,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpuconf
-from checks import MIB, driver, expect, live, rounds
+from checks import MIB, driver, expect, live, note, rounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def own_streams(count: int) -> tuple[Any, list[ctypes.c_void_p]]:
@@ -95,3 +98,36 @@ def case_a_captured_graph_keeps_its_memory() -> None:
             break
         time.sleep(0.01)
     expect(gpuconf.memory.stats().captured_bytes == 0, "the graph's memory has not come back")
+
+
+def case_which_calls_spoil_a_capture() -> None:
+    """What the driver answers during a capture, and at its end, in the modes global, thread-local and relaxed: only noted."""
+    gpuconf.configure(limit="64MiB", libraries=[])
+    cuda, (stream,) = own_streams(1)
+    number, size, handle = ctypes.c_uint64(), ctypes.c_size_t(2 * MIB), ctypes.c_uint64()
+    prop = (ctypes.c_int * 8)(1, 0, 1)  # CUmemAllocationProp: pinned memory of the first GPU
+    calls: dict[str, Callable[[], int]] = {
+        "nothing": lambda: 0,
+        "cuStreamGetId": lambda: int(cuda.cuStreamGetId(stream, ctypes.byref(number))),
+        "cuMemGetInfo": lambda: int(cuda.cuMemGetInfo_v2(ctypes.byref(ctypes.c_size_t()), ctypes.byref(ctypes.c_size_t()))),
+        "cuMemAlloc": lambda: int(cuda.cuMemAlloc_v2(ctypes.byref(number), size)),
+        "cuMemCreate": lambda: int(cuda.cuMemCreate(ctypes.byref(handle), size, prop, ctypes.c_uint64(0))),
+        "cuStreamQuery": lambda: int(cuda.cuStreamQuery(stream)),
+    }
+    for name, call in calls.items():
+        answers = []
+        for mode in range(3):
+            graph = ctypes.c_void_p()
+            number.value = handle.value = 0
+            expect(cuda.cuStreamBeginCapture_v2(stream, mode) == 0, "no capture")
+            answer = call() if name == "nothing" or hasattr(cuda, name) else "missing"
+            end = cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
+            answers.append(f"{answer}/{end}")
+            expect(name != "nothing" or end == 0, "a capture of nothing was spoiled")
+            if graph.value:
+                cuda.cuGraphDestroy(graph)
+            if name == "cuMemAlloc" and answer == 0:
+                cuda.cuMemFree_v2(number)
+            if name == "cuMemCreate" and answer == 0:
+                cuda.cuMemRelease(handle)
+        note(**{name: " ".join(answers)})

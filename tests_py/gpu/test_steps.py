@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import steps
+import unattended
 from results import Results
 
 HERE = Path(__file__).resolve().parent
@@ -86,6 +87,14 @@ def test_a_step_that_a_call_ended_in_runs_after_the_others(tmp_path: Path) -> No
     again.begin("second")
     again.done("second", {"result": "passed", "seconds": 1.0})
     assert json.loads(path.read_text())["cut"] == {"first": 1}
+
+
+def test_a_step_that_the_time_cut_short_is_the_next_calls_first(tmp_path: Path) -> None:
+    path, slow = tmp_path / "results.json", steps.Step("slow", [sys.executable, "-c", "import time; time.sleep(600)"], 100.0, 0.1)
+    unattended.run_all([slow], Results(path, None, "a card"), dict(os.environ), time.monotonic() + 1, [], lambda: None)
+    again = Results(path, None, "a card")
+    assert again.steps == {}
+    assert [one.name for one in again.order([slow, step("", "second")])] == ["slow", "second"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 1, "wheel": ""}'])

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gpuconf
-from checks import expect, need
+from checks import expect, need, note
 
 VOCABULARY, WIDTH, LAYERS = 8192, 512, 6
 
@@ -36,16 +36,15 @@ def keep(recording: Any, name: str) -> dict[str, int]:
     trace = recording.trace
     plan = gpuconf.plan(trace)
     if os.environ.get("GPU_TRACES"):
+        beside = Path(os.environ["GPU_TRACES"], f"{name}.new")
         with tempfile.TemporaryDirectory() as folder:
             trace.save(Path(folder, "trace.csv"))
-            with (
-                Path(folder, "trace.csv").open("rb") as source,
-                gzip.open(Path(os.environ["GPU_TRACES"], f"{name}.csv.gz"), "wb") as to,
-            ):
+            with Path(folder, "trace.csv").open("rb") as source, gzip.open(beside, "wb") as to:
                 shutil.copyfileobj(source, to)
+        beside.replace(beside.with_suffix(".csv.gz"))  # whole, also where the step is ended now
     return {
         "events": len(trace),
-        "peak_bytes_in_use": plan.usage[0].peak_bytes_in_use,
+        "peak_bytes_in_use": plan.usages[0].peak_bytes_in_use,
         "least_limit": min(result.least_limit for result in plan.results),
     }
 
@@ -65,8 +64,10 @@ def case_a_trace_of_training() -> dict[str, int]:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        expect(bool(torch.isfinite(loss)), "the loss is not finite")
-    return keep(recording, "transformer-training")
+    found = keep(recording, "transformer-training")
+    note(**found)
+    expect(bool(torch.isfinite(loss)), "the loss is not finite")
+    return found
 
 
 def case_a_trace_of_inference() -> dict[str, int]:
