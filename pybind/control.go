@@ -85,6 +85,23 @@ func encodeLogical(m *devmgr.Manager) (string, error) {
 	return encode(map[string]any{"logical": logical, "host_visible": m.HostVisible(), "published": process.Shared().Published()})
 }
 
+// MalformedVariables returns a text for each variable of TensorFlow that cannot be parsed, and would be ignored when the pools are built:
+// {variable: text, ...}.
+func MalformedVariables(env string) (texts string, err error) {
+	defer process.Gate(&err)
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return "", err
+	}
+	found := map[string]string{}
+	for name, notices := range variables.Malformed() {
+		for _, notice := range notices {
+			found[name] = notice.Text
+		}
+	}
+	return encode(found)
+}
+
 // DrainNotices returns and clears the pending notices for the user: [[level, text], ...].
 func DrainNotices() (notices string, err error) {
 	defer process.Gate(&err)

@@ -25,6 +25,12 @@ func LedgerOpen(folder string, create bool) (id int64, err error) {
 	return process.OpenLedger(folder, create)
 }
 
+// LedgerMayMake raises the reason why a folder cannot become a private ledger. It changes nothing.
+func LedgerMayMake(folder string) (done bool, err error) {
+	defer process.Gate(&err)
+	return true, ledger.MayMake(folder)
+}
+
 // LedgerClose closes a ledger. Claims and published figures stay.
 func LedgerClose(id int64) (done bool, err error) {
 	defer process.Gate(&err)

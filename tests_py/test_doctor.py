@@ -90,6 +90,23 @@ def test_bad_settings_end_nothing(simulated: dict[str, str], tmp_path: Path) -> 
     assert said["fix"].startswith("correct the value")
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("TF_FORCE_GPU_ALLOW_GROWTH", 'could not be parsed: "maybe"'),
+        ("TF_ENABLE_GPU_GARBAGE_COLLECTION", 'could not be parsed: "maybe"'),
+        ("TF_DEVICE_MIN_SYS_MEMORY_IN_MB", "device memory maybe is invalid"),
+    ],
+)
+def test_variables_that_pools_would_ignore(simulated: dict[str, str], name: str, said: str) -> None:
+    _, found = findings({**simulated, name: "maybe"})
+    (one,) = [one for one in found if one["level"] == "problem"]
+    assert said in one["text"]
+    assert one["fix"] == f"correct {name}, or unset it"
+    good = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "TF_ENABLE_GPU_GARBAGE_COLLECTION": "false", "TF_DEVICE_MIN_SYS_MEMORY_IN_MB": "9"}
+    assert findings({**simulated, **good})[0] == 0
+
+
 def test_hidden_gpus(simulated: dict[str, str]) -> None:
     _, found = findings({**simulated, "CUDA_VISIBLE_DEVICES": "0,7"})
     assert any('entry 2 ("7") is out of range' in text for text in about(found, "visible GPUs"))
@@ -162,6 +179,25 @@ def test_a_damaged_ledger(simulated: dict[str, str], tmp_path: Path) -> None:
     code, found = findings(simulated)
     assert code == 3
     assert about(found, "ledger")[0].startswith("problem: ")
+
+
+def test_a_folder_that_cannot_become_a_ledger(simulated: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir(mode=0o700)
+    (tmp_path / "full" / "notes").touch()
+    for folder, why in (
+        ("/proc", "/proc is not a ledger, and not empty"),
+        (tmp_path / "full", 'it holds "notes"'),
+        (tmp_path / "none" / "ledger", f"{tmp_path}/none does not exist"),
+    ):
+        _, found = findings({**simulated, "GPUCONF_LEDGER": str(folder)})
+        (said,) = about(found, "ledger")
+        assert said.startswith("problem: no lease is possible: ")
+        assert why in said
+    _, found = findings({**simulated, "GPUCONF_LEDGER": str(tmp_path / "file")})
+    assert about(found, "ledger") == [f"problem: the ledger's folder {tmp_path}/file is not a folder"]
+    assert findings({**simulated, "GPUCONF_LEDGER": str(tmp_path / "new")})[0] == 0
+    assert not (tmp_path / "new").exists()
 
 
 def test_go_runtimes(simulated: dict[str, str]) -> None:

@@ -81,6 +81,16 @@ func (e Env) GarbageCollection() (bool, []Notice) {
 		"\"%s\". Valid values are \"true\" or \"false\". Using the default value \"true\".", text)}
 }
 
+// Malformed returns the notices about variables that cannot be parsed, and are ignored when the pools are built, by variable.
+func (e Env) Malformed() map[string][]Notice {
+	_, growth := e.AllowGrowth(e["TF_FORCE_GPU_ALLOW_GROWTH"] == "true")
+	_, collection := e.GarbageCollection()
+	_, _, reserve := e.systemMemoryMiB()
+	return map[string][]Notice{
+		"TF_DEVICE_MIN_SYS_MEMORY_IN_MB": reserve, "TF_ENABLE_GPU_GARBAGE_COLLECTION": collection, "TF_FORCE_GPU_ALLOW_GROWTH": growth,
+	}
+}
+
 // systemMemoryMiB parses TF_DEVICE_MIN_SYS_MEMORY_IN_MB, a non-negative number. Empty is the same as not set.
 func (e Env) systemMemoryMiB() (value uint64, set bool, notices []Notice) {
 	text := e["TF_DEVICE_MIN_SYS_MEMORY_IN_MB"]

@@ -74,6 +74,23 @@ func makePrivate(folder string) error {
 	return fill(folder, false, 0)
 }
 
+// MayMake returns why a folder cannot become a private ledger; nil if it can, as far as that shows without a change.
+func MayMake(folder string) error {
+	l := newLedger(folder)
+	defer func() { _ = l.Close() }()
+	err := l.openFolder()
+	if err == nil {
+		return l.mayFill()
+	}
+	if status.CodeOf(err) != status.NotFound {
+		return err
+	}
+	if err := unix.Access(filepath.Dir(l.folder), unix.W_OK|unix.X_OK); err != nil {
+		return l.mkdirProblem(err)
+	}
+	return nil
+}
+
 // InitShared makes a ledger for several users of a new or empty folder, or sets the modes of one again. This user becomes its
 // administrator. group, unless it is negative, is the only group that may use it.
 func InitShared(folder string, group int) error {

@@ -562,6 +562,30 @@ PyObject * _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    bool retval;
+    char *folder;
+    const char *keywords[] = {"folder", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &folder)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerMayMake(folder);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerOpen(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -1847,6 +1871,32 @@ PyObject * _wrap__gpuconf_pybind_LogicalDevices(PyObject *PYBINDGEN_UNUSED(_args
 
 
 PyObject *
+_wrap__gpuconf_pybind_MalformedVariables(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *env;
+    const char *keywords[] = {"env", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &env)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_MalformedVariables(env);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_MalformedVariables(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_MemoryInfo(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2388,6 +2438,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
     {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerMayMake", (PyCFunction) _wrap__gpuconf_pybind_LedgerMayMake, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerMayMake(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
     {(char *) "pybind_LedgerPublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerPublish, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPublish(id, claim, said, last)\n\ntype: id: int64_t\ntype: claim: char *\ntype: said: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerRelease", (PyCFunction) _wrap__gpuconf_pybind_LedgerRelease, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRelease(claim)\n\ntype: claim: int64_t" },
@@ -2439,6 +2490,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },
+    {(char *) "pybind_MalformedVariables", (PyCFunction) _wrap__gpuconf_pybind_MalformedVariables, METH_VARARGS|METH_KEYWORDS, "pybind_MalformedVariables(env)\n\ntype: env: char *" },
     {(char *) "pybind_MemoryInfo", (PyCFunction) _wrap__gpuconf_pybind_MemoryInfo, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryInfo(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryMap", (PyCFunction) _wrap__gpuconf_pybind_MemoryMap, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryMap(device)\n\ntype: device: char *" },
     {(char *) "pybind_MemoryStats", (PyCFunction) _wrap__gpuconf_pybind_MemoryStats, METH_VARARGS|METH_KEYWORDS, "pybind_MemoryStats(device)\n\ntype: device: char *" },

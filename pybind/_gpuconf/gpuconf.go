@@ -679,6 +679,21 @@ func pybind_LedgerIsShared(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_LedgerMayMake
+func pybind_LedgerMayMake(folder *C.char) C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerMayMake(C.GoString(folder))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return boolGoToPy(false)
+	}
+	return boolGoToPy(cret)
+}
+
 //export pybind_LedgerOpen
 func pybind_LedgerOpen(folder *C.char, create C.char) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
@@ -842,6 +857,21 @@ func pybind_MakeTensor(host C.longlong, nbytes C.longlong, dtype *C.char, shape 
 		return C.longlong(0)
 	}
 	return C.longlong(cret)
+}
+
+//export pybind_MalformedVariables
+func pybind_MalformedVariables(env *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.MalformedVariables(C.GoString(env))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }
 
 //export pybind_MemoryGrowth

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import glob
+import json
 import logging
 import os
 import re
@@ -12,9 +13,10 @@ from collections import namedtuple
 from collections.abc import Iterator, Mapping
 
 from .. import errors
-from .._core import settings
+from .._core import runtime, settings
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
+from .._core.native import core
 from .._core.table import Table
 from ..machine.cards import Card, Survey
 from ..machine.visible import visible_devices
@@ -81,6 +83,8 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     changed = [f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"]
     yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
+    for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
+        yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
     known = [one.variable for one in settings.SETTINGS] + list(_OWN)
     for name in sorted(environ):
         if name.startswith("GPUCONF_") and name not in known and not name.startswith("GPUCONF_GUARD_"):
@@ -294,13 +298,19 @@ _FOREIGN_LIMITS = {
 
 
 def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from ..sharing._ledger import open_ledger
+    from ..sharing._ledger import default_folder, open_ledger, why_unusable
 
     if found.ledger_error:
         yield Finding(PROBLEM, "ledger", found.ledger_error, "see the message, and gpuconf ledger check")
         return
     if found.ledger is None:
-        yield Finding(OK, "ledger", "none yet; the first lease creates it")
+        why = why_unusable(default_folder())
+        if why:
+            yield Finding(
+                PROBLEM, "ledger", f"no lease is possible: {why}", "set GPUCONF_LEDGER to a folder of this user, empty or new"
+            )
+        else:
+            yield Finding(OK, "ledger", "none yet; the first lease creates it")
         return
     ledger = open_ledger(create=False)
     for text in ledger.check():

@@ -59,6 +59,15 @@ def open_ledger(folder: str | None = None, *, create: bool = True) -> Ledger:
     return Ledger(path, create)
 
 
+def why_unusable(folder: str) -> str:
+    """Return why the folder, which holds no ledger, cannot become a private one; "" if it can. Changes nothing."""
+    try:
+        core.pybind_LedgerMayMake(_text(folder))
+    except errors.GpuconfError as error:
+        return str(error)
+    return ""
+
+
 def init_shared(folder: str, group: int | None = None) -> None:
     """Make a folder a ledger for all users, or for those of a group (a number). The caller becomes its administrator.
 
