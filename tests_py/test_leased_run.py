@@ -132,6 +132,16 @@ def test_without_a_gpu_the_program_does_not_start() -> None:
         assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("shown", "why"),
+    [("0,0", "CUDA_VISIBLE_DEVICES='0,0' names 0 twice, so CUDA hides all GPUs"), ("7", "CUDA_VISIBLE_DEVICES='7' shows none")],
+)
+def test_a_hidden_gpu_is_not_a_missing_one(shown: str, why: str) -> None:
+    code, out, err = run("--memory", "1GiB", "echo", "started", variables={"CUDA_VISIBLE_DEVICES": shown})
+    assert (code, out) == (3, "")
+    assert err == f"gpuconf run: there is no GPU to lease: {why}. Correct it, or unset it\n"
+
+
 def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
     holder = start("--memory=12GiB", "--gpus=2", "--name=training", "-c", "input()", stdin=subprocess.PIPE)
     wait_until(ledger.claims)

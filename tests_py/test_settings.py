@@ -136,9 +136,11 @@ def test_a_mistake_in_a_file(here: Path, text: str, complaint: str) -> None:
     assert err.count("\n") == 1
 
 
-def test_a_chosen_file_must_exist(here: Path) -> None:
-    code, _, err = run("config", cwd=here, env={"GPUCONF_CONFIG": "nowhere.toml"})
-    assert (code, err.startswith("gpuconf config: GPUCONF_CONFIG is 'nowhere.toml', but there is no such file")) == (1, True)
+@pytest.mark.parametrize("words", [["config"], ["ps"], ["run", "--memory", "1GiB", "true"], ["lease", "--memory", "1GiB", "true"]])
+def test_a_chosen_file_must_exist(here: Path, words: list[str]) -> None:
+    """It is an error like any other wrong setting: run and lease ended with 3, as without a GPU."""
+    code, _, err = run(*words, cwd=here, env={"GPUCONF_CONFIG": "nowhere.toml"})
+    assert (code, err.startswith(f"gpuconf {words[0]}: GPUCONF_CONFIG is 'nowhere.toml', but there is no such file")) == (1, True)
 
 
 def test_a_ceiling_is_lowered_and_not_raised(here: Path) -> None:

@@ -134,7 +134,9 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, Origin]:
             return {}
         path, table = chosen, _table(chosen)
         if table is None:
-            raise errors.NotFoundError(f"{CHOICE} is {texts.shown(chosen)}, but there is no such file, or it has no [tool.gpuconf]")
+            raise errors.InvalidArgumentError(
+                f"{CHOICE} is {texts.shown(chosen)}, but there is no such file, or it has no [tool.gpuconf]"
+            )
     else:
         path, table = _nearest()
     if not table:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import namedtuple
 from collections.abc import Sequence
 
@@ -94,16 +95,22 @@ def claim(request: Request, devices: Sequence[VisibleDevice], command: str = "")
 def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
     """Raise if there are not as many devices as requested."""
     if not devices:
-        raise errors.NotFoundError(
-            f"there is no GPU to lease{_why_none()}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
-        )
+        raise errors.NotFoundError(f"there is no GPU to lease{_why_none()}")
     if len(devices) < request.gpus:
         raise errors.InvalidArgumentError(f"{request.gpus} GPUs are requested, but only {len(devices)} are visible")
 
 
 def _why_none() -> str:
-    why = survey().why_none
-    return f": {why.partition(' (')[0]}" if why else ""
+    """Return why no GPU is visible, and what to do."""
+    found = survey()
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if found.cards and shown is not None:
+        entries = [entry.strip() for entry in shown.split(",")]
+        twice = next((entry for entry in entries if entry and entries.count(entry) > 1), None)
+        why = f"names {twice} twice, so CUDA hides all GPUs" if twice else "shows none"
+        return f": CUDA_VISIBLE_DEVICES={shown!r} {why}. Correct it, or unset it"
+    why = f": {found.why_none.partition(' (')[0]}" if found.why_none else ""
+    return f"{why}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
 
 
 def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -> list[Card]:
