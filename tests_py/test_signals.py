@@ -132,6 +132,21 @@ def test_a_signals_default_still_ends_the_program(name: str) -> None:
     assert (done.code, done.stderr) == (-getattr(signal, name), "")
 
 
+def test_ctrl_c_while_the_command_is_imported_shows_no_traceback() -> None:
+    done = run(
+        """
+        import runpy, signal, sys
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name == "gpuconf.cli.main":
+                    signal.raise_signal(signal.SIGINT)
+        sys.meta_path.insert(0, Finder())
+        runpy.run_module("gpuconf", run_name="__main__")
+        """
+    )
+    assert (done.code, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_a_signal_that_is_blocked_waits_for_sigwait() -> None:
     """The core's own threads do not receive it; otherwise it would end the process."""
     out = run_well(
