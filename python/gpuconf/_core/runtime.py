@@ -41,6 +41,7 @@ class _State:
         "joined",
         "logical",
         "ordinals",
+        "origin",
         "overrides",
         "physical",
         "positions",
@@ -54,6 +55,7 @@ class _State:
         self.positions: dict[Any, int] = {}
         self.simulated = ""
         self.logical: list[LogicalDevice] | None = None
+        self.origin = ""  # the call that initialized the runtime, as "file:line (function)"
         self.joined = False  # whether a session built the logical devices, and nothing else has used them yet
         self.full_names: dict[str, str] = {}
         self.ordinals: list[int] = []
@@ -203,9 +205,11 @@ def initialize(function: str) -> None:
             return
         physical_devices()
         try:
-            encoded = core.pybind_Initialize(environment(), _caller(function))
+            origin = _caller(function)
+            encoded = core.pybind_Initialize(environment(), origin)
         finally:
             publish()
+        current.origin = origin
         if current.logical is None:
             _list_logical(encoded)
         current.joined = False
@@ -232,7 +236,8 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
         physical_devices()
         first = current.logical is None or current.joined
         try:
-            receipt = open_session(environment(), _caller(function))
+            origin = _caller(function)
+            receipt = open_session(environment(), origin)
         finally:
             publish()
         if receipt & 1 and current.logical is not None:  # the session replaced them
@@ -241,7 +246,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
             current.ordinals.clear()
             current.generation += 1
         if not cpus_only and current.logical is None:
-            current.joined = first
+            current.joined, current.origin = first, origin
             _list_logical(core.pybind_LogicalDevices())
     return receipt >> 1
 
@@ -249,6 +254,11 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
 def initialized() -> bool:
     """Whether the logical devices exist."""
     return current.logical is not None
+
+
+def origin() -> str:
+    """Return the call that initialized the runtime, as "file:line (function)"; "" before."""
+    return current.origin
 
 
 def host_visible() -> bool:

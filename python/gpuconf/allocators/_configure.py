@@ -63,14 +63,11 @@ def configure(
     refuse_in_child()  # before the imports
     from ..config import _frameworks, get_visible_devices
 
-    modes = checked_libraries(libraries)
+    modes = not_too_late(libraries)
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
-    for name, mode in modes.items():
-        _refuse_if_used(name, explicit=libraries != "auto")
-        _refuse_settings(name, mode)
     before = _frameworks.follow(())  # they get it below, once
     try:
         _set(gpus, limits, growth)
@@ -102,6 +99,15 @@ def checked_libraries(libraries: Any) -> dict[str, str]:
             raise errors.InvalidArgumentError(
                 f"invalid mode {texts.shown(mode)} for {name!r}: only 'torch' has modes, 'whole' and 'segments'"
             )
+    return modes
+
+
+def not_too_late(libraries: Any) -> dict[str, str]:
+    """Return what :func:`checked_libraries` does. Raises FailedPreconditionError if a library has used the GPU already."""
+    modes = checked_libraries(libraries)
+    for name, mode in modes.items():
+        _refuse_if_used(name, explicit=libraries != "auto")
+        _refuse_settings(name, mode)
     return modes
 
 

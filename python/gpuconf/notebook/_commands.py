@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -14,7 +13,7 @@ from IPython.display import display
 from .. import errors
 from .._core import runtime
 from .._core.humanbytes import human_bytes
-from ..allocators._configure import configure
+from ..allocators._configure import configure, not_too_late
 from ..machine.simulate import reset
 from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
@@ -94,6 +93,7 @@ class Commands:
         if "" in sizes:
             _refuse("limit needs a size, such as 6GiB or 50%, or one for each GPU: 6GiB, none")
         limits = [None if size == "none" else size for size in sizes]
+        not_too_late("auto")
         try:
             done = configure(limits[0] if len(limits) == 1 else limits, growth[options[-1]] if options else None)
         except errors.FailedPreconditionError as error:
@@ -138,10 +138,9 @@ _RESET = "%gpu reset discards the configuration; then set the limit again"
 def _too_late(asked: str, why: str) -> list[str]:
     """Say why a limit cannot be set: what the devices are in use with, and what to do."""
     pools = _pools()
-    if not pools or "initialized" not in why:  # a library has used the GPU without gpuconf
-        return [why, *([_RESET] if runtime.initialized() else [])]
-    by = re.search(r"initialized by (.+)\. Set ", why)
-    lines = [f"limit {asked}: the GPUs are initialized with another configuration", *([f"by {by[1]}"] if by else [])]
+    if not pools:
+        return [why]
+    lines = [f"limit {asked}: the GPUs are initialized with another configuration", f"by {runtime.origin()}"]
     lines += [f"{gpu}: limit {human_bytes(pool.bytes_limit)}, {human_bytes(pool.bytes_in_use)} in use" for gpu, pool in pools]
     return [*lines, *([_FREE] if any(pool.live_blocks for _, pool in pools) else []), _RESET]
 
