@@ -26,7 +26,7 @@ def trace_of(*steps: int, gpu: int = 0) -> str:
             sizes.append(step)
         action, number = ("allocate", len(sizes)) if step > 0 else ("free", -step)
         lines.append(f"1,{i}.5,{action},0x{number:x},{sizes[number - 1] * MIB},0,{gpu}")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_a_recording_that_runs_has_no_plan() -> None:
 
 def test_nothing_and_failures_only(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text(HEADER)
+    path.write_text(HEADER + "\n")
     found = gpuconf.plan(path, limit="1GiB")
     assert (found.results, found.usages, found.fits) == ((), (), False)
     assert str(found) == "0 events, 0 allocations\nlimit: 1.00GiB\nno allocations"
@@ -174,7 +174,7 @@ def test_nothing_and_failures_only(tmp_path: Path) -> None:
 
 def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    path.write_text("\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]))
+    path.write_text("\n".join([HEADER, "1,1,allocate,0x1,9,0x1,3", "1,1,allocate,0x1,9,0x2,3", "1,1,free,0x5,9,0,3"]) + "\n")
     text = str(gpuconf.plan(path))
     assert "note: on GPU:3 1 free is missing: its block ends when its address is allocated again" in text
     assert "note: GPU:3 uses 3 streams, which only PyTorch's policies keep apart" in text
@@ -184,6 +184,15 @@ def test_what_a_trace_cannot_tell_is_said(tmp_path: Path) -> None:
         gpuconf.memory.allocate(5).free()
     assert recording.lost == 1
     assert "note: 1 event before the trace was lost: an earlier peak may be missing" in str(gpuconf.plan(recording))
+
+
+def test_a_file_that_was_cut_inside_its_last_field(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(f"{HEADER}\n1,1,allocate,0x1,9,0x10,3\n")
+    assert "newline" not in str(gpuconf.plan(path))
+    path.write_text(f"{HEADER}\n1,1,allocate,0x1,9,0x10,3")
+    note = "note: the file's last line has no newline: if the file was cut there, the end of the job is missing"
+    assert note in str(gpuconf.plan(path))
 
 
 @pytest.mark.parametrize("growth", [False, True], ids=["regions", "virtual"])

@@ -83,6 +83,7 @@ class Trace(metaclass=Made):
         self._settings = settings or {}  # of PyTorch's allocator, from a snapshot: gocore/trace/history.go
         self._failed = failed or []  # the state at each failed allocation that ends a snapshot: gocore/rewind/outofmemory.go
         self._events: tuple[TraceEvent, ...] | None = None
+        self._open_ended = False  # whether the file's last line has no newline: it may be cut
         self.lost = lost
 
     @property
@@ -207,6 +208,17 @@ def _rmm_lines(
         yield ",".join(fields) + "\n"
 
 
+def _is_open_ended(file: Any) -> bool:
+    """Whether a text file's last line has no newline."""
+    try:
+        file.seek(0)
+        is_text = file.read(1) != b"\x80"
+        file.seek(-1, os.SEEK_END)
+        return bool(is_text and file.read(1) != b"\n")
+    except OSError:  # it is a pipe
+        return False
+
+
 def load_trace(path: str | os.PathLike[str]) -> Trace:
     """Read a trace file: RMM's CSV, or a snapshot of ``torch.cuda.memory._dump_snapshot()``. The contents determine the format.
 
@@ -222,6 +234,8 @@ def load_trace(path: str | os.PathLike[str]) -> Trace:
             with Job(core.pybind_OpenLoad, file.fileno()) as job:
                 summary = job.finish()
                 parts = summary["names"], summary["settings"], summary["out_of_memory"]
-                return make(Trace, job.pages(), summary["events"], 0, None, *parts)
+                trace: Trace = make(Trace, job.pages(), summary["events"], 0, None, *parts)
+                trace._open_ended = _is_open_ended(file)
+                return trace
         except errors.InvalidArgumentError as error:
             raise errors.InvalidArgumentError(f"cannot read {name!r} as a trace: {error}") from None

@@ -159,6 +159,7 @@ class Plan(metaclass=Made):
         self.gpu_memory: int | None = fields["memory"] or None
         self.events = len(trace)
         self.lost = trace.lost
+        self._open_ended = trace._open_ended
         self.out_of_memory = _failed(trace)
         self.usages = tuple(_usage(usage, trace) for usage in fields["usage"] or ())
         self.results = tuple(map(_result, fields["results"] or ()))
@@ -311,6 +312,8 @@ class Plan(metaclass=Made):
         if self.lost:
             be = "was" if self.lost == 1 else "were"
             yield f"{_plural(self.lost, 'event')} before the trace {be} lost: an earlier peak may be missing"
+        if self._open_ended:
+            yield "the file's last line has no newline: if the file was cut there, the end of the job is missing"
         for u in self.usages:
             name = f"GPU:{u.gpu}"
             if u.failures > any(found.gpu == u.gpu for found in self.out_of_memory):
