@@ -93,6 +93,12 @@ def test_names_that_tensorflow_does_not_have_either() -> None:
         from gpuconf.config import list_gpus  # type: ignore[attr-defined]  # noqa: F401
 
 
+def test_both_versions_have_the_other() -> None:
+    """``tf.compat.v1`` works after ``import tensorflow.compat.v1 as tf``, too."""
+    for version in (gpuconf.compat.v1, gpuconf.compat.v2):
+        assert version.compat is gpuconf.compat
+
+
 def test_probing_still_works() -> None:
     tf: Any = gpuconf.compat.v2
     assert not hasattr(tf, "keras")

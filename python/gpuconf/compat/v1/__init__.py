@@ -52,6 +52,12 @@ from ._ops import (
 from ._seed import set_random_seed
 from ._session import InteractiveSession, Session
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ... import compat
+else:
+    compat = sys.modules["gpuconf.compat"]
+
 __version__ = VERSION = version.VERSION
 __git_version__ = GIT_VERSION = version.GIT_VERSION
 __compiler_version__ = COMPILER_VERSION = version.COMPILER_VERSION
@@ -76,6 +82,7 @@ __all__ = [
     "__version__",
     "add",
     "add_n",
+    "compat",
     "config",
     "constant",
     "control_dependencies",
@@ -141,7 +148,6 @@ def device(device_name_or_function: Any) -> Any:
     return get_default_graph().device(device_name_or_function)
 
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     float32: Any
     float64: Any
