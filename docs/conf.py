@@ -26,6 +26,8 @@ autodoc_default_options = {"members": True}
 python_maximum_signature_line_length = 88
 
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_title = f"gpuconf {release}"
 html_copy_source = False
 html_show_sourcelink = False

@@ -5,7 +5,8 @@
 
 - ``gpuconf.allocators.torch.install()``
 - ``gpuconf.allocators.cupy.install()``
-- ``gpuconf.allocators.numba.install()``, or ``NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba``
+- ``gpuconf.allocators.numba.install()``, or the variable ``NUMBA_CUDA_MEMORY_MANAGER`` set to
+  ``gpuconf.allocators.numba``
 
 Inside ``with gpuconf.device("GPU:1"):`` a thread's allocations count against that logical GPU's limit, and the libraries' current
 device is the GPU that holds it. Importing this package does not import the libraries.

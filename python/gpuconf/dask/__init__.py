@@ -2,7 +2,7 @@
 """Dask clusters whose workers share GPUs, each within its own limit.
 
 - :class:`LocalCluster` starts workers on the GPUs of this machine, several on a card if you like
-- :class:`WorkerSetup` does the same for a cluster that exists: ``client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))``, or
+- :class:`WorkerSetup` does the same for a cluster that exists, and so does
   ``dask worker ADDRESS --preload gpuconf.dask --gpuconf-memory 8GiB``
 - :func:`needs` declares what a task needs, so that the scheduler never overcommits a worker
 - :func:`memory` is the memory of all workers by card, library and tag; Dask's dashboard shows it as the page ``/gpuconf``

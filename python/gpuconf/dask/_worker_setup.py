@@ -25,7 +25,11 @@ _BYTES_IN_USE = 4  # its place in a row
 
 
 class WorkerSetup(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
-    """Configures every worker of a cluster: ``client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))``.
+    """Configures every worker of a cluster that exists.
+
+    ::
+
+        client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))
 
     ``memory`` is the limit of each GPU that a worker sees: bytes, ``"8GiB"`` or ``"25%"``. None sets no limit. ``growth`` and
     ``libraries`` are as for :func:`gpuconf.configure`; on simulated GPUs no library is routed. ``simulate`` is a machine as for
