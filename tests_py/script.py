@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 import textwrap
@@ -59,6 +60,19 @@ def run_well(code: str, **how: object) -> str:
     done = run(code, **how)  # type: ignore[arg-type]
     assert (done.code, done.stderr) == (0, ""), done
     return done.stdout
+
+
+def run_with_children(words: Sequence[object], *, env: Mapping[str, str], cwd: Path | None = None, timeout: float) -> Done:
+    """Run a program that starts others. If it hangs, they end with it: as orphans, workers would run on for ever."""
+    begin = time.monotonic()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(list(map(str, words)), text=True, env=env, cwd=cwd, start_new_session=True, **pipes) as program:
+        try:
+            out, err = program.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(program.pid, signal.SIGKILL)
+            raise
+    return Done(program.returncode, out, err, time.monotonic() - begin)
 
 
 def start_in_a_terminal(words: Sequence[str], env: Mapping[str, str]) -> tuple[int, int]:

@@ -5,51 +5,119 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+import script
+from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
+from gpuconf.cli.main import parser
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md")))]
-BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NEED_LIBRARIES = ("torch", "cupy", "cuda")  # tests_py/frameworks runs these
-OWN = ("docs/getting-started.md", "docs/howto/", "docs/concepts/")  # pages whose every block is run
+
+# Names that a page leaves to the reader, by page and first line of the block, and what follows the block.
+CLIENT = """
+import dask, distributed, gpuconf.dask
+client = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None).get_client()
+train, config = str, 1
+futures = client.map(train, [1, 2])
+"""
+AROUND = {
+    ("README.md", "cluster = gpuconf.dask.LocalCluster(workers_per_gpu=4)"): (
+        "import gpuconf, gpuconf.dask, gpuconf.ray\ntrain, x = str, 1",
+        "client.close()\ncluster.close()",
+    ),
+    ("docs/clusters.md", "import distributed"): ("configs = [1, 2]", ""),
+    ("docs/clusters.md", "client.register_plugin("): (CLIENT, "client.shutdown()"),
+    ("docs/clusters.md", "client.submit("): (
+        CLIENT + 'client.register_plugin(gpuconf.dask.WorkerSetup("8GiB"))',
+        "client.shutdown()",
+    ),
+    ("docs/clusters.md", "running = distributed.as_completed(futures)"): (CLIENT, "client.shutdown()"),
+    ("docs/clusters.md", "import gpuconf.ray"): ("model = 1", "ray.get(larger)\nray.shutdown()"),
+    ("docs/plan.md", "import gpuconf"): ("def train_a_few_steps(): gpuconf.memory.allocate('1GiB').free()", ""),
+}
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return [code for kind, code in BLOCK.findall((ROOT / page).read_text()) if kind == language]
+def plain() -> list[Block]:
+    found = [block for block in blocks("python") if ">>>" not in block.code and "def test_" not in block.code]
+    return [block for block in found if not any(block.starts(*key) for key in ELSEWHERE)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(">>>" in block for block in blocks(page, "python"))])
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Simulated GPUs, and a ledger of its own: the default one is this user's."""
+    return script.environment({"GPUCONF_SIMULATE": "4xA100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger")})
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks("python") if ">>>" in block.code}))
 def test_examples(page: str) -> None:
     result = doctest.testfile(str(ROOT / page), module_relative=False, optionflags=FLAGS)
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def plain() -> list[str]:
-    found = [block for page in PAGES if page.startswith(OWN) for block in blocks(page, "python") if ">>>" not in block]
-    return [block for block in found if not re.search(rf"\b({'|'.join(NEED_LIBRARIES)})\b", block)]
+@pytest.mark.parametrize("block", plain(), ids=lambda block: f"{block.page} {block.code.splitlines()[0]}")
+def test_programs(block: Block, tmp_path: Path) -> None:
+    """Each is a program's file: processes that Dask starts import it."""
+    before, after = next((around for key, around in AROUND.items() if block.starts(*key)), ("", ""))
+    code = f"{before}\n{block.code}\n{after}"
+    if before and "__main__" not in code:
+        code = "def main():\n" + textwrap.indent(code, "    ") + "\nif __name__ == '__main__': main()\n"
+    (tmp_path / "program.py").write_text(code)
+    variables = environment(tmp_path) | {"RAY_USAGE_STATS_ENABLED": "0"}
+    done = script.run_with_children([sys.executable, "program.py"], env=variables, cwd=tmp_path, timeout=150)
+    assert done.code == 0, done.stderr
+    if block.page != "docs/clusters.md":  # Dask and Ray say what ends with their cluster
+        assert done.stderr == ""
 
 
-@pytest.mark.parametrize("program", plain())
-def test_programs(program: str) -> None:
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.parametrize("block", [block for block in blocks("python") if "def test_" in block.code], ids=lambda block: block.page)
+def test_examples_of_tests(block: Block, tmp_path: Path) -> None:
+    names = "import contextlib, gpuconf, pytest\ndef load_model(): return gpuconf.memory.allocate('1GiB')\n"
+    (tmp_path / "test_it.py").write_text(names + block.code)
+    command = [sys.executable, "-m", "pytest", "--gpuconf=sim", "-p", "no:cacheprovider", "-p", "no:xdist", "test_it.py"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment(tmp_path)
+    )
+    assert done.returncode == 0, done.stdout
+    assert f"{block.code.count('def test_')} passed" in done.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "console")])
+def test_each_block_is_run_or_has_its_reason() -> None:
+    """The three tests above run each block of Python that is not in ELSEWHERE, whose entries say where theirs run."""
+    for (page, beginning), place in ELSEWHERE.items():
+        assert block(page, beginning)
+        where, _, reason = place.partition(": ")
+        assert reason or page in (ROOT / where).read_text()
+    assert all(sum(one.starts(*key) for one in plain()) == 1 for key in AROUND)
+
+
+def shown() -> list[tuple[str, list[str]]]:
+    """The lines of indented blocks that call the command, as words, up to what the shell does with it."""
+    found = []
+    for page in PAGES:
+        for line in re.findall(r"^ {4,}(?:\$ |sudo )?(gpuconf (?!\d).*)$", (ROOT / page).read_text(), re.MULTILINE):
+            words = shlex.split(re.split(r" [|>#<]| \.\.\.", line)[0])
+            found.append((page, words[1:]))
+    return found
+
+
+@pytest.mark.parametrize(("page", "words"), shown(), ids=lambda value: value if isinstance(value, str) else " ".join(value))
+def test_commands_that_are_only_shown_have_these_options(page: str, words: list[str]) -> None:
+    assert parser(words).parse_args(words).command == words[0]
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in blocks("console")}))
 def test_commands(page: str, tmp_path: Path) -> None:
     """A line that begins with a dollar is run by the shell, and what follows is its output. ``cat FILE`` makes the file instead."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "PYTEST_"))}
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
-    environment["GPUCONF_LEDGER"] = str(tmp_path / "ledger")  # the default one is this user's
-    for block in blocks(page, "console"):
-        steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = script.environment({"PATH": path, "GPUCONF_LEDGER": str(tmp_path / "ledger")})
+    for code in (one.code for one in blocks("console") if one.page == page):
+        steps = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", code, re.MULTILINE)
         assert steps
         for command, expected in steps:
             made = re.fullmatch(r"cat (\S+)", command)
@@ -57,7 +125,7 @@ def test_commands(page: str, tmp_path: Path) -> None:
                 (tmp_path / made[1]).write_text(expected)
                 continue
             done = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=environment
+                ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path, env=variables
             )
             assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), f"$ {command}\n{done.stdout}{done.stderr}"
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from script import run_with_children
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -56,17 +58,26 @@ def test_every_example_is_tested() -> None:
 @pytest.mark.parametrize("name", SHOWN)
 def test_script(name: str, tmp_path: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_"))}
-    done = subprocess.run(
+    done = run_with_children(
         [sys.executable, EXAMPLES / name, *ARGUMENTS.get(name, [])],
-        capture_output=True,
-        text=True,
-        check=False,
         env=environment | {"PYTHONIOENCODING": "utf-8", "GPUCONF_LEDGER": str(tmp_path / "ledger")},
         timeout=120,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.code, done.stderr) == (0, "")
     for text in SHOWN[name]:
         assert text in done.stdout
+
+
+def test_a_script_that_hangs_leaves_no_workers(tmp_path: Path) -> None:
+    """When the time of cluster.py was over, its workers ran on."""
+    words = ["sh", "-c", f"sleep 600 & echo $! > {tmp_path}/worker; wait"]
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_with_children(words, env=dict(os.environ), timeout=1)
+    worker = Path("/proc", (tmp_path / "worker").read_text().strip(), "cmdline")
+    deadline = time.monotonic() + 10
+    while worker.exists() and worker.read_text() and time.monotonic() < deadline:  # a zombie's is empty
+        time.sleep(0.02)
+    assert not (worker.exists() and worker.read_text())
 
 
 def demo(**environment: str) -> subprocess.CompletedProcess[str]:

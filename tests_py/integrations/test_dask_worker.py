@@ -17,6 +17,7 @@ pytest.importorskip("distributed", reason="Dask is not installed: make test-inte
 
 import distributed
 import gpuconf.dask
+from doc_blocks import block
 from script import environment
 
 if TYPE_CHECKING:
@@ -174,3 +175,11 @@ def test_a_worker_that_can_not_have_its_limit_does_not_start(scheduler: str) -> 
     )
     assert done.returncode == 1
     assert "1 process of 99.00GiB do not fit in the 16.00GiB of Tesla T4" in done.stderr
+
+
+def test_the_cluster_of_slurm_in_the_documentation() -> None:
+    """tests_py/integrations/test_slurm.py runs such a cluster."""
+    names = {"dask_jobqueue": pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")}
+    exec(block("docs/clusters.md", "cluster = dask_jobqueue.SLURMCluster("), names)
+    with names["cluster"] as cluster:
+        assert "--preload gpuconf.dask --gpuconf-memory 30GiB" in cluster.job_script()

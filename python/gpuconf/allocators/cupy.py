@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CuPy on gpuconf's pools.
 
+::
+
     cupy.cuda.set_allocator(gpuconf.allocators.cupy.allocate)      # or install(), which checks that CuPy is still unused
 
 An allocation belongs to CuPy's current stream. Running out of memory raises ``cupy.cuda.memory.OutOfMemoryError`` with gpuconf's

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba on gpuconf's pools: an External Memory Management plug-in.
 
+::
+
     NUMBA_CUDA_MEMORY_MANAGER=gpuconf.allocators.numba python program.py
 
 or call :func:`install` before the first CUDA context is created. Requires the numba-cuda package.
