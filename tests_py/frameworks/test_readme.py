@@ -33,7 +33,8 @@ def test_the_program(page: str, driver: Path) -> None:
 
 def test_one_call_before_the_imports(driver: Path) -> None:
     code = block("docs/frameworks.md", "import gpuconf\ngpuconf.configure(")
-    after = "held = torch.empty(1 << 20, device='cuda')\nprint(gpuconf.memory.usage().bytes_in_use >> 22, gpuconf.memory.stats().bytes_limit)"
+    after = "held = torch.empty(1 << 20, device='cuda')\n"
+    after += "print(gpuconf.memory.usage().bytes_in_use >> 22, gpuconf.memory.stats().bytes_limit)"
     assert no_gpu.run(driver, STANDIN + code + after, FAKECUDA_MEMORY=str(8 << 30)) == f"1 {6 << 30}\n"
 
 
