@@ -30,8 +30,7 @@ func TestLittleAddressSpace(t *testing.T) {
 
 func fillTables(t *testing.T) {
 	sub := suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 40})
-	lift := limitAddressSpace(t, 64<<20)
-	a := newAllocator(t, sub, bfc.Options{})
+	a, lift := newAllocatorInLittle(t, sub)
 	blocks := make([]bfc.Block, 0, 100)
 	for {
 		block, err := a.Allocate(1)
@@ -52,6 +51,21 @@ func fillTables(t *testing.T) {
 	}
 	require.NoError(t, a.Check())
 	allocate(t, a, 256) // the freed blocks were adjacent, so their records are available again
+}
+
+// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is called. A thread
+// that Go starts in between takes some of it, and then the allocator cannot be made: it gets more.
+func newAllocatorInLittle(t *testing.T, sub bfc.SubAllocator) (a *bfc.Allocator, lift func()) {
+	for spare := uint64(64 << 20); ; spare *= 2 {
+		lift = limitAddressSpace(t, spare)
+		a, err := bfc.New(sub, bfc.Options{})
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, a.Close()) })
+			return a, lift
+		}
+		lift()
+		require.Less(t, spare, uint64(1<<30), "%v", err)
+	}
 }
 
 // limitAddressSpace leaves the process spare bytes beyond what it has mapped, until lift is called.
