@@ -74,7 +74,7 @@ def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None
 
 @pytest.mark.parametrize("text", [text for text in NOT_SIZES if text != "\ud800"], ids=lambda text: ascii(text)[:20])
 def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from gpuconf.__main__ import main
+    from gpuconf.cli.main import main
 
     assert main(["plan", trace, f"--limit={text}"]) == 2
     said = capsys.readouterr().err.splitlines()[-1]

@@ -34,7 +34,7 @@ struct worker {
 static struct shared {
 	int64_t sum;
 	uint64_t limit, steps, seed;
-	uint64_t granted[ROWS], refused[ROWS], failures, deaths[DEATHS], forks, full;
+	uint64_t granted[ROWS], refused[ROWS], failures, deaths[DEATHS], forks, full, lost;
 	struct worker worker[MOST_WORKERS];
 } *shared;
 static struct worker *me;
@@ -164,8 +164,10 @@ static void publish(uint64_t least)
 static void check(int failed)
 {
 	uint64_t is_taken = taken(), own = books(RESERVED) + lost, charged;
-	if (failed && is_taken > own) /* another failure than the one that refused it kept it from being undone */
+	if (failed && is_taken > own) { /* another failure than the one that refused it kept it from being undone */
+		__atomic_fetch_add(&shared->lost, is_taken - own, __ATOMIC_RELAXED);
 		lost += is_taken - own, own = is_taken;
+	}
 	if (is_taken != own)
 		wrong("the driver says %llu bytes, the books %llu with %llu lost", (unsigned long long)is_taken, (unsigned long long)own, (unsigned long long)lost);
 	if ((charged = mine()) != is_taken)
@@ -431,9 +433,9 @@ static void report(void)
 	printf("}, \"refused\": {");
 	for (int i = 0; i < ROWS; i++)
 		printf("%s\"%s\": %llu", i ? ", " : "", rows[i].name, (unsigned long long)shared->refused[i]);
-	printf("}, \"failures\": %llu, \"forks\": %llu, \"full\": %llu, \"left\": %lld, \"deaths\": [%llu, %llu, %llu, %llu]}\n",
+	printf("}, \"failures\": %llu, \"forks\": %llu, \"full\": %llu, \"left\": %lld, \"lost\": %llu, \"deaths\": [%llu, %llu, %llu, %llu]}\n",
 	       (unsigned long long)shared->failures, (unsigned long long)shared->forks, (unsigned long long)shared->full,
-	       (long long)shared->sum, (unsigned long long)shared->deaths[0], (unsigned long long)shared->deaths[1], (unsigned long long)shared->deaths[2],
+	       (long long)shared->sum, (unsigned long long)shared->lost, (unsigned long long)shared->deaths[0], (unsigned long long)shared->deaths[1], (unsigned long long)shared->deaths[2],
 	       (unsigned long long)shared->deaths[3]);
 }
 
