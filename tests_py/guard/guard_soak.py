@@ -40,7 +40,7 @@ def soak(folder: Path, driver: Path, steps: int, seed: int, workers: int = 4, mo
         done: dict[str, Any] = json.loads(out.splitlines()[-1])
         use = one.budget.usage()[CARDS[0]]
         assert use.used == done["left"] == 0, (use, done)
-        # What the driver took beyond the limit and, because it was made to fail, did not give back.
+        # What the driver took beyond the limit and, because it was made to fail, did not free.
         assert use.peak <= LIMIT + done["lost"], (use, done["lost"])
         noted = {line.partition(": ")[2] for line in one.budget.log()}
         assert noted <= NOTED, noted
