@@ -24,13 +24,18 @@ func class(bytes uint64) uint32 {
 	if units < exactUnits {
 		return uint32(units)
 	}
-	return exactUnits + coarse(units) - coarse(exactUnits)
+	return coarseClass(bytes)
+}
+
+// coarseClass is class for sizes of at least exactBytes.
+func coarseClass(bytes uint64) uint32 {
+	return exactUnits + coarse(bytes>>granularityBits) - coarse(exactUnits)
 }
 
 // coarse numbers sizes by their exponent and the six bits that follow the leading one.
 func coarse(units uint64) uint32 {
 	exponent := uint32(bits.Len64(units) - 1)
-	return exponent<<6 | uint32(units>>(exponent-6))&63
+	return exponent<<6 | uint32(units>>((exponent-6)&63))&63
 }
 
 func exact(class uint32) bool { return class < exactUnits }
@@ -84,32 +89,42 @@ func (b *Bins) UnmapBeside() error { return offheap.Unmap(b.tables) }
 // Unmap ends bins that NewBins returned, after those beside them.
 func (b *Bins) Unmap() error { return offheap.Unmap(b.tables) }
 
-// Insert puts free chunk i into its class.
+// Insert puts free chunk i into its class. Whether it is lower than the class's first chunk is not predictable, so there is no branch
+// for that: record None takes the write that one of two branches would leave out.
 func (b *Bins) Insert(i uint32) {
-	r := &b.records[i]
+	records, t := b.records, b.t
+	r := &records[i]
 	if b.heaps || r.bytes >= exactBytes {
 		b.insertOrdered(i)
 		return
 	}
 	c := uint32(r.bytes>>granularityBits) & (classCount - 1)
-	if !b.t.nonEmpty.has(c) {
-		b.begin(c)
-		b.t.heads[c] = i
+	if !t.nonEmpty.has(c) {
 		r.binPrev, r.binNext = None, None
+		t.heads[c] = i
+		b.begin(c)
 		return
 	}
-	head := b.t.heads[c]
-	h := &b.records[head]
-	if h.addr < r.addr {
-		r.binPrev, r.binNext = head, h.binNext
-		b.records[h.binNext].binPrev = i
-		h.binNext = i
-		return
-	}
-	r.binPrev, r.binNext = None, head
-	h.binPrev = i
-	b.t.heads[c] = i
+	head := t.heads[c]
+	h := &records[head]
+	behind := isLess(h.addr, r.addr)
+	before, after := choose(behind, head, None), choose(behind, h.binNext, head)
+	r.binPrev, r.binNext = before, after
+	records[before].binNext = i
+	records[after].binPrev = i
+	t.heads[c] = choose(behind, head, i)
 }
+
+// isLess returns 1 if x is less than y, and else 0.
+func isLess(x, y uint64) (bit uint32) {
+	if x < y {
+		bit = 1
+	}
+	return bit
+}
+
+// choose returns x if bit is 1, and y if it is 0.
+func choose(bit, x, y uint32) uint32 { return y ^ (x^y)&-bit }
 
 // begin notes that a class is no longer empty.
 func (b *Bins) begin(c uint32) {
@@ -158,20 +173,23 @@ func (b *Bins) link(c, before, i, after uint32) {
 	}
 }
 
-// Remove takes chunk i out of its class.
+// Remove takes chunk i out of its class. Like Insert, it does not branch on whether the chunk is the first one.
 func (b *Bins) Remove(i uint32) {
-	r := &b.records[i]
-	if b.heaps && r.bytes < exactBytes {
-		c := class(r.bytes)
-		b.setHead(c, b.heap.remove(b.t.heads[c], i))
+	records, t := b.records, b.t
+	r := &records[i]
+	c := class(r.bytes) & (classCount - 1)
+	if b.heaps && exact(c) {
+		b.setHead(c, b.heap.remove(t.heads[c], i))
 		return
 	}
-	b.records[r.binNext].binPrev = r.binPrev
-	if r.binPrev != None {
-		b.records[r.binPrev].binNext = r.binNext
+	before, after := r.binPrev, r.binNext
+	if before|after == None {
+		t.nonEmpty.clear(c)
 		return
 	}
-	b.setHead(class(r.bytes), r.binNext)
+	records[before].binNext = after
+	records[after].binPrev = before
+	t.heads[c] = choose(isLess(uint64(before), 1), after, t.heads[c])
 }
 
 func (b *Bins) setHead(c, head uint32) {
@@ -179,7 +197,7 @@ func (b *Bins) setHead(c, head uint32) {
 		b.t.nonEmpty.clear(c)
 		return
 	}
-	b.t.heads[c&(classCount-1)] = head
+	b.t.heads[c] = head
 }
 
 // KeepsPlace reports whether chunk i could have another size without leaving its place. Only large chunks can, such as the rest of a
@@ -191,11 +209,19 @@ func (b *Bins) KeepsPlace(i uint32, bytes uint64) bool {
 }
 
 // sameCoarse reports whether two large sizes are of one class: no bit of the leading seven differs.
-func sameCoarse(x, y uint64) bool { return (x^y)>>(bits.Len64(x)-7) == 0 }
+func sameCoarse(x, y uint64) bool { return (x^y)>>((bits.Len64(x)-7)&63) == 0 }
 
 // Replace puts another chunk, which has or will have so many bytes, in the place of chunk i. KeepsPlace(i, bytes) held.
 func (b *Bins) Replace(i, other uint32, bytes uint64) {
-	b.link(class(bytes), b.records[i].binPrev, other, b.records[i].binNext)
+	records := b.records
+	before, after := records[i].binPrev, records[i].binNext
+	records[other].binPrev, records[other].binNext = before, after
+	records[after].binPrev = other
+	if before == None {
+		b.t.heads[coarseClass(bytes)&(classCount-1)] = other
+	} else {
+		records[before].binNext = other
+	}
 }
 
 // BestFit returns the smallest chunk of at least bytes, or None.

@@ -128,9 +128,10 @@ func (t *Table) Recycle(i uint32) {
 // SplitOff cuts free chunk i after its first bytes and returns the rest, a new chunk that is in no bins yet.
 func (t *Table) SplitOff(i uint32, bytes uint64) uint32 {
 	r := t.Take()
-	c, rest := &t.Records[i], &t.Records[r]
+	records := t.Records
+	c, rest := &records[i], &records[r]
 	*rest = Chunk{addr: c.addr + bytes, bytes: c.bytes - bytes, Prev: i, Next: c.Next}
-	t.Records[c.Next].Prev = r
+	records[c.Next].Prev = r
 	c.bytes, c.Next = bytes, r
 	return r
 }
@@ -138,9 +139,10 @@ func (t *Table) SplitOff(i uint32, bytes uint64) uint32 {
 // Absorb joins free chunk right to its free lower neighbor left. The record of left stays, so a region's first chunk
 // is the same record for as long as the region lives.
 func (t *Table) Absorb(left, right uint32) {
-	l, r := &t.Records[left], &t.Records[right]
+	records := t.Records
+	l, r := &records[left], &records[right]
 	l.bytes += r.bytes
 	l.Next = r.Next
-	t.Records[r.Next].Prev = left
+	records[r.Next].Prev = left
 	t.Recycle(right)
 }
