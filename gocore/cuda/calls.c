@@ -305,9 +305,8 @@ static CUresult hold(CUstream stream, int32_t *life) {
 	uint64_t id;
 	CUgraph graph = NULL;
 	CUuserObject object = NULL;
-	const CUgraphNode *dependencies;
-	size_t count;
-	CUresult result = CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, &dependencies, &count);
+	/* Not the dependencies: where their edges have data, as between overlapping kernels, a query of them alone is an error. */
+	CUresult result = CALL(cuStreamGetCaptureInfo_v2, stream, &status, &id, &graph, NULL, NULL);
 	if (result == 0 && status != CAPTURE_STATUS_ACTIVE)
 		result = STREAM_CAPTURE_INVALIDATED;
 	if (result == 0)

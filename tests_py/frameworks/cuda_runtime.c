@@ -102,15 +102,15 @@ int cudaStreamGetPriority(void *s, int *p) { (void)s; *p = 0; return 0; }
 int cudaStreamBeginCapture(void *s, int mode) { use(); return CU(cuStreamBeginCapture_v2, s, mode); }
 int cudaStreamEndCapture(void *s, void **graph) { use(); return CU(cuStreamEndCapture, s, graph); }
 int cudaStreamIsCapturing(void *s, int *c) { unsigned long long id; use(); return CU(cuStreamGetCaptureInfo, s, c, &id); }
-/* The same query under its names: CUDA 12 has versions of it, and CUDA 13 also requests the edges. */
+/* The same query under its names: CUDA 12 has versions of it, and CUDA 13 also requests the edges. There are no dependencies here. */
 int cudaStreamGetCaptureInfo_v2(void *s, int *c, unsigned long long *id, void **graph, void **before, size_t *n)
 {
 	unsigned long long some_id;
-	void *some_before;
-	size_t some_count;
 
+	if (before != NULL)
+		*before = NULL;
 	use();
-	return CU(cuStreamGetCaptureInfo_v2, s, c, id ? id : &some_id, graph, before ? before : &some_before, n ? n : &some_count);
+	return CU(cuStreamGetCaptureInfo_v2, s, c, id ? id : &some_id, graph, NULL, n);
 }
 int cudaStreamGetCaptureInfo_v3(void *s, int *c, unsigned long long *id, void **graph, void **before, void **edges, size_t *n)
 {

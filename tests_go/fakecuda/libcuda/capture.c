@@ -267,10 +267,16 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
 }
 
 #if FAKECUDA_VERSION >= 11030
+/*
+ * Kernels that begin before their predecessors have ended have edges with data. This form of the query does not return the data, and refuses
+ * to return dependencies without it; here always.
+ */
 EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	CALLED(cuStreamGetCaptureInfo_v2);
-	*dependencies = NULL;
-	*count = 0;
+	if (dependencies != NULL)
+		return LOSSY_QUERY;
+	if (count != NULL)
+		*count = 0;
 	return info(handle, status, id, graph);
 }
 
