@@ -6,7 +6,7 @@ import ctypes
 import os
 
 import gpuconf
-from checks import MIB, Missing, driver, expect, free_and_total, need, note
+from checks import MIB, Missing, driver, expect, free_and_total, need, note, succeed
 
 
 class _Memory(ctypes.Structure):
@@ -34,6 +34,11 @@ class _Pci(ctypes.Structure):
     )
 
 
+def answer(result: int, call: str) -> None:
+    """A call of NVML has returned success."""
+    expect(result == 0, f"{call}: NVML's error {result}")
+
+
 class Nvml:
     """The first card as NVML sees it."""
 
@@ -46,8 +51,8 @@ class Nvml:
             raise Missing("this NVML lacks nvmlDeviceGetHandleByUUID")
         self.card = ctypes.c_void_p()
         uuid = gpuconf.visible_devices()[0].uuid.encode()
-        expect(self.library.nvmlInit_v2() == 0, "NVML does not start")
-        expect(self.library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.card)) == 0, "NVML does not know the card's UUID")
+        answer(self.library.nvmlInit_v2(), "nvmlInit")
+        answer(self.library.nvmlDeviceGetHandleByUUID(uuid, ctypes.byref(self.card)), f"nvmlDeviceGetHandleByUUID of {uuid!r}")
 
     def used(self) -> int:
         """Bytes in use on the card, by all processes."""
@@ -104,13 +109,14 @@ def case_nvml_and_the_driver_name_the_same_card() -> None:
     if card.nvml_index is None:
         raise AssertionError("gpuconf does not know the card's index in NVML")
     by_index, pci, memory = ctypes.c_void_p(), _Pci(), _Memory()
-    expect(nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(card.nvml_index), ctypes.byref(by_index)) == 0, "no card at this index")
+    answer(nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(card.nvml_index), ctypes.byref(by_index)), "nvmlDeviceGetHandleByIndex")
     uuid, name = ctypes.create_string_buffer(96), ctypes.create_string_buffer(96)
-    expect(nvml.nvmlDeviceGetUUID(by_index, uuid, 96) == 0 == nvml.nvmlDeviceGetName(by_index, name, 96), "no name")
-    expect(nvml.nvmlDeviceGetPciInfo_v3(by_index, ctypes.byref(pci)) == 0, "no place on the bus")
-    expect(nvml.nvmlDeviceGetMemoryInfo(by_index, ctypes.byref(memory)) == 0, "no memory")
+    answer(nvml.nvmlDeviceGetUUID(by_index, uuid, 96), "nvmlDeviceGetUUID")
+    answer(nvml.nvmlDeviceGetName(by_index, name, 96), "nvmlDeviceGetName")
+    answer(nvml.nvmlDeviceGetPciInfo_v3(by_index, ctypes.byref(pci)), "nvmlDeviceGetPciInfo")
+    answer(nvml.nvmlDeviceGetMemoryInfo(by_index, ctypes.byref(memory)), "nvmlDeviceGetMemoryInfo")
     place, total = ctypes.create_string_buffer(32), free_and_total(cuda)[1]
-    expect(cuda.cuDeviceGetPCIBusId(place, 32, 0) == 0, "the driver does not say the card's place")
+    succeed(cuda.cuDeviceGetPCIBusId(place, 32, 0), "cuDeviceGetPCIBusId")
     note(index=card.nvml_index, name=card.name, total_by_driver=total, total_by_nvml=memory.total)
     expect(uuid.value.decode() == card.uuid, f"NVML's UUID is {uuid.value!r}, gpuconf's {card.uuid}")
     expect(name.value.decode() == card.name, f"NVML's name is {name.value!r}, gpuconf's {card.name}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import json
 import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
+from evidence import error_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,9 +44,16 @@ def expect(condition: bool, text: str) -> None:
         raise AssertionError(text)
 
 
+def succeed(result: int, what: str) -> None:
+    """A call of the driver has returned success."""
+    if result:
+        raise AssertionError(f"{what}: {error_name(result)}")
+
+
 def note(**figures: Any) -> None:
-    """Keep figures as soon as they are known: they are reported also if the case fails later."""
+    """Keep figures as soon as they are known: they are reported also if the case fails later, and printed if it never ends."""
     noted.update(figures)
+    print(json.dumps(figures), flush=True)
 
 
 def rounds(count: int) -> Iterator[int]:
@@ -60,6 +69,15 @@ def rounds(count: int) -> Iterator[int]:
         noted["rounds"] = number + 1
 
 
+def wait_for_graphs() -> None:
+    """Captured memory comes back once the driver has reported, from a thread of its own, that nothing of the graph is left."""
+    for _ in range(1000):
+        if gpuconf.memory.stats().captured_bytes == 0:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the graph's memory has not come back")
+
+
 def split(*limits: int) -> None:
     """Several logical GPUs, with limits in MiB, on the first card."""
     card = gpuconf.config.list_physical_devices("GPU")[0]
@@ -71,13 +89,14 @@ def driver() -> Any:
     """The CUDA driver, with the primary context of the first GPU current."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context = ctypes.c_void_p()
-    expect(cuda.cuInit(0) == 0, "the driver does not start")
-    expect(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 == cuda.cuCtxSetCurrent(context), "no context")
+    succeed(cuda.cuInit(0), "cuInit")
+    succeed(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), "cuDevicePrimaryCtxRetain")
+    succeed(cuda.cuCtxSetCurrent(context), "cuCtxSetCurrent")
     return cuda
 
 
 def free_and_total(cuda: Any) -> tuple[int, int]:
     """What cuMemGetInfo reports, in bytes."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    expect(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0, "cuMemGetInfo failed")
+    succeed(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)), "cuMemGetInfo")
     return free.value, total.value

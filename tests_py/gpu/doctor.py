@@ -5,29 +5,29 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
-import shutil
-import subprocess
 import sys
+from pathlib import Path
+
+from evidence import kernel_log, said
 
 COMMANDS = {
     "doctor": [sys.executable, "-m", "gpuconf", "doctor"],
     "nvidia_smi": ["nvidia-smi"],
+    "nvidia_smi_query": ["nvidia-smi", "-q"],
     "libraries": ["ldconfig", "-p"],
     "compiler": ["cc", "--version"],
     "nvcc": ["nvcc", "--version"],
 }
-ENVIRONMENT = ("LD_LIBRARY_PATH", "LD_PRELOAD", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_PATH")
+ENVIRONMENT = ("LD_", "CUDA_", "NVIDIA_", "PYTORCH_", "XLA_", "JAX_", "CUPY_", "NUMBA_", "GPUCONF_")
+FILES = ("/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc/version", "/proc/meminfo", "/proc/self/limits")
 
 
-def said(command: list[str]) -> str:
-    """A command's output, or why there is none."""
+def contents(path: str) -> str:
+    """A file's text, or why it cannot be read."""
     try:
-        path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin:/usr/local/cuda/bin"
-        where = shutil.which(command[0], path=path) or command[0]
-        done = subprocess.run([where, *command[1:]], capture_output=True, text=True, check=False, timeout=45)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        return Path(path).read_text()
+    except OSError as error:
         return str(error)
-    return done.stdout + done.stderr
 
 
 if __name__ == "__main__":
@@ -36,7 +36,9 @@ if __name__ == "__main__":
     found["libraries"] = "\n".join(
         line.strip() for line in str(found["libraries"]).splitlines() if any(one in line for one in ours)
     )
-    found["environment"] = "\n".join(f"{name}={os.environ[name]}" for name in ENVIRONMENT if name in os.environ)
+    found["environment"] = "\n".join(f"{name}={value}" for name, value in os.environ.items() if name.startswith(ENVIRONMENT))
+    found["kernel_log"] = kernel_log()
+    found |= {path: contents(path) for path in FILES}
     packages = {f"{one.metadata['Name']} {one.version}" for one in importlib.metadata.distributions()}
     found["packages"] = "\n".join(sorted(packages, key=str.lower))
     print(json.dumps(found))

@@ -10,7 +10,7 @@ import sys
 import time
 
 import gpuconf
-from checks import MIB, Missing, driver, expect, free_and_total
+from checks import MIB, Missing, driver, expect, free_and_total, succeed
 from streams import own_allocator
 
 STEP = 2 * MIB
@@ -43,7 +43,7 @@ def case_growth_to_most_of_the_card() -> dict[str, float]:
     place, blocks = ctypes.c_uint64(), []
     begin = time.perf_counter()
     for _ in range(steps):
-        expect(cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(STEP)) == 0, "cuMemAlloc failed")
+        succeed(cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(STEP)), "cuMemAlloc")
         blocks.append(place.value)
     found |= figures("driver", time.perf_counter() - begin, steps)
     for block in blocks:

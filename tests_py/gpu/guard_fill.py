@@ -7,6 +7,7 @@ WHAT is "driver", which takes memory by every call of ``gpuconf run --check`` an
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CHUNK = 64 << 20
+LONGEST = 140  # seconds; guarded.py ends this program after 150
 MOST = 64  # four times the limit: a guard that fails must not fill the card, with managed memory least of all
 
 
@@ -36,7 +38,7 @@ def free_and_total() -> tuple[int, int]:
 
 def fill(take: Callable[[], tuple[int, Callable[[], object]]]) -> dict[str, Any]:
     """Take chunks until one is refused, and give them back."""
-    undo, result = [], 0
+    undo, result, before = [], 0, budget().used
     try:
         while not result and len(undo) < MOST:
             result, give_back = take()
@@ -48,7 +50,7 @@ def fill(take: Callable[[], tuple[int, Callable[[], object]]]) -> dict[str, Any]
     for give_back in undo:
         give_back()
     ctypes.CDLL("libcuda.so.1").cuCtxSynchronize()
-    return {"chunks": len(undo), "result": result, "left": left, "after": budget().used}
+    return {"before": before, "chunks": len(undo), "result": result, "left": left, "after": budget().used}
 
 
 def driver() -> dict[str, Any]:
@@ -81,10 +83,15 @@ def hold(allocate: Callable[[int], Any], error: type[BaseException]) -> dict[str
     use = budget()
     count = len(held)
     held.clear()
-    larger = allocate(CHUNK * count // 2)
+    try:
+        larger = allocate(CHUNK * count // 2)
+        del larger
+        emptied = ""
+    except error as raised:  # of a library that keeps its regions, such as JAX
+        emptied = str(raised)
     again = budget()
-    del larger
     return {
+        "emptied": emptied,
         "chunks": count,
         "error": said,
         "used": use.used,
@@ -147,5 +154,6 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 if __name__ == "__main__":
+    faulthandler.dump_traceback_later(LONGEST)
     print(json.dumps(PROGRAMS[sys.argv[1]]()), flush=True)
     os._exit(0)  # some libraries end badly where the driver is the tests'

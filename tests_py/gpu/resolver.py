@@ -106,6 +106,15 @@ def resolved(cuda: Any, names: list[str], newest: int) -> dict[tuple[str, int, i
     return found
 
 
+def _forms(name: str, found: dict[tuple[str, int, int], int], exported: dict[int, str]) -> str:
+    """The first version in which the resolver returns each form of a name, for the legacy stream."""
+    forms: dict[str, int] = {}
+    for (of, version, flags), address in found.items():
+        if of == name and flags == 1:
+            forms.setdefault(exported.get(address, hex(address)), version)
+    return ", ".join(f"{form} from {version}" for form, version in forms.items())
+
+
 def case_the_resolvers_addresses_are_stable_and_unique() -> None:
     """The same question has the same answer, in any thread, and no counted function shares its address with another name's."""
     cuda = driver()
@@ -124,19 +133,21 @@ def case_the_resolvers_addresses_are_stable_and_unique() -> None:
     names: dict[int, set[str]] = {}
     for (name, _, _), address in first.items():
         names.setdefault(address, set()).add(name)
-    exported = set()
+    exported: dict[int, str] = {}
     for name in COUNTED:
-        for suffix in ("", "_v2", "_v3", "_v4", "_ptsz", "_v2_ptsz", "_ptds", "_v2_ptds"):
+        for suffix in ("", "_v2", "_v3", "_v4", "_ptsz", "_v2_ptsz", "_ptds", "_v2_ptds", "WithFlags"):
             symbol = getattr(cuda, name + suffix, None)
             if symbol is not None:
-                exported.add(ctypes.cast(symbol, ctypes.c_void_p).value)
+                exported[ctypes.cast(symbol, ctypes.c_void_p).value or 0] = name + suffix
     counted = {address for (name, _, _), address in first.items() if name in COUNTED}
     note(
         driver_version=version.value,
         answers=len(first),
         addresses=len(names),
         counted_addresses=len(counted),
-        counted_addresses_that_dlsym_has=len(counted & exported),
+        counted_addresses_that_dlsym_has=len(counted & set(exported)),
+        unlike_dlsym=sorted({name for (name, _, _), address in first.items() if name in COUNTED and address not in exported}),
+        forms="\n".join(f"{name}: {_forms(name, first, exported)}" for name in COUNTED),
     )
     shared = [sorted(group) for group in names.values() if len(group) > 1 and group & set(COUNTED)]
     expect(not shared, f"names that share an address: {shared}")

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import evidence
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,6 +25,7 @@ HERE = Path(__file__).resolve().parent
 MISSING = 77  # the exit code of a step that this machine cannot run
 TAIL = 60_000  # bytes of a failed step's output that are kept
 LAST_WORDS = 30.0  # seconds that a long case has left when it stops by itself
+LAST_STACKS = 5.0  # seconds that a step beyond its time has to say where it is
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
@@ -50,7 +54,11 @@ def run(step: Step, environment: Mapping[str, str], limit: float | None = None) 
     seconds = limit or step.limit
     environment = {"GPU_CASE_SECONDS": str(max(seconds - LAST_WORDS, 1.0)), "PYTHONFAULTHANDLER": "1", **environment}
     begin = time.monotonic()
-    with tempfile.TemporaryFile() as file:  # a pipe would stay open as long as any process that the step started
+    # The output is a file: a pipe would stay open as long as any process that the step started.
+    with tempfile.TemporaryDirectory() as folder, Path(folder, "output").open("w+b") as file:
+        log = Path(folder, "driver.log")
+        if not step.name.startswith("bench"):  # what the driver says of each call that fails, from CUDA 12.9 on
+            environment["CUDA_LOG_FILE"] = str(log)
         process = subprocess.Popen(
             step.command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environment, preexec_fn=_alone
         )
@@ -58,11 +66,14 @@ def run(step: Step, environment: Mapping[str, str], limit: float | None = None) 
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
             code = process.returncode
+            if code is None:
+                _where(process)
         finally:
             _end(process)
+        seen = evidence.of_step(begin, log, code not in (0, MISSING))
         file.seek(max(file.seek(0, os.SEEK_END) - TAIL, 0))
         output = file.read().decode(errors="replace")
-    found: dict[str, Any] = {"seconds": time.monotonic() - begin}
+    found: dict[str, Any] = {"seconds": time.monotonic() - begin, **seen}
     last = output.strip().rpartition("\n")[2]
     figures = _figures(last)
     if code == MISSING:
@@ -84,9 +95,20 @@ def _figures(line: str) -> dict[str, Any] | None:
 
 
 def _alone() -> None:
-    """In the step's process: what it starts can be ended with it, and it ends with this one, however that ends."""
+    """In the step's process: what it starts can be ended with it, and it ends with this one. It dumps no core."""
     os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _where(process: subprocess.Popen[bytes]) -> None:
+    """Let a step beyond its time, then the Pythons that it started, say where they are: faulthandler does so at this signal."""
+    process.send_signal(signal.SIGABRT)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(LAST_STACKS)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGABRT)
+        time.sleep(LAST_STACKS / 5)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

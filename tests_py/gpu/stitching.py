@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import random
 
 import gpuconf
-from checks import MIB, Missing, expect, live, rounds
-from streams import own_allocator, own_streams
+from checks import MIB, Missing, expect, live, rounds, succeed
+from streams import own_allocator, own_streams, pinned
 
 GRANULE = 2 * MIB
 
@@ -18,9 +17,7 @@ def case_stitching_keeps_every_canary() -> dict[str, int]:
     gpuconf.config.list_logical_devices()
     library, (cuda, (stream,)) = own_allocator(), own_streams(1)
     batch = 1 << 16
-    place = ctypes.c_void_p()
-    expect(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(batch), 0) == 0 and place.value is not None, "no pinned memory")
-    read, expected = (ctypes.c_ubyte * batch).from_address(place.value or 0), bytearray()
+    (place, read), expected = pinned(cuda, batch), bytearray()
     rng = random.Random(1)
     blocks: list[tuple[int, int, int]] = []  # address, size, canary
     checked = refused = 0
@@ -30,7 +27,7 @@ def case_stitching_keeps_every_canary() -> dict[str, int]:
         return [address, address + size - 1, *random.Random(address ^ size).sample(edges, min(4, len(edges)))]
 
     def check() -> int:
-        expect(cuda.cuStreamSynchronize(stream) == 0, "the stream has failed")
+        succeed(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
         wrong = [number for number, value in enumerate(expected) if read[number] != value]
         expect(not wrong, f"{len(wrong)} of {len(expected)} canaries died")
         count = len(expected)
@@ -41,7 +38,7 @@ def case_stitching_keeps_every_canary() -> dict[str, int]:
         if blocks and (len(blocks) > 400 or rng.random() < 0.48):
             address, size, canary = blocks.pop(rng.randrange(len(blocks)))
             for where in places(address, size):
-                cuda.cuMemcpyDtoHAsync_v2(place.value + len(expected), where, 1, stream)
+                succeed(cuda.cuMemcpyDtoHAsync_v2(place + len(expected), where, 1, stream), "cuMemcpyDtoHAsync")
                 expected.append(canary)
             library.gpuconf_free(address, size, 0, stream)
             if len(expected) > batch - 8:
@@ -56,13 +53,13 @@ def case_stitching_keeps_every_canary() -> dict[str, int]:
             continue
         canary = operation % 251 + 1
         for where in places(address, size):
-            cuda.cuMemsetD8Async(where, canary, 1, stream)
+            succeed(cuda.cuMemsetD8Async(where, canary, 1, stream), "cuMemsetD8Async")
         blocks.append((address, size, canary))
     checked += check()
     stats = gpuconf.memory.stats()
     for address, size, _ in blocks:
         library.gpuconf_free(address, size, 0, stream)
-    expect(cuda.cuStreamSynchronize(stream) == 0, "the stream has failed")
+    succeed(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
     expect(live() == 0, "blocks are left")
     if not stats.stitches:
         raise Missing("this GPU has no virtual memory management, so nothing was stitched")

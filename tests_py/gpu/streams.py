@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 import gpuconf
-from checks import MIB, driver, expect, live, note, rounds
+from checks import MIB, driver, expect, live, note, rounds, succeed, wait_for_graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +18,17 @@ def own_streams(count: int) -> tuple[Any, list[ctypes.c_void_p]]:
     cuda = driver()
     streams = [ctypes.c_void_p() for _ in range(count)]
     for stream in streams:
-        expect(cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0) == 0, "no stream")
+        succeed(cuda.cuStreamCreateWithPriority(ctypes.byref(stream), 1, 0), "cuStreamCreateWithPriority")
     cuda.cuMemsetD8Async.argtypes = [ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p]
     cuda.cuMemcpyDtoHAsync_v2.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
     return cuda, streams
+
+
+def pinned(cuda: Any, size: int) -> tuple[int, Any]:
+    """Page-locked memory: its address, and its bytes."""
+    place = ctypes.c_void_p()
+    succeed(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(size), 0), "cuMemHostAlloc")
+    return place.value or 0, (ctypes.c_ubyte * size).from_address(place.value or 0)
 
 
 def own_allocator() -> Any:
@@ -44,23 +50,22 @@ def case_a_million_hand_overs_lose_no_canary() -> None:
     slab = library.gpuconf_malloc(slow, 0, None)
     ballast = library.gpuconf_malloc(64 * MIB - slow - size, 0, None)
     expect(bool(slab and ballast), library.gpuconf_last_error().decode())
-    place = ctypes.c_void_p()
-    expect(cuda.cuMemHostAlloc(ctypes.byref(place), ctypes.c_size_t(batch), 0) == 0 and place.value is not None, "no pinned memory")
-    read = (ctypes.c_ubyte * batch).from_address(place.value or 0)
+    place, read = pinned(cuda, batch)
     handed = rounds(1_000_000)
     while todo := list(itertools.islice(handed, batch)):
         for i in range(len(todo)):
             stream = streams[i % 3]
             if i % 64 == 0:
-                cuda.cuMemsetD8Async(slab, 0, slow, stream)  # keeps the stream busy while the host continues
+                # It keeps the stream busy while the host continues.
+                succeed(cuda.cuMemsetD8Async(slab, 0, slow, stream), "cuMemsetD8Async")
             block = library.gpuconf_malloc(size, 0, stream)
             if not block:
                 raise AssertionError(library.gpuconf_last_error().decode())
-            cuda.cuMemsetD8Async(block, i % 251 + 1, size, stream)
-            cuda.cuMemcpyDtoHAsync_v2(place.value + i, block + i % size, 1, stream)
+            succeed(cuda.cuMemsetD8Async(block, i % 251 + 1, size, stream), "cuMemsetD8Async")
+            succeed(cuda.cuMemcpyDtoHAsync_v2(place + i, block + i % size, 1, stream), "cuMemcpyDtoHAsync")
             library.gpuconf_free(block, size, 0, stream)
         for stream in streams:
-            expect(cuda.cuStreamSynchronize(stream) == 0, "a stream has failed")
+            succeed(cuda.cuStreamSynchronize(stream), "cuStreamSynchronize")
         wrong = [i for i in range(len(todo)) if read[i] != i % 251 + 1]
         expect(not wrong, f"canaries died in rounds {[todo[i] for i in wrong[:5]]}")
     for block in (slab, ballast):
@@ -73,31 +78,28 @@ def case_a_captured_graph_keeps_its_memory() -> None:
     gpuconf.configure(limit="64MiB", libraries=[])
     gpuconf.config.list_logical_devices()
     library, (cuda, (side, other)) = own_allocator(), own_streams(2)
-    expect(cuda.cuStreamBeginCapture_v2(side, 0) == 0, "no capture")
+    succeed(cuda.cuStreamBeginCapture_v2(side, 0), "cuStreamBeginCapture")
     inside = library.gpuconf_malloc(MIB, 0, side)
     expect(bool(inside), library.gpuconf_last_error().decode())
-    cuda.cuMemsetD8Async(inside, 1, MIB, side)
+    succeed(cuda.cuMemsetD8Async(inside, 1, MIB, side), "cuMemsetD8Async")
     library.gpuconf_free(inside, 0, 0, side)
     graph, execute = ctypes.c_void_p(), ctypes.c_void_p()
-    expect(cuda.cuStreamEndCapture(side, ctypes.byref(graph)) == 0, "the capture was spoiled")
-    expect(cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)) == 0, "no executable")
-    expect(cuda.cuGraphDestroy(graph) == 0, "the graph stays")
+    succeed(cuda.cuStreamEndCapture(side, ctypes.byref(graph)), "cuStreamEndCapture")
+    succeed(cuda.cuGraphInstantiateWithFlags(ctypes.byref(execute), graph, ctypes.c_ulonglong(0)), "cuGraphInstantiateWithFlags")
+    succeed(cuda.cuGraphDestroy(graph), "cuGraphDestroy")
     outside = library.gpuconf_malloc(63 * MIB, 0, other)
     expect(bool(outside), library.gpuconf_last_error().decode())
-    cuda.cuMemsetD8Async(outside, 9, 63 * MIB, other)
-    expect(cuda.cuGraphLaunch(execute, other) == 0 == cuda.cuStreamSynchronize(other), "no launch")
+    succeed(cuda.cuMemsetD8Async(outside, 9, 63 * MIB, other), "cuMemsetD8Async")
+    succeed(cuda.cuGraphLaunch(execute, other), "cuGraphLaunch")
+    succeed(cuda.cuStreamSynchronize(other), "cuStreamSynchronize")
     for block, value in ((inside, 1), (outside, 9), (outside + 63 * MIB - 1, 9)):
         byte = ctypes.c_ubyte()
-        expect(cuda.cuMemcpyDtoH_v2(ctypes.byref(byte), ctypes.c_uint64(block), ctypes.c_size_t(1)) == 0, "no copy")
+        succeed(cuda.cuMemcpyDtoH_v2(ctypes.byref(byte), ctypes.c_uint64(block), ctypes.c_size_t(1)), "cuMemcpyDtoH")
         expect(byte.value == value, f"{byte.value} instead of {value}")
     library.gpuconf_free(outside, 0, 0, other)
     expect(gpuconf.memory.stats().captured_bytes == MIB, "the graph has lost its memory")
-    expect(cuda.cuGraphExecDestroy(execute) == 0, "the executable stays")
-    for _ in range(1000):  # the driver reports it on its own thread
-        if gpuconf.memory.stats().captured_bytes == 0:
-            break
-        time.sleep(0.01)
-    expect(gpuconf.memory.stats().captured_bytes == 0, "the graph's memory has not come back")
+    succeed(cuda.cuGraphExecDestroy(execute), "cuGraphExecDestroy")
+    wait_for_graphs()
 
 
 def case_which_calls_spoil_a_capture() -> None:
@@ -119,7 +121,7 @@ def case_which_calls_spoil_a_capture() -> None:
         for mode in range(3):
             graph = ctypes.c_void_p()
             number.value = handle.value = 0
-            expect(cuda.cuStreamBeginCapture_v2(stream, mode) == 0, "no capture")
+            succeed(cuda.cuStreamBeginCapture_v2(stream, mode), "cuStreamBeginCapture")
             answer = call() if name == "nothing" or hasattr(cuda, name) else "missing"
             end = cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
             answers.append(f"{answer}/{end}")

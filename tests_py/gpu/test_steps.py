@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import evidence
 import pytest
 import steps
 import unattended
@@ -46,11 +47,35 @@ def test_a_crash_says_where_and_by_which_signal() -> None:
     assert "string_at" in found["output"]
 
 
+def test_what_the_driver_logs_is_kept_where_a_step_fails() -> None:
+    log = "import os; open(os.environ['CUDA_LOG_FILE'], 'a').write('[E] an address is not aligned'); "
+    found = steps.run(step(log + "raise SystemExit(1)"), os.environ)
+    assert found["driver_log"] == "[E] an address is not aligned"
+    assert "driver_log" not in steps.run(step(log), os.environ)
+    assert steps.run(step("import os; os.environ['CUDA_LOG_FILE']", "bench 1: a pair"), os.environ)["result"] == "FAILED"
+
+
+def test_what_the_kernel_says_of_the_card_is_kept() -> None:
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)  # as of /dev/kmsg, each read is a record
+    for seconds, text in (
+        (9, "NVRM: Xid 13"),
+        (20, "NVRM: Xid 31, name=python"),
+        (21, "eth0: link up"),
+        (22, "python[7]: segfault at 8"),
+    ):
+        os.write(writer, f"3,{seconds},{seconds}000000,-;{text}\n SUBSYSTEM=pci\n".encode())
+    assert evidence.lines_of(reader, since=15.0) == ["NVRM: Xid 31, name=python", "python[7]: segfault at 8"]
+    os.close(reader)
+    os.close(writer)
+
+
 def test_a_step_beyond_its_time_ends_with_what_it_started(tmp_path: Path) -> None:
     child = "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']); "
     child += f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid)); print('so far', flush=True); time.sleep(600)"
     found = steps.run(step(child), os.environ, limit=8)
-    assert (found["result"], found["output"]) == ("timed out", "so far\n")
+    assert found["result"] == "timed out"
+    assert found["output"].startswith("so far\nFatal Python error: Aborted")
+    assert "line 1 in <module>" in found["output"]
     assert gone(int((tmp_path / "pid").read_text()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import runpy
 import signal
 import subprocess
 import sys
@@ -20,8 +21,7 @@ HERE = Path(__file__).resolve().parent
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fakecuda")
-    build = HERE.parent.parent / "tests_go" / "fakecuda" / "build.py"
-    subprocess.run([sys.executable, build, folder], check=True, capture_output=True)
+    runpy.run_path(str(HERE.parent.parent / "tests_go" / "fakecuda" / "build.py"))["build"](folder, version=13000)
     return folder
 
 
@@ -72,6 +72,7 @@ def test_a_failing_step_is_reported_and_the_rest_goes_on(driver: Path, tmp_path:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "1 steps done, 1 failed, 0 left"), done.stdout + done.stderr
     assert "case_the_limit_serves_every_byte" in str(results(tmp_path)["the_limit_serves_every_byte"]["output"])
+    assert "nvidia_smi" in results(tmp_path)["the_limit_serves_every_byte"]
     assert "| the limit serves every byte | FAILED |" in (tmp_path / "gpu-results.md").read_text()
 
 

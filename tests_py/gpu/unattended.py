@@ -112,6 +112,7 @@ def main() -> int:
         except KeyboardInterrupt:
             print("ended from outside before the first step", flush=True)
             return 2
+        awake(stack)
         options.out.mkdir(parents=True, exist_ok=True)
         results = Results(options.out / "gpu-results.json", options.wheel, machine)
         todo = results.order([step for step in plan(module.CONTENDERS, options.turns) if options.only in step.name])
@@ -125,6 +126,13 @@ def main() -> int:
     failed = [name for name, step in results.steps.items() if step["result"] in ("FAILED", "timed out")]
     print(f"{len(results.steps)} steps done, {len(failed)} failed, {left} left")
     return 1 if failed else 2 if left else 0
+
+
+def awake(stack: contextlib.ExitStack) -> None:
+    """Hold the cards open: without persistence mode, the driver starts a card anew, for seconds, whenever no process uses it."""
+    for path in Path("/dev").glob("nvidia[0-9]*"):
+        with contextlib.suppress(OSError):
+            stack.enter_context(path.open("rb", buffering=0))
 
 
 def unusable(wheel: str) -> str:
