@@ -27,7 +27,7 @@ def figures(label: str, seconds: float, steps: int) -> dict[str, float]:
 
 
 def case_growth_to_most_of_the_card() -> dict[str, float]:
-    """A pool with growth takes most of the card in blocks of 2 MiB; the figures are host time."""
+    """A pool with growth takes most of the card in blocks of 2 MiB, and half of that at once; the figures are host time."""
     cuda = driver()
     steps = most(free_and_total(cuda)[0])
     gpuconf.configure(limit=f"{(steps + 1) * STEP}B", growth=True, libraries=[])
@@ -39,6 +39,13 @@ def case_growth_to_most_of_the_card() -> dict[str, float]:
     expect(all(blocks), f"not all of {steps} blocks: {library.gpuconf_last_error()!r}")
     for block in blocks:
         library.gpuconf_free(block, STEP, 0, None)
+    expect(bool(library.gpuconf_trim()), f"the pool does not shrink: {library.gpuconf_last_error()!r}")
+    half = steps // 2 * STEP
+    begin = time.perf_counter()
+    block = library.gpuconf_malloc(half, 0, None)
+    found |= {"half_bytes": float(half), "gpuconf_half_seconds": time.perf_counter() - begin}
+    expect(bool(block), f"no block of {half} bytes: {library.gpuconf_last_error()!r}")
+    library.gpuconf_free(block, half, 0, None)
     gpuconf.reset()
     place, blocks = ctypes.c_uint64(), []
     begin = time.perf_counter()
@@ -48,6 +55,10 @@ def case_growth_to_most_of_the_card() -> dict[str, float]:
     found |= figures("driver", time.perf_counter() - begin, steps)
     for block in blocks:
         cuda.cuMemFree_v2(ctypes.c_uint64(block))
+    begin = time.perf_counter()
+    succeed(cuda.cuMemAlloc_v2(ctypes.byref(place), ctypes.c_size_t(half)), f"cuMemAlloc of {half} bytes")
+    found |= {"driver_half_seconds": time.perf_counter() - begin}
+    cuda.cuMemFree_v2(place)
     return found
 
 

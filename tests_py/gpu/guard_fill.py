@@ -1,7 +1,7 @@
 """A program under a limit: ``python guard_fill.py WHAT`` fills it, and prints what it saw as JSON. guarded.py starts it.
 
 WHAT is "driver", which takes memory by every call of ``gpuconf run --check`` and every way to find it, or a library: "torch",
-"torch-whole", "torch-segments", "cupy", "numba" or "jax".
+"torch-whole", "torch-segments", "cupy", "numba", "jax" or "jax-growing".
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def numba() -> dict[str, Any]:
     return hold(lambda size: cuda.device_array(size, "u1"), (CudaAPIError, MemoryError)) | {"total": total}  # type: ignore[arg-type]
 
 
-def jax() -> dict[str, Any]:
-    """JAX, which takes its fraction of what it sees when it starts."""
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+def jax(preallocate: str) -> dict[str, Any]:
+    """JAX, which takes its fraction of what it sees when it starts, or grows to that."""
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = preallocate
     import jax
 
     if jax.default_backend() == "cpu":
@@ -150,7 +150,8 @@ PROGRAMS: dict[str, Callable[[], dict[str, Any]]] = {
     "torch-segments": lambda: torch("segments"),
     "cupy": cupy,
     "numba": numba,
-    "jax": jax,
+    "jax": lambda: jax("true"),
+    "jax-growing": lambda: jax("false"),
 }
 
 if __name__ == "__main__":

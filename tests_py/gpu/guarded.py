@@ -137,9 +137,18 @@ def case_guarded_numba_fills_its_limit() -> dict[str, Any]:
 
 
 def case_guarded_jax_fills_its_limit() -> dict[str, Any]:
-    """JAX takes no more than its fraction of the limit, and raises its own error there."""
+    """JAX takes its fraction of the limit, not of the card, when it starts, and raises its own error there."""
+    return _jax("jax")
+
+
+def case_guarded_jax_grows_within_its_limit() -> dict[str, Any]:
+    """The same where JAX does not preallocate."""
+    return _jax("jax-growing")
+
+
+def _jax(what: str) -> dict[str, Any]:
     _installed("jax")
-    row = _filled("jax")
+    row = _filled(what)
     if row["platform"] == "cpu":
         raise Missing("this JAX does not see the GPU")
     note(**row)

@@ -123,6 +123,17 @@ def test_a_call_that_is_ended_leaves_its_step_to_the_next(driver: Path, tmp_path
     assert json.loads((tmp_path / "gpu-results.json").read_text())["cut"] == {"a_million_hand_overs_lose_no_canary": 1}
 
 
+def test_what_the_driver_does_is_noted(driver: Path, tmp_path: Path) -> None:
+    unattended(driver, tmp_path, "--only", "what_")
+    done = results(tmp_path)
+    figures = {name: dict(done[f"what_{name}"]["figures"]) for name in ("a_request_takes_of_the_card", "a_memory_pool_reserves")}  # type: ignore[call-overload]
+    assert figures["a_request_takes_of_the_card"]["cuMemAlloc_1"].startswith("takes 512, then 1024, leaves 0, at 0x")
+    assert "context synchronized: 0 reserved, 0 used" in figures["a_memory_pool_reserves"]["pool_67108864"]
+    costs = dict(done["what_mapping_costs"]["figures"])  # type: ignore[call-overload]
+    assert set(costs) == {"2_MiB", "32_MiB", "512_MiB"}
+    assert min(costs["2_MiB"].values()) >= 0
+
+
 def test_the_cases_of_the_guard(driver: Path, tmp_path: Path) -> None:
     unattended(driver, tmp_path, "--only", "guard")
     done = results(tmp_path)
