@@ -136,13 +136,20 @@ func (a *Allocator) AllocateOn(s Stream, bytes uint64) (Block, error) {
 // but wholly free regions may have been returned to the device.
 func (a *Allocator) AllocateFor(s Stream, bytes uint64, by holder.ID) (Block, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	// The fast path, which most calls take. rounded is 0 if bytes is 0 or too large to round up.
 	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked(by) {
 		if i := a.bins.BestFit(rounded); i != chunks.None {
-			return a.takeLocked(i, s, bytes, rounded, by), nil
+			block := a.takeLocked(i, s, bytes, rounded, by)
+			a.mu.Unlock() // not deferred (doc.go, Locks)
+			return block, nil
 		}
 	}
+	return a.allocateUnlocking(s, bytes, by)
+}
+
+// allocateUnlocking is allocateLocked, and unlocks.
+func (a *Allocator) allocateUnlocking(s Stream, bytes uint64, by holder.ID) (Block, error) {
+	defer a.mu.Unlock()
 	return a.allocateLocked(s, bytes, by)
 }
 
@@ -256,16 +263,26 @@ func (a *Allocator) handOutLocked(i uint32, s Stream, bytes uint64, by holder.ID
 // that is not that of a live block is an InvalidArgument error, and nothing changes.
 func (a *Allocator) Free(addr uint64) error {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	at, ok := a.index.Find(addr)
-	if !ok {
-		if addr == 0 && !a.closed {
-			return nil
-		}
-		return a.errNotLiveLocked(addr)
+	if !ok || a.shared {
+		return a.freeUnlocking(addr, at, ok)
 	}
 	a.freeLocked(at, noStream)
+	a.mu.Unlock() // not deferred (doc.go, Locks)
 	return nil
+}
+
+// freeUnlocking is the rest of a Free that may fail or call the timeline. It unlocks.
+func (a *Allocator) freeUnlocking(addr uint64, at int, ok bool) error {
+	defer a.mu.Unlock()
+	if ok {
+		a.freeLocked(at, noStream)
+		return nil
+	}
+	if addr == 0 && !a.closed {
+		return nil
+	}
+	return a.errNotLiveLocked(addr)
 }
 
 // TryFreeID is FreeID for a caller that must not wait. If it would wait for another thread or call the driver, it does nothing and
