@@ -10,7 +10,7 @@ GO_TAGS := invariants
 GO_TESTS := ./tests_go/...
 
 # The sources of the installed package. A change to any of them reinstalls it.
-SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' \))
+SOURCES := pyproject.toml go.mod go.sum $(shell find gocore pybind python -type f \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.S' -o -name '*.s' -o -name '*.cpp' -o -name '*.py' -o -name '*.pyi' -o -name '*.map' -o -name '*.pgo' \))
 
 # go-nvml calls functions that NVIDIA has deprecated, to support old drivers.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
@@ -144,6 +144,13 @@ test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads 
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
+
+# go build finds the profile by its name, and compiles the extension module with it.
+.PHONY: profile
+profile: $(VENV)/dev ## measure the allocator, and write the profile that the compiler optimizes it by
+	mkdir -p build/profile
+	go test -trimpath -run '^$$' -bench 'Laws/.*/(exact|tensorflow-rule)' -benchtime 50x -o build/profile/bfc.test -cpuprofile build/profile/cpu ./tests_go/bfc
+	go tool pprof -proto -output pybind/_gpuconf/default.pgo build/profile/cpu
 
 .PHONY: bench-fleet
 bench-fleet: $(VENV)/dev ## measure `gpuconf plan --fleet` and write the tables of docs/fleet.md (20 minutes on an idle machine)

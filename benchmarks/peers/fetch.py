@@ -186,12 +186,11 @@ def _run(command: list[str], cwd: Path | None = None) -> None:
 
 
 def go_program() -> Path:
-    """Build the program that runs them all."""
+    """Build the program that runs them all, with the profile that gpuconf itself is built with."""
     target = BUILT / "peers"
     go = shutil.which("go")
     if go is None:
         sys.exit("there is no Go here: make bench-allocator gets one where it is missing")
-    subprocess.run(
-        [go, "build", "-o", str(target), "./benchmarks/peers"], cwd=ROOT, check=True, env={**os.environ, "CGO_ENABLED": "1"}
-    )
+    command = [go, "build", "-pgo=pybind/_gpuconf/default.pgo", "-o", str(target), "./benchmarks/peers"]
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "CGO_ENABLED": "1"})
     return target
