@@ -80,11 +80,37 @@ def test_leaks_are_reported_and_only_the_mark_makes_them_failures(suite: Callabl
     }
     assert ran.properties["test_clean"] == {}
     text = ran.texts["test_strict"]
-    assert "test_suite.py::test_strict left 1.00MiB (1048576 bytes) of GPU memory allocated:" in text
+    assert "1.00MiB (1048576 bytes) of GPU memory left allocated:\n" in text
+    assert "ERROR test_suite.py::test_strict - 1.00MiB (1048576 bytes)" in ran.out, "the test's name is there already"
     assert ONE in text
     assert "and gpu_leak allows 1000 bytes" in ran.texts["test_too_much"]
     assert "GPU:1: 1.00MiB (1048576 bytes) in 1 block of c (untagged)" in ran.texts["test_c"]
     assert "GPU:0: 2.00MiB (2097152 bytes) in 1 block of gpuconf (untagged)" in ran.texts["test_second"]
+
+
+FRAMES = """
+def load():
+    return memory.allocate(1 << 50)
+def test_too_large(gpu): load()
+def test_no_size_fits(gpu): memory.fit_batch(lambda n: load(), 1)
+def test_not_our_error(gpu):
+    class Odd:
+        def __index__(self): raise ZeroDivisionError
+    memory.allocate(Odd())
+"""
+
+
+def test_a_report_ends_at_the_line_that_called_gpuconf(suite: Callable[..., Any]) -> None:
+    """It used to end in three functions of gpuconf's, with their source."""
+    ran = suite(FRAMES, "--gpuconf-sim=T4")
+    called = {"test_too_large": "return memory.allocate(1 << 50)", "test_no_size_fits": "memory.fit_batch(lambda n: load(), 1)"}
+    for name, last in called.items():
+        assert any(line.startswith(">") and last in line for line in ran.texts[name].splitlines())
+        assert "ResourceExhaustedError" in ran.texts[name]
+        assert "gpuconf/memory/" not in ran.texts[name], name
+    assert "gpuconf/_core/sizes.py" in ran.texts["test_not_our_error"]
+    full = suite(FRAMES, "--gpuconf-sim=T4", "--full-trace")
+    assert "gpuconf/memory/_buffer.py" in full.texts["test_too_large"]
 
 
 FAILING = """

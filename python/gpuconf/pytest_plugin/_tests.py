@@ -7,6 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
+from .. import errors
 from .._core.native import loaded
 from .._typing import Any
 from . import _devices, _leaks, _workers
@@ -70,6 +71,8 @@ class Tests:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Let go of the memory that a failed test's traceback holds, and report what the test left allocated."""
+        if call.excinfo is not None:
+            _hide_our_frames(call.excinfo)
         report = yield
         if call.excinfo is not None and _leaks.uses_gpu() and not item.config.getoption("usepdb", False):
             _leaks.drop_locals(call.excinfo.value)
@@ -105,6 +108,18 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(Tests(), _NAME)
 
 
+def _hide_our_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Let the report of an error of gpuconf's end at the line that called it. Other errors, and --full-trace, show our frames."""
+    if isinstance(excinfo.value, errors.GpuconfError):
+        for entry in excinfo.traceback:
+            if str(entry.frame.f_globals.get("__name__")).startswith("gpuconf."):
+                entry.frame.f_globals["__tracebackhide__"] = _is_our_error
+
+
+def _is_our_error(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
+    return isinstance(excinfo.value, errors.GpuconfError)
+
+
 def _look(item: pytest.Item, report: pytest.TestReport) -> None:
     """Compare what is in use after a test with what was before."""
     watch = _leaks.watch_of(item.config)
@@ -130,7 +145,7 @@ def _report(item: pytest.Item, report: pytest.TestReport, leaked: _leaks.Holding
     if need is not None and need.allowed is not None and total > need.allowed and report.passed:
         report.outcome = "failed"
         allowed = f", and gpu_leak allows {sizes_text(need.allowed)}" if need.allowed else ""
-        report.longrepr = "\n  ".join([f"{item.nodeid} left {sizes_text(total)} of GPU memory allocated{allowed}:", *lines])
+        report.longrepr = "\n  ".join([f"{sizes_text(total)} of GPU memory left allocated{allowed}:", *lines])
 
 
 def _set_property(report: pytest.TestReport, name: str, value: object) -> None:
