@@ -109,6 +109,17 @@ def test_libraries_and_tags_are_stacked(one_gpu: None, tmp_path: Path) -> None:
     assert "<b>&optimizer" in page.text, "escaped"
 
 
+def test_the_charts_of_a_page_have_one_time_axis(tmp_path: Path) -> None:
+    """The second chart used to begin at the first allocation, the first chart at the first event."""
+    events = ("00.0,allocate failure,0x0", "01.0,allocate,0x1000", "03.0,free,0x1000")
+    lines = ["Thread,Time,Action,Pointer,Size,Stream", *(f"1,10:00:{event},1024,0" for event in events)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    page = of(tmp_path / "t.csv", tmp_path)
+    (area,) = page.areas().values()
+    assert area["x"] == [1, 3]
+    assert {tuple(line["x"]) for line in page.figures["policies-0"]["data"]} == {(1, 3)}
+
+
 def test_extremes_are_exact_however_long_the_trace(tmp_path: Path) -> None:
     """Compared with a sum over all events, at the moments that the page has."""
     rng = random.Random(1)

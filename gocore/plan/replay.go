@@ -30,7 +30,7 @@ type Measure struct {
 
 // Point is a stretch of a replay. Sizes are the maximum in it.
 type Point struct {
-	Micros   int64  `json:"micros"` // at its end
+	Micros   int64  `json:"micros"` // at its end, since the first event of the GPU
 	InUse    uint64 `json:"bytes_in_use"`
 	Reserved uint64 `json:"bytes_reserved"`
 }
@@ -72,7 +72,7 @@ func (w *workload) replay(ctx context.Context, v variant, limitBytes uint64, car
 			found.guess = p.guess(o.bytes)
 			return found, nil
 		}
-		r.note(i, w.micros[i], i == len(w.ops)-1)
+		r.note(i, max(w.micros[i]-w.began, 0), i == len(w.ops)-1)
 	}
 	r.measured.PeakReserved = p.peakReserved()
 	found.measure = r.measured

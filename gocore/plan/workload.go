@@ -32,6 +32,7 @@ type workload struct {
 	gpu      int
 	ops      []op
 	micros   []int64  // of each op
+	began    int64    // time of the first event, which may be of a segment, as in gocore/timeline
 	blocks   int      // block numbers are below this
 	largest  uint64   // request
 	peakLive uint64   // most bytes live at one time, each block rounded up to 256
@@ -61,6 +62,9 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 			builders[e.GPU] = b
 		}
 		number := max(i+1-added, 0)
+		if number > 0 && !b.begun {
+			b.began, b.begun = e.Micros, true
+		}
 		if err := b.add(e, number); err != nil {
 			return nil, err
 		}
@@ -83,6 +87,7 @@ func workloads(ctx context.Context, events []trace.Event, wanted bool) ([]*workl
 // builder makes a workload.
 type builder struct {
 	*workload
+	begun   bool             // began is set
 	live    map[uint64]op    // by address
 	unused  []int32          // block numbers
 	now     uint64           // bytes live

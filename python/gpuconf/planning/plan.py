@@ -132,7 +132,7 @@ class PlanUsage(
 
 
 class PlanPoint(Table, namedtuple("PlanPoint", ["time", "bytes_in_use", "bytes_reserved"])):
-    """An interval of a replay: its end, in seconds since the start of the trace, and the maximum bytes during it."""
+    """An interval of a replay: its end, in seconds since the first event of its GPU, and the maximum bytes during it."""
 
     __slots__ = ()
 
@@ -191,8 +191,7 @@ class Plan(metaclass=Made):
             points = self._timelines[gpu, policy]
         except KeyError:
             raise errors.NotFoundError(f"GPU:{gpu} under policy {policy!r} is not in this plan") from None
-        began = points[0]["micros"] if points else 0
-        return tuple(PlanPoint((p["micros"] - began) / 1e6, p["bytes_in_use"], p["bytes_reserved"]) for p in points)
+        return tuple(PlanPoint(p["micros"] / 1e6, p["bytes_in_use"], p["bytes_reserved"]) for p in points)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the timelines, as ``gpuconf plan --json`` prints it. Sizes are in bytes."""
