@@ -98,6 +98,9 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
             assert "…" in line
             assert "…" not in run(*command, env=env)[1], "in a pipe no text is cut"
         assert "training: python" in run("ps", env=env)[1], "the program without its folder"
+        program = Path(sys.executable).name
+        for words in (["lease", "--list"], ["ledger", "list"]):  # which used to show the folder, and on a terminal nothing else
+            assert f"  {program} -c" in run(*words, env=env)[1]
 
 
 def test_colors_are_for_terminals_and_NO_COLOR_turns_them_off() -> None:  # noqa: N802

@@ -65,7 +65,7 @@ def test_the_text(jobs: Path) -> None:
     found = gpuconf.plan_fleet(jobs, "T4:24GiB,2xT4", reserve=0)
     assert str(found) == (
         "fleet: 1xT4:24GiB, 2xT4\n"
-        "3 jobs; 0B of each need are for context and libraries\n"
+        "3 jobs; each need includes 0B for the CUDA context and libraries\n"
         "\n"
         "T4:24GiB 0: 3 jobs, 14.50GiB of 24.00GiB, 9.50GiB left\n"
         "  gpuconf run --memory 8192MiB -- ...  # large.csv\n"

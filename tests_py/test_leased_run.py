@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -110,6 +111,7 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
         (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
+        (["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"], 1, "2 GPUs are requested, but only 1 is visible"),
         (["--memory", "16GiB", "x.py"], 1, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
         (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
@@ -149,10 +151,28 @@ def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
         code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
         assert (code, out) == (124, "")
         assert f"process {holder.pid} training" in err
+    assert err.startswith("gpuconf run: 4.00GiB is not available on 1 of 2 cards.\n"), "it used to add: within 0 s"
     waiting = start("--memory=4GiB", "-c", "print('my turn')")
     wait_until(lambda: len(ledger.claims()) == 2)
     assert holder.communicate("\n")[0] == ""
     assert waiting.communicate(timeout=30) == ("my turn\n", "")
+
+
+def test_a_wait_is_shown_on_a_terminal_until_it_ends(ledger: Ledger) -> None:
+    """It used to look like a program that hangs."""
+    with ledger.claim(cards(15 * GIB), 2):
+        pid, terminal = start_in_a_terminal([COMMAND, "run", "--memory=4GiB", "-c", "print('my turn')"], env())
+        line = b"\r\033[Kgpuconf run: waiting for 4GiB on 1 GPU (see gpuconf lease --list)"
+        seen = b""
+        while line not in seen:
+            assert select.select([terminal], [], [], 30)[0], seen
+            seen += os.read(terminal, 4096)
+    with contextlib.suppress(OSError):  # it has ended
+        while select.select([terminal], [], [], 30)[0]:
+            seen += os.read(terminal, 4096)
+    os.close(terminal)
+    assert seen == line + b"\r\033[Kmy turn\r\n"
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:

@@ -257,7 +257,7 @@ def test_a_process_of_a_claim_names_it(ledger: _ledger.Ledger) -> None:
     ("cards", "count", "text"),
     [
         ([], 1, "1 to 64 cards"),
-        ([card(41)], 1, "can never be leased"),
+        ([card(41)], 1, "on 1 card can never be leased"),
         ([card(40, reserve=GIB)], 1, "can never be leased"),
         ([card(1)], 2, "2 cards requested, but there are only 1"),
         ([card(1), card(1)], 1, "named twice"),

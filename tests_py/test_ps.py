@@ -171,7 +171,10 @@ def test_without_cards(tmp_path: Path) -> None:
     if code == 0:
         pytest.skip("this machine has an NVIDIA driver")
     assert (code, err) == (3, "")
-    assert out.startswith("no GPUs: NVML is not available")
+    assert out == "no GPUs: NVML is not available; gpuconf doctor says more\n", (
+        "all the files that were looked for were one long line"
+    )
+    assert run("devices", env=env) == (3, out, ""), "it used to say nothing else than no GPUs"
     assert not (tmp_path / "ledger").exists(), "looking makes no ledger"
     assert run("top", env=env)[0] == 3
 

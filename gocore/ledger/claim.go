@@ -83,8 +83,12 @@ func (l *Ledger) checkRequest(r *Request) error {
 		}
 	}
 	if possible < r.Count {
-		return status.Errorf(status.InvalidArgument, "%s on each of %s can never be leased: the largest card has %s after its reserve", human.Exact(r.Cards[0].Bytes),
-			human.Count(uint64(r.Count), "card"), human.Exact(largest))
+		cards := human.Count(uint64(r.Count), "card")
+		if r.Count > 1 {
+			cards = "each of " + cards
+		}
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: the largest card has %s after its reserve", human.Exact(r.Cards[0].Bytes),
+			cards, human.Exact(largest))
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil

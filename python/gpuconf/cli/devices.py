@@ -6,10 +6,12 @@ from __future__ import annotations
 import argparse
 
 from .._typing import Any
+from ..machine.cards import survey
 from ..machine.simulate import simulated
 from ..machine.visible import visible_devices
 from .exits import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
+from .processes import no_gpus
 
 _EXAMPLE = """
 gpuconf devices
@@ -39,7 +41,7 @@ def _devices(options: argparse.Namespace) -> int:
     if machine:
         print(f"simulated: {machine}")
     if not devices:
-        print("no GPUs")
+        print(no_gpus(survey()))
         return code
     rows = [
         (

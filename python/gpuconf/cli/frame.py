@@ -11,7 +11,7 @@ from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..sharing._view import Place, Share, View
 from .output import Cell, text_of
-from .processes import HEADER, RIGHT, errors_of, row_of, rows_of
+from .processes import HEADER, RIGHT, errors_of, no_gpus, row_of, rows_of
 
 Line = list[Cell]
 
@@ -84,7 +84,7 @@ def frame(found: View, state: State, width: int, height: int) -> list[Line]:
         told: list[Line] = [[(f"  {keys:<30}"[:width], "bold"), text[: max(0, width - 32)]] for keys, text in HELP]
         return [*lines, [], *told][:height]
     lines += _cards(found.places, width, max(1, (height - 6) * 2 // 3))
-    said = errors_of(found) or ([f"no GPUs: {found.survey.why_none}"] if found.survey.why_none else [])
+    said = errors_of(found) or ([no_gpus(found.survey)] if found.survey.why_none else [])
     lines += [[(text[:width], "yellow")] for text in said[:2]]
     lines.append([])
     lines += _table(ordered(found, state), state, width, height - len(lines) - 1)

@@ -16,6 +16,7 @@ from ..sharing._rows import ClaimRow
 from . import leased
 from .exits import OK, UsageError
 from .output import add_json, example, print_json, print_table, size
+from .processes import without_folder
 from .requested import add_request
 
 _EXAMPLE = """
@@ -86,7 +87,7 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])
-    return str(row.pid), _user(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", row.command
+    return str(row.pid), _user(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", without_folder(row.command)
 
 
 def _user(uid: int) -> str:

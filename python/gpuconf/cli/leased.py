@@ -24,6 +24,7 @@ from ..sharing._request import Request, checked
 from . import console, guarded
 from .exits import CONDITION, TIMED_OUT, UsageError
 from .output import SCHEMA
+from .progress import Progress
 from .requested import simulated_here
 from .supervise import Supervisor, end_as
 
@@ -67,7 +68,9 @@ def granted_to(options: argparse.Namespace, supervisor: Supervisor, command: str
     """Wait for the memory that the options ask for. Raises NotFoundError without a GPU, and DeadlineExceededError."""
     request = request_of(options)
     devices = supervisor.load(lambda: _devices(options.simulate))
-    return grant(request, devices, command)
+    asked = f"{options.memory or 'all memory'} on {request.gpus} GPU{'s' * (request.gpus > 1)}"
+    with Progress(f"gpuconf {options.command}") as progress:
+        return grant(request, devices, command, lambda: progress.show(f"waiting for {asked} (see gpuconf lease --list)"))
 
 
 def request_of(options: argparse.Namespace) -> Request:

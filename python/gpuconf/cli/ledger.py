@@ -13,6 +13,7 @@ from ..sharing._ledger import init_shared, open_ledger
 from ..sharing._rows import CardLease, ClaimRow, ProcessRow
 from .exits import CONDITION, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
+from .processes import without_folder
 
 _LIST_EXAMPLE = """
 gpuconf ledger list
@@ -148,7 +149,11 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
-    return (_pid(row), _user(row.uid), row.state, _time(row.seconds), size(needed), cards, row.name or "-", row.command or "-")
+    return (_pid(row), _user(row.uid), row.state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
+
+
+def _command(row: ClaimRow | ProcessRow) -> str:
+    return without_folder(row.command) or "-"
 
 
 def _cards(cards: tuple[CardLease, ...]) -> str:
@@ -164,7 +169,7 @@ def _short(uuid: str) -> str:
 def _pool_cells(row: ProcessRow) -> list[tuple[str, ...]]:
     first = (_pid(row), _user(row.uid))
     if not row.pools:
-        return [(*first, "-", "-", "-", "-", "-", "-", row.command or "-")]
+        return [(*first, "-", "-", "-", "-", "-", "-", _command(row))]
     return [
         (
             *first,
@@ -174,7 +179,7 @@ def _pool_cells(row: ProcessRow) -> list[tuple[str, ...]]:
             size(p.in_use),
             size(p.peak),
             _short(p.uuid),
-            row.command or "-",
+            _command(row),
         )
         for p in row.pools
     ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from .._typing import Any
+from ..machine.cards import Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
@@ -54,14 +55,24 @@ def row_of(place: Place, share: Share) -> list[Cell]:
 
 
 def label(share: Share) -> str:
-    """Return the name of a process's lease, if it has one, and its command, without the folder of the program."""
-    program, space, rest = (share.command or "?").partition(" ")
-    command = (program.rpartition("/")[2] or program) + space + rest
+    """Return the name of a process's lease, if it has one, and its command."""
+    command = without_folder(share.command or "?")
     return f"{share.name}: {command}" if share.name else command
+
+
+def without_folder(command: str) -> str:
+    """Return a command without the folder of its program, which would be most of what fits on a terminal."""
+    program, space, rest = command.partition(" ")
+    return (program.rpartition("/")[2] or program) + space + rest
 
 
 def _by_library(share: Share) -> list[str]:
     return [f"{library} {size(count)}" for library, count in sorted(share.libraries.items()) if count]
+
+
+def no_gpus(found: Survey) -> str:
+    """Return the line of a command that finds no GPU. doctor names the files that were looked for, too."""
+    return f"no GPUs: {found.why_none_shortly}; gpuconf doctor says more" if found.why_none else "no GPUs"
 
 
 def as_json(found: View) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from . import console
 from .exits import CONDITION, OK
 from .jobs import jobs_on, print_jobs
 from .output import add_json, example, print_json, print_table
-from .processes import DROP, HEADER, RIGHT, as_json, errors_of, row_of, rows_of
+from .processes import DROP, HEADER, RIGHT, as_json, errors_of, no_gpus, row_of, rows_of
 
 _EXAMPLE = """
 gpuconf ps
@@ -47,7 +47,7 @@ def _ps(options: argparse.Namespace) -> int:
 
 def _print(found: View) -> None:
     if not found.places:
-        print("no GPUs" + (f": {found.survey.why_none}" if found.survey.why_none else ""))
+        print(no_gpus(found.survey))
     rows = [row_of(*row) for row in rows_of(found)]
     if rows:
         print_table(HEADER, rows, right=RIGHT, drop=DROP, cut=("command",))

@@ -91,6 +91,11 @@ class Survey(Table, namedtuple("Survey", ["simulated", "why_none", "driver", "cu
     host_pids: bool  # this process is in a container: the driver's PIDs are the host's
     cards: tuple[Card, ...]
 
+    @property
+    def why_none_shortly(self) -> str | None:
+        """Why there is no card, without the files that were looked for."""
+        return self.why_none and self.why_none.partition(" (")[0]
+
 
 def survey() -> Survey:
     """Return all cards of the machine: the simulated one if there is one, else those that NVML reports.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import sizes
@@ -74,15 +74,18 @@ class Grant:
         }
 
 
-def grant(request: Request, devices: Sequence[VisibleDevice], command: str = "") -> Grant:
+def grant(
+    request: Request, devices: Sequence[VisibleDevice], command: str = "", waiting: Callable[[], None] | None = None
+) -> Grant:
     """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout.
 
     Below ``gpuconf run`` or inside a lease, the request must fit into what that has, and nothing more is claimed.
+    ``waiting`` is called about once a second meanwhile.
     """
     refuse_too_few(request, devices)
     if os.environ.get("GPUCONF_LEASE"):
         return _within(request, devices, os.environ["GPUCONF_LEASE"])
-    claimed = claim(request, devices, command)
+    claimed = claim(request, devices, command, waiting)
     known = {device.uuid: device for device in devices}
     cards = _leased([known[one.uuid] for one in claimed.cards])
     return Grant(cards, min(one.bytes for one in claimed.cards), claimed)

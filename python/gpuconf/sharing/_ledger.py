@@ -223,7 +223,8 @@ class Claim(Handle):
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""
         size = human_bytes(max((card.bytes for card in cards), default=0))
-        lines = [f"{size} was not available on {count} of {len(cards)} card{'s' * (len(cards) > 1)} within {timeout:g} s."]
+        where = f"available on {count} of {len(cards)} card{'s' * (len(cards) > 1)}"
+        lines = [f"{size} was not {where} within {timeout:g} s." if timeout else f"{size} is not {where}."]
         rows = [row for row in self._ledger.claims() if row.id != self.id]
         lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
         wanted = {card.uuid for card in cards}
@@ -234,7 +235,7 @@ class Claim(Handle):
         ahead = [row for row in rows if row.state == "waiting"]
         if ahead:
             lines.append(f"  {len(ahead)} other request{'s' * (len(ahead) > 1)} waiting")
-        lines.append("  Wait longer, request less memory, or end one of these processes.")
+        lines.append(f"  Wait{' longer' if timeout else ''}, request less memory, or end one of these processes.")
         return "\n".join(lines)
 
     def fileno(self) -> int:

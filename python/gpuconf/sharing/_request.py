@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._core import settings, sizes
@@ -79,11 +79,25 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Req
     return Request(memory, gpus, timeout, name, policy)
 
 
-def claim(request: Request, devices: Sequence[VisibleDevice], command: str = "") -> Claim:
-    """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout."""
+def claim(
+    request: Request, devices: Sequence[VisibleDevice], command: str = "", waiting: Callable[[], None] | None = None
+) -> Claim:
+    """Wait until the request fits on the devices, and claim it. Raises DeadlineExceededError after its timeout.
+
+    ``waiting`` is called about once a second meanwhile.
+    """
     ledger = open_ledger()
+    looked = False
+
+    def look() -> list[Card]:
+        nonlocal looked
+        if looked and waiting is not None:
+            waiting()
+        looked = True
+        return _cards(request, devices, ledger)
+
     return ledger.claim(
-        lambda: _cards(request, devices, ledger),
+        look,
         request.gpus,
         policy=request.policy,
         timeout=request.timeout,
@@ -97,7 +111,9 @@ def refuse_too_few(request: Request, devices: Sequence[VisibleDevice]) -> None:
     if not devices:
         raise errors.NotFoundError(f"there is no GPU to lease{_why_none()}")
     if len(devices) < request.gpus:
-        raise errors.InvalidArgumentError(f"{request.gpus} GPUs are requested, but only {len(devices)} are visible")
+        raise errors.InvalidArgumentError(
+            f"{request.gpus} GPUs are requested, but only {len(devices)} {'is' if len(devices) == 1 else 'are'} visible"
+        )
 
 
 def _why_none() -> str:
@@ -109,7 +125,7 @@ def _why_none() -> str:
         twice = next((entry for entry in entries if entry and entries.count(entry) > 1), None)
         why = f"names {twice} twice, so CUDA hides all GPUs" if twice else "shows none"
         return f": CUDA_VISIBLE_DEVICES={shown!r} {why}. Correct it, or unset it"
-    why = f": {found.why_none.partition(' (')[0]}" if found.why_none else ""
+    why = f": {found.why_none_shortly}" if found.why_none else ""
     return f"{why}. Simulate one: --simulate or GPUCONF_SIMULATE, such as H100-80GB"
 
 

@@ -162,7 +162,7 @@ class FleetPlan(metaclass=Made):
 
     def _lines(self) -> Iterator[str]:
         yield f"fleet: {', '.join(f'{gpus.count}x{gpus.gpu}' for gpus in self.fleet)}"
-        yield f"{_count(len(self.jobs), 'job')}; {human_bytes(self.reserve)} of each need are for context and libraries"
+        yield f"{_count(len(self.jobs), 'job')}; each need includes {human_bytes(self.reserve)} for the CUDA context and libraries"
         on_card: dict[int, list[FleetJob]] = {}
         for job in self.jobs:
             for place in job.cards:
