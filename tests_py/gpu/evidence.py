@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 SHOWN = 20_000  # bytes of one log
@@ -45,14 +46,21 @@ def _record(log: int) -> str:
 
 
 def said(command: list[str], seconds: float = 45.0) -> str:
-    """A command's output, or why there is none."""
-    try:
-        path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin:/usr/local/cuda/bin"
-        where = shutil.which(command[0], path=path) or command[0]
-        done = subprocess.run([where, *command[1:]], capture_output=True, text=True, check=False, timeout=seconds)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return done.stdout + done.stderr
+    """A command's output, or why there is none. A command that waits for a GPU that hangs cannot be ended, and is left behind."""
+    path = os.environ.get("PATH", "") + ":/sbin:/usr/sbin:/usr/local/cuda/bin"
+    where = shutil.which(command[0], path=path) or command[0]
+    with tempfile.TemporaryFile() as file:
+        try:
+            process = subprocess.Popen([where, *command[1:]], stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT)
+        except OSError as error:
+            return str(error)
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired as late:
+            process.kill()
+            return str(late)
+        file.seek(0)
+        return file.read().decode(errors="replace")
 
 
 def of_step(begin: float, driver_log: Path, failed: bool) -> dict[str, object]:

@@ -55,6 +55,13 @@ def test_what_the_driver_logs_is_kept_where_a_step_fails() -> None:
     assert steps.run(step("import os; os.environ['CUDA_LOG_FILE']", "bench 1: a pair"), os.environ)["result"] == "FAILED"
 
 
+def test_a_command_that_cannot_be_ended_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda _: None)  # as for a process that waits for a GPU that hangs
+    begin = time.monotonic()
+    assert "timed out after 0.5 seconds" in evidence.said(["sleep", "20"], 0.5)
+    assert time.monotonic() - begin < 15
+
+
 def test_what_the_kernel_says_of_the_card_is_kept() -> None:
     reader, writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)  # as of /dev/kmsg, each read is a record
     for seconds, text in (
