@@ -68,6 +68,7 @@ type Allocator struct {
 	cleanBytes uint64       // the sum of their sizes
 	walked     uint64       // steps of the last walk over all chunks (mayWalkLocked)
 	walkedID   uint64       // lastID at that walk
+	calm       uint64       // bytes freed before marks, since a request was last not served at once (countFreedLocked)
 }
 
 const noOne = math.MaxUint64

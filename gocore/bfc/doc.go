@@ -104,11 +104,16 @@
 //	owned, held -> owned        another stream waits for all work that may touch it, and becomes its owner (mergeLocked)
 //	owned, clean -> live        Allocate
 //
-// A mark is queued only when another stream needs memory, or after 64 MiB of frees. An allocation looks at its
-// stream's own memory, then at clean memory, then at memory that has become clean or whose owner the stream
-// already waits for. Next it gets new memory. Then it takes another stream's memory and makes its own stream wait.
-// Last, it stitches if it can. It fails only if no run of free neighbors, of any owner, is large enough, or
-// if waiting failed.
+// An allocation looks at its stream's own memory, then at clean memory; what it finds there serves it at once. Then it
+// looks at memory that has become clean or whose owner the stream already waits for. Next it gets new memory. Then it
+// takes another stream's memory and makes its own stream wait. Last, it stitches if it can. It fails only if no run of
+// free neighbors, of any owner, is large enough, or if waiting failed.
+//
+// A mark is a driver call, so it is queued only if memory may be wanted: in all other streams when a request is not
+// served at once, and after each 64 MiB of frees, so that later requests find memory of passed work. The latter ends
+// when every request has been served at once while as much as the limit was freed, and begins again with the next
+// one that is not. A job that works on one stream of several thus makes no driver calls for memory that the pool has.
+// The request after such a time finds only clean memory without a wait; the mark that it queues serves the ones after it.
 //
 // The steps before new memory take time proportional to the number of streams, with one exception: finding a run
 // of neighbors with several owners walks all chunks. That is needed when no single chunk fits although enough

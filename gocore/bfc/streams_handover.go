@@ -43,8 +43,10 @@ func (a *Allocator) atOnceLocked(s Stream, bytes uint64) uint32 {
 	return a.cleanBins.BestFit(bytes)
 }
 
-// withoutWaitLocked returns a free chunk that stream s need not wait for.
+// withoutWaitLocked returns a free chunk that stream s need not wait for, although it has none at once. From here on,
+// marks are worth their calls (countFreedLocked).
 func (a *Allocator) withoutWaitLocked(s Stream, bytes uint64) uint32 {
+	a.calm = 0
 	for other := range a.streams {
 		a.reapLocked(Stream(other))
 	}

@@ -7,7 +7,7 @@ import (
 	"gpuconf/gocore/holder"
 )
 
-// markEveryBytes is how much is freed on a stream before a mark is queued although no other stream needs its memory.
+// markEveryBytes is how much is freed on a stream before a mark is queued although no request needs its memory now.
 const markEveryBytes = 64 << 20
 
 // tag records which streams' work may still touch a chunk. Tags are in a table beside the chunks, with the same
@@ -176,10 +176,12 @@ func (a *Allocator) freeSharedLocked(at int) {
 }
 
 // countFreedLocked queues a mark if enough was freed on the stream since the last one. If that fails, the next mark
-// covers both.
+// covers both. Once as much as the limit was marked and every request was still served at once, more marks would be in
+// vain: none is queued until a request is not (withoutWaitLocked).
 func (a *Allocator) countFreedLocked(s Stream, bytes uint64) {
 	st := &a.streams[s]
-	if st.sinceMark += bytes; st.sinceMark >= markEveryBytes && st.state == open {
+	if st.sinceMark += bytes; st.sinceMark >= markEveryBytes && st.state == open && a.calm < a.limitBytes {
+		a.calm += st.sinceMark
 		_ = a.markLocked(s)
 	}
 }

@@ -450,24 +450,25 @@ func TestOrderedMemoryComesBeforeNewMemory(t *testing.T) {
 	require.NoError(t, w.a.Close())
 }
 
+// allocateAndFree allocates blocks of a MiB and frees each at once, and returns the timeline's calls.
+func (w *world) allocateAndFree(s bfc.Stream, times int) (asked []string) {
+	w.takeAsked()
+	for range times {
+		b, err := w.a.AllocateOn(s, mib)
+		require.NoError(w.t, err)
+		require.NoError(w.t, w.a.Free(b.Addr))
+	}
+	return w.takeAsked()
+}
+
 // A stream that frees much is marked now and then, even if no other stream needs its memory.
 func TestMarksAfterMuchWasFreed(t *testing.T) {
-	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 1 << 30}), bfc.Options{})
+	w := newWorld(t, suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 4 << 30}), bfc.Options{})
 	one := w.newStream()
-	allocateAndFree := func(s bfc.Stream, times int) (marks int) {
-		w.takeAsked()
-		for range times {
-			b, err := w.a.AllocateOn(s, mib)
-			require.NoError(t, err)
-			require.NoError(t, w.a.Free(b.Addr))
-		}
-		return len(w.takeAsked())
-	}
-	require.Zero(t, allocateAndFree(0, 1000), "one stream")
+	require.Empty(t, w.allocateAndFree(0, 1000), "one stream")
 	b, err := w.a.AllocateOn(one, mib)
 	require.NoError(t, err)
-	require.Equal(t, 10, allocateAndFree(0, 640))
-	w.takeAsked()
+	require.Len(t, w.allocateAndFree(0, 640), 10)
 	for range 64 {
 		b, err := w.a.Allocate(mib)
 		require.NoError(t, err)
@@ -475,10 +476,66 @@ func TestMarksAfterMuchWasFreed(t *testing.T) {
 	}
 	require.Equal(t, []string{"mark", "mark"}, w.takeAsked(), "one for each stream that used it")
 	w.refuse = func() error { return errRefused }
-	require.Equal(t, 10, allocateAndFree(0, 640), "a mark that fails is not tried at each free")
+	require.Len(t, w.allocateAndFree(0, 640), 10, "a mark that fails is not tried at each free")
 	require.NoError(t, w.a.Free(b.Addr))
 	require.NoError(t, w.a.Check())
 	require.NoError(t, w.a.Close())
+}
+
+// A stream on which as much as the limit was freed, with every request served at once, is marked no more. The next request that is not
+// served at once gets new memory, or another stream's with a wait on the device, and from then on there are marks again.
+func TestNoMarksWhileRequestsAreServedAtOnce(t *testing.T) {
+	virtual := func(t *testing.T) bfc.SubAllocator {
+		device := fakedevice.NewVirtual(1 << 40)
+		device.GranuleBytes = mib
+		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 256 * mib})
+		require.NoError(t, err)
+		return v
+	}
+	fixed := func(*testing.T) bfc.SubAllocator {
+		return suballoc.NewRegions(fakedevice.New(1<<40), suballoc.Options{LimitBytes: 256 * mib})
+	}
+	for name, tt := range map[string]struct {
+		sub    func(*testing.T) bfc.SubAllocator
+		next   []string // calls of the other stream's request
+		others bool     // it gets the first stream's memory
+	}{
+		"a pool that can grow":           {virtual, []string{"mark"}, false},
+		"a pool that has all its memory": {fixed, []string{"mark", "follow"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, tt.sub(t), bfc.Options{})
+			one := w.newStream()
+			_, err := w.allocate(0, mib)
+			require.NoError(t, err)
+			_, err = w.allocate(one, mib)
+			require.NoError(t, err)
+			require.Len(t, w.allocateAndFree(0, 1000), 256/64)
+			require.Empty(t, w.allocateAndFree(0, 100_000))
+
+			freed, err := w.allocate(0, mib)
+			require.NoError(t, err)
+			w.free(len(w.live) - 1)
+			taken, err := w.allocate(one, mib)
+			require.NoError(t, err)
+			require.Equal(t, tt.next, w.takeAsked(), "the host does not wait")
+			require.Equal(t, tt.others, freed.Addr == taken.Addr)
+			if !tt.others {
+				for w.advance(0) {
+				}
+				again, err := w.allocate(one, mib)
+				require.NoError(t, err)
+				require.Equal(t, freed.Addr, again.Addr, "its work has passed the mark")
+				require.Empty(t, w.takeAsked())
+			}
+			_, err = w.allocate(0, mib)
+			require.NoError(t, err)
+			require.Len(t, w.allocateAndFree(0, 1000), 256/64)
+			require.Empty(t, w.allocateAndFree(0, 1000))
+			w.check()
+			require.NoError(t, w.a.Close())
+		})
+	}
 }
 
 // instant is a timeline of streams whose work is always done, or never.

@@ -124,6 +124,56 @@ func TestMemoryGoesFromStreamToStream(t *testing.T) {
 	}
 }
 
+// A program that works on one stream, in a pool that another one has used, soon makes no driver call for what its pool has. The other
+// stream still gets that memory without a wait of the host, and its writes come last.
+func TestOneStreamOfTwoSoonNeedsNoDriver(t *testing.T) {
+	for name, opts := range bothTimelines {
+		t.Run(name, func(t *testing.T) {
+			const limit, size = 256, 64 * mib
+			m, d := initialized(t, "T4", opts, nil, []float64{limit})
+			busy, other := newStream(t, d), newStream(t, d)
+			first, err := m.AllocateOn(0, -1, other, mib, 0)
+			require.NoError(t, err)
+			calls := func(times int) map[string]int {
+				before := d.CallsOf()
+				for range times {
+					block, err := m.AllocateOn(0, -1, busy, size, 0)
+					require.NoError(t, err)
+					require.NoError(t, m.Free(block.Addr))
+				}
+				after := d.CallsOf()
+				for call, n := range before {
+					if after[call] -= n; after[call] == 0 {
+						delete(after, call)
+					}
+				}
+				return after
+			}
+			calls(10)
+			looks := map[string]int{"StreamGetID": 1000, "StreamGetCaptureInfo": 1000} // they do not contact the GPU
+			require.Equal(t, looks, calls(1000))
+
+			block, err := m.AllocateOn(0, -1, busy, size, 0)
+			require.NoError(t, err)
+			slowly(t, d, busy, opts)
+			fill(t, d, busy, block.Addr, 1, size)
+			require.NoError(t, m.Free(block.Addr))
+			before := d.CallsOf()
+			heir, err := m.AllocateOn(0, -1, other, (limit-1)*mib, 0)
+			require.NoError(t, err, "all that the limit leaves")
+			for _, wait := range []string{"ContextSynchronize", "StreamSynchronize", "EventSynchronize", "MemGetInfo"} {
+				require.Equal(t, before[wait], d.CallsOf()[wait], "%s: the host does not wait", wait)
+			}
+			fill(t, d, other, heir.Addr, 2, (limit-1)*mib)
+			require.NoError(t, d.StreamSynchronize(0, other))
+			requireFilled(t, m, heir, 2, (limit-1)*mib, "the busy stream's work came last")
+			require.NoError(t, m.Free(heir.Addr))
+			require.NoError(t, m.Free(first.Addr))
+			require.NoError(t, m.Check())
+		})
+	}
+}
+
 // A block that a second stream uses is not reused before that stream is done with it.
 func TestRecordedStreamsHoldABlock(t *testing.T) {
 	m, d := initialized(t, "T4", sim.Options{}, nil, []float64{8})
