@@ -128,6 +128,42 @@ print(len(steps), sum(steps.values()) > 1000)
     assert out == "12 True\n"
 
 
+def test_between_enter_and_the_block() -> None:
+    """From Python 3.14 on, a with statement handles signals there. The tuple has looked up and called the same at its exception."""
+    out = run_well(
+        """
+        import contextlib, gpuconf
+        gpuconf.simulate("2xT4")
+        scope, other = gpuconf.device("GPU:1"), gpuconf.device("GPU:0")
+
+        def fails(*entered):
+            try:
+                with contextlib.ExitStack() as stack:
+                    [stack.enter_context(each) for each in entered]
+                    before = gpuconf.current_scope()
+                    (scope.__exit__, scope.__enter__(), 1 / 0)
+            except ZeroDivisionError:
+                assert not gpuconf.current_scope(), gpuconf.current_scope()
+            return before[-5:]
+
+        print(fails(), fails(other), fails(scope), fails(scope, other, scope))
+        (scope.__exit__, scope.__enter__())  # without an exception, as by a program that enters by hand
+        print(gpuconf.current_scope()[-5:])
+        try:
+            (scope.__exit__, 1 / 0, scope.__enter__())  # not entered
+        except ZeroDivisionError:
+            print(gpuconf.current_scope()[-5:])
+        scope.__exit__(None, None, None)
+        print(gpuconf.current_scope())
+        try:
+            scope.__exit__(None, None, None)
+        except IndexError as error:
+            print(error)
+        """
+    )
+    assert out.splitlines() == [" GPU:0 GPU:1 GPU:1", "GPU:1", "GPU:1", "", "list index out of range"]
+
+
 @pytest.mark.parametrize("interval", [0.0001, 0.0007])
 def test_at_any_time(interval: float) -> None:
     """A timer that rings all the time: C code is interrupted, too, and its exception comes when it returns."""

@@ -5,6 +5,10 @@
  * A scope's name is merged from the outer scope and the argument, and selects a logical GPU. Both are the same each time until the
  * devices change, so each pair of outer scope and argument is looked up once (Place). Entering it again sets two words: the thread's
  * place, and the number of its logical GPU where the C entry points read it.
+ *
+ * From CPython 3.14 on, a with statement calls __enter__ as it calls any function, and its block begins after that: an exception of a
+ * signal handler can come between the two, and then __exit__ is not called. But the statement has looked up __exit__ before. So each
+ * look-up makes a new object (Exit). The statement alone holds it, and the exception drops it: then it leaves the scope itself.
  */
 #include "python.h"
 
@@ -45,7 +49,16 @@ typedef struct {
 	Py_ssize_t count, room;
 } Scope;
 
-static PyObject *place_type, *thread_type, *scope_type;
+/* What looking up __exit__ of a Scope gives. */
+typedef struct {
+	PyObject_HEAD
+	Scope *scope;
+	uint64_t thread;
+	Py_ssize_t entries; /* of this thread, at that time */
+	int called;
+} Exit;
+
+static PyObject *place_type, *thread_type, *scope_type, *exit_type, *lookup_type;
 static PyObject *key; /* of the Thread in a thread's dict */
 static uint64_t serials;
 static Place *outside; /* its inner places are those of the outermost scopes */
@@ -268,34 +281,41 @@ static PyObject *enter(Scope *self, PyObject *unused)
 	return Py_NewRef(Py_None);
 }
 
-/* Leaves the last block that this thread entered. Does nothing in a forked child. */
-static PyObject *leave(Scope *self, PyObject *const *args, Py_ssize_t count)
+/* The index of the last entry of a thread; negative if there is none. */
+static Py_ssize_t last_of(const Scope *self, uint64_t thread)
+{
+	Py_ssize_t at = self->count - 1;
+
+	while (at >= 0 && self->entries[at].thread != thread)
+		at--;
+	return at;
+}
+
+/* Leaves the last block that this thread entered. Does nothing in a forked child. Returns 0, or -1 with an error set. */
+static int leave(Scope *self)
 {
 	Thread *thread;
 	struct entry last;
-	Py_ssize_t at = self->count - 1;
-	PyObject *closed = NULL;
+	Py_ssize_t at;
+	int failed = 0;
 
-	(void)args, (void)count;
 	if (gcpy_ending() || gcpy_forked())
-		return Py_NewRef(Py_None);
+		return 0;
 	if ((thread = this_thread()) == NULL)
-		return NULL;
-	while (at >= 0 && self->entries[at].thread != thread->serial)
-		at--;
-	if (at < 0) {
+		return -1;
+	if ((at = last_of(self, thread->serial)) < 0) {
 		PyErr_SetString(PyExc_IndexError, "list index out of range"); /* TensorFlow's */
-		return NULL;
+		return -1;
 	}
 	last = self->entries[at];
 	if (last.place->generation == gcpy_generation()) {
 		int equal = same(current(thread), last.place);
 
 		if (equal < 0)
-			return NULL;
+			return -1;
 		if (!equal) {
 			gcpy_raise("\x1e" "FAILED_PRECONDITION" "\x1e" "Exiting device scope without proper scope nesting");
-			return NULL;
+			return -1;
 		}
 		move(thread, last.outer);
 	}
@@ -303,13 +323,78 @@ static PyObject *leave(Scope *self, PyObject *const *args, Py_ssize_t count)
 	memmove(&self->entries[at], &self->entries[at + 1], (size_t)(self->count - at) * sizeof last);
 	Py_XDECREF(last.outer);
 	Py_DECREF(last.place);
-	if (last.companion != Py_None && (closed = PyObject_CallMethod(last.companion, "close", NULL)) == NULL) {
-		Py_DECREF(last.companion);
+	if (last.companion != Py_None) {
+		PyObject *closed = PyObject_CallMethod(last.companion, "close", NULL);
+
+		failed = closed == NULL;
+		Py_XDECREF(closed);
+	}
+	Py_DECREF(last.companion);
+	return failed ? -1 : 0;
+}
+
+static Py_ssize_t entries_of(const Scope *self, uint64_t thread)
+{
+	Py_ssize_t found = 0;
+
+	for (Py_ssize_t at = 0; at < self->count; at++)
+		found += self->entries[at].thread == thread;
+	return found;
+}
+
+/* Looks up __exit__: of a scope, a new Exit; of the class, the descriptor itself, which contextlib.ExitStack calls with a scope. */
+static PyObject *look_up_exit(PyObject *descriptor, PyObject *scope, PyObject *class)
+{
+	Thread *thread;
+	Exit *made;
+
+	(void)class;
+	if (scope == NULL)
+		return Py_NewRef(descriptor);
+	if ((thread = this_thread()) == NULL || (made = (Exit *)gcpy_new(exit_type)) == NULL)
+		return NULL;
+	made->scope = (Scope *)Py_NewRef(scope);
+	made->thread = thread->serial;
+	made->entries = entries_of(made->scope, thread->serial);
+	return (PyObject *)made;
+}
+
+static PyObject *call_exit(Exit *self, PyObject *args, PyObject *kwargs)
+{
+	(void)args, (void)kwargs;
+	self->called = 1;
+	return leave(self->scope) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *call_exit_of(PyObject *descriptor, PyObject *args, PyObject *kwargs)
+{
+	PyObject *scope = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+
+	(void)descriptor, (void)kwargs;
+	if (scope == NULL || Py_TYPE(scope) != (PyTypeObject *)scope_type) {
+		PyErr_SetString(PyExc_TypeError, "DeviceScope.__exit__ needs a DeviceScope");
 		return NULL;
 	}
-	Py_XDECREF(closed);
-	Py_DECREF(last.companion);
-	return Py_NewRef(Py_None);
+	return leave((Scope *)scope) == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+/* An exception drops it after __enter__ and before the block. Whoever calls __enter__ alone has no Exit and stays in the scope. */
+static void delete_exit(Exit *self)
+{
+	Scope *scope = self->scope;
+
+	if (!self->called && scope != NULL && scope->count > 0 && PyErr_Occurred()) {
+		PyObject *type, *value, *traceback;
+		Thread *thread;
+
+		PyErr_Fetch(&type, &value, &traceback);
+		thread = this_thread();
+		if (thread != NULL && thread->serial == self->thread && entries_of(scope, self->thread) > self->entries && leave(scope) < 0)
+			PyErr_WriteUnraisable((PyObject *)scope);
+		PyErr_Restore(type, value, traceback);
+	}
+	Py_XDECREF((PyObject *)scope);
+	gcpy_delete((PyObject *)self);
 }
 
 static int visit_scope(Scope *self, visitproc visit, void *arg)
@@ -403,9 +488,11 @@ static PyType_Slot thread_slots[] = {{Py_tp_dealloc, (void *)delete_thread}, {0,
 
 static PyMethodDef scope_methods[] = {
 	{"__enter__", (PyCFunction)(void (*)(void))enter, METH_NOARGS, NULL},
-	{"__exit__", (PyCFunction)(void (*)(void))leave, METH_FASTCALL, NULL},
 	{NULL, NULL, 0, NULL},
 };
+
+static PyType_Slot exit_slots[] = {{Py_tp_dealloc, (void *)delete_exit}, {Py_tp_call, (void *)call_exit}, {0, NULL}};
+static PyType_Slot lookup_slots[] = {{Py_tp_descr_get, (void *)look_up_exit}, {Py_tp_call, (void *)call_exit_of}, {0, NULL}};
 
 static PyType_Slot scope_slots[] = {
 	{Py_tp_dealloc, (void *)delete_scope}, {Py_tp_traverse, (void *)visit_scope}, {Py_tp_clear, (void *)clear_scope},
@@ -416,6 +503,8 @@ enum { CLOSED = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION };
 
 static PyType_Spec place_spec = {"gpuconf.Place", sizeof(Place), 0, CLOSED, place_slots};
 static PyType_Spec thread_spec = {"gpuconf.Thread", sizeof(Thread), 0, CLOSED, thread_slots};
+static PyType_Spec exit_spec = {"gpuconf.DeviceScopeExit", sizeof(Exit), 0, CLOSED, exit_slots};
+static PyType_Spec lookup_spec = {"gpuconf.DeviceScopeExitLookup", sizeof(PyObject), 0, CLOSED, lookup_slots};
 static PyType_Spec scope_spec = {"gpuconf.DeviceScope", sizeof(Scope), 0, CLOSED | Py_TPFLAGS_HAVE_GC, scope_slots};
 
 static PyMethodDef functions[] = {
@@ -428,10 +517,21 @@ static PyMethodDef functions[] = {
 	{NULL, NULL, 0, NULL},
 };
 
+/* Gives the class of scopes its __exit__. */
+static int add_exit(void)
+{
+	PyObject *lookup = gcpy_new(lookup_type);
+	int failed = lookup == NULL || PyObject_SetAttrString(scope_type, "__exit__", lookup) < 0;
+
+	Py_XDECREF(lookup);
+	return failed ? -1 : 0;
+}
+
 int gcpy_add_scope(PyObject *module)
 {
 	if ((key = PyUnicode_InternFromString("gpuconf's scope")) == NULL || (place_type = PyType_FromSpec(&place_spec)) == NULL ||
-	    (thread_type = PyType_FromSpec(&thread_spec)) == NULL || (scope_type = PyType_FromSpec(&scope_spec)) == NULL)
+	    (thread_type = PyType_FromSpec(&thread_spec)) == NULL || (scope_type = PyType_FromSpec(&scope_spec)) == NULL ||
+	    (exit_type = PyType_FromSpec(&exit_spec)) == NULL || (lookup_type = PyType_FromSpec(&lookup_spec)) == NULL || add_exit() < 0)
 		return -1;
 	return PyModule_AddFunctions(module, functions);
 }
