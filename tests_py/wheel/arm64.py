@@ -60,7 +60,7 @@ LEFT_OUT = {
     """,
     "needs programs that make test-integrations installs": "integrations",
     "Ray starts programs of its own, which are arm64 programs, without qemu": "test_ray_cluster.py",
-    "gpuconf run loads arm64 libraries into programs of this machine; and a lease of a process under qemu seems to have ended (below)": """
+    "gpuconf run loads arm64 libraries into programs of this machine, or a lease under qemu seems to have ended (see below)": """
         test_containers.py test_group_signals.py test_leased_run.py test_ps.py
     """,
     "takes minutes under qemu": """
