@@ -61,4 +61,4 @@ def test_every_way_that_the_check_knows(driver: Path) -> None:
     runtime = [rows.pop(name) for name in list(rows) if name.endswith("CUDA runtime")]
     assert [(row["chunks"], row["left"]) for row in runtime if row["result"]] == [(0, LIMIT)] * len(runtime)
     assert len(rows) >= 24
-    assert {name for name, row in rows.items() if row != {"chunks": 8, "result": 2, "left": 0, "after": 0}} == set()
+    assert {name for name, row in rows.items() if row != {"before": 0, "chunks": 8, "result": 2, "left": 0, "after": 0}} == set()
