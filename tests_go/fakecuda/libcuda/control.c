@@ -26,6 +26,7 @@ static struct fault {
 	int result;
 	int armed;
 } faults[MAX_FAULTS];
+static int faults_armed; /* how many of them; without any, a call looks through none */
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
 
@@ -79,12 +80,13 @@ static CUresult count_and_fail(const char *name) {
 	pthread_mutex_lock(&counters_lock);
 	total++;
 	count(name);
-	for (int i = 0; i < MAX_FAULTS && result == SUCCESS; i++) {
+	for (int i = 0; faults_armed > 0 && i < MAX_FAULTS && result == SUCCESS; i++) {
 		struct fault *fault = &faults[i];
 		if (!fault->armed || (strcmp(fault->name, "*") != 0 && strcmp(fault->name, name) != 0))
 			continue;
 		if (fault->left-- == 0) {
 			fault->armed = 0;
+			faults_armed--;
 			fired++;
 			snprintf(fired_name, sizeof fired_name, "%s", name);
 			if (fault->result < 0)
@@ -119,6 +121,7 @@ EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result) {
 		faults[i].left = nth;
 		faults[i].result = result;
 		faults[i].armed = 1;
+		faults_armed++;
 		break;
 	}
 	pthread_mutex_unlock(&counters_lock);
@@ -154,6 +157,7 @@ EXPORT void fakecuda_clear(void) { drop_faults(); }
 void drop_faults(void) {
 	pthread_mutex_lock(&counters_lock);
 	memset(faults, 0, sizeof faults);
+	faults_armed = 0;
 	pthread_mutex_unlock(&counters_lock);
 }
 
