@@ -130,13 +130,15 @@ static Thread *this_thread(void)
 	return thread;
 }
 
-/* The thread's innermost scope, borrowed; NULL outside of any. A reset has left all scopes. */
-static Place *current(Thread *thread)
+/* The thread's innermost scope in a generation, borrowed; NULL outside of any. A reset has left all scopes. */
+static Place *current_in(Thread *thread, uint32_t generation)
 {
-	if (thread->now != NULL && thread->now->generation != gcpy_generation())
+	if (thread->now != NULL && thread->now->generation != generation)
 		Py_CLEAR(thread->now);
 	return thread->now;
 }
+
+static Place *current(Thread *thread) { return current_in(thread, gcpy_generation()); }
 
 /* Makes a place, or NULL, this thread's scope. */
 static void move(Thread *thread, Place *place)
@@ -297,6 +299,7 @@ static int leave(Scope *self)
 	Thread *thread;
 	struct entry last;
 	Py_ssize_t at;
+	uint32_t generation = gcpy_generation(); /* read once: another thread can reset the devices at any time, GIL or not */
 	int failed = 0;
 
 	if (gcpy_ending() || gcpy_forked())
@@ -308,8 +311,8 @@ static int leave(Scope *self)
 		return -1;
 	}
 	last = self->entries[at];
-	if (last.place->generation == gcpy_generation()) {
-		int equal = same(current(thread), last.place);
+	if (last.place->generation == generation) {
+		int equal = same(current_in(thread, generation), last.place);
 
 		if (equal < 0)
 			return -1;

@@ -242,7 +242,7 @@ def test_scopes_beside_resets_are_refused_or_work_and_always_can_be_left(two_gpu
     try:
         for thread in threads:
             thread.start()
-        for _ in range(300):
+        for _ in range(3_000):
             tf.reset()
     finally:
         done.set()
