@@ -141,6 +141,10 @@ wheels: $(VENV)/dev ## build dist/*.whl for all Linux machines (glibc 2.28, x86-
 test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads it and an arm64 Python; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/arm64.py dist
 
+.PHONY: test-python314
+test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
+	$(BIN)/python tests_py/wheel/python314.py dist
+
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py

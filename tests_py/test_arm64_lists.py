@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import runpy
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "wheel"))  # as where it is run
 LISTS = runpy.run_path(str(HERE / "wheel" / "arm64.py"))
+del sys.path[0]
 FILES = {str(path.relative_to(HERE)) for path in HERE.rglob("test_*.py")}
 
 

@@ -9,8 +9,6 @@ machine nor root is needed. Debian's packages are downloaded and unpacked, not i
 ``sys.executable`` is a script that starts qemu, so that processes that tests start are arm64 processes, too. PATH has programs of
 this machine that tests start, but no compiler. `RUN` says which files of tests run, unless arguments name others; `LEFT_OUT` and
 `DESELECTED` say why others do not.
-
-It needs apt and the list of mirrors of a Debian machine.
 """
 
 from __future__ import annotations
@@ -21,6 +19,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from debian import apt, unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "arm64"
@@ -109,49 +109,12 @@ TOOLS = (
 PROGRAMS = "bash cat env head ls readelf script sh sleep true unshare"  # this machine's, which tests start
 
 
-def apt(architecture: str, suite: str) -> list[str]:
-    """The options with which apt works in a folder of its own, for a machine and a suite that are not this machine's."""
-    home = WORK / f"apt-{architecture}-{suite}"
-    for folder in ("state/lists/partial", "cache/archives/partial"):
-        (home / folder).mkdir(parents=True, exist_ok=True)
-    (home / "state" / "status").touch()
-    mirrors = subprocess.check_output(["apt-get", "indextargets", "--format", "$(REPO_URI)"], text=True).splitlines()
-    site = next(mirror for mirror in mirrors if "security" not in mirror)
-    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    (home / "sources.list").write_text(f"deb [signed-by={key}] {site} {suite} main\n")
-    settings = {
-        "Dir::State": home / "state",
-        "Dir::State::status": home / "state" / "status",
-        "Dir::Cache": home / "cache",
-        "Dir::Etc::sourcelist": home / "sources.list",
-        "Dir::Etc::sourceparts": "-",
-        "APT::Architecture": architecture,
-        "APT::Architectures": architecture,
-        "APT::Install-Recommends": "false",
-        "APT::Sandbox::User": "",
-        "Debug::NoLocking": "true",
-    }
-    options = [f"-o={name}={value}" for name, value in settings.items()]
-    subprocess.run(["apt-get", "-qq", *options, "update"], check=True)
-    return options
-
-
-def unpack(architecture: str, suite: str, packages: list[str], into: Path) -> None:
-    """Download Debian's packages, with what they depend on, and unpack them."""
-    options = apt(architecture, suite)
-    archives = WORK / f"apt-{architecture}-{suite}" / "cache" / "archives"
-    subprocess.run(["apt-get", "-qq", *options, "--yes", "--download-only", "install", *packages], check=True)
-    into.mkdir(parents=True, exist_ok=True)
-    for package in archives.glob("*.deb"):
-        subprocess.run(["dpkg", "--extract", package, into], check=True)
-
-
 def emulator() -> Path:
     """qemu, unpacked."""
     folder = WORK / "qemu"
     found = folder / "usr" / "bin" / "qemu-aarch64"
     if not found.exists():
-        options = apt("amd64", "bookworm-backports")
+        options = apt(WORK, "amd64", "bookworm-backports")
         subprocess.run(["apt-get", "-qq", *options, "download", "qemu-user"], check=True, cwd=WORK)
         subprocess.run(["dpkg", "--extract", next(WORK.glob("qemu-user_*.deb")), folder], check=True)
     return found
@@ -161,7 +124,7 @@ def interpreter() -> Path:
     """A Python of arm64, as a script of this machine."""
     real = GUEST / "usr" / "bin" / f"python{PYTHON}"
     if not real.exists():
-        unpack("arm64", "bookworm", PACKAGES, GUEST)
+        unpack(WORK, "arm64", "bookworm", PACKAGES, GUEST)
     # Python finds its library from the place of the script, which is why the script lies beside the real one.
     script = GUEST / "usr" / "bin" / "python-arm64"
     script.write_text(f'#!/bin/sh\nexec "{emulator()}" -L "{GUEST}" -0 "$0" "{real}" "$@"\n')
