@@ -35,6 +35,10 @@ func verified(ctx context.Context, file *process.File) (process.Outcome, error) 
 	if err != nil {
 		return process.Outcome{}, err
 	}
+	if history.OfGpuconf {
+		return process.Outcome{}, status.Errorf(status.InvalidArgument,
+			"it is a recording of gpuconf's allocator; the model is of PyTorch's, which torch.cuda.memory._dump_snapshot records")
+	}
 	verdict, err := rewind.Verify(ctx, history)
 	if err != nil {
 		return process.Outcome{}, err

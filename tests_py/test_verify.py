@@ -8,6 +8,7 @@ import pathlib
 import pickle
 from typing import Any
 
+import gpuconf
 import pytest
 import recorded_runs
 from test_command import run
@@ -99,6 +100,16 @@ def test_a_file_that_is_no_snapshot(contents: bytes, message: str, tmp_path: pat
     assert (status, out) == (1, "")
     assert message in err
     assert str(path) in err
+
+
+def test_a_recording_of_gpuconf_is_refused(tmp_path: pathlib.Path) -> None:
+    path = str(tmp_path / "steps.pickle")
+    with gpuconf.simulate("A10"), gpuconf.memory.record() as recording:
+        gpuconf.memory.allocate(4096).free()
+    recording.save(path)
+    status, out, err = run("plan", path, "--verify")
+    assert (status, out) == (1, "")
+    assert "it is a recording of gpuconf's allocator" in err
 
 
 def test_other_options_are_refused(tmp_path: pathlib.Path) -> None:

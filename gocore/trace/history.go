@@ -15,6 +15,8 @@ import (
 type History struct {
 	Settings HistorySettings
 	GPUs     []GPUHistory // by number
+
+	OfGpuconf bool // not PyTorch's: gpuconf recorded its own allocator
 }
 
 // HistorySettings are the settings of PYTORCH_CUDA_ALLOC_CONF that a snapshot names. Sizes are bytes; 0 is the default.
@@ -150,6 +152,7 @@ func (r *historyReader) historyEvent(history *GPUHistory, gpu int, entry pickle.
 	if fields.err != nil {
 		return fields.err
 	}
+	r.history.OfGpuconf = r.history.OfGpuconf || r.tree.Get(entry, wordLibrary).Kind() == pickle.Text
 	if first, second, ok := r.tree.Get(entry, wordPool).Pair(); ok && len(history.Pools) == len(history.Events) {
 		history.Pools = append(history.Pools, [2]uint64{first, second})
 	}
