@@ -183,7 +183,7 @@ def test_progress_of_a_long_trace(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: COMMAND"),
+        ([], "diagnose problems with GPUs"),  # the help
         (["fly"], "invalid choice: 'fly'"),
         (["plan"], "the following arguments are required: TRACE"),
         (["plan", "holes.csv", "--limit", "much"], "limit 'much' is not a size: write bytes, '500MB', '6GiB'"),

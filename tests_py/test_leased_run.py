@@ -116,7 +116,7 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
         (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
         (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
-        (["--memory", "1GiB", "no-such-command"], 2, "gpuconf run: no-such-command: command not found"),
+        (["--memory", "1GiB", "no-such-command"], 127, "gpuconf run: no-such-command: command not found"),
     ],
 )
 def test_wrong_usage(words: list[str], code: int, message: str) -> None:

@@ -90,7 +90,6 @@ def test_a_module_runs_as_python_runs_it(tmp_path: Path) -> None:
         (["-m"], "gpuconf run: argument expected for -m"),
         (["--as-tensorflow", "python", "-I", "x.py"], "gpuconf run: --as-tensorflow does not work with -I"),
         (["--as-tensorflow", "python", "-X", "dev", "-uBE", "x.py"], "does not work with -uBE"),
-        (["/nowhere/python3", "x.py"], "gpuconf run: /nowhere/python3: command not found"),
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
 )
@@ -125,6 +124,23 @@ def test_it_is_as_without_gpuconf(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("end", "code"), [("sys.exit(7)", 7), ("sys.exit('no')", 1), ("os.kill(os.getpid(), 15)", -15)])
 def test_exit_codes(tmp_path: Path, end: str, code: int) -> None:
     assert run("--as-tensorflow", "-c", f"import os, sys\n{end}", cwd=tmp_path)[0] == code
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--memory", "1GiB"], ["simulate", "T4"]], ids=" ".join)
+def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None:
+    """The exit codes are those of env, timeout and shells."""
+    (tmp_path / "plain").write_text("echo no\n")
+    (tmp_path / "bare").write_text("echo no\n")
+    (tmp_path / "bare").chmod(0o755)
+    cases = [
+        ("no-such-command", 127, "command not found"),
+        (str(tmp_path / "missing"), 127, "command not found"),
+        ("./plain", 126, "Permission denied"),
+        ("./bare", 126, "Exec format error; a script needs a first line such as #!/bin/sh"),
+    ]
+    for program, code, why in cases:
+        found = run(*command[1:], program, cwd=tmp_path, command=[COMMAND, command[0]], env={"GPUCONF_SIMULATE": "T4"})
+        assert found == (code, "", f"gpuconf {command[0]}: {program}: {why}\n")
 
 
 def test_the_limits_and_signals_of_the_process_are_kept(tmp_path: Path) -> None:

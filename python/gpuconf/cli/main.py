@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .. import __version__, errors
 from .._typing import NoReturn
 from . import console
-from .exits import ERROR, INTERRUPTED, USAGE, UsageError
+from .exits import ERROR, INTERRUPTED, USAGE, ProgramError, UsageError
 
 # Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the command that
 # runs is imported, because `gpuconf run` starts other programs.
@@ -48,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     """Return the exit code, and whether standard output has already failed."""
     command = "gpuconf"
+    if not arguments:
+        console.complain(parser().format_help())
+        return USAGE, False
     try:
         options = parser(arguments).parse_args(arguments)
         command = f"gpuconf {options.command}"
@@ -60,6 +63,9 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
     except UsageError as error:
         console.complain(f"{command}: {error}")
         return USAGE, False
+    except ProgramError as error:
+        console.complain(f"{command}: {error}")
+        return error.code, False
     except OSError as error:
         if error.filename is None and error.errno not in _NOT_OF_A_WRITE:
             return _output_failed(command, error), True

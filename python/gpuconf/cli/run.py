@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from .._typing import Any
 from ..sharing._descendants import isolating_option
 from ..sharing._environment import python_path
-from .exits import UsageError
+from .exits import ProgramError, UsageError
 from .guard_modes import MODES
 from .output import FILES, example
 from .requested import add_request, simulated_here
@@ -89,8 +89,8 @@ def _run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program would inherit that
     try:
         os.execvpe(words[0], words, variables)
-    except FileNotFoundError:
-        raise UsageError(f"{words[0]}: command not found") from None
+    except OSError as error:
+        raise ProgramError(words[0], error) from None
 
 
 def _check_combinations(options: argparse.Namespace, leases: bool) -> None:

@@ -11,7 +11,7 @@ from .. import errors
 from .._typing import Any
 from ..machine.cards import models, survey
 from ..machine.simulate import simulate
-from .exits import OK, UsageError
+from .exits import OK, ProgramError, UsageError
 from .output import add_json, example, print_json, print_table, size
 
 _EXAMPLE = """
@@ -62,8 +62,8 @@ def _execute(words: list[str], spec: str) -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
     try:
         os.execvpe(words[0], words, {**os.environ, "GPUCONF_SIMULATE": spec})
-    except FileNotFoundError:
-        raise UsageError(f"{words[0]}: command not found") from None
+    except OSError as error:
+        raise ProgramError(words[0], error) from None
 
 
 def _show(options: argparse.Namespace, spec: str) -> int:

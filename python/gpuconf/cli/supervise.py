@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
-from .exits import UsageError
+from .exits import ProgramError
 from .passed_on import PassedOn
 
 # Not these: the kernel or Go's scheduler sends them to a thread for its own reasons, or Go's threads unblock them.
@@ -74,10 +74,10 @@ class Supervisor:
             self.pid = os.posix_spawnp(
                 words[0], list(words), dict(environment), setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
             )
-        except FileNotFoundError:
+        except OSError as error:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._passed_on.end()
-            raise UsageError(f"{words[0]}: command not found") from None
+            raise ProgramError(words[0], error) from None
         self._passed_on.begin(self.pid)
         ended: list[int] = []
         threading.Thread(target=self._wait, args=(threading.get_ident(), ended), daemon=True).start()
