@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,15 +54,19 @@ func fillTables(t *testing.T) {
 	allocate(t, a, 256) // the freed blocks were adjacent, so their records are available again
 }
 
-// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is called. A thread
-// that Go starts in between takes some of it, and then the allocator cannot be made: it gets more.
+// newAllocatorInLittle returns an allocator that was made with little address space, which stays little until lift is called. Go's
+// runtime must not need any of it: a heap that cannot grow ends the process, and it grows by up to 64 MiB. So the heap gets free
+// pages before. A thread that Go starts takes some address space, and then the allocator cannot be made: it gets more.
 func newAllocatorInLittle(t *testing.T, sub bfc.SubAllocator) (a *bfc.Allocator, lift func()) {
+	runtime.KeepAlive(make([]byte, 16<<20))
+	runtime.GC()
 	for spare := uint64(64 << 20); ; spare *= 2 {
 		lift = limitAddressSpace(t, spare)
 		a, err := bfc.New(sub, bfc.Options{})
 		if err == nil {
 			t.Cleanup(func() { require.NoError(t, a.Close()) })
-			return a, lift
+			lift()
+			return a, limitAddressSpace(t, spare) // for threads: the tables stay as short as they are
 		}
 		lift()
 		require.Less(t, spare, uint64(1<<30), "%v", err)
