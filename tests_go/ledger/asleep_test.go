@@ -3,6 +3,8 @@ package ledger_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,7 +48,7 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 	require.Equal(t, "waiting", line)
 	second := claim(t, l, request(1, card("A", 20*gib)))
 
-	require.NoError(t, first.Process.Signal(syscall.SIGSTOP))
+	stop(t, first.Process)
 	holder.Release()
 	ok, err := second.Wait(nil, time.Second)
 	require.NoError(t, err)
@@ -69,4 +71,20 @@ func TestAStoppedWaiterIsPassedAndKeepsItsPlace(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 	require.False(t, granted(t, third), "20 of 40 GiB are left")
 	sound(t, l)
+}
+
+// stop stops a process, and waits for it: a thread runs on until it takes notice of the signal.
+func stop(t *testing.T, p *os.Process) {
+	require.NoError(t, p.Signal(syscall.SIGSTOP))
+	require.Eventually(t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		require.NoError(t, err)
+		for _, path := range threads {
+			text, err := os.ReadFile(path)
+			if _, state, found := strings.Cut(string(text), ") "); err != nil || !found || state[0] != 'T' {
+				return false
+			}
+		}
+		return len(threads) > 0
+	}, 10*time.Second, time.Millisecond)
 }
