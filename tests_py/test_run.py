@@ -129,13 +129,14 @@ def test_exit_codes(tmp_path: Path, end: str, code: int) -> None:
 @pytest.mark.parametrize("command", [["run"], ["run", "--memory", "1GiB"], ["simulate", "T4"]], ids=" ".join)
 def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None:
     """The exit codes are those of env, timeout and shells."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "bare").write_text("echo no\n")
-    (tmp_path / "bare").chmod(0o755)
+    programs = {"bare": "echo no\n", "denied": f"#!{tmp_path}\n"}  # a folder cannot be executed
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
     cases = [
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
-        ("./folder", 126, "Permission denied"),
+        ("./denied", 126, "Permission denied"),
         ("./bare", 126, "Exec format error; a script needs a first line such as #!/bin/sh"),
     ]
     for program, code, why in cases:
