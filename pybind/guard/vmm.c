@@ -63,28 +63,43 @@ static void put_back(const struct entry *entry)
 		note("no host memory to record a handle: %llu bytes stay charged", (unsigned long long)entry->bytes);
 }
 
+/*
+ * Counts how often a handle must be released, and returns 0 if it is not charged. The entry with the new count is written to *entry; it
+ * is not in the table any more if the count is 0. The lock is held, so that hold, on another thread, does not look between the steps.
+ */
+static int count_locked(CUmemGenericAllocationHandle handle, int difference, struct entry *entry)
+{
+	if (!table_remove(HANDLE, handle, entry))
+		return 0;
+	entry->count += (uint32_t)difference;
+	if (entry->count > 0)
+		put_back(entry);
+	return 1;
+}
+
+static int count_handle(CUmemGenericAllocationHandle handle, int difference, struct entry *entry)
+{
+	pthread_mutex_lock(&lock);
+	int found = count_locked(handle, difference, entry);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct entry entry;
 
 	GIVES(cuMemRelease, (handle));
-	if (!table_remove(HANDLE, handle, &entry))
-		return INSIDE(real.cuMemRelease(handle));
-	if (entry.count > 1) {
-		entry.count--;
-		put_back(&entry);
-		CUresult result = INSIDE(real.cuMemRelease(handle));
-		if (result != CUDA_SUCCESS && table_remove(HANDLE, handle, &entry)) {
-			entry.count++;
-			put_back(&entry);
-		}
-		return result;
-	}
+	int charged = count_handle(handle, -1, &entry);
 	CUresult result = INSIDE(real.cuMemRelease(handle));
-	if (result == CUDA_SUCCESS)
+	if (!charged)
+		return result;
+	if (result == CUDA_SUCCESS && entry.count == 0)
 		refer(entry.owner, -1);
-	else
+	else if (result != CUDA_SUCCESS && !count_handle(handle, 1, &entry)) {
+		entry.count = 1;
 		put_back(&entry);
+	}
 	return result;
 }
 
@@ -185,47 +200,47 @@ static int covers(struct entry *entry, void *argument)
 	return 0;
 }
 
+/* Adds a reference to the memory that is mapped at an address. The lock is held. */
+static int hold_mapped_locked(CUdeviceptr address, struct physical **physical)
+{
+	struct range range = {.from = address};
+
+	table_each(covers, &range);
+	if (range.found.present) {
+		*physical = range.found.owner;
+		(*physical)->references++;
+	}
+	return range.found.present;
+}
+
+static int hold_mapped(CUdeviceptr address, struct physical **physical)
+{
+	pthread_mutex_lock(&lock);
+	int found = hold_mapped_locked(address, physical);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
 EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *address)
 {
-	struct range range = {.from = (uint64_t)(uintptr_t)address};
+	struct physical *physical;
 	struct entry entry;
 
 	GIVES(cuMemRetainAllocationHandle, (out, address));
 	CUresult result = INSIDE(real.cuMemRetainAllocationHandle(out, address));
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (table_remove(HANDLE, *out, &entry)) { /* one handle, to be released once more */
-		entry.count++;
-		put_back(&entry);
-		return result;
-	}
-	table_each(covers, &range);
-	if (range.found.present) {
-		struct physical *physical = range.found.owner;
+	pthread_mutex_lock(&lock); /* two threads may retain memory of which no handle is left */
+	if (!count_locked(*out, 1, &entry) && hold_mapped_locked((CUdeviceptr)(uintptr_t)address, &physical)) {
 		entry = (struct entry){.kind = HANDLE, .key = *out, .bytes = physical->bytes, .owner = physical, .card = (int8_t)physical->card, .count = 1};
-		refer(physical, 1);
 		put_back(&entry);
 	}
+	pthread_mutex_unlock(&lock);
 	return result;
 }
 
 /* A multicast object's binding, by the object and the offset in it. */
 static uint64_t binding(CUmemGenericAllocationHandle multicast, uint64_t at) { return multicast * UINT64_C(0x9E3779B97F4A7C15) ^ at; }
-
-/* The same for the memory that is mapped at an address. */
-static int hold_mapped(CUdeviceptr address, struct physical **physical)
-{
-	struct range range = {.from = address};
-
-	pthread_mutex_lock(&lock);
-	table_each(covers, &range);
-	if (range.found.present) {
-		*physical = range.found.owner;
-		(*physical)->references++;
-	}
-	pthread_mutex_unlock(&lock);
-	return range.found.present;
-}
 
 #define BIND(held, call) \
 	struct physical *physical; \

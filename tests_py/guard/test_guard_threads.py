@@ -59,6 +59,52 @@ def test_a_handle_and_its_mapping_end_in_either_order(driver: Path) -> None:
         assert told.split() == ["448", "0", "448", "0", "512"] * 2
 
 
+def test_a_handle_is_counted_while_other_threads_use_it(driver: Path) -> None:
+    """A thread retains and releases, or two do, while another maps; what is charged is the driver's own count."""
+    with job(driver, 1024 * MIB) as one:
+        told = one.python("""
+            import threading
+            class Prop(ctypes.Structure):
+                _fields_ = [(name, c_int) for name in ("a", "b", "where", "id")] + [("other", c_void_p), ("flags", c_uint64)]
+            context, size, step = begin(), c_size_t(2 * MIB), threading.Barrier(3, timeout=60)
+            first, second, handle = c_uint64(), c_uint64(), c_uint64()
+            for at in first, second:
+                assert cuda.cuMemAddressReserve(byref(at), size, size, c_uint64(0), c_uint64(0)) == 0
+            def work():
+                got = c_uint64()
+                for _ in range(ROUNDS):
+                    step.wait()
+                    while busy:
+                        assert cuda.cuMemRetainAllocationHandle(byref(got), c_void_p(first.value)) == 0 == cuda.cuMemRelease(got)
+                    step.wait()
+            ROUNDS, early, late = 1000, 0, 0
+            threads = [threading.Thread(target=work) for _ in range(2)]
+            for thread in threads:
+                thread.start()
+            for round in range(ROUNDS):
+                assert cuda.cuMemCreate(byref(handle), size, byref(Prop(1, 0, 1, 0)), c_uint64(0)) == 0
+                assert cuda.cuMemMap(first, size, c_size_t(0), handle, c_uint64(0)) == 0
+                if round % 2:  # no handle is left but those of the threads
+                    assert cuda.cuMemRelease(handle) == 0
+                busy = True
+                step.wait()
+                for _ in range(10):
+                    info()
+                if round % 2 == 0:
+                    assert cuda.cuMemMap(second, size, c_size_t(0), handle, c_uint64(0)) == 0
+                busy = False
+                step.wait()
+                assert cuda.cuMemUnmap(first, size) == 0
+                if round % 2 == 0:
+                    assert cuda.cuMemRelease(handle) == 0
+                    early += info()[0] == 1024 * MIB
+                    assert cuda.cuMemUnmap(second, size) == 0
+                late += info()[0] != 1024 * MIB
+            print(early, late)
+        """)
+        assert told.split() == ["0", "0"]
+
+
 def test_a_context_takes_only_its_own_memory_along(driver: Path) -> None:
     """Also if the primary one was reset before it was made."""
     with job(driver, 512 * MIB) as one:
