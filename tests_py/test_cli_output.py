@@ -103,6 +103,19 @@ def test_a_long_command_is_cut_on_a_terminal(tmp_path: Path, rich: bool) -> None
             assert f"  {program} -c" in run(*words, env=env)[1]
 
 
+@pytest.mark.parametrize("words", [["lease", "--list"], ["ledger", "list"]], ids=" ".join)
+def test_a_long_name_is_cut_on_a_terminal(tmp_path: Path, words: list[str]) -> None:
+    """The table was wider than the terminal."""
+    env = {"GPUCONF_SIMULATE": "H100-80GB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "NO_COLOR": "1"}
+    name = "nightly training of the large model, second shard of eight"
+    inside = ("lease", "--memory=2GiB", f"--name={name}", "--", COMMAND, *words)
+    narrow = on_terminal(*inside, columns=80, env=env).replace("\033[1m", "").replace("\033[0m", "").replace("\r", "").splitlines()
+    (line,) = (line for line in narrow if f" {name[:15]}" in line)
+    assert "…" in line
+    assert max(map(len, narrow[-2:])) <= 80
+    assert f" {name} " in on_terminal(*inside, columns=250, env=env)
+
+
 def test_colors_are_for_terminals_and_NO_COLOR_turns_them_off() -> None:  # noqa: N802
     env = {"GPUCONF_SIMULATE": "H100"}
     assert "\033[1m" in on_terminal("devices", columns=200, env=env)

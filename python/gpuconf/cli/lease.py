@@ -67,9 +67,8 @@ def _list(as_json: bool) -> int:
         print("no leases")
     else:
         header = ("PID", "user", "name", "state", "GPU", "memory", "time", "command")
-        print_table(
-            header, [_row(row, known) for row in rows], right=("PID", "memory", "time"), drop=("time", "user"), cut=("command",)
-        )
+        cells = [_row(row, known) for row in rows]
+        print_table(header, cells, right=("PID", "memory", "time"), drop=("time", "user", "command"), cut=("command", "name"))
     return OK
 
 

@@ -95,7 +95,7 @@ def _list(options: argparse.Namespace) -> int:
         print("no leases and no processes")
     if claims:
         cells = [_claim_cells(row) for row in claims]
-        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("since", "user"), cut=("command",))
+        print_table(_CLAIM_HEADER, cells, right=("PID", "bytes each"), drop=("since", "user", "command"), cut=("command", "name"))
     if claims and processes:
         print()
     if processes:

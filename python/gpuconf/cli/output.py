@@ -102,20 +102,19 @@ def _kept(header: Sequence[str], rows: Sequence[Sequence[Cell]], drop: Sequence[
 
 
 def _cut(header: Sequence[str], rows: Sequence[Sequence[Cell]], cut: Sequence[str], width: int) -> Sequence[Sequence[Cell]]:
-    """Return the rows with shorter texts in a column that is named in ``cut``, so that they fit."""
-    column = next((i for i, name in enumerate(header) if name in cut), None)
-    if column is None:
-        return rows
-    widths = _widths(header, rows)
-    room = max(_LEAST, widths[column] - max(0, sum(widths) + _GAP * (len(widths) - 1) - width))
+    """Return the rows with shorter texts in the columns that are named in ``cut``, in this order, until the table fits."""
+    for column in (header.index(name) for name in cut if name in header):
+        widths = _widths(header, rows)
+        room = max(_LEAST, widths[column] - max(0, sum(widths) + _GAP * (len(widths) - 1) - width))
+        rows = [[_shortened(cell, room) if i == column else cell for i, cell in enumerate(row)] for row in rows]
+    return rows
 
-    def shortened(cell: Cell) -> Cell:
-        text = text_of(cell)
-        if len(text) > room:
-            text = text[: room - 1] + "…"
-        return text if isinstance(cell, str) else (text, cell[1])
 
-    return [[shortened(cell) if i == column else cell for i, cell in enumerate(row)] for row in rows]
+def _shortened(cell: Cell, room: int) -> Cell:
+    text = text_of(cell)
+    if len(text) > room:
+        text = text[: room - 1] + "…"
+    return text if isinstance(cell, str) else (text, cell[1])
 
 
 def _widths(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
