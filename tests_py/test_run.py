@@ -129,19 +129,39 @@ def test_exit_codes(tmp_path: Path, end: str, code: int) -> None:
 @pytest.mark.parametrize("command", [["run"], ["run", "--memory", "1GiB"], ["simulate", "T4"]], ids=" ".join)
 def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None:
     """The exit codes are those of env, timeout and shells."""
-    programs = {"bare": "echo no\n", "denied": f"#!{tmp_path}\n"}  # a folder cannot be executed
-    for name, text in programs.items():
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text").write_text("#!/bin/sh\n")
+    (tmp_path / "bare").write_text("echo no\n")
+    (tmp_path / "bare").chmod(0o755)
     cases = [
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
-        ("./denied", 126, "Permission denied"),
+        ("./folder", 126, "Permission denied"),
+        ("./text", 126, "Permission denied"),
         ("./bare", 126, "Exec format error; a script needs a first line such as #!/bin/sh"),
     ]
     for program, code, why in cases:
         found = run(*command[1:], program, cwd=tmp_path, command=[COMMAND, command[0]], env={"GPUCONF_SIMULATE": "T4"})
         assert found == (code, "", f"gpuconf {command[0]}: {program}: {why}\n")
+
+
+@pytest.mark.parametrize("words", [["run"], ["run", "--memory=1GiB"], ["simulate", "T4"], ["lease", "--memory=1GiB", "--"]], ids=" ".join)
+def test_a_program_without_a_name(tmp_path: Path, words: list[str]) -> None:
+    """That is what an unset variable in quotes gives; it was a traceback."""
+    found = run(*words[1:], "", cwd=tmp_path, command=[COMMAND, words[0]], env={"GPUCONF_SIMULATE": "T4"})
+    assert found == (2, "", f"gpuconf {words[0]}: the name of the program is empty\n")
+
+
+def test_a_command_comes_before_a_file_of_its_name(tmp_path: Path) -> None:
+    """The word was taken for a script: make, pytest and dask are names of folders, too."""
+    (tmp_path / "true").write_text("this is text")
+    (tmp_path / "echo").mkdir()
+    script(tmp_path, "print('no')", "echo/__main__.py")
+    assert run("true", cwd=tmp_path) == (0, "", "")
+    assert run("echo", "x", cwd=tmp_path) == (0, "x\n", "")
+    assert run("./echo", cwd=tmp_path) == (0, "no\n", "")
+    (tmp_path / "echo").rename(tmp_path / "program")
+    assert run("program", cwd=tmp_path) == (0, "no\n", "")
 
 
 def test_the_limits_and_signals_of_the_process_are_kept(tmp_path: Path) -> None:

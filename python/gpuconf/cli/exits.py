@@ -12,6 +12,8 @@ TIMED_OUT = 124  # as timeout(1)
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as env(1), timeout(1) and shells
 INTERRUPTED = 130
 
+EMPTY = "the name of the program is empty"  # that of an unset variable
+
 
 class UsageError(Exception):
     """The command line is invalid."""

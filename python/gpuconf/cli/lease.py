@@ -14,7 +14,7 @@ from ..sharing._ledger import open_ledger
 from ..sharing._request import memories
 from ..sharing._rows import ClaimRow
 from . import leased
-from .exits import OK, UsageError
+from .exits import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 from .processes import without_folder
 from .requested import add_request
@@ -50,6 +50,8 @@ def _lease(options: argparse.Namespace) -> int:
         return _list(options.json)
     if options.json:
         raise UsageError("--json needs --list")
+    if words and not words[0]:
+        raise UsageError(EMPTY)
     if options.memory is None and options.gpus is None:
         raise UsageError("nothing to lease: pass --memory or --gpus")
     return leased.run(options, words or [os.environ.get("SHELL") or "/bin/sh"], {})

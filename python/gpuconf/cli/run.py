@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from .._typing import Any
 from ..sharing._descendants import isolating_option
 from ..sharing._environment import python_path
-from .exits import ProgramError, UsageError
+from .exits import EMPTY, ProgramError, UsageError
 from .guard_modes import MODES
 from .output import FILES, example
 from .requested import add_request, simulated_here
@@ -144,6 +145,8 @@ def _program(options: argparse.Namespace) -> list[str]:
         return [sys.executable, "-m", "gpuconf.cli.guard_check"]
     if not words:
         raise UsageError("no program: name a command or a Python script")
+    if not words[0]:
+        raise UsageError(EMPTY)
     if words[0] in _THIS_PYTHON:
         return [_python(words[0]), *words[1:]]
     return [sys.executable, *words] if _is_script(words[0]) else words
@@ -157,12 +160,12 @@ def _python(name: str) -> str:
 
 
 def _is_script(word: str) -> bool:
-    """Whether a word is a Python script, and not a command."""
+    """Whether a word is a Python script, and not a command. In a folder named pytest, the word pytest is the command."""
     if word.startswith("-"):
         return True  # standard input, or Python's options
     if word.endswith((".py", ".pyc", ".pyz")):
         return "/" not in word or not os.access(word, os.X_OK)
-    return os.path.isdir(word) or (os.path.isfile(word) and not os.access(word, os.X_OK))
+    return os.path.isfile(os.path.join(word, "__main__.py")) and ("/" in word or shutil.which(word) is None)
 
 
 def _check(spec: str) -> None:

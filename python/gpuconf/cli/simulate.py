@@ -11,7 +11,7 @@ from .. import errors
 from .._typing import Any
 from ..machine.cards import models, survey
 from ..machine.simulate import simulate
-from .exits import OK, ProgramError, UsageError
+from .exits import EMPTY, OK, ProgramError, UsageError
 from .output import add_json, example, print_json, print_table, size
 
 _EXAMPLE = """
@@ -53,6 +53,8 @@ def _simulate(options: argparse.Namespace) -> int:
     if words:
         if options.json:
             raise UsageError("--json cannot be used with a command")
+        if not words[0]:
+            raise UsageError(EMPTY)
         _execute(words, spec)
     return _show(options, spec)
 
