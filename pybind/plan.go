@@ -80,11 +80,12 @@ func cardOf(text string) (sim.Card, error) {
 
 // fleetBatch describes equal GPUs of a fleet to Python.
 type fleetBatch struct {
-	Count   int    `json:"count"`
-	Name    string `json:"name"`
-	Product string `json:"product"`
-	Memory  uint64 `json:"memory"`
-	Virtual bool   `json:"virtual"` // whether it has virtual memory management
+	Count    int    `json:"count"`
+	Name     string `json:"name"`
+	Product  string `json:"product"`
+	Memory   uint64 `json:"memory"`
+	Leasable uint64 `json:"leasable"` // what leases on a card may add up to
+	Virtual  bool   `json:"virtual"`  // whether it has virtual memory management
 }
 
 // ParseFleet returns a fleet as a list of batches.
@@ -96,7 +97,12 @@ func ParseFleet(text string) (fleet string, err error) {
 	}
 	list := make([]fleetBatch, len(batches))
 	for i, b := range batches {
-		list[i] = fleetBatch{b.Count, b.Name(), b.Card.Model.Product, b.Card.MemoryBytes, b.Card.Model.GranularityBytes > 0}
+		model, memory := b.Card.Model, b.Card.MemoryBytes
+		leasable := memory
+		if kept := config.SystemReserve(memory, model.ComputeMajor); kept < memory {
+			leasable -= kept
+		}
+		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, model.GranularityBytes > 0}
 	}
 	return encode(list)
 }

@@ -11,7 +11,7 @@ from ..._core.native import core
 from ..._core.table import Table
 
 
-class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory"])):
+class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory", "leasable"])):
     """Equal cards of a fleet."""
 
     __slots__ = ()
@@ -19,6 +19,7 @@ class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory"])):
     gpu: str  # the model, as for gpuconf.simulate
     count: int
     memory: int  # of each card, in bytes
+    leasable: int  # what the leases on a card may add up to, in bytes: its memory less a reserve for the system
 
 
 def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
@@ -32,4 +33,4 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
                 raise errors.InvalidArgumentError(
                     f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"
                 )
-    return tuple(FleetGpus(batch["name"], batch["count"], batch["memory"]) for batch in batches)
+    return tuple(FleetGpus(batch["name"], batch["count"], batch["memory"], batch["leasable"]) for batch in batches)

@@ -17,11 +17,10 @@ from ..._core.table import Table
 from ..._typing import Any
 from .. import ranks
 from ..plan import check_policies
+from . import leases
 from . import phases as _phases
-from .assign import assign
 from .cards import FleetGpus, parse
 from .jobs import Need
-from .pack import pack
 from .replays import replay
 
 SCHEMA = 1
@@ -182,7 +181,11 @@ class FleetPlan(metaclass=Made):
         yield ""
         for job in self.unplaced:
             cards = f" on each of {job.gpus} cards" if job.gpus > 1 else ""
-            yield f"no room: {job.name} needs {human_bytes(job.need)}{cards}"
+            most = max(gpus.leasable for gpus in self.fleet)
+            if job.limit > most:
+                yield f"no room: {job.name} needs a limit of {human_bytes(job.limit)}{cards}; of a card, {human_bytes(most)} can be leased"
+            else:
+                yield f"no room: {job.name} needs {human_bytes(job.need)}{cards}"
         for name, error in self.failed:
             yield f"not planned: {name}: {error}"
         if self.warning:
@@ -295,27 +298,26 @@ def _packed(
     # The largest cards first; of the same memory, in the order of the fleet.
     slots = [(gpus, number) for gpus in sorted(fleet, key=lambda gpus: -gpus.memory) for number in range(gpus.count)]
     unit = _MIB * max(-(-slots[0][0].memory // _MIB // _MOST_UNITS), 1)
-    memories = [gpus.memory // unit for gpus, _ in slots]
     ordered = sorted(needs.items(), key=lambda named: -named[1].limit)
-    sizes = {name: -(-(need.limit + reserve) // unit) for name, need in ordered}
-    fitting = [name for name, need in ordered if sizes[name] <= memories[0] and need.gpus <= len(memories)]
-    parts = [needs[name].gpus for name in fitting]
-    found = pack([sizes[name] for name in fitting for _ in range(needs[name].gpus)], memories, progress=progress)
-    assigned, bound = assign(found.best, memories, [sizes[name] for name in fitting], parts), found.bound
-    loads = [sum(needs[fitting[job]].limit + reserve for job in jobs) for jobs in assigned]
+    limits, parts = [need.limit for _, need in ordered], [need.gpus for _, need in ordered]
+    found = leases.pack(limits, parts, reserve, [gpus for gpus, _ in slots], unit, progress)
+    assigned, bound = found.jobs, found.bound
+    loads = [sum(limits[job] + reserve for job in jobs) for jobs in assigned]
     if phases:
         progress("packing by phases")
-        curves = _phases.curves([needs[name] for name in fitting], reserve, unit)
-        staggered, bound = _phases.pack(curves, parts, memories)
+        memories = [gpus.memory // unit for gpus, _ in slots]
+        curves = _phases.curves([need for _, need in ordered], reserve, unit)
+        fitting = [job for job in range(len(curves)) if -(-(limits[job] + reserve) // unit) <= memories[0] and parts[job] <= len(slots)]
+        staggered, bound = _phases.pack([curves[job] for job in fitting], [parts[job] for job in fitting], memories)
         phases = _cost(staggered) < _cost(assigned)
         if phases:
-            assigned = staggered
+            assigned = [[fitting[job] for job in jobs] for jobs in staggered]
             loads = [max(map(sum, zip(*(curves[job] for job in jobs), strict=True)), default=0) * unit for jobs in assigned]
     places: dict[str, list[int]] = {name: [] for name in needs}
     cards: list[FleetCard] = []
     for (gpus, number), jobs, load in zip(slots, assigned, loads, strict=True):
         if jobs:
-            names = tuple(fitting[job] for job in sorted(jobs))
+            names = tuple(ordered[job][0] for job in sorted(jobs))
             for name in names:
                 places[name].append(len(cards))
             cards.append(FleetCard(gpus.gpu, number, gpus.memory, load, names))
