@@ -109,11 +109,29 @@ def test_pictures(here: Path) -> None:
 def test_pictures_without_matplotlib(here: Path) -> None:
     (here / "matplotlib").mkdir()
     (here / "matplotlib" / "__init__.py").write_text("raise ImportError('not here')")
-    code, out, err = run("plan", "holes.csv", "--plot", "memory.png", cwd=here, env={"PYTHONPATH": str(here)})
-    assert code == 0
-    assert "█ in use" in out
-    assert err == "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'; printing text instead\n"
+    found = run("plan", "holes.csv", "--plot", "memory.png", cwd=here, env={"PYTHONPATH": str(here)})
+    assert found == (1, "", "gpuconf plan: plots need matplotlib: pip install 'gpuconf[plot]'\n")
     assert not (here / "memory.png").exists()
+
+
+def test_a_plot_in_a_format_that_does_not_exist(here: Path) -> None:
+    """It was matplotlib's traceback, after the plan."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
+    for name in ("memory.foo", "memory"):
+        code, out, err = run("plan", "holes.csv", "--plot", name, cwd=here)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"gpuconf plan: --plot: cannot plot to {name!r}: a file name ends in one of .eps, ")
+
+
+@pytest.mark.parametrize("option", ["--plot", "--html"])
+def test_the_trace_is_not_replaced(here: Path, option: str) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed: pip install 'gpuconf[plot]'")
+    pytest.importorskip("plotly", reason="plotly is not installed: pip install 'gpuconf[report]'")
+    (here / "holes.svg").symlink_to("holes.csv")
+    before = (here / "holes.csv").read_bytes()
+    found = run("plan", "holes.csv", option, "holes.svg", cwd=here)
+    assert found == (2, "", f"gpuconf plan: {option} would replace the trace 'holes.csv'\n")
+    assert (here / "holes.csv").read_bytes() == before
 
 
 def test_a_page(here: Path) -> None:

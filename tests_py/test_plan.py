@@ -105,6 +105,18 @@ def test_the_table(holes: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("size", [(1 << 32) + 1, (5 << 30) - 1, 16385 << 20, (1 << 40) + 3])
+def test_the_least_limit_in_the_table_is_enough(tmp_path: Path, size: int) -> None:
+    """It was rounded down: 4097 MiB were 4.00GiB, and the job does not fit under 4.00GiB."""
+    (tmp_path / "large.csv").write_text(f"{HEADER}\n1,1.5,allocate,0x1,{size},0,0\n")
+    for policy in ALL:
+        found = gpuconf.plan(tmp_path / "large.csv", policy=policy)
+        row = re.search(r"GPU:0  .*?  -  +(\S+iB) ", str(found))
+        assert row is not None
+        assert gpuconf.plan(tmp_path / "large.csv", limit=row[1], policy=policy).fits, (row[1], found.results[0].least_limit)
+        assert f">{row[1]}<" in found._repr_html_()
+
+
 def test_limits_and_gpus(holes: Path) -> None:
     nothing = gpuconf.plan(holes)
     assert (nothing.limit, nothing.fits, nothing.fitting) == (None, None, ())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .humanbytes import human_bytes
+from .humanbytes import human_bytes, human_limit
 
 USED = "#3b82d0"
 PEAK = "rgba(59,130,208,.45)"
@@ -36,6 +36,11 @@ def escape(value: object) -> Html:
 def size(count: int | None) -> Html:
     """Return a number of bytes for people; hovering shows all digits."""
     return Html("-") if count is None else Html(f'<span title="{count} bytes">{human_bytes(count)}</span>')
+
+
+def limit(count: int) -> Html:
+    """Return a limit that is needed: rounded up."""
+    return Html(f'<span title="{count} bytes">{human_limit(count)}</span>')
 
 
 def code(value: object) -> Html:

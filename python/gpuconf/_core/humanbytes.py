@@ -20,3 +20,16 @@ def human_bytes(count: int) -> str:
         count //= 1024
         unit += 1
     return f"{count / 1024:.{1 if unit == 0 else 2}f}{units[unit]}iB"
+
+
+def human_limit(count: int) -> str:
+    """Return what ``human_bytes`` does, rounded up: under a limit of this text, a program that needs ``count`` bytes fits.
+
+    >>> human_bytes((4 << 30) + 1), human_limit((4 << 30) + 1), human_limit(4 << 30)
+    ('4.00GiB', '4.01GiB', '4.00GiB')
+    """
+    if count < 1 << 20:
+        return human_bytes(count)
+    unit = min((count.bit_length() - 1) // 10, 6)
+    hundredths = -(-count * 100 >> 10 * unit)
+    return f"{hundredths // 100}.{hundredths % 100:02}{'KMGTPE'[unit - 1]}iB"

@@ -78,8 +78,7 @@ def _plan(options: argparse.Namespace) -> int:
         return _verify(options)
     if os.path.isdir(options.trace):
         return _ranks(options)
-    if options.html is not None:
-        report.plotly_script()  # if it is missing, the rest would be in vain
+    _check_outputs(options)
     with Progress("gpuconf plan") as progress:
         progress.show("reading the trace")
         trace = load_trace(options.trace)
@@ -98,6 +97,21 @@ def _plan(options: argparse.Namespace) -> int:
     if options.plot is not None:
         _draw(found, options)
     return DOES_NOT_FIT if found.fits is False else OK
+
+
+def _check_outputs(options: argparse.Namespace) -> None:
+    """Find out before the work whether the plot and the page can be written. Neither replaces the trace."""
+    if options.html is not None:
+        report.plotly_script()
+    if options.plot not in (None, "-"):
+        try:
+            plot.checked_figure(options.plot)
+        except errors.InvalidArgumentError as error:
+            raise UsageError(f"--plot: {error}") from None
+    for name in ("html", "plot"):
+        path = getattr(options, name)
+        if path and os.path.exists(path) and os.path.exists(options.trace) and os.path.samefile(path, options.trace):
+            raise UsageError(f"--{name} would replace the trace {options.trace!r}")
 
 
 def _ranks(options: argparse.Namespace) -> int:
@@ -152,11 +166,8 @@ def _verification(found: Verification) -> list[str]:
 
 def _draw(found: Plan, options: argparse.Namespace) -> None:
     if options.plot != "-":
-        try:
-            found.plot(options.plot)
-            return
-        except errors.UnimplementedError as error:
-            console.complain(f"gpuconf plan: {error}; printing text instead")
+        found.plot(options.plot)
+        return
     stream = sys.stderr if options.json else sys.stdout
     print(*plot.bars(found, glyphs_of(stream)), sep="\n", file=stream)
 

@@ -7,7 +7,7 @@ import html
 import os
 from collections.abc import Iterable, Sequence
 
-from .._core.humanbytes import human_bytes
+from .._core.humanbytes import human_bytes, human_limit
 from .._core.stacks import call_site
 from .._typing import Any
 from . import page_segments
@@ -75,7 +75,7 @@ class _Section:
         ]
         if self.results:
             best = min(reversed(self.results), key=lambda r: r.least_limit)  # of equal ones the last, which is gpuconf's
-            numbers.append(("least limit", f"{human_bytes(best.least_limit)} ({best.policy})"))
+            numbers.append(("least limit", f"{human_limit(best.least_limit)} ({best.policy})"))
         parts = [
             f"<section><h2>{name}</h2><dl>",
             *(f"<div><dt>{k}</dt><dd>{html.escape(v)}</dd></div>" for k, v in numbers),
@@ -166,7 +166,7 @@ class _Section:
         limits: dict[int, list[str]] = {}
         for result in self.results:
             limits.setdefault(result.least_limit, []).append(result.policy)
-        lines = [(value, f"least limit, {_joined_names(names)}: {human_bytes(value)}") for value, names in sorted(limits.items())]
+        lines = [(value, f"least limit, {_joined_names(names)}: {human_limit(value)}") for value, names in sorted(limits.items())]
         shown_lines = lines[:1]
         if self.limit is not None:
             shown_lines.append((self.limit, f"limit: {human_bytes(self.limit)}"))
@@ -374,7 +374,7 @@ _POLICY_HEAD = ("policy", "least limit", "fits", "peak in use", "peak reserved",
 def _policy_row(result: PlanResult) -> tuple[str, ...]:
     return (
         result.policy,
-        human_bytes(result.least_limit),
+        human_limit(result.least_limit),
         {True: "yes", False: "no", None: "-"}[result.fits],
         human_bytes(result.peak_bytes_in_use),
         human_bytes(result.peak_bytes_reserved),

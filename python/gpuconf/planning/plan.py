@@ -12,7 +12,7 @@ from .. import errors
 from .._core import html, runtime, sizes, texts
 from .._core.columns import columns
 from .._core.glyphs import glyphs_of
-from .._core.humanbytes import human_bytes
+from .._core.humanbytes import human_bytes, human_limit
 from .._core.job import Job
 from .._core.made import Made, make
 from .._core.native import core
@@ -211,7 +211,8 @@ class Plan(metaclass=Made):
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Plot memory over time into a file. The file name determines the format (``.png``, ``.svg``).
 
-        Requires matplotlib (``gpuconf[plot]``); raises NotImplementedError without it.
+        Requires matplotlib (``gpuconf[plot]``); raises NotImplementedError without it, and ValueError for a format that it cannot
+        write.
         """
         from . import plot as _plot
 
@@ -237,7 +238,8 @@ class Plan(metaclass=Made):
                 _named(r),
                 _YES[r.fits],
                 html.memory_bar(r.peak_bytes_in_use, r.peak_bytes_in_use, r.peak_bytes_reserved, most),
-                *map(html.size, (r.least_limit, r.peak_bytes_in_use, r.peak_bytes_reserved)),
+                html.limit(r.least_limit),
+                *map(html.size, (r.peak_bytes_in_use, r.peak_bytes_reserved)),
                 f"{100 * r.fragmentation:.1f}%",
             )
             for r in self.results
@@ -302,7 +304,7 @@ class Plan(metaclass=Made):
         if usage.peak_bytes_in_use <= (self.limit or 0):
             needs = {p: max(r.least_limit for r in self.results if r.policy == p) for p in self.policies}
             best = min(reversed(self.policies), key=lambda p: needs[p])
-            return f"the smallest limit that one of them needs is {human_bytes(needs[best])} ({best})"
+            return f"the smallest limit that one of them needs is {human_limit(needs[best])} ({best})"
         text = f"{human_bytes(usage.peak_bytes_in_use)} are live at the peak"
         known = [site for site in usage.sites_at_peak if site.known][:3]
         return f"{text}; the largest holders are {'; '.join(map(str, known))}" if known else text
@@ -387,7 +389,7 @@ def _table(results: Iterable[PlanResult]) -> list[str]:
             f"GPU:{r.gpu}",
             _named(r),
             _YES[r.fits],
-            human_bytes(r.least_limit),
+            human_limit(r.least_limit),
             human_bytes(r.peak_bytes_in_use),
             human_bytes(r.peak_bytes_reserved),
             f"{100 * r.fragmentation:.1f}%",

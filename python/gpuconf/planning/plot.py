@@ -3,23 +3,35 @@
 
 from __future__ import annotations
 
+import os
+
 from .. import errors
 from .._core.glyphs import BLOCKS, Glyphs
 from .._core.humanbytes import human_bytes
+from .._typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .plan import Plan, PlanPoint
 
 
-def draw(plan: Plan, path: str) -> None:
-    """Draw a panel for each logical GPU: memory in use as an area, memory reserved by each policy as lines, and the limit."""
+def checked_figure(path: str) -> Any:
+    """Return matplotlib's class of figures, which can write a file of that name."""
     try:
         from matplotlib.figure import Figure  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise errors.UnimplementedError("plots need matplotlib: pip install 'gpuconf[plot]'") from None
+    known = Figure().canvas.get_supported_filetypes()
+    if os.path.splitext(path)[1][1:].lower() not in known:
+        raise errors.InvalidArgumentError(f"cannot plot to {path!r}: a file name ends in one of .{', .'.join(sorted(known))}")
+    return Figure
+
+
+def draw(plan: Plan, path: str) -> None:
+    """Draw a panel for each logical GPU: memory in use as an area, memory reserved by each policy as lines, and the limit."""
+    figure_class = checked_figure(path)
     gpus = [usage.gpu for usage in plan.usages]
-    figure = Figure(figsize=(10, 1 + 3.5 * max(len(gpus), 1)), layout="constrained")
+    figure = figure_class(figsize=(10, 1 + 3.5 * max(len(gpus), 1)), layout="constrained")
     panels = figure.subplots(max(len(gpus), 1), squeeze=False)[:, 0]
     for gpu, panel in zip(gpus, panels, strict=False):
         most = max((p.bytes_reserved for policy in plan.policies for p in plan.timeline(gpu, policy)), default=0)

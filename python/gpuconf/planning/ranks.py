@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import errors
 from .._core.columns import columns
-from .._core.humanbytes import human_bytes
+from .._core.humanbytes import human_bytes, human_limit
 from .._typing import Any
 from .plan import SCHEMA, Plan
 
@@ -30,7 +30,7 @@ def table(plans: Iterable[tuple[str, Plan]]) -> list[str]:
     rows = [("trace", "fits", "live at peak", *(policy.removeprefix("pytorch-") for policy in policies))]
     for name, plan in plans:
         fits = {True: "yes", False: "no", None: "-"}[plan.fits]
-        rows.append((name, fits, human_bytes(_live(plan)), *(human_bytes(least) for least in _least(plan, policies))))
+        rows.append((name, fits, human_bytes(_live(plan)), *(human_limit(least) for least in _least(plan, policies))))
     return columns(rows, left=2)
 
 
