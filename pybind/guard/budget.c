@@ -111,6 +111,25 @@ int open_budgets(const char *path)
 	return 1;
 }
 
+/* A child that is forked while a slot is being claimed would keep its lock with a copy of the descriptor. A signal's handler may fork, too. */
+static __thread int fork_waited __attribute__((tls_model("initial-exec")));
+
+void before_fork(void)
+{
+	const struct timespec moment = {0, 1000000};
+
+	fork_waited = 0;
+	for (int i = 0; i < 100 && !fork_waited; i++)
+		if (!(fork_waited = pthread_mutex_trylock(&claiming) == 0))
+			nanosleep(&moment, NULL);
+}
+
+void after_fork(void)
+{
+	if (fork_waited)
+		pthread_mutex_unlock(&claiming);
+}
+
 /* The parent's mapping stays in the child unused: its lock does not. */
 void forget_budgets(void)
 {
@@ -227,7 +246,7 @@ static void raise_peak(uint64_t *peak, uint64_t value)
 		;
 }
 
-/* Adds, looks, and takes it back if it is too much. */
+/* Adds, looks, and takes it back if it is too much. What is taken stays marked as undecided: others may yet refuse it. */
 static int try_to_take(const struct budget *budget, int place, uint64_t bytes, int *undecided)
 {
 	struct budget_card *card = &budget->file->card[place];
@@ -236,7 +255,6 @@ static int try_to_take(const struct budget *budget, int place, uint64_t bytes, i
 	__atomic_fetch_add(mine, UNDECIDED + bytes, __ATOMIC_SEQ_CST);
 	uint64_t total = sum(budget, place, NULL);
 	if (total <= card->limit) {
-		__atomic_fetch_sub(mine, UNDECIDED, __ATOMIC_SEQ_CST);
 		raise_peak(&card->peak, total);
 		return 1;
 	}
@@ -305,8 +323,11 @@ static int decide(const struct budget *budget, int place, uint64_t bytes)
 		}
 		nanosleep(&moment, NULL);
 	}
-	if (file >= 0)
+	if (file >= 0) {
+		struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = ARBITER_LOCK, .l_len = 1};
+		fcntl(file, F_OFD_SETLK, &unlock); /* a child that was forked meanwhile has a copy of the descriptor */
 		close(file);
+	}
 	return taken;
 }
 
@@ -327,7 +348,8 @@ static void give_to(const struct budget *budget, int place, uint64_t bytes)
 		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 }
 
-int take(int card, uint64_t bytes)
+/* As take, but undecided until taken() is called: another's request that does not fit meanwhile is not refused at once. */
+int take_undecided(int card, uint64_t bytes)
 {
 	if (card == NO_CARD)
 		return 0;
@@ -335,7 +357,7 @@ int take(int card, uint64_t bytes)
 		if (LIKELY(take_from(&budgets[level], cards[card].place[level], bytes)))
 			continue;
 		while (--level >= 0)
-			give_to(&budgets[level], cards[card].place[level], bytes);
+			give_to(&budgets[level], cards[card].place[level], UNDECIDED + bytes);
 		return 0;
 	}
 	if (UNLIKELY(for_pools))
@@ -343,16 +365,34 @@ int take(int card, uint64_t bytes)
 	return 1;
 }
 
-void take_anyway(int card, uint64_t bytes)
+void taken(int card)
 {
+	for (int level = 0; level < levels; level++)
+		give_to(&budgets[level], cards[card].place[level], UNDECIDED);
+}
+
+int take(int card, uint64_t bytes)
+{
+	if (UNLIKELY(!take_undecided(card, bytes)))
+		return 0;
+	taken(card);
+	return 1;
+}
+
+int take_anyway(int card, uint64_t bytes)
+{
+	for (int level = 0; card != NO_CARD && level < levels; level++)
+		if (cards[card].place[level] >= 0 && !has_slot(&budgets[level]))
+			return 0;
 	for (int level = 0; card != NO_CARD && level < levels; level++) {
 		struct budget *budget = &budgets[level];
 		int place = cards[card].place[level];
-		if (place < 0 || !has_slot(budget))
+		if (place < 0)
 			continue;
 		__atomic_fetch_add(word(budget, budget->used, place, budget->slot), bytes, __ATOMIC_SEQ_CST);
 		raise_peak(&budget->file->card[place].peak, sum(budget, place, NULL));
 	}
+	return 1;
 }
 
 void give_for(int card, uint64_t bytes, int pools)

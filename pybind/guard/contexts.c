@@ -20,6 +20,7 @@ static struct sole {
 	int several;
 } of_device[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t primary[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = PTHREAD_MUTEX_INITIALIZER}; /* while one begins or ends */
 
 static void learn(CUcontext handle, CUdevice device, int own)
 {
@@ -34,18 +35,21 @@ static void learn(CUcontext handle, CUdevice device, int own)
 		contexts = one;
 		if (own || (of_device[device].handle != NULL && of_device[device].handle != handle)) /* the primary one may be there unseen */
 			of_device[device].several = 1;
-		of_device[device].handle = handle;
+		__atomic_store_n(&of_device[device].handle, handle, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&lock);
 }
 
-/* Forgets a context, and returns its device; its handle may be used again for another. */
-static void unlearn(CUcontext handle)
+/* Forgets a context, and returns what was known of it; its handle may be used again for another. */
+static struct context unlearn(CUcontext handle)
 {
+	struct context known = {0};
+
 	pthread_mutex_lock(&lock);
 	for (struct context **at = &contexts; *at != NULL; at = &(*at)->next)
 		if ((*at)->handle == handle) {
 			struct context *gone = *at;
+			known = *gone;
 			*at = gone->next;
 			if (of_device[gone->device].handle == handle)
 				of_device[gone->device].handle = NULL;
@@ -53,12 +57,13 @@ static void unlearn(CUcontext handle)
 			break;
 		}
 	pthread_mutex_unlock(&lock);
+	return known;
 }
 
 CUresult current_context(CUdevice device, CUcontext *context)
 {
-	*context = of_device[device].handle;
-	if (LIKELY(*context != NULL && !of_device[device].several))
+	*context = __atomic_load_n(&of_device[device].handle, __ATOMIC_ACQUIRE);
+	if (LIKELY(*context != NULL && !__atomic_load_n(&of_device[device].several, __ATOMIC_RELAXED)))
 		return CUDA_SUCCESS;
 	*context = NULL;
 	if (real.cuCtxGetCurrent == NULL)
@@ -98,6 +103,45 @@ static void ended(CUcontext handle)
 	pools_changed();
 }
 
+struct move {
+	void *from, *to;
+};
+
+static int change_owner(struct entry *entry, void *argument)
+{
+	const struct move *move = argument;
+
+	if (entry->owner == move->from && (entry->kind == LINEAR || entry->kind == ARRAY || entry->kind == MIPMAP))
+		entry->owner = move->to;
+	return 0;
+}
+
+/*
+ * Destroys a context. Meanwhile its memory belongs to no handle, because another thread may get the same handle as soon as the driver has
+ * destroyed the context. The memory can still be found by its address.
+ */
+static CUresult destroy(CUresult (*driver)(CUcontext), CUcontext handle)
+{
+	struct move move = {handle, &move};
+	struct context known;
+
+	if (handle == NULL)
+		return INSIDE(driver(handle));
+	table_each(change_owner, &move);
+	known = unlearn(handle);
+	CUresult result = INSIDE(driver(handle));
+	if (result == CUDA_SUCCESS) {
+		table_each(ended_with, &move);
+		pools_changed();
+	} else {
+		move = (struct move){&move, handle};
+		table_each(change_owner, &move);
+		if (known.handle != NULL)
+			learn(handle, known.device, known.own);
+	}
+	return result;
+}
+
 /* The primary context, and handles that the driver gave out for it (green contexts). */
 static void primary_ended(CUdevice device)
 {
@@ -128,8 +172,11 @@ static void released(CUdevice device)
 /* It held the primary context of a device; each device is looked at. */
 static void green_ended(void)
 {
-	for (CUdevice device = 0; device < device_count(); device++)
+	for (CUdevice device = 0; device < device_count(); device++) {
+		pthread_mutex_lock(&primary[device]);
 		released(device);
+		pthread_mutex_unlock(&primary[device]);
+	}
 }
 
 /* The last detach ends a context; then the driver does not know it any more. */
@@ -156,15 +203,38 @@ AFTER(cuCtxCreate, (CUcontext * out, unsigned int flags, CUdevice device), (out,
 AFTER(cuCtxCreate_v2, (CUcontext * out, unsigned int flags, CUdevice device), (out, flags, device), learn(*out, device, 1))
 AFTER(cuCtxCreate_v3, (CUcontext * out, void *affinity, int count, unsigned int flags, CUdevice device), (out, affinity, count, flags, device), learn(*out, device, 1))
 AFTER(cuCtxCreate_v4, (CUcontext * out, void *params, unsigned int flags, CUdevice device), (out, params, flags, device), learn(*out, device, 1))
-AFTER(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device), learn(*out, device, 0))
-AFTER(cuCtxDestroy, (CUcontext context), (context), ended(context))
-AFTER(cuCtxDestroy_v2, (CUcontext context), (context), ended(context))
 AFTER(cuCtxDetach, (CUcontext context), (context), detached(context))
 AFTER(cuGreenCtxDestroy, (CUgreenCtx context), (context), green_ended())
-AFTER(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
-AFTER(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), primary_ended(device))
 AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), primary_ended(device))
+
+#define DESTROY(name) \
+	EXPORT CUresult name(CUcontext context) \
+	{ \
+		GIVES(name, (context)); \
+		return destroy(real.name, context); \
+	}
+
+DESTROY(cuCtxDestroy)
+DESTROY(cuCtxDestroy_v2)
+
+/* Another thread must not retain the primary context before it is known whether it has ended. */
+#define PRIMARY(name, parameters, arguments, learned) \
+	EXPORT CUresult name parameters \
+	{ \
+		GIVES(name, arguments); \
+		pthread_mutex_t *its = &primary[(unsigned int)device % MAX_DEVICES]; \
+		pthread_mutex_lock(its); \
+		CUresult result = INSIDE(real.name arguments); \
+		if (result == CUDA_SUCCESS) \
+			learned; \
+		pthread_mutex_unlock(its); \
+		return result; \
+	}
+
+PRIMARY(cuDevicePrimaryCtxRetain, (CUcontext * out, CUdevice device), (out, device), learn(*out, device, 0))
+PRIMARY(cuDevicePrimaryCtxRelease, (CUdevice device), (device), released(device))
+PRIMARY(cuDevicePrimaryCtxRelease_v2, (CUdevice device), (device), released(device))
 
 /* The list is left behind: a thread of the parent may have been changing it. */
 void forget_contexts(void)
@@ -175,4 +245,6 @@ void forget_contexts(void)
 	contexts = NULL;
 	for (int i = 0; i < MAX_DEVICES; i++)
 		of_device[i] = (struct sole){0};
+	for (int i = 0; i < MAX_DEVICES; i++)
+		primary[i] = fresh;
 }

@@ -13,6 +13,7 @@ enum {
 	CUDA_ERROR_OUT_OF_MEMORY = 2,
 	CUDA_ERROR_NOT_INITIALIZED = 3,
 	CUDA_ERROR_NO_DEVICE = 100,
+	CUDA_ERROR_NOT_READY = 600,
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
@@ -30,6 +31,7 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef unsigned long long CUmemGenericAllocationHandle;
+#define OWN_STREAM ((CUstream)2) /* CU_STREAM_PER_THREAD */
 
 /* CUmemLocation. A locality domain's id is a struct whose first byte is the device. */
 enum { LOCATION_DEVICE = 1, LOCATION_DEVICE_LOCALITY_DOMAIN = 6 };

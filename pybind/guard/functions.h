@@ -119,6 +119,7 @@
 	X(cuDeviceGetDefaultMemPool, NULL, 0, 0, (CUmemoryPool * pool, CUdevice device), (pool, device)) \
 	X(cuMemPoolGetAttribute, NULL, 0, 0, (CUmemoryPool pool, int attribute, void *value), (pool, attribute, value)) \
 	X(cuStreamGetCtx, NULL, 0, 0, (CUstream stream, CUcontext *context), (stream, context)) \
+	X(cuStreamQuery, NULL, 0, 0, (CUstream stream), (stream)) \
 	X(cuStreamIsCapturing, NULL, 0, 0, (CUstream stream, int *status), (stream, status)) \
 	X(cuStreamIsCapturing_ptsz, NULL, 0, 0, (CUstream stream, int *status), (stream, status)) \
 	X(cuGraphGetNodes, NULL, 0, 0, (CUgraph graph, CUgraphNode *nodes, size_t *count), (graph, nodes, count)) \

@@ -180,7 +180,8 @@ static void recharge(CUdevice device, uint64_t extra)
 		give(card, have - reserved);
 	if (reserved > have && !take(card, reserved - have)) {
 		NOTE_ONCE("graphs have taken more memory than the limit leaves: further requests are refused");
-		take_anyway(card, reserved - have);
+		if (!take_anyway(card, reserved - have))
+			reserved = have;
 	}
 	charged[device] = reserved;
 }

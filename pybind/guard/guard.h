@@ -36,6 +36,7 @@ struct real {
 extern struct real real;
 void find_libraries(const char *folder);
 void look_again(void);
+void forget_libraries(void);
 #define HAS(name) (LIKELY(real.name != NULL) || (look_again(), real.name != NULL))
 
 /* The hooks, each in the file of its subject. */
@@ -80,7 +81,11 @@ int open_budgets(const char *path);
 int place_in_budget(int level, const uint8_t uuid[16]); /* -1: the job has no such card */
 int budget_levels(void);
 int take(int card, uint64_t bytes); /* 1, or 0 if it does not fit */
-void take_anyway(int card, uint64_t bytes); /* what the driver has taken already */
+int take_undecided(int card, uint64_t bytes);
+void taken(int card);
+int take_anyway(int card, uint64_t bytes); /* what the driver has taken already; 0 if the job has no room for the process at all */
+void before_fork(void);
+void after_fork(void);
 void give(int card, uint64_t bytes);
 void give_for(int card, uint64_t bytes, int pools);
 void mark_pools(int card, int64_t bytes);

@@ -6,6 +6,7 @@
 #include "guard.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 struct pool {
 	CUmemoryPool handle; /* NULL once it was destroyed; then it is charged for what is left in use */
@@ -53,15 +54,20 @@ static uint64_t attribute(const struct pool *pool, int which, uint64_t otherwise
 	return otherwise;
 }
 
-/* The charge becomes what is reserved; extra was taken on top of it. 0 if that does not fit; then the extra is still taken. */
-static int recharge(struct pool *pool, uint64_t extra)
+/*
+ * The charge becomes what is reserved; extra was taken on top of it, and is undecided until now or not. 0 if that does not fit; then the
+ * extra is still taken.
+ */
+static int recharge(struct pool *pool, uint64_t extra, int undecided)
 {
 	uint64_t have = pool->charged + extra, reserved = attribute(pool, POOL_RESERVED, have);
 
-	if (reserved > have && !take(pool->card, reserved - have))
-		return 0;
 	if (reserved < have)
 		give(pool->card, have - reserved);
+	if (undecided)
+		taken(pool->card);
+	if (reserved > have && !take(pool->card, reserved - have))
+		return 0;
 	pool->charged = reserved;
 	return 1;
 }
@@ -72,12 +78,12 @@ static void settle_pool(struct pool *pool, int trim)
 		return;
 	if (trim)
 		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
-	if (!recharge(pool, 0)) {
+	if (!recharge(pool, 0, 0)) {
 		uint64_t reserved = attribute(pool, POOL_RESERVED, pool->charged);
 		if (reserved > pool->charged) {
 			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
-			take_anyway(pool->card, reserved - pool->charged);
-			pool->charged = reserved;
+			if (take_anyway(pool->card, reserved - pool->charged))
+				pool->charged = reserved;
 		}
 	}
 }
@@ -125,8 +131,11 @@ int take_or_settle(int card, uint64_t bytes)
 	if (!pools_in_use && !graphs_in_use)
 		return 0;
 	for (int trim = 0; trim <= 1; trim++) {
+		int kept = for_pools;
+		for_pools = 0; /* what is settled is the driver's */
 		settle_pools(WAIT, trim);
 		settle_graphs(WAIT, trim);
+		for_pools = kept;
 		if (take(card, bytes))
 			return 1;
 	}
@@ -182,35 +191,57 @@ static int capturing(CUstream stream, int own_stream)
 enum room { TAKEN, UNTAKEN, NONE };
 static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, int own_stream)
 {
-	if (take(pool->card, bytes))
+	if (take_undecided(pool->card, bytes))
 		return TAKEN;
 	if (capturing(stream, own_stream))
 		return UNTAKEN; /* it becomes a node of a graph */
 	for (int trim = 0; trim <= 1; trim++) {
 		uint64_t used = attribute(pool, POOL_USED, pool->charged);
-		recharge(pool, 0);
+		recharge(pool, 0, 0);
 		if (pool->charged >= used && pool->charged - used >= bytes)
 			return UNTAKEN; /* if it is not in one piece, the pool grows, which is undone */
 		settle_locked(trim && real.cuMemPoolTrimTo != NULL);
 		settle_graphs(TRY, trim);
-		if (take(pool->card, bytes))
+		if (take_undecided(pool->card, bytes))
 			return TAKEN;
 	}
 	return NONE;
 }
 
+/*
+ * Waits for a stream, at most for 0.2 s. The stream may wait for something that this thread does after the allocation, or another thread
+ * that needs the lock. Then the memory stays charged until settling finds it gone.
+ */
+enum { WAIT_TRIES = 2000, WAIT_NS = 100000 };
+static int waited_for(CUstream stream)
+{
+	const struct timespec moment = {0, WAIT_NS};
+	CUresult result = CUDA_ERROR_NOT_READY;
+
+	for (int i = 0; real.cuStreamQuery != NULL && i < WAIT_TRIES; i++) {
+		result = INSIDE(real.cuStreamQuery(stream));
+		if (result != CUDA_ERROR_NOT_READY)
+			break;
+		nanosleep(&moment, NULL);
+	}
+	return result == CUDA_SUCCESS;
+}
+
 static void undo(struct pool *pool, uint64_t extra, CUdeviceptr address, CUstream stream, int own_stream)
 {
-	if (own_stream) {
+	if (own_stream)
 		INSIDE(real.cuMemFreeAsync_ptsz(address, stream));
-		INSIDE(real.cuStreamSynchronize_ptsz(stream));
-	} else {
+	else
 		INSIDE(real.cuMemFreeAsync(address, stream));
+	if (!waited_for(own_stream && stream == NULL ? OWN_STREAM : stream))
+		pools_changed();
+	else if (own_stream)
+		INSIDE(real.cuStreamSynchronize_ptsz(stream));
+	else
 		INSIDE(real.cuStreamSynchronize(stream));
-	}
 	if (real.cuMemPoolTrimTo != NULL)
 		INSIDE(real.cuMemPoolTrimTo(pool->handle, pool->charged));
-	if (!recharge(pool, extra)) {
+	if (!recharge(pool, extra, 0)) {
 		give(pool->card, extra);
 		settle_pool(pool, 0);
 	}
@@ -230,10 +261,12 @@ static void undo(struct pool *pool, uint64_t extra, CUdeviceptr address, CUstrea
 	CUresult result = INSIDE(call); \
 	if (result != CUDA_SUCCESS) { \
 		give(pool->card, extra); \
+		if (room == TAKEN) \
+			taken(pool->card); \
 		return result; \
 	} \
 	struct entry entry = {.kind = POOLED, .key = *out, .bytes = bytes, .owner = pool, .card = (int8_t)pool->card}; \
-	if (!recharge(pool, extra) || (pool->own && !table_add(&entry))) { \
+	if (!recharge(pool, extra, room == TAKEN) || (pool->own && !table_add(&entry))) { \
 		undo(pool, extra, *out, stream, own_stream); \
 		return CUDA_ERROR_OUT_OF_MEMORY; \
 	} \

@@ -31,9 +31,10 @@ static void forget(void)
 	forget_graphs();
 	forget_virtual();
 	forget_cards();
+	forget_libraries();
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL, NULL, forget); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, forget); }
 
 /* A page that the kernel empties in a child, because a fork by a raw system call runs no handlers. */
 static int watch_raw_forks(void)
@@ -49,21 +50,25 @@ static int watch_raw_forks(void)
 	return 1;
 }
 
-static int find_folder(void)
+/*
+ * Where the guard is. The loader is asked without a lock of the guard's: a thread that loads a library holds the loader's, and may call the
+ * driver from the library's constructor.
+ */
+static int find_folder(char *found)
 {
 	Dl_info self;
 
 	if (dladdr((void *)&started, &self) == 0 || self.dli_fname == NULL || strlen(self.dli_fname) >= sizeof folder)
 		return 0;
-	strcpy(folder, self.dli_fname);
-	char *slash = strrchr(folder, '/');
+	strcpy(found, self.dli_fname);
+	char *slash = strrchr(found, '/');
 	if (slash == NULL)
 		return 0;
 	*slash = 0;
 	return 1;
 }
 
-static int start_locked(void)
+static int start_locked(const char *found)
 {
 	char path[4200];
 
@@ -72,9 +77,9 @@ static int start_locked(void)
 	if (started || failed)
 		return started;
 	failed = 1;
-	if (!find_folder())
+	if (*found == 0)
 		return 0;
-	find_libraries(folder); /* also if nothing can be counted: the functions that are handed out then refuse */
+	strcpy(folder, found);
 	snprintf(path, sizeof path, "%s/budget", folder);
 	if (!watch_raw_forks() || !open_budgets(path))
 		return 0;
@@ -86,18 +91,22 @@ static int start_locked(void)
 
 void look_again(void)
 {
-	pthread_mutex_lock(&starting);
-	if (folder[0] != 0)
-		find_libraries(folder);
-	pthread_mutex_unlock(&starting);
+	char found[sizeof folder];
+
+	if (find_folder(found))
+		find_libraries(found);
 }
 
 int start(void)
 {
+	char found[sizeof folder] = "";
+
 	if (UNLIKELY(started && !*same_process))
 		forget(); /* the lock may be held by a thread of the parent */
+	if (!__atomic_load_n(&started, __ATOMIC_ACQUIRE) && !failed && find_folder(found))
+		find_libraries(found); /* also if nothing can be counted: the functions that are handed out then refuse */
 	pthread_mutex_lock(&starting);
-	int counts = start_locked();
+	int counts = start_locked(found);
 	pthread_mutex_unlock(&starting);
 	return counts;
 }

@@ -52,8 +52,13 @@ static int grow(struct part *part)
 	return 1;
 }
 
+/*
+ * An address that is in the table already has been allocated again: its context has ended on another thread, which has not removed the
+ * context's entries yet.
+ */
 int table_add(const struct entry *entry)
 {
+	struct entry before = {0};
 	uint64_t number = hash(entry->kind, entry->key);
 	struct part *part = part_of(number);
 
@@ -62,10 +67,13 @@ int table_add(const struct entry *entry)
 	if (fits) {
 		struct entry *at = look(part, entry->kind, entry->key, number);
 		part->count += !at->present;
+		before = *at;
 		*at = *entry;
 		at->present = 1;
 	}
 	pthread_mutex_unlock(&part->lock);
+	if (UNLIKELY(before.present) && (before.kind == LINEAR || before.kind == ARRAY || before.kind == MIPMAP))
+		give_for(before.card, before.bytes, before.pools);
 	return fits;
 }
 
