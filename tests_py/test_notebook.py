@@ -80,6 +80,17 @@ def test_usage_by_tag_is_in_the_table(kernel: Kernel) -> None:
     assert "<weights>" not in cell.html
 
 
+def test_limits_and_growth_are_shown_as_they_are(kernel: Kernel) -> None:
+    def shown(line: str) -> list[list[str]]:
+        return [row.split()[-2:] for row in kernel.run(line).text.splitlines() if row.startswith("GPU:")]
+
+    assert shown("%gpu limit none") == [["-", "-"]] * 2
+    assert shown("%gpu limit 7GiB, none --growth") == [["7.00GiB", "yes"], ["-", "yes"]]
+    assert shown("%gpu limit 6GiB") == [["6.00GiB", "yes"]] * 2
+    assert shown("%gpu limit 6GiB --no-growth") == [["6.00GiB", "no"]] * 2
+    assert "the limit of /physical_device:GPU:0 cannot be removed" in kernel.run("%gpu limit none").stderr
+
+
 def test_limit_and_the_same_limit_again(kernel: Kernel) -> None:
     first = kernel.run("%gpu limit 6GiB --growth")
     assert (first.stdout, first.stderr) == ("", "")
@@ -141,6 +152,7 @@ def test_release(kernel: Kernel) -> None:
         ("%gpu limit 0", "at least 1 MiB"),
         ("%gpu limit 1GiB, 2GiB, 3GiB", "limit has 3 entries, but 2 GPUs are visible"),
         ("%gpu limit 1GiB --fast", "unknown option '--fast'"),
+        ("%gpu limit 1GiB --growth --no-growth", "one of --growth and --no-growth"),
         ("%gpu limit 900%", "at most 100%"),
         ("%gpu map GPU:9", "No matching devices found for 'GPU:9'"),
         ("%gpu map 😀", "😀"),

@@ -69,7 +69,7 @@ def test_one_limit_for_each_gpu() -> None:
     assert gpuconf.configure(limit=["1GiB", None], libraries=[]).limits == {"/physical_device:GPU:0": GIB}
     assert limits_of("GPU:0") == [GIB]
     assert limits_of("GPU:1")[0] > 70 * GIB
-    with pytest.raises(ValueError, match="limit has 1 entries, but 2 GPUs are visible"):
+    with pytest.raises(ValueError, match="limit has 1 entry, but 2 GPUs are visible"):
         gpuconf.configure(limit=["1GiB"], libraries=[])
 
 
@@ -115,6 +115,30 @@ def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
         gpuconf.configure(growth=True, libraries=[])
 
 
+@pytest.mark.usefixtures("two_gpus")
+def test_a_limit_is_not_removed() -> None:
+    """None in a list left the limit of an earlier call without a word."""
+    gpuconf.configure(limit=["6GiB", None], libraries=[])
+    assert gpuconf.configure(limit=["5GiB", None], libraries=[]).limits == {"/physical_device:GPU:0": 5 * GIB}
+    with pytest.raises(gpuconf.errors.FailedPreconditionError, match="the limit of /physical_device:GPU:0 cannot be removed"):
+        gpuconf.configure(limit=[None, "6GiB"], libraries=[])
+    gpuconf.configure(growth=True, libraries=[])
+    assert limits_of("GPU:0") == [5 * GIB]
+    assert limits_of("GPU:1")[0] > 70 * GIB
+
+
+@pytest.mark.parametrize("growth", [True, False])
+@pytest.mark.usefixtures("one_gpu")
+def test_the_last_growth_is_told_and_in_force(growth: bool) -> None:
+    """The first one was told, although the pool followed the last one."""
+    (gpu,) = config.list_physical_devices("GPU")
+    for limit, wanted in (("1GiB", not growth), ("1GiB", growth)):
+        gpuconf.configure(limit=limit, growth=wanted, libraries=[])
+        assert config.experimental.get_memory_growth(gpu) is wanted
+    with gpuconf.memory.allocate(1000):
+        assert (gpuconf.memory.stats().bytes_reserved < GIB) is growth
+
+
 def test_a_machine_without_gpus_is_no_error() -> None:
     told = gpuconf.configure(limit="50%", growth=True)
     assert told.limits == {}
@@ -143,7 +167,8 @@ def test_on_simulated_gpus_no_library_is_routed_and_a_wish_for_one_is_refused() 
     told = gpuconf.configure(limit="1GiB")
     assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch needs a real GPU"
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="simulated"):
-        gpuconf.configure(libraries="cupy")
+        gpuconf.configure(limit="2GiB", libraries="cupy")
+    assert limits_of("GPU:0") == [GIB], "and nothing is changed"
 
 
 def library(folder: Path, name: str, code: str) -> None:

@@ -43,8 +43,9 @@ def configure(
     """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
     ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A list
-    has an entry for each visible GPU; None means no limit. Limits are rounded down to whole MiB. With ``growth=True`` pools
-    reserve memory as needed; with False a pool reserves its whole limit at once. None leaves a setting unchanged.
+    has an entry for each visible GPU; None in it means no limit. Limits are rounded down to whole MiB, and replace what was
+    configured before, also several logical devices on a GPU; a limit cannot be removed. With ``growth=True`` pools reserve memory as needed; with False a pool
+    reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the setting unchanged.
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
     dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
@@ -54,7 +55,8 @@ def configure(
     The call can be repeated. It does not use the GPU. The result has the limits and a status text for each library.
 
     Raises FailedPreconditionError, and changes nothing, if a library that should be routed has already used the GPU (the error
-    names it), if PyTorch's settings contradict its mode, or if the devices are already initialized with another configuration.
+    names it), if PyTorch's settings contradict its mode, if a GPU that has a limit shall have none, or if the devices are already initialized with another
+    configuration.
     Raises ValueError for an invalid limit or library.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
@@ -66,6 +68,8 @@ def configure(
     modes = not_too_late(libraries)
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
+    if limit is not None:
+        _refuse_to_lift(gpus, limits)
     if growth is not None and not isinstance(growth, bool):
         raise errors.InvalidTypeError(f"growth must be True, False or None, but got {texts.shown(growth)}")
     before = _frameworks.follow(())  # they get it below, once
@@ -74,7 +78,7 @@ def configure(
         before = modes.keys() & set(_FOLLOWERS)
     finally:
         _frameworks.follow(before)
-    routes = {name: _route(name, mode, explicit=libraries != "auto") for name, mode in modes.items() if name in _ADAPTORS}
+    routes = {name: _route(name, mode) for name, mode in modes.items() if name in _ADAPTORS}
     routes.update({name: _frameworks.pass_on(name) for name in modes if name in _FOLLOWERS})
     return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, routes)
 
@@ -106,6 +110,8 @@ def not_too_late(libraries: Any) -> dict[str, str]:
     """Return what :func:`checked_libraries` does. Raises FailedPreconditionError if a library has used the GPU already."""
     modes = checked_libraries(libraries)
     for name, mode in modes.items():
+        if libraries != "auto" and name in _ADAPTORS and runtime.simulated():
+            raise errors.FailedPreconditionError(f"{name}: {_can_route(name)[1]}")
         _refuse_if_used(name, explicit=libraries != "auto")
         _refuse_settings(name, mode)
     return modes
@@ -118,7 +124,8 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     """Return the limit of each GPU in bytes, a multiple of 1 MiB; 0 for no limit."""
     each = list(limit) if isinstance(limit, (list, tuple)) else [limit] * len(gpus)
     if len(each) != len(gpus):
-        raise errors.InvalidArgumentError(f"limit has {len(each)} entries, but {len(gpus)} GPUs are visible")
+        given, visible = "1 entry" if len(each) == 1 else f"{len(each)} entries", "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are"
+        raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible")
     if limit is not None and not isinstance(limit, (list, tuple)):
         sizes.limit_bytes(limit, 1 << 40)  # an invalid limit is an error even without a GPU
     return [sizes.limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
@@ -130,6 +137,17 @@ def _total(gpu: PhysicalDevice) -> int:
     from .._core.native import core
 
     return int(json.loads(core.pybind_DeviceDetails(runtime.position(gpu)[0]))["total_bytes"])
+
+
+def _refuse_to_lift(gpus: list[PhysicalDevice], limits: list[int]) -> None:
+    """Raise if a GPU that has a limit shall have none: TensorFlow's configuration has no call for that."""
+    from ..config import get_logical_device_configuration
+
+    for gpu, wanted in zip(gpus, limits, strict=True):
+        if not wanted and get_logical_device_configuration(gpu):
+            raise errors.FailedPreconditionError(
+                f"the limit of {gpu.name} cannot be removed. Give it another limit, such as 100%, or call gpuconf.reset() first"
+            )
 
 
 def _set(gpus: list[PhysicalDevice], limits: list[int], growth: bool | None) -> None:
@@ -198,13 +216,11 @@ def _can_route(name: str) -> tuple[bool, str]:
     return True, ""
 
 
-def _route(name: str, mode: str, explicit: bool) -> str:
+def _route(name: str, mode: str) -> str:
     from .._core import import_hook, notices
 
     possible, why = _can_route(name)
     if not possible:
-        if explicit and why.startswith("not routed: the GPUs are simulated"):
-            raise errors.FailedPreconditionError(f"{name}: {why}")
         return why
     if _ADAPTORS[name] in sys.modules:
         return _install(name, mode)

@@ -16,7 +16,7 @@ from .._core import import_hook, notices, runtime
 from .._core.native import core, loaded
 from .._typing import Any
 from ._devices import get_visible_devices, list_physical_devices
-from ._growth import get_memory_growth
+from ._growth import growth_as_set
 from ._logical import get_logical_device_configuration
 
 NAMES = {"jax": "JAX", "tensorflow": "TensorFlow"}
@@ -134,7 +134,7 @@ def _settings() -> dict[tuple[str, str], Any]:
     """Return what is set: the visible GPUs, and growth and logical devices of each device that has them."""
     found: dict[tuple[str, str], Any] = {("visible", ""): [gpu.name for gpu in get_visible_devices("GPU")]}
     for gpu in list_physical_devices("GPU"):
-        growth = get_memory_growth(gpu)
+        growth = growth_as_set(gpu)
         if growth is not None:
             found["growth", gpu.name] = bool(growth)
     for device in list_physical_devices():
@@ -201,7 +201,7 @@ def _fraction() -> str | None:
 
 def _preallocate() -> str | None:
     forced = runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH")
-    growth = [get_memory_growth(gpu) for gpu in get_visible_devices("GPU")]
+    growth = [growth_as_set(gpu) for gpu in get_visible_devices("GPU")]
     if forced is None and any(one is not None for one in growth):
         forced = "true" if any(growth) else "false"
     return None if forced is None else {"true": "false", "false": "true"}[forced]

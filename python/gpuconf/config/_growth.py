@@ -26,6 +26,15 @@ def get_memory_growth(device: PhysicalDevice) -> Any:
 
     Raises ValueError for an unknown device and KeyError for a device that is not a GPU.
     """
+    growth = growth_as_set(device)
+    configured = runtime.current.overrides.get("GPUCONF_ALLOW_GROWTH")
+    if configured is not None and (growth is not None or core.pybind_LogicalConfigured(*runtime.position(device))):
+        return configured == "true"
+    return growth
+
+
+def growth_as_set(device: PhysicalDevice) -> Any:
+    """Return what set_memory_growth has set. gpuconf.configure takes precedence, also on a GPU with a limit."""
     position, text = runtime.position(device)
     try:
         value = core.pybind_MemoryGrowth(position, text)

@@ -14,6 +14,7 @@ from .. import errors
 from .._core import runtime
 from .._core.humanbytes import human_bytes
 from ..allocators._configure import configure, not_too_late
+from ..config import get_visible_devices
 from ..machine.simulate import reset
 from ..memory import MemoryStats, memory_map, release, stats
 from ._cells import Cells
@@ -92,10 +93,14 @@ class Commands:
         sizes = [size.strip() for size in " ".join(word for word in words if word not in options).split(",")]
         if "" in sizes:
             _refuse("limit needs a size, such as 6GiB or 50%, or one for each GPU: 6GiB, none")
+        if len(options) > 1:
+            _refuse("limit takes one of --growth and --no-growth")
+        if sizes == ["none"]:
+            sizes *= len(get_visible_devices("GPU"))
         limits = [None if size == "none" else size for size in sizes]
         not_too_late("auto")
         try:
-            done = configure(limits[0] if len(limits) == 1 else limits, growth[options[-1]] if options else None)
+            done = configure(limits[0] if len(limits) == 1 and limits[0] else limits, growth[options[-1]] if options else None)
         except errors.FailedPreconditionError as error:
             _refuse(*_too_late(" ".join(words), str(error)))
         display(Devices())

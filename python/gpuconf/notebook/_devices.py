@@ -69,7 +69,7 @@ class Devices:
                 limit = "not visible"
             else:
                 limits = config.get_logical_device_configuration(gpu)
-                if limits is not None:
+                if limits:
                     limit = ", ".join(human_bytes(int(one.memory_limit) << 20) for one in limits)
                 growth = {True: "yes", False: "no"}.get(config.experimental.get_memory_growth(gpu), "-")
             name = (one.physical_device or "-").removeprefix("/physical_device:")
