@@ -50,6 +50,13 @@ def test_every_framework_has_its_variables() -> None:
     }
 
 
+def test_a_machine_without_gpus() -> None:
+    """Two frameworks have a fraction of the card, which was missing silently."""
+    done = subprocess.run([COMMAND, "env", "--memory=1GiB"], env=environment({}), capture_output=True, text=True, check=True)
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in done.stdout
+    assert done.stderr.startswith("gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_")
+
+
 def test_formats() -> None:
     docker = env("--memory", "1GiB", "--format", "docker", PYTHONPATH="/p")
     assert f"GPUCONF_MEMORY_LIMIT={GIB}\n" in docker

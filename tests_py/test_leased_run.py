@@ -376,6 +376,13 @@ def test_the_report(tmp_path: Path) -> None:
     assert len(report["out_of_memory"]) == 1
 
 
+def test_the_report_of_several_gpus() -> None:
+    """The peak is that of all GPUs, and exceeded the limit of one."""
+    code = "import gpuconf; kept = [gpuconf.memory.allocate(1 << 30, f'GPU:{i}') for i in range(2)]"
+    done = run("--memory=1GiB", "--gpus=2", "--report", "python", "-c", code, variables={"GPUCONF_SIMULATE": "2xT4"})
+    assert (done[0], "; peak gpuconf 2.00GiB of 1.00GiB on each of 2 GPUs" in done[2]) == (0, True), done
+
+
 def test_the_report_of_a_real_time_signal(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     number = signal.SIGRTMIN + 3

@@ -259,6 +259,11 @@ def test_a_process_of_a_claim_names_it(ledger: _ledger.Ledger) -> None:
         ([], 1, "1 to 64 cards"),
         ([card(41)], 1, "on 1 card can never be leased"),
         ([card(40, reserve=GIB)], 1, "can never be leased"),
+        (
+            [card(20), card(20, CARD[:-1] + "2", reserve=30 * GIB)],
+            2,
+            "each of 2 cards can never be leased: only 1 of the 2 cards can hold",
+        ),
         ([card(1)], 2, "2 cards requested, but there are only 1"),
         ([card(1), card(1)], 1, "named twice"),
         ([Card(CARD, -1, 1)], 1, "must be 0 to"),

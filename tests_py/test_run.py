@@ -145,7 +145,9 @@ def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None
         assert found == (code, "", f"gpuconf {command[0]}: {program}: {why}\n")
 
 
-@pytest.mark.parametrize("words", [["run"], ["run", "--memory=1GiB"], ["simulate", "T4"], ["lease", "--memory=1GiB", "--"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["run"], ["run", "--memory=1GiB"], ["simulate", "T4"], ["lease", "--memory=1GiB", "--"]], ids=" ".join
+)
 def test_a_program_without_a_name(tmp_path: Path, words: list[str]) -> None:
     """That is what an unset variable in quotes gives; it was a traceback."""
     found = run(*words[1:], "", cwd=tmp_path, command=[COMMAND, words[0]], env={"GPUCONF_SIMULATE": "T4"})

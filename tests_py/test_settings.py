@@ -117,8 +117,9 @@ def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
         ("simulate = ", "is not valid TOML: "),
         ('memory = "6GiB"', "unknown setting 'memory'; the settings are simulate, memory_limit, allow_growth, ledger"),
         ('memory_limit = "much"', "memory_limit in {path} 'much' is not a size"),
-        ("memory_limit = 0", "must be a positive size"),
-        ("memory_limit = true", "must be a positive size"),
+        ("memory_limit = 0", "must be at least 1 MiB"),
+        ("memory_limit = true", "must be at least 1 MiB"),
+        ("memory_limit = 6", "must be at least 1 MiB"),
         ("memory_limit = 1.5", "must be a number of bytes"),
         ('allow_growth = "yes"', "must be true or false, but got 'yes'"),
         ("simulate = 2", "simulate in {path} must be text, but got 2"),
@@ -288,7 +289,8 @@ def test_another_programs_table_is_not_ours(here: Path) -> None:
     ("variable", "value", "told"),
     [
         ("GPUCONF_ALLOW_GROWTH", "1", "GPUCONF_ALLOW_GROWTH must be true or false, but got '1'"),
-        ("GPUCONF_MEMORY_LIMIT", "0", "GPUCONF_MEMORY_LIMIT must be a positive size, such as '6GiB', but got '0'"),
+        ("GPUCONF_MEMORY_LIMIT", "0", "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '0'"),
+        ("GPUCONF_MEMORY_LIMIT", "6144", "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '6144'"),
     ],
 )
 def test_a_bad_value_is_never_ignored(here: Path, variable: str, value: str, told: str) -> None:

@@ -57,6 +57,18 @@ func (e Env) Ceiling(ordinal, gpus int) (Ceiling, error) {
 // Default returns the limit of one of a GPU's pools that evenly share it, if nothing requests another one.
 func (c Ceiling) Default(shares int64) uint64 { return c.Bytes / uint64(max(shares, 1)) }
 
+// Raise says how a limit that the ceiling sets can be raised: a clause for the end of a sentence.
+func (c Ceiling) Raise() string {
+	if c.Bytes == 0 {
+		return "use the GPU of this process: " + c.why
+	}
+	text := "raise GPUCONF_MEMORY_LIMIT, which sets this limit (gpuconf config --explain shows from where)"
+	if c.why != "" {
+		text += "; " + c.why
+	}
+	return text
+}
+
 // Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum of the limits of
 // the other pools on the GPU.
 func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) {

@@ -90,6 +90,9 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 		if p.spills() {
 			return "Free memory, on this GPU or on the host, which holds what does not fit on the GPU."
 		}
+		if oom.Rounded > p.device.TotalBytes {
+			return "Request less memory: this is more than the GPU has."
+		}
 		return "Free memory, or end other programs on this GPU."
 	case bfc.Injected:
 		return "The memory is not exhausted: the fixture gpu_oom_after or gpu_oom_each made this allocation fail."
@@ -102,8 +105,8 @@ func (p *pool) advice(oom *bfc.OutOfMemory, refused bool) string {
 		}
 		return text
 	case bfc.TooLarge:
-		return "Request less memory, or raise this logical GPU's memory_limit."
+		return "Request less memory, or " + p.raise + "."
 	default:
-		return "Free memory, pass wait= to wait until another thread frees memory, or raise this logical GPU's memory_limit."
+		return "Free memory, pass wait= to wait until another thread frees memory, or " + p.raise + "."
 	}
 }

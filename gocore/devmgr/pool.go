@@ -22,6 +22,7 @@ type pool struct {
 	name       string     // TensorFlow's name for the allocator, "GPU_0_bfc"
 	device     gpu.Device // the physical GPU
 	limitBytes uint64
+	raise      string     // how the limit can be raised, for error messages
 	limited    bool       // limitBytes was set explicitly
 	unified    bool       // its memory is unified memory
 	priority   int        // of stream
@@ -95,6 +96,10 @@ func (m *Manager) fill(p *pool, wanted config.LayoutDevice, env config.Env, coll
 	var lowered []config.Notice
 	p.limitBytes, lowered = ceiling.Lower(shortName(p.number), p.limitBytes, taken)
 	m.notice(lowered...)
+	p.raise = "raise this logical GPU's memory_limit"
+	if ceiling.Set && (len(lowered) > 0 || !wanted.Limited && p.limitBytes == ceiling.Default(wanted.Sizing.Shares)) {
+		p.raise = ceiling.Raise()
+	}
 	if err := p.checkUnified(); err != nil {
 		return err
 	}
@@ -155,12 +160,12 @@ func (p *pool) closeRange() error {
 	return p.virtual.Close()
 }
 
-// limit returns the explicit limit, or else the ceiling, or else the default limit for the GPU's available memory.
+// limit returns the explicit limit, or else the ceiling unless the GPU has less, or else the default limit for the GPU's available memory.
 func (m *Manager) limit(device gpu.Device, wanted config.LayoutDevice, env config.Env, ceiling config.Ceiling) (uint64, error) {
 	if wanted.Limited {
 		return wanted.LimitBytes, nil
 	}
-	if ceiling.Set && wanted.Sizing.Fraction == 0 {
+	if ceiling.Set && wanted.Sizing.Fraction == 0 && ceiling.Bytes <= device.TotalBytes {
 		return ceiling.Default(wanted.Sizing.Shares), nil
 	}
 	if ceiling.Set { // the variable is then for TensorFlow itself, which has no ceiling

@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -83,12 +84,14 @@ func (l *Ledger) checkRequest(r *Request) error {
 		}
 	}
 	if possible < r.Count {
-		cards := human.Count(uint64(r.Count), "card")
+		cards, why := human.Count(uint64(r.Count), "card"), fmt.Sprintf("the largest card has %s", human.Exact(largest))
 		if r.Count > 1 {
 			cards = "each of " + cards
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: the largest card has %s after its reserve", human.Exact(r.Cards[0].Bytes),
-			cards, human.Exact(largest))
+		if possible > 0 {
+			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
+		}
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s after the reserve for the system", human.Exact(r.Cards[0].Bytes), cards, why)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil

@@ -104,7 +104,40 @@ func TestOutOfMemory(t *testing.T) {
 			want: "OOM when allocating 120.00MiB (125829120 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
 				"out of memory, the limit allows it, but the device refused (CUDA_ERROR_OUT_OF_MEMORY (2)).\n" +
 				"  limit 150.00MiB (157286400 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
-				"  on Tesla T4, which has 100.00MiB (104857600 bytes) in total. Free memory, or end other programs on this GPU.",
+				"  on Tesla T4, which has 100.00MiB (104857600 bytes) in total. Request less memory: this is more than the GPU has.",
+		},
+		{
+			name: "lowered by the environment", spec: "T4", limits: []float64{10}, env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304"},
+			ask: 5 * mib, cause: bfc.TooLarge,
+			want: "OOM when allocating 5.00MiB (5242880 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Request less memory, or raise GPUCONF_MEMORY_LIMIT, which sets this limit (gpuconf config --explain shows from where).",
+		},
+		{
+			name: "not lowered by the environment", spec: "T4", limits: []float64{4}, env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304"},
+			ask: 5 * mib, cause: bfc.TooLarge,
+			want: "OOM when allocating 5.00MiB (5242880 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 4.00MiB (4194304 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Request less memory, or raise this logical GPU's memory_limit.",
+		},
+		{
+			name: "more than the GPU has in the environment", spec: "T4", env: config.Env{"GPUCONF_MEMORY_LIMIT": "34359738368"},
+			ask: 1 << 34, cause: bfc.TooLarge,
+			want: "OOM when allocating 16.00GiB (17179869184 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 14.97GiB (16078864384 bytes), in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Request less memory, or raise this logical GPU's memory_limit.",
+		},
+		{
+			name: "another rank's GPU", spec: "2xT4",
+			env: config.Env{"GPUCONF_MEMORY_LIMIT": "4194304", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"},
+			ask: mib, cause: bfc.TooLarge,
+			want: "OOM when allocating 1.00MiB (1048576 bytes) on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc: " +
+				"out of memory, the request is larger than the limit.\n" +
+				"  limit 0 bytes, in use 0 bytes in 0 blocks, reserved 0 bytes, largest free block 0 bytes\n" +
+				"  on Tesla T4. Request less memory, or use the GPU of this process: this GPU belongs to LOCAL_RANK 0, and this process is LOCAL_RANK 1.",
 		},
 		{
 			name: "a GPU that is broken", spec: "T4", limits: []float64{100},

@@ -117,7 +117,7 @@ def test_it_can_be_repeated_and_changed_until_the_devices_are_used() -> None:
 
 @pytest.mark.usefixtures("two_gpus")
 def test_a_limit_is_not_removed() -> None:
-    """None in a list left the limit of an earlier call without a word."""
+    """None in a list kept the limit of an earlier call, silently."""
     gpuconf.configure(limit=["6GiB", None], libraries=[])
     assert gpuconf.configure(limit=["5GiB", None], libraries=[]).limits == {"/physical_device:GPU:0": 5 * GIB}
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="the limit of /physical_device:GPU:0 cannot be removed"):
@@ -129,8 +129,8 @@ def test_a_limit_is_not_removed() -> None:
 
 @pytest.mark.parametrize("growth", [True, False])
 @pytest.mark.usefixtures("one_gpu")
-def test_the_last_growth_is_told_and_in_force(growth: bool) -> None:
-    """The first one was told, although the pool followed the last one."""
+def test_the_last_growth_is_returned_and_in_force(growth: bool) -> None:
+    """The first one was returned, although the pool followed the last one."""
     (gpu,) = config.list_physical_devices("GPU")
     for limit, wanted in (("1GiB", not growth), ("1GiB", growth)):
         gpuconf.configure(limit=limit, growth=wanted, libraries=[])

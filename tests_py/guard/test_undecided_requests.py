@@ -1,4 +1,4 @@
-"""Requests that are refused in the end, or served from a pool's reserve, refuse no other; and nothing is given back twice."""
+"""Requests that are refused in the end, or served from a pool's reserve, refuse no other; and nothing is returned twice."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ print(refused)
 
 
 def test_memory_from_a_pools_reserve_refuses_no_other_process(driver: Path) -> None:
-    """One process takes and frees what its pool has reserved long ago; another asks for what is left."""
+    """One process takes and frees what its pool has reserved long ago; another requests what is left."""
     with job(driver, 512 * MIB) as one:
         cycle = """
 import time
@@ -85,7 +85,7 @@ while time.monotonic() < end:
 
 
 def test_what_is_settled_for_a_pool_is_not_the_pools(driver: Path) -> None:
-    """Room for gpuconf's pools is made by what stream-ordered memory gives back, which was never theirs."""
+    """Room for gpuconf's pools is made by what stream-ordered memory returns, which was never theirs."""
     with job(driver, 512 * MIB) as one:
         told = one.python(f"""
             begin()
@@ -105,7 +105,7 @@ def test_what_is_settled_for_a_pool_is_not_the_pools(driver: Path) -> None:
 
 
 def test_what_a_graph_took_while_the_job_had_no_room_for_the_process(driver: Path) -> None:
-    """It is not given back to the budget later: it was never taken."""
+    """It is not returned to the budget later: it was never taken."""
     with job(driver, 512 * MIB) as one:
         told = one.python("""
             import fcntl, struct

@@ -120,7 +120,7 @@ def _check_switch(text: str) -> None:
 def _below_ceiling(origin: Origin) -> Origin:
     """Return a memory limit in bytes, lowered to the administrator's ceiling. Raises InvalidArgumentError if it is no size."""
     most = ceiling()
-    limit = _positive(_LIMIT, origin.value) if origin.value else None
+    limit = _limit(_LIMIT, origin.value) if origin.value else None
     if most is not None and (limit is None or limit > most):
         return Origin(str(most), origin.source or "default", ADMINISTRATOR)
     return origin if limit is None else origin._replace(value=str(limit))
@@ -248,19 +248,19 @@ def _text(path: str, key: str, given: Any) -> str:
             raise errors.InvalidArgumentError(f"{what} must be true or false, but got {texts.shown(given)}")
         return "true" if given else "false"
     if kind == "size":
-        return str(_positive(what, given))
+        return str(_limit(what, given))
     if not isinstance(given, str):
         raise errors.InvalidArgumentError(f"{what} must be text, but got {texts.shown(given)}")
     return os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(given)) if kind == "path" else given
 
 
-def _positive(what: str, given: Any) -> int:
+def _limit(what: str, given: Any) -> int:
     try:
         count = -1 if isinstance(given, bool) else sizes.size(what, given)
     except errors.InvalidTypeError as error:
         raise errors.InvalidArgumentError(str(error)) from None
-    if count <= 0:
-        raise errors.InvalidArgumentError(f"{what} must be a positive size, such as '6GiB', but got {texts.shown(given)}")
+    if count < 1 << 20:
+        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}")
     return count
 
 
@@ -272,4 +272,4 @@ def _administrators() -> dict[str, int] | None:
     table = contents.get("ceilings", {})
     where = f"{ADMINISTRATOR}, [ceilings]"
     _refuse_unknown(where, table, {"memory_limit": ()})
-    return {key: _positive(f"{key} in {where}", given) for key, given in table.items()}
+    return {key: _limit(f"{key} in {where}", given) for key, given in table.items()}

@@ -44,8 +44,9 @@ def configure(
 
     ``limit`` is the maximum memory of each visible GPU: bytes, ``"6GiB"``, ``"500MB"`` or ``"50%"`` of its memory. A list
     has an entry for each visible GPU; None in it means no limit. Limits are rounded down to whole MiB, and replace what was
-    configured before, also several logical devices on a GPU; a limit cannot be removed. With ``growth=True`` pools reserve memory as needed; with False a pool
-    reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the setting unchanged.
+    configured before, also several logical devices on a GPU. A limit can be changed, but not removed. With ``growth=True`` pools
+    reserve memory as needed; with False a pool reserves its whole limit at once. ``limit=None`` and ``growth=None`` leave the
+    setting unchanged.
 
     ``libraries`` is ``"auto"`` for all, a list of ``"torch"``, ``"cupy"``, ``"numba"``, ``"jax"`` and ``"tensorflow"``, or a
     dictionary with PyTorch's mode: ``{"torch": "segments"}``. A library that is already imported is routed to gpuconf at once, any
@@ -55,9 +56,8 @@ def configure(
     The call can be repeated. It does not use the GPU. The result has the limits and a status text for each library.
 
     Raises FailedPreconditionError, and changes nothing, if a library that should be routed has already used the GPU (the error
-    names it), if PyTorch's settings contradict its mode, if a GPU that has a limit shall have none, or if the devices are already initialized with another
-    configuration.
-    Raises ValueError for an invalid limit or library.
+    names it), if PyTorch's settings contradict its mode, if an entry of None would remove a limit, or if the devices are already
+    initialized with another configuration. Raises ValueError for an invalid limit or library.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -124,7 +124,10 @@ def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     """Return the limit of each GPU in bytes, a multiple of 1 MiB; 0 for no limit."""
     each = list(limit) if isinstance(limit, (list, tuple)) else [limit] * len(gpus)
     if len(each) != len(gpus):
-        given, visible = "1 entry" if len(each) == 1 else f"{len(each)} entries", "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are"
+        given, visible = (
+            "1 entry" if len(each) == 1 else f"{len(each)} entries",
+            "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are",
+        )
         raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible")
     if limit is not None and not isinstance(limit, (list, tuple)):
         sizes.limit_bytes(limit, 1 << 40)  # an invalid limit is an error even without a GPU

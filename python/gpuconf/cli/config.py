@@ -45,9 +45,10 @@ def _config(options: argparse.Namespace) -> int:
         if options.explain:
             row += [_source(origin), setting.text]
         rows.append(row)
+    last = "what it does"
     if options.explain:
-        header += ["from", "what it does"]
-    print_table(header, rows, drop=("what it does",) if options.explain else ())
+        header += ["from", last]
+    print_table(header, rows, drop=(last,), cut=(last,))
     return OK
 
 

@@ -153,7 +153,12 @@ def _cuda(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     finally:
         logger.removeHandler(said)
     for text in said.texts:
-        yield Finding(PROBLEM, "visible GPUs", text, "correct CUDA_VISIBLE_DEVICES; gpuconf visible prints one by UUID")
+        yield Finding(
+            PROBLEM,
+            "visible GPUs",
+            text,
+            "correct CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER; gpuconf visible prints the first by UUID",
+        )
     if found.cards and not devices:
         shown = environ.get("CUDA_VISIBLE_DEVICES")
         why = f"CUDA_VISIBLE_DEVICES={shown!r} shows none" if shown is not None else "; ".join(said.infos) or "CUDA finds none"

@@ -13,6 +13,7 @@ from .._typing import Any
 from ..machine.visible import visible_devices
 from ..sharing._environment import of_program
 from ..sharing._frameworks_environment import LeasedCard
+from . import console
 from .exits import OK, UsageError
 from .output import add_json, example, print_json
 from .requested import simulated_here
@@ -69,6 +70,11 @@ def _env(options: argparse.Namespace) -> int:
     cards = [LeasedCard(device.uuid, device.total_memory, device.total_memory) for device in devices]
     found = of_program(cards, limit, options.growth, options.simulate)
     del found["CUDA_VISIBLE_DEVICES"]  # the scheduler's
+    if not devices:
+        console.complain(
+            "gpuconf env: there is no GPU here: XLA_PYTHON_CLIENT_MEM_FRACTION and TF_DEVICE_MIN_SYS_MEMORY_IN_MB are missing, "
+            "because they depend on its memory. Run this where the program will run"
+        )
     if options.format == "docker":
         del found["PYTHONPATH"]
     if options.json:

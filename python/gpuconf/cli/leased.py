@@ -184,7 +184,9 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
 
 def _line(report: dict[str, Any]) -> str:
     used = ", ".join(f"{library} {human_bytes(count)}" for library, count in sorted(report["peak_bytes"].items()))
-    limit = human_bytes(report["lease"]["memory_limit"])
+    gpus, limit = len(report["lease"]["gpus"]), human_bytes(report["lease"]["memory_limit"])
+    if gpus > 1:
+        limit += f" on each of {gpus} GPUs"
     parts = [f"{report['seconds']:.1f} s", f"peak {used} of {limit}" if used else f"gpuconf's pools not used, limit {limit}"]
     parts += filter(None, [guarded.line(report["guard"])])
     if report["out_of_memory"]:

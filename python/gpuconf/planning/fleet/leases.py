@@ -21,7 +21,12 @@ class Packed(NamedTuple):
 
 
 def pack(
-    limits: Sequence[int], parts: Sequence[int], reserve: int, cards: Sequence[FleetGpus], unit: int, progress: Callable[[str], None]
+    limits: Sequence[int],
+    parts: Sequence[int],
+    reserve: int,
+    cards: Sequence[FleetGpus],
+    unit: int,
+    progress: Callable[[str], None],
 ) -> Packed:
     """Pack jobs, given by their limits and the number of cards of each. ``unit`` is the size in which the search counts."""
     sizes = [-(-(limit + reserve) // unit) for limit in limits]
@@ -44,6 +49,8 @@ def _packed(
     fitting = [job for job in jobs if sizes[job] <= cards[0] and parts[job] <= len(cards)]
     found = pack_sizes([sizes[job] for job in fitting for _ in range(parts[job])], cards, progress=progress)
     placed: list[list[int]] = [[] for _ in rooms]
-    for card, held in zip(order, assign(found.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]), strict=True):
+    for card, held in zip(
+        order, assign(found.best, cards, [sizes[job] for job in fitting], [parts[job] for job in fitting]), strict=True
+    ):
         placed[card] = [fitting[job] for job in held]
     return Packed(placed, found.bound, found.first)

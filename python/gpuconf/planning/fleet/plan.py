@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ... import errors
 from ..._core import sizes as _sizes
-from ..._core.humanbytes import human_bytes
+from ..._core.humanbytes import human_bytes, human_limit
 from ..._core.made import Made, make
 from ..._core.native import refuse_in_child
 from ..._core.table import Table
@@ -183,7 +183,8 @@ class FleetPlan(metaclass=Made):
             cards = f" on each of {job.gpus} cards" if job.gpus > 1 else ""
             most = max(gpus.leasable for gpus in self.fleet)
             if job.limit > most:
-                yield f"no room: {job.name} needs a limit of {human_bytes(job.limit)}{cards}; of a card, {human_bytes(most)} can be leased"
+                limit, leasable = human_limit(job.limit), human_bytes(most)
+                yield f"no room: {job.name} needs a limit of {limit}{cards}; of a card, {leasable} can be leased"
             else:
                 yield f"no room: {job.name} needs {human_bytes(job.need)}{cards}"
         for name, error in self.failed:
@@ -307,7 +308,9 @@ def _packed(
         progress("packing by phases")
         memories = [gpus.memory // unit for gpus, _ in slots]
         curves = _phases.curves([need for _, need in ordered], reserve, unit)
-        fitting = [job for job in range(len(curves)) if -(-(limits[job] + reserve) // unit) <= memories[0] and parts[job] <= len(slots)]
+        fitting = [
+            job for job in range(len(curves)) if -(-(limits[job] + reserve) // unit) <= memories[0] and parts[job] <= len(slots)
+        ]
         staggered, bound = _phases.pack([curves[job] for job in fitting], [parts[job] for job in fitting], memories)
         phases = _cost(staggered) < _cost(assigned)
         if phases:
