@@ -104,8 +104,9 @@ FULL = """
     total = 1 << 30
     gpuconf.config.set_logical_device_configuration(
         gpuconf.config.list_physical_devices("GPU")[0], [gpuconf.config.LogicalDeviceConfiguration(memory_limit=2 * total >> 20)])
+    held = gpuconf.memory.allocate(total // 2)
     try:
-        gpuconf.memory.allocate(total + (1 << 20))
+        gpuconf.memory.allocate(total // 2 + (1 << 20))
     except MemoryError as error:
         print(str(error).splitlines()[-1])
         print(os.getppid(), pathlib.Path(f"/proc/{os.getppid()}/comm").read_text().strip())
