@@ -281,9 +281,9 @@ def test_buffers_that_come_and_go_leave_nothing_behind() -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
-    come_and_go(300)  # Python keeps some dropped dicts for reuse
+    come_and_go(1000)
     before = come_and_go(10)
-    assert come_and_go(300) - before < 100
+    assert come_and_go(1000) - before < 500  # Python keeps about a hundred dropped objects for reuse
     assert memory.stats().live_blocks == 0
 
 

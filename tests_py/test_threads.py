@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import gpuconf
 import pytest
+from gpuconf._core import runtime
 from script import run_well
 
 if TYPE_CHECKING:
@@ -456,8 +457,29 @@ def test_views_beside_resets_never_read_memory_that_is_gone() -> None:
     assert refusals
 
 
+@pytest.mark.usefixtures("one_gpu")
+def test_allocations_work_after_one_during_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It remembered GPU:0 of devices that were gone, and every later allocation failed."""
+    gpuconf.memory.allocate(1000).free()
+    during = threading.Thread(target=lambda: gpuconf.memory.allocate(1000).free())
+
+    def meanwhile() -> None:
+        during.start()
+        during.join(1)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "_on_forget", [meanwhile, *runtime._on_forget])
+        gpuconf.reset()
+    during.join(30)
+    assert not during.is_alive()
+    gpuconf.memory.allocate(1000).free()
+
+
 def test_a_garbage_collection_keeps_up_with_threads_that_drop_cycles() -> None:
-    """Each block that a collection freed let the other thread run, which made more garbage meanwhile: memory grew without end."""
+    """Each block that a collection freed let the other thread run, which made more garbage meanwhile: memory grew without end.
+
+    A collection in one thread does nothing while the other thread's is running. Half of them did nothing, now one in fifty.
+    """
     out = run_well(
         """
         import gc, sys, threading, warnings
@@ -465,23 +487,23 @@ def test_a_garbage_collection_keeps_up_with_threads_that_drop_cycles() -> None:
         warnings.simplefilter("ignore")
         gpuconf.simulate("T4")
         gpuconf.memory.allocate(1000).free()
-        most = 0
+        counts = []
         def work():
-            global most
+            in_vain = 0
             for _ in range(150_000):
                 cycle = [gpuconf.memory.allocate(1000)]
                 cycle.append(cycle)
                 del cycle
-                if not gc.collect(0):
-                    most = max(most, gc.get_count()[0])
+                in_vain += not gc.collect(0)
+            counts.append(in_vain)
         sys.setswitchinterval(1e-5)
         threads = [threading.Thread(target=work) for _ in range(2)]
         for t in threads: t.start()
         for t in threads: t.join()
         gc.collect()
         assert gpuconf.memory.stats().live_blocks == 0
-        print(most)
+        print(sum(counts))
         """,
         timeout=120,
     )
-    assert int(out) < 5_000
+    assert int(out) < 300_000 // 5

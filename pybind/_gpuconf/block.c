@@ -304,21 +304,21 @@ static PyObject *allocate(PyObject *module, PyObject *args)
 	return allocate_on(number, nbytes, size);
 }
 
-/* remember(device, number, generation): what a device argument stands for, for allocate_quickly. */
+/* remember(device, number): what a device argument stands for, for allocate_quickly. The caller lets no reset run meanwhile. */
 static PyObject *remember(PyObject *module, PyObject *args)
 {
 	PyObject *device, *number;
-	unsigned long generation;
+	uint32_t generation = gcpy_generation();
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOk", &device, &number, &generation))
+	if (!PyArg_ParseTuple(args, "OO", &device, &number))
 		return NULL;
-	if ((uint32_t)generation == gcpy_generation() && (device == Py_None || PyUnicode_CheckExact(device))) {
+	if (device == Py_None || PyUnicode_CheckExact(device)) {
 		if (numbers == NULL && (numbers = PyDict_New()) == NULL)
 			return NULL;
-		if (numbers_generation != (uint32_t)generation || PyDict_Size(numbers) >= MOST_NUMBERS)
+		if (numbers_generation != generation || PyDict_Size(numbers) >= MOST_NUMBERS)
 			PyDict_Clear(numbers);
-		numbers_generation = (uint32_t)generation;
+		numbers_generation = generation;
 		if (PyDict_SetItem(numbers, device, number) < 0)
 			return NULL;
 	}

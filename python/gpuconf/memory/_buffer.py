@@ -305,9 +305,9 @@ def _allocate(nbytes: int | str, device: Device | None, wait: float) -> Buffer:
     size = _size(nbytes)
     deadline = _deadline(wait)
     module = _connected()
-    generation = module.generation()
-    number = gpu_number(device, "memory.allocate")
-    module.remember(device, number, generation)
+    with runtime.unchanged():  # or a reset could clear the core, but not yet the names here, and what is remembered would be gone
+        number = gpu_number(device, "memory.allocate")
+        module.remember(device, number)
     try:
         return _take(module.allocate, number, size, deadline)
     except errors.InvalidArgumentError:

@@ -81,18 +81,18 @@ class Measurement:
     def __enter__(self) -> Measurement:
         if self._token is not None:
             raise errors.FailedPreconditionError("this measurement is running; create another with gpuconf.memory.measure()")
-        number = gpu_number(self._device, "memory.measure")
         from json import loads
 
-        try:
-            with runtime.unchanged():  # so that the number is of this generation
+        with runtime.unchanged():  # so that both numbers are of this generation
+            number = gpu_number(self._device, "memory.measure")
+            try:
                 gpu, peak_id, (self.before, _, _, rows) = loads(core.pybind_StartPeak(number))
-                self._token = (gpu, peak_id, runtime.current.generation)
-                self._before = {(library, tag): in_use for library, tag, in_use, _, _ in rows}
-        except errors.InvalidArgumentError:
-            if number < 0:
-                check_scope()
-            raise
+            except errors.InvalidArgumentError:
+                if number < 0:
+                    check_scope()
+                raise
+            self._token = (gpu, peak_id, runtime.current.generation)
+            self._before = {(library, tag): in_use for library, tag, in_use, _, _ in rows}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
