@@ -8,8 +8,11 @@
 #include <stdlib.h>
 
 int graphs_in_use;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held from the request to the end of a launch */
-static uint64_t charged[MAX_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held while the driver launches: that may wait for other threads */
+static struct reserve {
+	uint64_t charged;
+	uint64_t in_flight, claimed, spare; /* launches in flight: how many, what they need, and what was taken for them beyond charged */
+} reserves[MAX_DEVICES];
 
 /* What the nodes of a graph hold, while they are walked through. */
 struct need {
@@ -170,12 +173,21 @@ static uint64_t attribute(CUdevice device, int which, uint64_t otherwise)
 	return otherwise;
 }
 
-/* The charge becomes what is reserved; extra was taken on top of it. */
-static void recharge(CUdevice device, uint64_t extra)
+/*
+ * The charge becomes what is reserved. What was taken for launches in flight covers growth first; what is left of it goes back when no
+ * launch is in flight.
+ */
+static void recharge(CUdevice device)
 {
-	uint64_t have = charged[device] + extra, reserved = attribute(device, GRAPH_RESERVED, have);
+	struct reserve *one = &reserves[device];
+	uint64_t kept = one->in_flight > 0 ? one->spare : 0, have = one->charged + one->spare - kept;
+	uint64_t reserved = attribute(device, GRAPH_RESERVED, have), moved = reserved > have ? reserved - have : 0;
 	int card = card_of_device(device);
 
+	if (moved > kept)
+		moved = kept;
+	have += moved;
+	one->spare = kept - moved;
 	if (reserved < have)
 		give(card, have - reserved);
 	if (reserved > have && !take(card, reserved - have)) {
@@ -183,15 +195,15 @@ static void recharge(CUdevice device, uint64_t extra)
 		if (!take_anyway(card, reserved - have))
 			reserved = have;
 	}
-	charged[device] = reserved;
+	one->charged = reserved;
 }
 
 static void settle_locked(int trim)
 {
 	for (CUdevice device = 0; device < device_count(); device++) {
-		if (trim && charged[device] > 0 && real.cuDeviceGraphMemTrim != NULL)
+		if (trim && reserves[device].charged > 0 && real.cuDeviceGraphMemTrim != NULL)
 			INSIDE(real.cuDeviceGraphMemTrim(device));
-		recharge(device, 0);
+		recharge(device);
 	}
 }
 
@@ -199,45 +211,68 @@ void settle_graphs(enum wait wait, int trim)
 {
 	if (!__atomic_load_n(&graphs_in_use, __ATOMIC_ACQUIRE))
 		return;
-	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0)
+	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0) {
+		pools_changed();
 		return;
+	}
 	settle_locked(trim);
 	pthread_mutex_unlock(&lock);
 }
 
-/* What a launch needs beyond what the reserve has free; it is taken, or 0 is returned. */
-static int prepare(CUdevice device, uint64_t need, uint64_t *extra)
+/* Takes what a launch needs beyond what the reserve has free, as far as other launches in flight leave it, or returns 0. */
+static int prepare_locked(CUdevice device, uint64_t need)
 {
+	struct reserve *one = &reserves[device];
+
 	for (int trim = 0; trim <= 1; trim++) {
 		settle_locked(trim);
-		uint64_t used = attribute(device, GRAPH_USED, charged[device]), unused = charged[device] > used ? charged[device] - used : 0;
-		*extra = need > unused ? need - unused : 0;
-		if (take(card_of_device(device), *extra))
+		uint64_t have = one->charged + one->spare, needed = attribute(device, GRAPH_USED, one->charged) + one->claimed + need;
+		uint64_t extra = needed > have ? needed - have : 0;
+		if (extra > need)
+			extra = need;
+		int fits = take(card_of_device(device), extra);
+		if (!fits) {
+			settle_pools(TRY, trim);
+			fits = take(card_of_device(device), extra);
+		}
+		if (fits) {
+			one->in_flight++;
+			one->claimed += need;
+			one->spare += extra;
 			return 1;
-		settle_pools(TRY, trim);
-		if (take(card_of_device(device), *extra))
-			return 1;
+		}
 	}
 	return 0;
+}
+
+static int prepare(CUdevice device, uint64_t need)
+{
+	pthread_mutex_lock(&lock);
+	int fits = prepare_locked(device, need);
+	pthread_mutex_unlock(&lock);
+	return fits;
+}
+
+static void launched(CUdevice device, uint64_t need)
+{
+	pthread_mutex_lock(&lock);
+	reserves[device].in_flight--;
+	reserves[device].claimed -= need;
+	recharge(device);
+	pthread_mutex_unlock(&lock);
 }
 
 static CUresult launch(CUresult (*driver)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream)
 {
 	struct entry entry;
-	uint64_t extra;
 
 	if (LIKELY(!graphs_in_use) || !table_find(EXEC, (uint64_t)(uintptr_t)exec, &entry))
 		return INSIDE(driver(exec, stream));
 	CUdevice device = (CUdevice)entry.count;
-	if (card_of_device(device) == NO_CARD)
+	if (card_of_device(device) == NO_CARD || !prepare(device, entry.bytes))
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	pthread_mutex_lock(&lock);
-	CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-	if (prepare(device, entry.bytes, &extra)) {
-		result = INSIDE(driver(exec, stream));
-		recharge(device, extra);
-	}
-	pthread_mutex_unlock(&lock);
+	CUresult result = INSIDE(driver(exec, stream));
+	launched(device, entry.bytes);
 	return result;
 }
 
@@ -293,5 +328,5 @@ void forget_graphs(void)
 	lock = fresh;
 	graphs_in_use = 0;
 	for (int i = 0; i < MAX_DEVICES; i++)
-		charged[i] = 0;
+		reserves[i] = (struct reserve){0};
 }

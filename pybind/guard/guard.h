@@ -14,6 +14,7 @@
  *  5. Where the guard cannot count, it refuses, or says so in the log file beside the budget. It prints nothing.
  *  6. Nothing runs when the library is loaded except pthread_atfork. A child starts with an empty table and takes a slot of its own.
  *  7. Locks: a pools' or graphs' lock may be held while the table's or the contexts' is taken; these are held for a few instructions.
+ *     None is held while the driver allocates, launches or destroys: such a call may wait for what another thread does next.
  */
 #ifndef GPUCONF_GUARD_H
 #define GPUCONF_GUARD_H

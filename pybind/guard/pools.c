@@ -13,6 +13,7 @@ struct pool {
 	int card;            /* NO_CARD: not charged (the host's, or imported) */
 	int own;             /* made by cuMemPoolCreate: its allocations are in the table */
 	uint64_t charged, in_use;
+	uint64_t in_flight, spare; /* calls of the driver for this pool without the lock, and what was taken for them beyond charged */
 	struct pool *next;
 };
 
@@ -47,6 +48,8 @@ static uint64_t attribute(const struct pool *pool, int which, uint64_t otherwise
 {
 	uint64_t value = 0;
 
+	if (pool->handle == NULL)
+		return otherwise;
 	if (real.cuMemPoolGetAttribute != NULL && INSIDE(real.cuMemPoolGetAttribute(pool->handle, which, &value)) == CUDA_SUCCESS)
 		return value;
 	NOTE_ONCE("a memory pool did not report what it reserves: its charge stays until it does");
@@ -55,13 +58,19 @@ static uint64_t attribute(const struct pool *pool, int which, uint64_t otherwise
 }
 
 /*
- * The charge becomes what is reserved; extra was taken on top of it, and is undecided until now or not. 0 if that does not fit; then the
- * extra is still taken.
+ * The charge becomes what is reserved. What was taken for calls in flight covers growth first; what is left of it goes back when no call is
+ * in flight. 0 if that does not fit; what is taken is charged + spare in any case. undecided: one of the caller's takes is, until now.
  */
-static int recharge(struct pool *pool, uint64_t extra, int undecided)
+static int recharge(struct pool *pool, int undecided)
 {
-	uint64_t have = pool->charged + extra, reserved = attribute(pool, POOL_RESERVED, have);
+	uint64_t kept = pool->in_flight > 0 ? pool->spare : 0, have = pool->charged + pool->spare - kept;
+	uint64_t reserved = attribute(pool, POOL_RESERVED, have), moved = reserved > have ? reserved - have : 0;
 
+	if (moved > kept)
+		moved = kept;
+	have += moved;
+	pool->spare = kept - moved;
+	pool->charged = have;
 	if (reserved < have)
 		give(pool->card, have - reserved);
 	if (undecided)
@@ -78,7 +87,7 @@ static void settle_pool(struct pool *pool, int trim)
 		return;
 	if (trim)
 		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
-	if (!recharge(pool, 0, 0)) {
+	if (!recharge(pool, 0)) {
 		uint64_t reserved = attribute(pool, POOL_RESERVED, pool->charged);
 		if (reserved > pool->charged) {
 			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
@@ -98,8 +107,10 @@ void settle_pools(enum wait wait, int trim)
 {
 	if (!__atomic_load_n(&pools_in_use, __ATOMIC_ACQUIRE))
 		return;
-	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0)
+	if (wait == TRY ? pthread_mutex_trylock(&lock) != 0 : pthread_mutex_lock(&lock) != 0) {
+		pools_changed();
 		return;
+	}
 	settle_locked(trim);
 	pthread_mutex_unlock(&lock);
 }
@@ -197,7 +208,7 @@ static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, i
 		return UNTAKEN; /* it becomes a node of a graph */
 	for (int trim = 0; trim <= 1; trim++) {
 		uint64_t used = attribute(pool, POOL_USED, pool->charged);
-		recharge(pool, 0, 0);
+		recharge(pool, 0);
 		if (pool->charged >= used && pool->charged - used >= bytes)
 			return UNTAKEN; /* if it is not in one piece, the pool grows, which is undone */
 		settle_locked(trim && real.cuMemPoolTrimTo != NULL);
@@ -227,51 +238,115 @@ static int waited_for(CUstream stream)
 	return result == CUDA_SUCCESS;
 }
 
-static void undo(struct pool *pool, uint64_t extra, CUdeviceptr address, CUstream stream, int own_stream)
+/* A request for memory of a pool. The lock is not held while the driver allocates: that may wait for a stream, and so for other threads. */
+struct request {
+	struct pool *pool;
+	CUdeviceptr *out;
+	uint64_t bytes;
+	CUstream stream;
+	int own_stream;
+	enum room room;
+};
+
+/* Finds room, and keeps the pool until end_request. */
+static CUresult begin_locked(struct request *request)
 {
-	if (own_stream)
-		INSIDE(real.cuMemFreeAsync_ptsz(address, stream));
+	struct pool *pool = request->pool;
+
+	if (pool == NULL)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	if (pool->card == NO_CARD)
+		return CUDA_SUCCESS;
+	request->room = make_room(pool, request->bytes, request->stream, request->own_stream);
+	if (request->room == NONE)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	pool->in_flight++;
+	pool->spare += request->room == TAKEN ? request->bytes : 0;
+	return CUDA_SUCCESS;
+}
+
+static void destroyed_and_empty(struct pool *pool);
+
+static void landed(struct pool *pool)
+{
+	pool->in_flight--;
+	if (pool->handle == NULL)
+		destroyed_and_empty(pool);
+}
+
+/* The allocation is freed, and the pool trimmed. The lock is not held, and the pool is kept. */
+static void undo(const struct request *request)
+{
+	struct pool *pool = request->pool;
+	CUstream stream = request->stream;
+	uint64_t extra = request->room == TAKEN ? request->bytes : 0;
+
+	if (request->own_stream)
+		INSIDE(real.cuMemFreeAsync_ptsz(*request->out, stream));
 	else
-		INSIDE(real.cuMemFreeAsync(address, stream));
-	if (!waited_for(own_stream && stream == NULL ? OWN_STREAM : stream))
+		INSIDE(real.cuMemFreeAsync(*request->out, stream));
+	if (!waited_for(request->own_stream && stream == NULL ? OWN_STREAM : stream))
 		pools_changed();
-	else if (own_stream)
+	else if (request->own_stream)
 		INSIDE(real.cuStreamSynchronize_ptsz(stream));
 	else
 		INSIDE(real.cuStreamSynchronize(stream));
-	if (real.cuMemPoolTrimTo != NULL)
-		INSIDE(real.cuMemPoolTrimTo(pool->handle, pool->charged));
-	if (!recharge(pool, extra, 0)) {
-		give(pool->card, extra);
-		settle_pool(pool, 0);
-	}
+	pthread_mutex_lock(&lock);
+	if (real.cuMemPoolTrimTo != NULL && pool->handle != NULL)
+		INSIDE(real.cuMemPoolTrimTo(pool->handle, pool->charged > extra ? pool->charged - extra : 0));
+	pool->in_flight--;
+	settle_pool(pool, 0);
+	pool->in_flight++;
+	landed(pool);
+	pthread_mutex_unlock(&lock);
 }
 
-/* Runs with the lock held. */
-#define ALLOCATE(the_pool, own_stream, call) \
-	struct pool *pool = the_pool; \
-	if (pool == NULL) \
-		return CUDA_ERROR_OUT_OF_MEMORY; \
-	if (pool->card == NO_CARD) \
-		return INSIDE(call); \
-	enum room room = make_room(pool, bytes, stream, own_stream); \
-	if (room == NONE) \
-		return CUDA_ERROR_OUT_OF_MEMORY; \
-	uint64_t extra = room == TAKEN ? bytes : 0; \
-	CUresult result = INSIDE(call); \
-	if (result != CUDA_SUCCESS) { \
-		give(pool->card, extra); \
-		if (room == TAKEN) \
-			taken(pool->card); \
+static int end_locked(struct request *request, CUresult result)
+{
+	struct pool *pool = request->pool;
+	struct entry entry = {.kind = POOLED, .bytes = request->bytes, .owner = pool, .card = (int8_t)pool->card};
+
+	if (result != CUDA_SUCCESS) {
+		uint64_t back = request->room != TAKEN ? 0 : request->bytes < pool->spare ? request->bytes : pool->spare;
+		pool->spare -= back;
+		give(pool->card, back);
+		if (request->room == TAKEN)
+			taken(pool->card);
+		landed(pool);
+		return 1;
+	}
+	entry.key = *request->out;
+	pool->in_flight--;
+	int fits = recharge(pool, request->room == TAKEN) && (!pool->own || table_add(&entry));
+	pool->in_flight++;
+	if (fits) {
+		pool->in_use += pool->own ? request->bytes : 0;
+		landed(pool);
+	}
+	return fits;
+}
+
+static CUresult end_request(struct request *request, CUresult result)
+{
+	pthread_mutex_lock(&lock);
+	int fits = end_locked(request, result);
+	pthread_mutex_unlock(&lock);
+	if (fits)
+		return result;
+	undo(request);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+#define ALLOCATE(the_pool, is_own_stream, call) \
+	struct request request = {.out = out, .bytes = bytes, .stream = stream, .own_stream = is_own_stream}; \
+	pthread_mutex_lock(&lock); \
+	request.pool = the_pool; \
+	CUresult result = begin_locked(&request); \
+	pthread_mutex_unlock(&lock); \
+	if (result != CUDA_SUCCESS) \
 		return result; \
-	} \
-	struct entry entry = {.kind = POOLED, .key = *out, .bytes = bytes, .owner = pool, .card = (int8_t)pool->card}; \
-	if (!recharge(pool, extra, room == TAKEN) || (pool->own && !table_add(&entry))) { \
-		undo(pool, extra, *out, stream, own_stream); \
-		return CUDA_ERROR_OUT_OF_MEMORY; \
-	} \
-	pool->in_use += pool->own ? bytes : 0; \
-	return CUDA_SUCCESS
+	result = INSIDE(call); \
+	return request.pool->card == NO_CARD ? result : end_request(&request, result)
 
 /* The pool is that of the stream's device, which may not be the current one. Handles up to 2 stand for default streams. */
 static CUresult device_of_stream(CUstream stream, CUdevice *device)
@@ -285,62 +360,35 @@ static CUresult device_of_stream(CUstream stream, CUdevice *device)
 	return result;
 }
 
-static CUresult from_current(CUdeviceptr *out, size_t bytes, CUstream stream)
-{
-	CUdevice device;
-	CUresult asked = device_of_stream(stream, &device);
-	if (asked != CUDA_SUCCESS)
-		return asked;
-	ALLOCATE(current_pool(device), 0, real.cuMemAllocAsync(out, bytes, stream));
-}
-
-static CUresult from_current_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
-{
-	CUdevice device;
-	CUresult asked = device_of_stream(stream, &device);
-	if (asked != CUDA_SUCCESS)
-		return asked;
-	ALLOCATE(current_pool(device), 1, real.cuMemAllocAsync_ptsz(out, bytes, stream));
-}
-
-static CUresult from_pool(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream stream)
-{
-	ALLOCATE(pool_of(handle), 0, real.cuMemAllocFromPoolAsync(out, bytes, handle, stream));
-}
-
-static CUresult from_pool_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool handle, CUstream stream)
-{
-	ALLOCATE(pool_of(handle), 1, real.cuMemAllocFromPoolAsync_ptsz(out, bytes, handle, stream));
-}
-
-#define LOCKED(call) \
-	pthread_mutex_lock(&lock); \
-	CUresult result = call; \
-	pthread_mutex_unlock(&lock); \
-	return result
+#define ALLOCATE_FROM_CURRENT(is_own_stream, call) \
+	CUdevice device; \
+	CUresult asked = device_of_stream(stream, &device); \
+	if (asked != CUDA_SUCCESS) \
+		return asked; \
+	ALLOCATE(current_pool(device), is_own_stream, call)
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	TAKES(cuMemAllocAsync, (out, bytes, stream));
-	LOCKED(from_current(out, bytes, stream));
+	ALLOCATE_FROM_CURRENT(0, real.cuMemAllocAsync(out, bytes, stream));
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream)
 {
 	TAKES(cuMemAllocAsync_ptsz, (out, bytes, stream));
-	LOCKED(from_current_ptsz(out, bytes, stream));
+	ALLOCATE_FROM_CURRENT(1, real.cuMemAllocAsync_ptsz(out, bytes, stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	TAKES(cuMemAllocFromPoolAsync, (out, bytes, pool, stream));
-	LOCKED(from_pool(out, bytes, pool, stream));
+	ALLOCATE(pool_of(pool), 0, real.cuMemAllocFromPoolAsync(out, bytes, pool, stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream)
 {
 	TAKES(cuMemAllocFromPoolAsync_ptsz, (out, bytes, pool, stream));
-	LOCKED(from_pool_ptsz(out, bytes, pool, stream));
+	ALLOCATE(pool_of(pool), 1, real.cuMemAllocFromPoolAsync_ptsz(out, bytes, pool, stream));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
@@ -361,7 +409,7 @@ static void destroyed_and_empty(struct pool *pool)
 		give(pool->card, pool->charged - pool->in_use);
 		pool->charged = pool->in_use;
 	}
-	if (pool->in_use > 0)
+	if (pool->in_use > 0 || pool->in_flight > 0)
 		return;
 	struct pool **at = &pools;
 	while (*at != pool)
@@ -459,12 +507,18 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 {
 	GIVES(cuMemPoolDestroy, (handle));
 	pthread_mutex_lock(&lock);
-	CUresult result = INSIDE(real.cuMemPoolDestroy(handle));
-	struct pool *pool = result == CUDA_SUCCESS ? find(handle) : NULL;
+	struct pool *pool = handle == NULL ? NULL : find(handle);
 	if (pool != NULL) {
-		pool->handle = NULL;
-		destroyed_and_empty(pool);
+		pool->handle = NULL; /* another thread may get the same handle at once */
+		pool->in_flight++;
 	}
+	pthread_mutex_unlock(&lock);
+	CUresult result = INSIDE(real.cuMemPoolDestroy(handle));
+	pthread_mutex_lock(&lock);
+	if (pool != NULL && result != CUDA_SUCCESS)
+		pool->handle = handle;
+	if (pool != NULL)
+		landed(pool);
 	forget_current();
 	pthread_mutex_unlock(&lock);
 	return result;
@@ -473,10 +527,8 @@ EXPORT CUresult cuMemPoolDestroy(CUmemoryPool handle)
 EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t keep)
 {
 	GIVES(cuMemPoolTrimTo, (handle, keep));
-	pthread_mutex_lock(&lock);
 	CUresult result = INSIDE(real.cuMemPoolTrimTo(handle, keep));
-	settle_locked(0);
-	pthread_mutex_unlock(&lock);
+	settle_pools(WAIT, 0);
 	return result;
 }
 
@@ -500,11 +552,14 @@ EXPORT CUresult cuMemSetMemPool(CUmemLocation *location, int type, CUmemoryPool 
 	return result;
 }
 
-/* A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. */
+/*
+ * A synchronization gives freed memory back to the device, down to a threshold that the program may have lowered. It waits for no other
+ * thread that the driver does not make it wait for: if another one settles, what is changed stays marked.
+ */
 #define SYNCHRONIZE(call) \
 	CUresult result = INSIDE(call); \
-	pools_changed(); \
-	settle_if_changed(); \
+	settle_pools(TRY, 0); \
+	settle_graphs(TRY, 0); \
 	return result
 
 EXPORT CUresult cuStreamSynchronize(CUstream stream)

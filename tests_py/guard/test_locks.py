@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest_guard import MIB, PRELUDE, compile_c, job
+import pytest
+from conftest_guard import CARDS, MIB, PRELUDE, compile_c, job
 
 
 def test_a_refusal_does_not_wait_for_the_stream(driver: Path) -> None:
@@ -145,3 +146,102 @@ def test_a_child_that_is_forked_while_its_parent_claims_a_slot(driver: Path, tmp
             assert one.used() == 400 * MIB
             program.kill()
         assert one.python("begin(); print(allocate(400 * MIB)[0])") == "0\n"
+
+
+PARAMS = """
+            class Params(ctypes.Structure):  # CUmemPoolProps, and what a graph's allocation has besides
+                _fields_ = [(name, c_int) for name in ("type", "handles", "where", "id")]
+                _fields_ += [("other", c_void_p), ("most", c_size_t)]
+                _fields_ += [("rest", ctypes.c_ubyte * 56), ("access", c_void_p)]
+                _fields_ += [("count", c_size_t), ("bytes", c_size_t), ("at", c_uint64)]
+"""
+GATED = {
+    "cuMemAllocAsync": "cuda.cuMemAllocAsync(byref(c_uint64()), c_size_t(4 * MIB), stream)",
+    "cuMemAllocFromPoolAsync": "cuda.cuMemAllocFromPoolAsync(byref(c_uint64()), c_size_t(4 * MIB), pool, stream)",
+    "cuGraphLaunch": "cuda.cuGraphLaunch(exec, stream)",
+    "cuGraphUpload": "cuda.cuGraphUpload(exec, stream)",
+    "cuMemPoolTrimTo": "cuda.cuMemPoolTrimTo(pool, c_size_t(0))",
+    "cuMemPoolDestroy": "cuda.cuMemPoolDestroy(doomed)",
+}
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(driver: Path, name: str) -> None:
+    """The one that blocks may wait for what the other does next, such as the write that its stream waits for."""
+    with job(driver, 64 * MIB) as one:
+        told = one.python(f"""
+            import signal, threading, time
+            signal.alarm(60)
+            {PARAMS}
+            context = begin()
+            stream, other, pool, doomed, graph, node, exec, ordered = (c_void_p() for _ in range(8))
+            props, at = Params(1, 0, 1, 0, bytes=6 * MIB), c_uint64()
+            for made in stream, other:
+                assert cuda.cuStreamCreateWithPriority(byref(made), 1, 0) == 0
+            for made in pool, doomed:
+                assert cuda.cuMemPoolCreate(byref(made), byref(props)) == 0
+            assert cuda.cuGraphCreate(byref(graph), 0) == 0
+            assert cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(props)) == 0
+            assert cuda.cuGraphInstantiateWithFlags(byref(exec), graph, c_uint64(0)) == 0
+            result = []
+            def blocked():
+                cuda.cuCtxSetCurrent(context)
+                result.append({GATED[name]})
+            cuda.fakecuda_gate(b"{name}")
+            thread = threading.Thread(target=blocked, daemon=True)
+            thread.start()
+            while cuda.fakecuda_waiting() == 0:
+                time.sleep(0.001)
+            assert cuda.cuStreamSynchronize(other) == 0 == cuda.cuCtxSynchronize()
+            if "{name}" != "cuMemAllocAsync":
+                assert cuda.cuMemAllocAsync(byref(at), c_size_t(2 * MIB), other) == 0 == cuda.cuMemFreeAsync(at, other)
+            assert cuda.cuStreamSynchronize(other) == 0
+            held, address = info()[0], allocate(2 * MIB)
+            assert address[0] == 0 == free(address[1])
+            print("went on")
+            cuda.fakecuda_gate(b"")
+            thread.join()
+            print(result, held >= 54 * MIB, cuda.cuCtxSynchronize())
+        """)
+        assert told.splitlines() == ["went on", "[0] True 0"]
+        assert one.budget.log() == []
+
+
+def test_what_is_charged_after_requests_in_flight_together_is_what_is_reserved(driver: Path) -> None:
+    """Threads allocate from one pool and launch one graph at a time; all of it is given back."""
+    with job(driver, 64 * MIB) as one:
+        told = one.python(f"""
+            import signal, threading
+            signal.alarm(60)
+            {PARAMS}
+            context, pool = begin(), c_void_p()
+            assert cuda.cuMemPoolCreate(byref(pool), byref(Params(1, 0, 1, 0))) == 0
+            seen = set()
+            def work(i):
+                cuda.cuCtxSetCurrent(context)
+                stream, graph, node, exec, at = c_void_p(), c_void_p(), c_void_p(), c_void_p(), c_uint64()
+                props = Params(1, 0, 1, 0, bytes=(2 + 2 * i) * MIB)
+                assert cuda.cuStreamCreateWithPriority(byref(stream), 1, 0) == cuda.cuGraphCreate(byref(graph), 0) == 0
+                assert cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(props)) == 0
+                assert cuda.cuGraphAddMemFreeNode(byref(node), graph, None, c_size_t(0), c_uint64(props.at)) == 0
+                assert cuda.cuGraphInstantiateWithFlags(byref(exec), graph, c_uint64(0)) == 0
+                for step in range(150):
+                    result = cuda.cuMemAllocFromPoolAsync(byref(at), c_size_t((1 + (step + i) % 9) * 3 * MIB), pool, stream)
+                    seen.add(result)
+                    launched = cuda.cuGraphLaunch(exec, stream)
+                    seen.add(launched)
+                    if result == 0:
+                        assert cuda.cuMemFreeAsync(at, stream) == 0
+                    if step % 5 == 0:
+                        cuda.cuMemPoolTrimTo(pool, c_size_t(0))
+                        cuda.cuStreamSynchronize(stream)
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert cuda.cuCtxSynchronize() == 0 == cuda.cuMemPoolTrimTo(pool, c_size_t(0)) == cuda.cuDeviceGraphMemTrim(0)
+            print(not seen - {{0, 2}}, info()[0] // MIB)
+        """)
+        assert told.split() == ["True", "64"]
+        assert one.budget.usage()[CARDS[0]].peak <= 64 * MIB

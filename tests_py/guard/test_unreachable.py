@@ -58,10 +58,20 @@ def test_a_program_that_names_the_drivers_folder(run: Run, program: Path, driver
     assert run(*LIMIT, "--", runpath).stderr == "the program\n"
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may give a program another owner")
 def test_a_set_uid_program(run: Run, program: Path) -> None:
     privileged = compile_c(program, program.with_suffix(".setuid"))
+    os.chown(privileged, 65534, -1)
     privileged.chmod(privileged.stat().st_mode | stat.S_ISUID)
     assert said_first(run(*LIMIT, "--", privileged), f"{privileged} is set-uid: the loader ignores the guard")
+
+
+def test_a_set_uid_program_of_the_same_user_is_limited(run: Run, client: dict[str, Path], tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_bytes(client[""].read_bytes())
+    own.chmod(0o755 | stat.S_ISUID | stat.S_ISGID)
+    done = run(*LIMIT, "--", own, "dlsym", "fill", "linear")
+    assert (done.stdout, done.stderr) == ("linear 8 2 0 512\n", "")
 
 
 # Each allocates more than the limit, and then waits for more than gpuconf run's time between two looks.
@@ -98,6 +108,24 @@ def test_a_process_past_the_guard_is_named_at_the_end(run: Run, driver: Path, bo
     (past,) = json.loads((tmp_path / "report").read_text())["past_the_guard"]
     assert past["command"] == f"{sys.executable} -S {tmp_path / 'past.py'}"
     assert f"gpuconf run: PID {past['pid']} bypassed the guard: {past['command']}" in done.stderr
+
+
+def test_a_driver_that_the_command_itself_was_started_with_is_not_held_against_its_own_process(run: Run, driver: Path) -> None:
+    """The command's witness of signals has it, too, and the program gets the guard in place of it."""
+    preload = {"LD_PRELOAD": str(driver / "libcuda.so.1")}
+    script = ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')")
+    done = run(*LIMIT, "--", sys.executable, "-c", script, **preload)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_a_python_without_startup_code_is_limited_and_that_is_said(run: Run, tmp_path: Path, option: str) -> None:
+    (tmp_path / "under.py").write_text(ALLOCATE.format(driver="driver = ctypes.CDLL('libcuda.so.1')"))
+    done = run(*LIMIT, "--", sys.executable, option, tmp_path / "under.py")
+    assert done.stdout == "2\n"
+    said = f"is limited, but did not get gpuconf's settings: Python's option {option} disables startup code"
+    assert said in done.stderr
+    assert "was not limited" not in done.stderr
 
 
 def test_a_process_under_the_guard_is_not_named(run: Run, tmp_path: Path) -> None:

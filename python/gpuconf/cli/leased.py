@@ -165,8 +165,11 @@ def _signal_name(number: int) -> str:
 
 def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     """Write the reports that the options request, and always which processes were not limited."""
+    past = {one["pid"] for one in report["past_the_guard"]}
     for one in report["not_limited"]:
-        console.complain(f"gpuconf run: PID {one['pid']} was not limited: {one['why']}: {one['command']}")
+        limited = report["guard"]["mode"] != "off" and one["pid"] not in past
+        what = "is limited, but did not get gpuconf's settings" if limited else "was not limited"
+        console.complain(f"gpuconf run: PID {one['pid']} {what}: {one['why']}: {one['command']}")
     for one in report["past_the_guard"]:
         console.complain(f"gpuconf run: PID {one['pid']} bypassed the guard: {one['command']}")
     for note in report["guard"]["notes"]:

@@ -15,6 +15,7 @@ The folder holds
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import sys
@@ -31,6 +32,10 @@ MODES = ("auto", "proxy", "preload")
 VARIABLE = "GPUCONF_GUARD"
 _LIBRARIES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_guard")
 _PREFIX = "gpuconf-job-"
+_INTERPRETER = re.compile(
+    r"(ba|da|k|mk|pdk|z|c|tc|fi|a)?sh|busybox|env|(python|pypy|perl|ruby|lua|julia|node|tclsh|Rscript|R)[0-9.]*t?"
+)
+_DRIVER_FILES = re.compile(r"(libcuda|libnvidia-ml)\.so(\..*)?")
 _ABANDONED = 3600.0  # seconds after which a folder without a budget is not being made any more
 
 
@@ -200,16 +205,29 @@ def _warnings(program: str | None) -> Iterator[str]:
         yield f"{program} is linked statically: the guard cannot limit it, only dynamically linked programs that it starts"
     if any(os.path.exists(os.path.join(folder, "libcuda.so.1")) for folder in rpath):
         yield f"{program} looks for libcuda.so.1 in its DT_RPATH first: the guard cannot limit it"
-    if os.stat(program).st_mode & (stat.S_ISUID | stat.S_ISGID):
+    if _changes_identity(os.stat(program)):
         yield f"{program} is set-uid: the loader ignores the guard"
 
 
+def _changes_identity(facts: os.stat_result) -> bool:
+    """Whether a program gets another user or group than the caller's: only then the loader ignores the environment."""
+    user = bool(facts.st_mode & stat.S_ISUID) and facts.st_uid != os.getuid()
+    group = facts.st_mode & (stat.S_ISGID | stat.S_IXGRP) == stat.S_ISGID | stat.S_IXGRP and facts.st_gid != os.getgid()
+    return user or group
+
+
 def _chosen(mode: str, program: str | None) -> str:
-    """Preloading, if the program's own file names the driver by a path."""
+    """Preloading for scripts, shells and interpreters, and if the program's own file names the driver by a path.
+
+    What a script runs is not known beforehand: it may put another folder before the guard's on LD_LIBRARY_PATH, as ``module load``
+    and an activated environment do.
+    """
     if mode != "auto":
         return mode
-    if program is None or not _elf.header_fits(program):
+    if program is None:
         return "proxy"
+    if _INTERPRETER.fullmatch(os.path.basename(os.path.realpath(program))) or not _elf.header_fits(program):
+        return "preload"
     with open(program, "rb") as file:
         return "preload" if b"/libcuda.so" in file.read() else "proxy"
 
@@ -301,14 +319,25 @@ def _write(path: str, data: bytes) -> None:
         opened.write(data)
 
 
+def _guarded(library: str, folder: str) -> str:
+    """The guard's library in place of the driver's: a preloaded driver would come before the guard."""
+    name = _DRIVER_FILES.fullmatch(os.path.basename(library))
+    ours = os.path.join(folder, f"{name[1]}.so.1") if name else ""
+    return ours if os.path.exists(ours) else library
+
+
 def _variables(folder: str, outer_folder: str, mode: str, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a program of the job needs, merged with those that it has."""
     kept = [part for part in environment.get("LD_LIBRARY_PATH", "").split(":") if part and part != outer_folder]
     variables = {VARIABLE: os.path.join(folder, "budget"), "LD_LIBRARY_PATH": ":".join([folder, *kept])}
     outer_preload = os.path.join(outer_folder, "libgpuconf-preload.so")
-    preloaded = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]
+    given = [part for part in environment.get("LD_PRELOAD", "").replace(":", " ").split() if part != outer_preload]
+    preloaded = [_guarded(part, folder) for part in given]
     if mode == "preload":
         preloaded.insert(0, os.path.join(folder, "libgpuconf-preload.so"))
+        # AddressSanitizer ends a program in which a library comes before its own. What it fears, that its functions are replaced,
+        # does not happen: our dlopen() calls the next one. The last word counts, so a choice of the user's stays.
+        variables["ASAN_OPTIONS"] = ":".join(filter(None, ("verify_asan_link_order=0", environment.get("ASAN_OPTIONS"))))
     if "LD_PRELOAD" in environment or preloaded:
         variables["LD_PRELOAD"] = " ".join(preloaded)
     return variables

@@ -98,8 +98,36 @@ static CUresult count_and_fail(const char *name) {
 	return result;
 }
 
+/* A closed gate: calls of that name wait in front of it, as a launch waits when the queue of its stream is full. */
+static pthread_cond_t gate_opened = PTHREAD_COND_INITIALIZER;
+static char gate[64];
+static int waiting;
+
+/* fakecuda_gate closes the gate for calls of a name; "" opens it. */
+EXPORT void fakecuda_gate(const char *name) {
+	pthread_mutex_lock(&counters_lock);
+	snprintf(gate, sizeof gate, "%s", name);
+	pthread_cond_broadcast(&gate_opened);
+	pthread_mutex_unlock(&counters_lock);
+}
+
+/* fakecuda_waiting counts the calls that wait. */
+EXPORT int fakecuda_waiting(void) { return __atomic_load_n(&waiting, __ATOMIC_SEQ_CST); }
+
+static void wait_at_the_gate(const char *name) {
+	if (__atomic_load_n(&gate[0], __ATOMIC_RELAXED) == 0)
+		return;
+	pthread_mutex_lock(&counters_lock);
+	waiting++;
+	while (strcmp(gate, name) == 0)
+		pthread_cond_wait(&gate_opened, &counters_lock);
+	waiting--;
+	pthread_mutex_unlock(&counters_lock);
+}
+
 CUresult called(const char *name, int needs_start) {
 	CUresult result = count_and_fail(name);
+	wait_at_the_gate(name);
 	if (result == SUCCESS && needs_start) {
 		LOCK;
 		result = fake.started ? forbidden(name) : NOT_INITIALIZED;
