@@ -51,6 +51,7 @@ type card struct {
 	UUID     string `json:"uuid"`
 	Capacity uint64 `json:"capacity"`
 	Bytes    uint64 `json:"bytes"`
+	Charge   uint64 `json:"charge"`
 	Reserve  uint64 `json:"reserve"`
 	Foreign  uint64 `json:"foreign"`
 }
@@ -60,7 +61,7 @@ func cardsOf(cards []card) []ledger.Card {
 	list := make([]ledger.Card, len(cards))
 	for i, c := range cards {
 		total := c.Capacity - min(c.Reserve, c.Capacity)
-		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Total: total, Budget: total - min(c.Foreign, total)}
+		list[i] = ledger.Card{UUID: c.UUID, Bytes: c.Bytes, Charge: c.Charge, Total: total, Budget: total - min(c.Foreign, total)}
 	}
 	return list
 }
@@ -71,7 +72,7 @@ type text struct {
 	Command string `json:"command"`
 }
 
-// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "reserve", "foreign"}, ...], "count", "pack", "name", "job", "command"},
+// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...], "count", "pack", "name", "job", "command"},
 // and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns 0 after 100 ms; last makes
 // that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
@@ -128,7 +129,7 @@ func LedgerWait(claim int64, cards string, milliseconds int64) (granted bool, er
 	return granted, err
 }
 
-// LedgerGrant returns {"id", "cards": [[uuid, bytes], ...], "descriptor"} of a claim; no cards while it waits.
+// LedgerGrant returns {"id", "cards": [[uuid, bytes, charge], ...], "descriptor"} of a claim; no cards while it waits.
 func LedgerGrant(claim int64) (grant string, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
@@ -139,7 +140,7 @@ func LedgerGrant(claim int64) (grant string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return encode(map[string]any{"id": c.ID().String(), "cards": pairsOf(c.Cards()), "descriptor": descriptor})
+	return encode(map[string]any{"id": c.ID().String(), "cards": leasesOf(c.Cards()), "descriptor": descriptor})
 }
 
 // LedgerRelease releases a claim.
@@ -163,7 +164,7 @@ func LedgerRows(id int64) (rows string, err error) {
 	for i, c := range claims {
 		claimed[i] = whoOf(c.Process, c.UID, c.Text, c.Gone, c.Local)
 		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted, c.Count, c.Ticket
-		claimed[i]["seconds"], claimed[i]["cards"] = c.Seconds, pairsOf(c.Cards)
+		claimed[i]["seconds"], claimed[i]["cards"], claimed[i]["stopped"] = c.Seconds, leasesOf(c.Cards), c.Stopped
 	}
 	for i, p := range processes {
 		running[i] = whoOf(p.Process, p.UID, p.Text, p.Gone, p.Local)
@@ -193,12 +194,12 @@ func librariesOf(f *figures.Pool) map[string]uint64 {
 	return named
 }
 
-func pairsOf(cards []ledger.Card) [][2]any {
-	pairs := make([][2]any, len(cards))
+func leasesOf(cards []ledger.Card) [][3]any {
+	leases := make([][3]any, len(cards))
 	for i, c := range cards {
-		pairs[i] = [2]any{c.UUID, c.Bytes}
+		leases[i] = [3]any{c.UUID, c.Bytes, c.Charge}
 	}
-	return pairs
+	return leases
 }
 
 // LedgerCheck returns what is wrong with a ledger, a list of sentences.

@@ -71,7 +71,7 @@ def end(process: subprocess.Popen[str]) -> None:
 
 def test_a_claim_is_listed_and_released(ledger: _ledger.Ledger) -> None:
     with ledger.claim([card(10)], name="mine", job="job 7", command="train.py") as claim:
-        assert claim.cards == (CardLease(CARD, 10 * GIB),)
+        assert claim.cards == (CardLease(CARD, 10 * GIB, 10 * GIB),)
         (row,) = ledger.claims()
         assert (row.id, row.pid, row.uid, row.state) == (claim.id, os.getpid(), os.geteuid(), "granted")
         assert (row.name, row.job, row.command) == ("mine", "job 7", "train.py")
@@ -112,7 +112,7 @@ def test_a_claim_waits_for_the_end_of_a_killed_process(ledger: _ledger.Ledger) -
     holder = hold(ledger, 30)
     threading.Timer(0.2, holder.kill).start()
     with ledger.claim([card(20)], timeout=60) as claim:
-        assert claim.cards == (CardLease(CARD, 20 * GIB),)
+        assert claim.cards == (CardLease(CARD, 20 * GIB, 20 * GIB),)
     end(holder)
 
 

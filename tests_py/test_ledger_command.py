@@ -41,7 +41,7 @@ def test_list(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> Non
     assert (listed["schema"], listed["folder"], listed["shared"]) == (1, ledger.folder, False)
     (claim,) = listed["claims"]
     assert (claim["pid"], claim["state"], claim["name"]) == (os.getpid(), "granted", "train")
-    assert claim["cards"] == [{"uuid": "GPU-4d1ee11c-4cd2", "bytes": 10 * GIB}]
+    assert claim["cards"] == [{"uuid": "GPU-4d1ee11c-4cd2", "bytes": 10 * GIB, "charge": 10 * GIB}]
     (process,) = listed["processes"]
     assert process["pools"][0]["in_use"] == GIB
 

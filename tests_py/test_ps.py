@@ -151,7 +151,13 @@ def test_leases_name_the_kind_of_memory(library: Path, tmp_path: Path) -> None:
     with open_ledger(env["GPUCONF_LEDGER"]).claim([Card("GPU-1", 128 * GIB, 10 * GIB)]):
         ((lease,),) = [shown(env, "lease", "--list")["leases"]]
         (card,) = lease["cards"]
-        assert card == {"uuid": "GPU-1", "bytes": 10 * GIB, "memory_kind": "unified", "memory_source": "/proc/meminfo"}
+        assert card == {
+            "uuid": "GPU-1",
+            "bytes": 10 * GIB,
+            "charge": 10 * GIB,
+            "memory_kind": "unified",
+            "memory_source": "/proc/meminfo",
+        }
         assert "10.00GiB unified" in run("lease", "--list", env=env)[1]
 
 

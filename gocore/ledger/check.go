@@ -31,7 +31,7 @@ func (l *Ledger) Check() (findings []string) {
 	}
 	findings = append(findings, l.checkBell()...)
 	for _, s := range v.slots {
-		if s.entry.kind() != s.kind || s.kind == kindClaim && s.entry.isWaiting() != (s.state == stateWaiting) {
+		if s.entry.kind != s.kind || s.entry.state != s.state {
 			findings = append(findings, fmt.Sprintf("%s/%s: the directory contradicts slot %d, of user %d", l.folder, s.file.name, s.slot, s.file.stat.Uid))
 		}
 	}
@@ -63,7 +63,7 @@ func checkClaims(claims []*slotView) (findings []string) {
 			if !c.Leased {
 				continue
 			}
-			leased[c.UUID] += c.Bytes
+			leased[c.UUID] = min(leased[c.UUID]+c.Charge, mostBytes)
 			if leased[c.UUID] > c.Total {
 				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of process %d)", c.UUID,
 					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID))

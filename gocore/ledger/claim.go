@@ -74,12 +74,15 @@ func (l *Ledger) checkRequest(r *Request) error {
 			return status.Errorf(status.InvalidArgument, "a card's UUID is invalid or named twice: %q", c.UUID)
 		}
 		seen[c.UUID] = true
-		if c.Bytes == 0 || c.Bytes > mostBytes || c.Total > mostBytes {
-			return status.Errorf(status.InvalidArgument, "a claim of %d bytes on %s is invalid", c.Bytes, c.UUID)
+		if c.Charge == 0 {
+			c.Charge = c.Bytes
+		}
+		if c.Bytes == 0 || c.Charge < c.Bytes || c.Charge > mostBytes || c.Total > mostBytes {
+			return status.Errorf(status.InvalidArgument, "a claim of %d bytes on %s that takes %d is invalid", c.Bytes, c.UUID, c.Charge)
 		}
 		c.Budget = min(c.Budget, c.Total)
 		largest = max(largest, c.Total)
-		if c.Bytes <= c.Total {
+		if c.Charge <= c.Total {
 			possible++
 		}
 	}
@@ -91,7 +94,7 @@ func (l *Ledger) checkRequest(r *Request) error {
 		if possible > 0 {
 			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s after the reserve for the system", human.Exact(r.Cards[0].Bytes), cards, why)
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s after the reserve for the system", human.Exact(r.Cards[0].Charge), cards, why)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil
@@ -153,7 +156,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	if err := l.usable(); err != nil {
 		return false, 0, err
 	}
-	c.record.entry = c.record.entry.beaten()
+	c.record.entry.looked = now()
 	if err := l.writeEntry(c.held, c.record.entry); err != nil {
 		return false, 0, err
 	}

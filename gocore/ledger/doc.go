@@ -7,13 +7,13 @@
 //
 // A ledger is a folder. Its parts:
 //
-//	ledger      the header, one line of text: format version, private or shared. Its flock is the grant lock
+//	ledger      the header, one line of text: version of the format, least version that reads it, private or shared. Its flock is the grant lock
 //	wake        a word that a release changes, and on which waiters sleep (futex)
 //	slots-*     slot files: each belongs to one user, who alone can write it, and has 128 slots
 //	.new-*      files that are not finished
 //
 // A slot is a claim (bytes on cards, leased or waited for) or a process (the live figures of its memory pools). A slot is alive as
-// long as the open-file-description lock of its first byte is held, and its entry in the file's directory is not 0. The kernel
+// long as the open-file-description lock of its first byte is held, and its entry in the file's directory does not say that it is free. The kernel
 // drops the lock when the last descriptor of the open file is closed, also if the process is killed. The contents of a slot without
 // a lock do not matter.
 //
@@ -25,7 +25,7 @@
 //
 // # States
 //
-//	free       the directory entry is 0, or the lock is not held
+//	free       the directory entry says so, or the lock is not held
 //	waiting    a claim with a ticket
 //	granted    a claim whose leased cards count
 //	process    the figures of a process
@@ -46,12 +46,19 @@
 //     with each release.
 //  7. A process writes only slots that it has locked, in files of its own user. It writes the directory entry last.
 //  8. A file gets its name when it is complete, and never changes its size.
-//  9. No order depends on a clock. Tickets count up from the highest live one.
+//  9. No order depends on a clock. Tickets count up from the highest live one, or the highest that is not forged (view.next).
+//  10. A waiter that is stopped (SIGSTOP, a frozen container) delays nobody: each time a waiter looks, it writes the time since boot into
+//     its directory entry, and all others decide as if a waiter whose time is more than 5 seconds ago, or still to come, were not there
+//     (5 and 6 hold among the others). When it continues, it takes its old place again. The time since boot is one for all
+//     processes; who states it wrongly only steps aside.
+//  11. What a writer writes, every reader accepts, whatever hostile files the writer has read.
 //
-// A waiter that is stopped (SIGSTOP, a frozen container) must not stop all others. Each time a waiter looks, it changes its
-// directory entry. A process that has been looking for 5 seconds without seeing such a change decides as if that waiter were not
-// there (5 and 6 hold among the others). When it continues, it takes its old place again. Each process measures these seconds
-// itself, so no clock is compared.
+// # Versions
+//
+// The format can grow. Lengths in each record say where its parts begin; readers skip what they do not know: more words in the first line of
+// a file, more bytes in heads and rows, tags of the tail, kinds of slots (which take no memory; a live one is not overwritten). For what
+// they need, a record names a least version, with which only its leased cards count for older readers, and the header names the least
+// version for all. A reader below that refuses the ledger, and says which version it needs.
 //
 // Check checks 1, 2 and 4, that directory and records agree, and what reading refuses: damaged files, other versions, wrong owners, modes
 // and sizes.

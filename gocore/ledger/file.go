@@ -14,12 +14,12 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// A slot file belongs to one user, who alone can write it. It has a header, a directory with a word for each slot (0: free), and the
+// A slot file belongs to one user, who alone can write it. It has a line that names the format, a directory with an entry for each slot, and the
 // slots. Its name does not matter beyond its prefix: the owner of a slot is the owner of the file.
 const (
 	filePrefix  = "slots-"
 	newPrefix   = ".new-"
-	fileMagic   = "gpuconf slots version 2\n"
+	fileMagic   = "gpuconf slots"
 	slotsInFile = 128
 
 	directoryAt = 1024
@@ -33,14 +33,15 @@ const (
 // slotAt is the offset of a slot. The lock of its first byte is the life of the slot.
 func slotAt(slot int) int64 { return slotsAt + int64(slot)*recordBytes }
 
-func entryAt(slot int) int64 { return directoryAt + 8*int64(slot) }
+func entryAt(slot int) int64 { return directoryAt + entryBytes*int64(slot) }
 
 // slotFile is an open slot file. It is opened for reading only: claims open the file again, so that each has a lock of its own.
 type slotFile struct {
-	name  string
-	fd    int
-	stat  unix.Stat_t
-	known [slotsInFile]known
+	name    string
+	fd      int
+	stat    unix.Stat_t
+	version int // of the format
+	known   [slotsInFile]known
 }
 
 // slotFiles returns all slot files of the ledger, each once, even if it has several names.
@@ -118,13 +119,8 @@ func (l *Ledger) slotFile(name string) (*slotFile, error) {
 		closeFile(fd)
 		return nil, l.problem(err, name, "cannot read")
 	}
-	magic := make([]byte, len(fileMagic))
-	if err = l.checkFile(f); err == nil {
-		if err = readAt(fd, magic, 0); err != nil {
-			err = l.problem(err, name, "cannot read")
-		} else if string(magic) != fileMagic {
-			err = damaged(l.folder+"/"+name, "it does not begin like a slot file of this version")
-		}
+	if err = l.readFormat(f); err == nil {
+		err = l.checkFile(f)
 	}
 	if err != nil {
 		closeFile(fd)
@@ -134,6 +130,28 @@ func (l *Ledger) slotFile(name string) (*slotFile, error) {
 	return f, nil
 }
 
+// readFormat reads the first line of a slot file. What has no such line is checked as a file of this version.
+func (l *Ledger) readFormat(f *slotFile) error {
+	var text [directoryAt]byte
+	f.version = version
+	if f.stat.Mode&unix.S_IFMT != unix.S_IFREG || f.stat.Size < fileBytes {
+		return nil // what checkFile refuses
+	}
+	if err := readAt(f.fd, text[:], 0); err != nil {
+		return l.problem(err, f.name, "cannot read")
+	}
+	written, least, _, ok := parseFormat(string(text[:]), fileMagic)
+	if ok && least > version {
+		return status.Errorf(status.FailedPrecondition, "%s/%s has format version %d, which needs a gpuconf that reads version %d; this gpuconf reads version %d. Update gpuconf",
+			l.folder, f.name, written, least, version)
+	}
+	if !ok || written < leastReader {
+		return damaged(l.folder+"/"+f.name, "it does not begin like a slot file of this version")
+	}
+	f.version = written
+	return nil
+}
+
 func (l *Ledger) checkFile(f *slotFile) error {
 	path := l.folder + "/" + f.name
 	switch {
@@ -141,7 +159,7 @@ func (l *Ledger) checkFile(f *slotFile) error {
 		return damaged(path, "it is not a regular file")
 	case f.stat.Size < fileBytes:
 		return damaged(path, fmt.Sprintf("it is truncated to %d of %d bytes", f.stat.Size, fileBytes))
-	case f.stat.Size > fileBytes:
+	case f.stat.Size > fileBytes && f.version == version: // a later one may have more, which this one does not know
 		return damaged(path, fmt.Sprintf("it has %d bytes instead of %d", f.stat.Size, fileBytes))
 	case f.stat.Mode&0o022 != 0:
 		return status.Errorf(status.FailedPrecondition, "%s can be written by users other than its owner %d (mode "+
@@ -159,10 +177,16 @@ func (l *Ledger) createFile() (*slotFile, error) {
 		return nil, err
 	}
 	name := filePrefix + fmt.Sprint(l.uid) + "-" + randomName()
-	if err := l.install(name, l.fileMode(), fileBytes, fileMagic); err != nil {
+	if err := l.install(name, l.fileMode(), fileBytes, emptyFile()); err != nil {
 		return nil, err
 	}
 	return l.slotFile(name)
+}
+
+// emptyFile is the beginning of a slot file: the line that names the format, and the directory. What follows is 0.
+func emptyFile() string {
+	line := fmt.Sprintf("%s version %d reader %d\n", fileMagic, version, leastReader)
+	return line + string(make([]byte, directoryAt-len(line))) + string(emptyDirectory())
 }
 
 func (l *Ledger) fileMode() uint32 {

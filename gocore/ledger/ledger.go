@@ -30,7 +30,6 @@ type Ledger struct {
 
 	mu     sync.Mutex
 	files  map[string]*slotFile // guarded by mu; open for reading
-	looked uint64               // guarded by mu; the time of the last look
 	closed bool                 // guarded by mu
 }
 

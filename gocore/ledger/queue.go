@@ -23,7 +23,7 @@ func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
 	for n, r := range waiting {
 		chosen, fits := choose(held, r)
 		for _, i := range chosen {
-			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Bytes, mostBytes)
+			held[r.cards[i].UUID] = min(held[r.cards[i].UUID]+r.cards[i].Charge, mostBytes)
 		}
 		if !fits || slices.ContainsFunc(waiting[:n], r.isSameClass) {
 			chosen = nil
@@ -38,7 +38,7 @@ func decide(leased map[string]uint64, waiting []*record) (taken [][]int) {
 func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
 	room := func(i int) int64 { // that would be left; negative: what is missing
 		c := &r.cards[i]
-		return int64(c.Budget) - int64(held[c.UUID]) - int64(c.Bytes)
+		return int64(c.Budget) - int64(held[c.UUID]) - int64(c.Charge)
 	}
 	fitting := 0
 	for i := range r.cards {
@@ -58,19 +58,19 @@ func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
 	return taken[:r.count], fits
 }
 
-// leases sums what the granted claims take of each card, and returns the waiting ones that are awake.
+// leases sums what the granted claims take of each card, and returns the waiting ones that are not stopped.
 func leases(claims []*slotView) (leased map[string]uint64, waiting []*record) {
 	leased = map[string]uint64{}
 	for _, s := range claims {
 		if s.state == stateWaiting {
-			if !s.asleep {
+			if !s.stopped && !s.newer {
 				waiting = append(waiting, &s.record)
 			}
 			continue
 		}
 		for _, c := range s.cards {
 			if c.Leased {
-				leased[c.UUID] = min(leased[c.UUID]+c.Bytes, mostBytes)
+				leased[c.UUID] = min(leased[c.UUID]+c.Charge, mostBytes)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ func (r *record) isSameClass(other *record) bool {
 		return false
 	}
 	for i := range r.cards {
-		isSame := func(c Card) bool { return c.UUID == r.cards[i].UUID && c.Bytes == r.cards[i].Bytes }
+		isSame := func(c Card) bool { return c.UUID == r.cards[i].UUID && c.Charge == r.cards[i].Charge }
 		if !isSame(other.cards[i]) && !slices.ContainsFunc(other.cards, isSame) {
 			return false
 		}

@@ -7,26 +7,33 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"gpuconf/gocore/figures"
 )
 
-// A record is what a slot says, in a fixed layout:
+// A record is what a slot says. It grows without locking out older readers: they find each part by the lengths that the record gives, and
+// skip what they do not know.
 //
-//	 0 CRC-32 of the rest      4 length            8 kind, state, policy, cards or pools
-//	12 count                  16 ID               32 pid
-//	36 word of the wake file  40 start time       48 pid namespace
-//	56 since                  64 ticket           72 order of the grant
-//	80 lengths of the texts: name, job, command   86 -
-//	88 cards: UUID (64), bytes, budget, total, leased; or pools: UUID (64), number
-//	   then the texts
+//	 0 CRC-32 of the rest        4 length                       8 length of the head (2), of a row (2)
+//	12 version of its writer (2), least version that reads all (2)
+//	16 kind, state, policy, -   20 rows (2), lengths of the texts: name, job, command (2 each)
+//	28 count                    32 ID                          48 pid, word of the wake file
+//	56 start time               64 pid namespace               72 since
+//	80 ticket                   88 order of the grant
+//	   rows: of cards: UUID (64), bytes, charge, budget, total, leased; of pools: UUID (64), number
+//	   the texts
+//	   the tail: items of a tag (2), a length (2), and that many bytes
+//
+// A reader whose version is less than the least one still sums the leased cards, which any later version writes in the same way. It cannot know
+// what such a claim waits for, and passes it.
 const (
 	recordBytes = 8192 // of a slot; a process's figures begin at figuresAt
-	headBytes   = 88
+	headBytes   = 96
 	uuidBytes   = 64
-	cardBytes   = uuidBytes + 32
+	cardBytes   = uuidBytes + 40
 	poolBytes   = uuidBytes + 8
 )
 
@@ -41,6 +48,8 @@ const (
 
 // mostBytes bounds every number of bytes, so that sums cannot overflow.
 const mostBytes = 1 << 56
+
+const mostPID = 1 << 22 // of Linux
 
 // ID identifies a claim. It is random and never reused.
 type ID [16]byte
@@ -75,7 +84,8 @@ const (
 // Card is a card that a claim may use, or uses.
 type Card struct {
 	UUID   string
-	Bytes  uint64 // needed on this card
+	Bytes  uint64 // that the program may use on this card
+	Charge uint64 // that it takes of the card, of which all sums are made: Bytes and more; in a request, 0 for Bytes
 	Budget uint64 // what all leases together may take now: Total less what processes outside the ledger use
 	Total  uint64 // the card's memory less its reserve
 	Leased bool
@@ -86,6 +96,7 @@ type Text struct{ Name, Job, Command string }
 
 type record struct {
 	entry       entry // as it is, or was last, in the directory; not a part of the record that is stored
+	newer       bool  // a later version wrote more than this one understands: only its leased cards count
 	kind, state uint8
 	policy      Policy
 	count       uint32 // of cards that the claim needs
@@ -105,21 +116,28 @@ var order = binary.LittleEndian
 // encode returns the record as stored. The caller has checked the bounds.
 func (r *record) encode() []byte {
 	b := make([]byte, headBytes, headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText)
-	b[8], b[9], b[10], b[11] = r.kind, r.state, uint8(r.policy), uint8(len(r.cards)+len(r.pools))
-	order.PutUint32(b[12:], r.count)
-	copy(b[16:], r.id[:])
-	order.PutUint32(b[32:], uint32(r.process.PID))
-	order.PutUint32(b[36:], r.word)
-	for i, word := range []uint64{r.process.Start, r.process.Namespace, r.since, r.ticket, r.granted} {
-		order.PutUint64(b[40+8*i:], word)
+	row := cardBytes
+	if r.kind == kindProcess {
+		row = poolBytes
 	}
+	for i, half := range []int{headBytes, row, version, leastReader} {
+		order.PutUint16(b[8+2*i:], uint16(half))
+	}
+	b[16], b[17], b[18] = r.kind, r.state, uint8(r.policy)
 	texts := []string{r.text.Name, r.text.Job, r.text.Command}
-	for i, text := range texts {
-		order.PutUint16(b[80+2*i:], uint16(len(text)))
+	for i, half := range []int{len(r.cards) + len(r.pools), len(texts[0]), len(texts[1]), len(texts[2])} {
+		order.PutUint16(b[20+2*i:], uint16(half))
+	}
+	order.PutUint32(b[28:], r.count)
+	copy(b[32:], r.id[:])
+	order.PutUint32(b[48:], uint32(r.process.PID))
+	order.PutUint32(b[52:], r.word)
+	for i, word := range []uint64{r.process.Start, r.process.Namespace, r.since, r.ticket, r.granted} {
+		order.PutUint64(b[56+8*i:], word)
 	}
 	for _, c := range r.cards {
 		b = append(b, padded(c.UUID)...)
-		for _, word := range []uint64{c.Bytes, c.Budget, c.Total, boolWord(c.Leased)} {
+		for _, word := range []uint64{c.Bytes, c.Charge, c.Budget, c.Total, boolWord(c.Leased)} {
 			b = order.AppendUint64(b, word)
 		}
 	}
@@ -141,72 +159,93 @@ func boolWord(b bool) uint64 {
 	return 0
 }
 
-// decode reads what encode wrote. Anybody may have written the bytes: why says what is wrong with them, or "".
+// decode reads what encode wrote, in this version or a later one. Anybody may have written the bytes: why says what is wrong with them, or "".
 func decode(b []byte) (r record, why string) {
 	if len(b) < headBytes {
 		return r, "a slot is cut off"
 	}
 	length := order.Uint32(b[4:])
-	if length < headBytes || int(length) > len(b) {
+	if length < headBytes || int64(length) > int64(len(b)) {
 		return r, "the length of a slot is wrong"
 	}
 	b = b[:length]
 	if order.Uint32(b) != crc32.ChecksumIEEE(b[4:]) {
 		return r, "the checksum of a slot is wrong"
 	}
-	r = record{kind: b[8], state: b[9], policy: Policy(b[10]), count: order.Uint32(b[12:]), id: ID(b[16:32]), since: order.Uint64(b[56:]),
-		ticket: order.Uint64(b[64:]), granted: order.Uint64(b[72:]), word: order.Uint32(b[36:]),
-		process: Process{PID: int(order.Uint32(b[32:])), Start: order.Uint64(b[40:]), Namespace: order.Uint64(b[48:])}}
-	rest := b[headBytes:]
-	ok := r.ticket < 1<<62 && r.granted < 1<<62 && r.word < mostWords
-	switch {
-	case r.kind == kindClaim && b[11] <= MostCards:
-		rest, ok = r.decodeCards(rest, int(b[11]), ok)
-	case r.kind == kindProcess && b[11] <= MostPools:
-		rest, ok = r.decodePools(rest, int(b[11]), ok)
-	default:
-		ok = false
-	}
-	if ok {
-		ok = r.decodeTexts(b, rest)
-	}
-	if !ok {
+	r = record{newer: order.Uint16(b[14:]) > version, kind: b[16], state: b[17], policy: Policy(b[18]), count: order.Uint32(b[28:]), id: ID(b[32:48]),
+		since: order.Uint64(b[72:]), ticket: order.Uint64(b[80:]), granted: order.Uint64(b[88:]), word: order.Uint32(b[52:]),
+		process: Process{PID: int(order.Uint32(b[48:])), Start: order.Uint64(b[56:]), Namespace: order.Uint64(b[64:])}}
+	if !r.decodeRest(b) {
 		return record{}, "the contents of a slot are invalid"
 	}
 	return r, ""
 }
 
-func (r *record) decodeCards(b []byte, count int, ok bool) ([]byte, bool) {
-	isValid := r.state == stateWaiting || r.state == stateGranted
-	if !ok || !isValid || r.policy > Pack || r.count < 1 || int(r.count) > count || len(b) < count*cardBytes {
-		return nil, false
+// decodeRest reads what follows the numbers of the head.
+func (r *record) decodeRest(b []byte) bool {
+	head, row, rows := int(order.Uint16(b[8:])), int(order.Uint16(b[10:])), int(order.Uint16(b[20:]))
+	if head < headBytes || len(b)-head < rows*row || r.word >= mostWords || r.process.PID > mostPID {
+		return false
 	}
+	lists, rest := b[head:head+rows*row], b[head+rows*row:]
+	switch {
+	case r.kind == kindClaim && rows <= MostCards && row >= cardBytes:
+		if !r.decodeCards(slices.Collect(slices.Chunk(lists, row))) {
+			return false
+		}
+	case r.kind == kindProcess && rows <= MostPools && row >= poolBytes:
+		if !r.decodePools(slices.Collect(slices.Chunk(lists, row))) {
+			return false
+		}
+	default:
+		return false
+	}
+	tail, ok := r.decodeTexts(b, rest)
+	return ok && isTail(tail)
+}
+
+func (r *record) decodeCards(rows [][]byte) bool {
 	leased := 0
-	for ; count > 0; count-- {
-		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Budget: order.Uint64(b[uuidBytes+8:]), Total: order.Uint64(b[uuidBytes+16:]), Leased: b[uuidBytes+24] != 0}
-		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || max(c.Bytes, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
-			return nil, false
+	for _, b := range rows {
+		c := Card{Bytes: order.Uint64(b[uuidBytes:]), Charge: order.Uint64(b[uuidBytes+8:]), Budget: order.Uint64(b[uuidBytes+16:]),
+			Total: order.Uint64(b[uuidBytes+24:]), Leased: order.Uint64(b[uuidBytes+32:]) != 0}
+		var ok bool
+		if c.UUID, ok = uuidOf(b); !ok || c.Bytes == 0 || c.Charge < c.Bytes || max(c.Charge, c.Budget, c.Total) > mostBytes || c.Budget > c.Total {
+			return false
 		}
 		if c.Leased {
 			leased++
 		}
-		r.cards, b = append(r.cards, c), b[cardBytes:]
+		r.cards = append(r.cards, c)
 	}
-	return b, r.state == stateWaiting && leased == 0 || r.state == stateGranted && leased == int(r.count)
+	if r.newer {
+		return len(rows) > 0
+	}
+	agrees := r.state == stateWaiting && leased == 0 || r.state == stateGranted && leased == int(r.count)
+	return agrees && r.policy <= Pack && r.count >= 1 && int64(r.count) <= int64(len(rows))
 }
 
-func (r *record) decodePools(b []byte, count int, ok bool) ([]byte, bool) {
-	if !ok || len(b) < count*poolBytes {
-		return nil, false
-	}
-	for ; count > 0; count-- {
-		p := figures.Place{Number: int(order.Uint64(b[uuidBytes:]))}
-		if p.UUID, ok = uuidOf(b); !ok || p.Number < 0 || p.Number > 1<<20 {
-			return nil, false
+func (r *record) decodePools(rows [][]byte) bool {
+	for _, b := range rows {
+		number := order.Uint64(b[uuidBytes:])
+		uuid, ok := uuidOf(b)
+		if !ok || number > 1<<20 {
+			return false
 		}
-		r.pools, b = append(r.pools, p), b[poolBytes:]
+		r.pools = append(r.pools, figures.Place{UUID: uuid, Number: int(number)})
 	}
-	return b, true
+	return true
+}
+
+// isTail walks the items of a tail. This version knows no tag, so it skips them all.
+func isTail(b []byte) bool {
+	for len(b) > 0 {
+		if len(b) < 4 || len(b)-4 < int(order.Uint16(b[2:])) {
+			return false
+		}
+		b = b[4+int(order.Uint16(b[2:])):]
+	}
+	return true
 }
 
 func uuidOf(b []byte) (string, bool) {
@@ -224,15 +263,15 @@ func isUUID(text string) bool {
 	return len(text) > 0 && len(text) <= uuidBytes
 }
 
-func (r *record) decodeTexts(head, b []byte) bool {
+func (r *record) decodeTexts(head, b []byte) (rest []byte, ok bool) {
 	for i, text := range []*string{&r.text.Name, &r.text.Job, &r.text.Command} {
-		n := int(order.Uint16(head[80+2*i:]))
+		n := int(order.Uint16(head[22+2*i:]))
 		if n > len(b) {
-			return false
+			return nil, false
 		}
 		*text, b = Clean(string(b[:n]), CommandText), b[n:]
 	}
-	return len(b) == 0
+	return b, true
 }
 
 // Clean returns text that is safe to show on a terminal, of at most so many bytes: no control characters, valid UTF-8.

@@ -16,6 +16,7 @@ type ClaimRow struct {
 	UID     uint32 // of the slot file's owner
 	Text    Text
 	Granted bool
+	Stopped bool // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
 	Count   int
 	Cards   []Card // granted: the leased ones; waiting: all candidates
 	Ticket  uint64
@@ -73,7 +74,7 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 }
 
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
-	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.state == stateGranted, Count: int(s.count), Ticket: s.ticket,
+	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.state == stateGranted, Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
 		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	for _, c := range s.cards {

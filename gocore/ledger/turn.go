@@ -10,7 +10,7 @@ import "slices"
 func (v *view) put(r *record) {
 	for i := range v.slots {
 		if v.slots[i].kind == kindClaim && v.slots[i].id == r.id {
-			v.slots[i].record, v.slots[i].asleep = *r, false
+			v.slots[i].record, v.slots[i].stopped = *r, false
 			return
 		}
 	}
@@ -73,7 +73,7 @@ func (l *Ledger) wakeNext() {
 // isWaitedFor reports whether the directories have a waiting claim.
 func (l *Ledger) isWaitedFor() (waits bool, err error) {
 	err = l.eachFile(func(_ *slotFile, entries []entry) error {
-		waits = waits || slices.ContainsFunc(entries, entry.isWaiting)
+		waits = waits || slices.ContainsFunc(entries, func(e entry) bool { return e.isWaiting() || e.damaged })
 		return nil
 	})
 	return waits, err

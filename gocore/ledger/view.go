@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ type slotView struct {
 	file *slotFile
 	slot int
 	record
-	asleep bool // a waiting claim that has not looked for a time; it is passed
+	stopped bool // a waiting claim that has not looked for a time; it is passed
 }
 
 // view is what the ledger says at one time.
@@ -30,7 +31,7 @@ type view struct {
 type freeSlot struct {
 	file *slotFile
 	slot int
-	used bool // its directory entry is not 0
+	used bool // its directory entry does not say that it is free
 	sure bool // it certainly is free; else its process may live
 }
 
@@ -39,70 +40,83 @@ func (l *Ledger) lookAll() (*view, error) {
 	v := &view{}
 	return v, l.eachFile(func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
-			if e == 0 {
+			if e.isFree() {
 				continue
 			}
-			lives, err := l.isLocked(f, slot)
-			if err != nil {
+			if lives, err := l.isLocked(f, slot); err != nil {
 				return err
-			}
-			if !lives {
-				continue
-			}
-			r, err := l.readRecord(f, slot)
-			if err == nil {
-				r.entry = e
-				v.slots = append(v.slots, slotView{file: f, slot: slot, record: r})
-			} else if !errors.Is(err, errVanished) {
-				return err
+			} else if lives {
+				if err := l.readSlot(v, f, slot, e); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
 	})
 }
 
+// readSlot reads a live slot. What a later version may have written there, of a kind that takes no memory, is passed over.
+func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
+	e, err := l.entryAgain(f, slot, e)
+	if err != nil || e.kind != kindClaim && e.kind != kindProcess {
+		return err
+	}
+	r, err := l.readRecord(f, slot)
+	if errors.Is(err, errVanished) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.entry = e
+	v.slots = append(v.slots, slotView{file: f, slot: slot, record: r, stopped: e.isStopped()})
+	return nil
+}
+
 // look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have changed since the last
 // look, and probes no locks but those of claims.
 func (l *Ledger) look() (*view, error) {
-	v, at := &view{}, now()
-	since := time.Duration(at - l.looked)
-	l.looked = at
+	v := &view{}
 	return v, l.eachFile(func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
-			lives, err := false, error(nil)
-			if e.kind() == kindClaim {
+			lives, probed, err := false, e.kind == kindClaim || e.damaged, error(nil)
+			if probed {
 				if lives, err = l.isLocked(f, slot); err != nil {
 					return err
 				}
 			}
 			switch {
 			case lives:
-				if err := l.lookAt(v, f, slot, e, since); err != nil {
+				if err := l.lookAt(v, f, slot, e); err != nil {
 					return err
 				}
 			case f.stat.Uid == l.uid:
-				v.free = append(v.free, freeSlot{file: f, slot: slot, used: e != 0, sure: e == 0 || e.kind() == kindClaim})
+				v.free = append(v.free, freeSlot{file: f, slot: slot, used: !e.isFree(), sure: probed || e.isFree()})
 			}
 		}
 		return nil
 	})
 }
 
-func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry, since time.Duration) error {
+func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry) error {
+	e, err := l.entryAgain(f, slot, e)
+	if err != nil || e.kind != kindClaim {
+		return err
+	}
 	k := &f.known[slot]
-	if !k.saw(e, since) {
+	if !k.isSame(e) {
+		k.entry = entry{}
 		r, err := l.readRecord(f, slot)
+		if errors.Is(err, errVanished) {
+			return nil
+		}
 		if err != nil {
-			k.entry = 0
-			if errors.Is(err, errVanished) {
-				return nil
-			}
 			return err
 		}
 		k.record = r
 	}
-	k.record.entry = e
-	v.slots = append(v.slots, slotView{file: f, slot: slot, record: k.record, asleep: k.isAsleep()})
+	k.entry, k.record.entry = e, e
+	v.slots = append(v.slots, slotView{file: f, slot: slot, record: k.record, stopped: e.isStopped()})
 	return nil
 }
 
@@ -112,14 +126,14 @@ func (l *Ledger) eachFile(do func(f *slotFile, entries []entry) error) error {
 	if err != nil {
 		return err
 	}
-	var data [8 * slotsInFile]byte
+	var data [entryBytes * slotsInFile]byte
 	for _, f := range files {
 		if err := readAt(f.fd, data[:], directoryAt); err != nil {
 			return l.problem(err, f.name, "cannot read")
 		}
 		entries := make([]entry, slotsInFile)
 		for slot := range entries {
-			entries[slot] = entry(order.Uint64(data[8*slot:]))
+			entries[slot] = decodeEntry(data[entryBytes*slot:][:entryBytes], slot)
 		}
 		if err := do(f, entries); err != nil {
 			return err
@@ -166,9 +180,32 @@ func (l *Ledger) readRecord(f *slotFile, slot int) (r record, err error) {
 	return r, damaged(l.folder+"/"+f.name, fmt.Sprintf("%s (slot %d, of user %d)", why, slot, f.stat.Uid))
 }
 
+// entryAgain reads the entry of a live slot again if it was read while it was written.
+func (l *Ledger) entryAgain(f *slotFile, slot int, e entry) (entry, error) {
+	for range mostAttempts {
+		if !e.damaged {
+			return e, nil
+		}
+		var err error
+		if e, err = readEntry(f, slot); err != nil {
+			return entry{}, l.problem(err, f.name, "cannot read")
+		}
+		if lives, _ := isLocked(f.fd, slotAt(slot)); !lives {
+			return entry{}, nil
+		}
+		pause(int64(100 * time.Microsecond))
+	}
+	return entry{}, damaged(l.folder+"/"+f.name, fmt.Sprintf("the checksum of a directory entry is wrong (slot %d, of user %d)", slot, f.stat.Uid))
+}
+
+func readEntry(f *slotFile, slot int) (entry, error) {
+	var b [entryBytes]byte
+	err := readAt(f.fd, b[:], entryAt(slot))
+	return decodeEntry(b[:], slot), err
+}
+
 func (l *Ledger) isLive(f *slotFile, slot int) (bool, error) {
-	var word [8]byte
-	if err := readAt(f.fd, word[:], entryAt(slot)); err != nil || order.Uint64(word[:]) == 0 {
+	if e, err := readEntry(f, slot); err != nil || e.isFree() {
 		return false, err
 	}
 	return isLocked(f.fd, slotAt(slot))
@@ -183,7 +220,7 @@ func (v *view) claims() (found []*slotView) {
 	}
 	slices.SortStableFunc(found, func(a, b *slotView) int {
 		if a.ticket != b.ticket {
-			return int(min(max(int64(a.ticket)-int64(b.ticket), -1), 1))
+			return cmp.Compare(a.ticket, b.ticket)
 		}
 		return slices.Compare(a.id[:], b.id[:])
 	})
@@ -191,18 +228,21 @@ func (v *view) claims() (found []*slotView) {
 }
 
 // nextTicket is higher than all live ones. There is no counter to keep: if no request lives, none can be overtaken.
-func (v *view) nextTicket() (ticket uint64) {
-	for _, s := range v.slots {
-		ticket = max(ticket, s.ticket)
-	}
-	return ticket + 1
+func (v *view) nextTicket() uint64 {
+	return v.next(func(s *slotView) uint64 { return s.ticket })
 }
 
-func (v *view) nextGrant() (number uint64) {
-	for _, s := range v.slots {
-		number = max(number, s.granted)
+func (v *view) nextGrant() uint64 { return v.next(func(s *slotView) uint64 { return s.granted }) }
+
+// next returns the number after the highest one. Numbers count up from 1, and a claim takes longer than a nanosecond: no number is higher than the
+// nanoseconds since boot, unless it is forged. A forged one is not counted on from, so numbers never reach their end.
+func (v *view) next(number func(*slotView) uint64) (highest uint64) {
+	for i := range v.slots {
+		if n := number(&v.slots[i]); n <= now() {
+			highest = max(highest, n)
+		}
 	}
-	return number + 1
+	return highest + 1
 }
 
 // holding is a slot that this process holds: an open file of its own, with the lock of the slot.
@@ -278,7 +318,7 @@ func (l *Ledger) tryTake(free freeSlot) (h holding, ok bool, err error) {
 		return h, false, l.problem(err, free.file.name, "cannot open")
 	}
 	if err = l.isSame(fd, free.file); err == nil && free.used { // before the lock makes what it says alive again
-		err = l.writeEntry(holding{free.file, fd, free.slot}, 0)
+		err = l.writeEntry(holding{free.file, fd, free.slot}, entry{})
 	}
 	if err == nil {
 		if ok, err = tryLock(fd, slotAt(free.slot)); err != nil {
@@ -314,7 +354,7 @@ func (l *Ledger) write(h holding, r *record) error {
 }
 
 func (l *Ledger) writeEntry(h holding, e entry) error {
-	if err := writeAt(h.fd, order.AppendUint64(nil, uint64(e)), entryAt(h.slot)); err != nil {
+	if err := writeAt(h.fd, e.encode(h.slot), entryAt(h.slot)); err != nil {
 		return l.problem(err, h.file.name, "cannot write")
 	}
 	return nil
@@ -323,6 +363,6 @@ func (l *Ledger) writeEntry(h holding, e entry) error {
 // drop frees a slot that this process holds, also if a child has a copy of the descriptor. An error loses nothing: the lock ends with
 // the last descriptor.
 func (l *Ledger) drop(h holding) {
-	_ = l.writeEntry(h, 0)
+	_ = l.writeEntry(h, entry{})
 	closeFile(h.fd)
 }

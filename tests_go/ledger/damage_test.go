@@ -26,11 +26,6 @@ func slots(t *testing.T, folder string) string {
 	return files[0]
 }
 
-const (
-	firstSlot = 65536
-	slotBytes = 8192
-)
-
 func overwrite(t *testing.T, path string, at int64, data []byte) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -156,23 +151,6 @@ func TestALiveSlotMayHoldAnything(t *testing.T) {
 		}
 	})
 	require.Positive(t, refused)
-}
-
-func TestOtherVersionsAndStrangeHeadersAreRefused(t *testing.T) {
-	for name, row := range map[string]struct{ text, want string }{
-		"a later version": {"gpuconf ledger version 3 private\n", "has format version 3; this gpuconf uses version 2"},
-		"an older one":    {"gpuconf ledger version 1 private\n", "has format version 1; this gpuconf uses version 2"},
-		"another kind":    {"gpuconf ledger version 2 public\n", "is damaged, or not a ledger"},
-		"cut off":         {"gpuconf led", "is damaged, or not a ledger"},
-		"empty":           {"", "is damaged, or not a ledger"},
-		"something else":  {strings.Repeat("x", 10_000), "is damaged, or not a ledger"},
-	} {
-		folder := private(t).Folder()
-		require.NoError(t, os.WriteFile(folder+"/ledger", []byte(row.text), 0o600))
-		_, err := ledger.Open(folder, true)
-		require.Equal(t, status.FailedPrecondition, status.CodeOf(err), name)
-		require.ErrorContains(t, err, folder+"/ledger "+row.want, name)
-	}
 }
 
 func TestFoldersThatAreRefused(t *testing.T) {
@@ -353,10 +331,31 @@ func TestNoWallClock(t *testing.T) {
 func TestADirectoryThatContradictsItsSlotsIsFound(t *testing.T) {
 	l := private(t)
 	holder, _ := start(t, "hold", l.Folder(), 10)
-	overwrite(t, slots(t, l.Folder()), 1024, []byte{2}) // says that the slot is a process
+	overwrite(t, slots(t, l.Folder()), firstRow, entry(0, 2, 2, 0)) // says that the slot is a process
 	require.Regexp(t, "the directory contradicts slot 0, of user", l.Check()[0])
 	kill(t, holder)
 	sound(t, l)
+}
+
+// Anything at all in the directory, beside a live lease: its card is never leased twice.
+func TestADamagedDirectoryNeverOvercommits(t *testing.T) {
+	l := private(t)
+	start(t, "hold", l.Folder(), 30)
+	path := slots(t, l.Folder())
+	for name, bytes := range map[string]string{
+		"zeros": string(make([]byte, rowBytes)), "ones": strings.Repeat("\xff", rowBytes), "text": strings.Repeat("x", 100), "a free slot's": string(entry(1, 0, 0, 0)),
+	} {
+		overwrite(t, path, firstRow, []byte(bytes))
+		fresh := open(t, l.Folder())
+		for _, l := range []*ledger.Ledger{l, fresh} {
+			_, err := l.Claim(request(1, card("A", 20*gib)))
+			require.Equal(t, status.FailedPrecondition, status.CodeOf(err), name)
+			require.Regexp(t, path+" is damaged: the checksum of a directory entry is wrong .slot 0, of user", err, name)
+			require.Regexp(t, "the checksum of a directory entry", l.Check()[0], name)
+		}
+	}
+	overwrite(t, path, firstRow, entry(0, 1, 2, 0))
+	require.False(t, granted(t, claim(t, l, request(1, card("A", 20*gib)))))
 }
 
 // A process that is stopped while it holds the lock is named; the others neither hang nor go on without it.

@@ -237,7 +237,7 @@ func TestAFolderOfAnotherUserIsRefused(t *testing.T) {
 	var ended *exec.ExitError
 	require.ErrorAs(t, err, &ended)
 	require.Contains(t, string(output), "belongs to user 61002 and holds no ledger")
-	require.NoError(t, os.WriteFile(folder+"/ledger", []byte("gpuconf ledger version 2 shared\n"), 0o644))
+	require.NoError(t, os.WriteFile(folder+"/ledger", []byte("gpuconf ledger version 3 reader 3 shared\n"), 0o644))
 	output, err = role("as", alice, alice, "hold", folder, 1).CombinedOutput()
 	require.ErrorAs(t, err, &ended)
 	require.Contains(t, string(output), "belongs to user 0, and the folder to user 61002")

@@ -84,7 +84,7 @@ def _about(memory: CardMemory | None) -> dict[str, str | None]:
 
 
 def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
-    state = "waiting" if row.state == "waiting" else "held by a child" if row.gone else "leased"
+    state = ("stopped" if row.stopped else "waiting") if row.state == "waiting" else "held by a child" if row.gone else "leased"
     gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])

@@ -149,7 +149,8 @@ def _pid(row: ClaimRow | ProcessRow) -> str:
 def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
-    return (_pid(row), _user(row.uid), row.state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
+    state = "stopped" if row.stopped else row.state
+    return (_pid(row), _user(row.uid), state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
 
 
 def _command(row: ClaimRow | ProcessRow) -> str:

@@ -218,7 +218,7 @@ class Claim(Handle):
                 refreshed, now = at, cards()
                 changed = json.dumps(_encoded(now))
         grant = json.loads(core.pybind_LedgerGrant(self.number))
-        self.cards = tuple(CardLease(uuid, nbytes) for uuid, nbytes in grant["cards"])
+        self.cards = tuple(CardLease(*card) for card in grant["cards"])
 
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""
@@ -277,19 +277,31 @@ def _encoded(cards: Sequence[Card]) -> list[dict[str, Any]]:
         for what, count in (
             ("capacity", card.capacity),
             ("bytes", card.bytes),
+            ("charge", _charge(card)),
             ("reserve", card.reserve),
             ("foreign", card.foreign),
         ):
             if not 0 <= count < 1 << 56:
                 raise errors.InvalidArgumentError(f"{what} of {card.uuid} must be 0 to 2**56 bytes, not {count}")
     return [
-        {"uuid": _text(one.uuid), "capacity": one.capacity, "bytes": one.bytes, "reserve": one.reserve, "foreign": one.foreign}
+        {
+            "uuid": _text(one.uuid),
+            "capacity": one.capacity,
+            "bytes": one.bytes,
+            "charge": _charge(one),
+            "reserve": one.reserve,
+            "foreign": one.foreign,
+        }
         for one in cards
     ]
 
 
+def _charge(card: Card) -> int:
+    return card.bytes if card.charge is None else card.charge
+
+
 def _claim_row(row: dict[str, Any]) -> ClaimRow:
-    cards = tuple(CardLease(uuid, nbytes) for uuid, nbytes in row.pop("cards"))
+    cards = tuple(CardLease(*card) for card in row.pop("cards"))
     return ClaimRow(cards=cards, state="granted" if row.pop("granted") else "waiting", **row)
 
 
@@ -299,7 +311,7 @@ def _process_row(row: dict[str, Any]) -> ProcessRow:
 
 
 def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
-    leased = sum(held.bytes for row in rows if row.state == "granted" for held in row.cards if held.uuid == card.uuid)
+    leased = sum(held.charge for row in rows if row.state == "granted" for held in row.cards if held.uuid == card.uuid)
     total = max(0, card.capacity - card.reserve)
     room = max(0, total - card.foreign - leased)
     foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
@@ -308,7 +320,7 @@ def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
 
 
 def _leased(row: ClaimRow) -> int:
-    return sum(card.bytes for card in row.cards)
+    return sum(card.charge for card in row.cards)
 
 
 def _holder(row: ClaimRow) -> str:

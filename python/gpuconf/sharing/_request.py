@@ -154,7 +154,7 @@ def _foreign(now: Survey, ledger: Ledger) -> dict[str, int]:
     claims = ledger.claims()
     leased: dict[str, int] = {}
     for held in (one for row in claims if row.state == "granted" for one in row.cards):
-        leased[held.uuid] = leased.get(held.uuid, 0) + held.bytes
+        leased[held.uuid] = leased.get(held.uuid, 0) + held.charge
     ours = below({row.pid for row in claims if row.local}) | {row.pid for row in ledger.processes() if row.local}
     found = {}
     for card in now.cards:

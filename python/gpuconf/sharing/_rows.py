@@ -12,9 +12,10 @@ __all__ = ["Card", "CardLease", "ClaimRow", "PoolFigures", "ProcessRow"]
 class Card:
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
-    ``bytes`` is what the claim needs on this card. Leases of all processes together get at most ``capacity`` less ``reserve`` and
-    ``foreign``, which is what processes that are not in the ledger use of the card now. ``kind`` of memory ("dedicated",
-    "unified" or "coherent") and ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
+    ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``, unless the
+    claim reserves more beside them. All claims together take at most ``capacity`` less ``reserve`` and ``foreign``, which is what
+    processes that are not in the ledger use of the card now. ``kind`` of memory ("dedicated", "unified" or "coherent") and
+    ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
     """
 
     uuid: str
@@ -24,23 +25,26 @@ class Card:
     foreign: int = 0
     kind: str = "dedicated"
     source: str = ""
+    charge: int | None = None
 
 
 @dataclass(frozen=True)
 class CardLease:
-    """Bytes of a card that a claim leases, or waits for."""
+    """Bytes of a card that a claim leases, or waits for; ``charge`` is what it takes of the card: these and what it reserves."""
 
     uuid: str
     bytes: int
+    charge: int
 
 
 @dataclass(frozen=True)
 class ClaimRow:
     """A claim of a live process, or of a child that inherited it.
 
-    ``state`` is "granted" or "waiting". ``cards`` are the leased cards; of a waiting claim, all that it may get, of which it
-    needs ``count``. ``seconds`` is the time since the grant, or since the request. ``ticket`` orders the requests. ``gone``: the
-    process has ended, and a child holds the claim. ``local``: ``pid`` is one of this PID namespace, not of another container's.
+    ``state`` is "granted" or "waiting". ``stopped``: it waits and has not looked for seconds, because its process is stopped or
+    frozen; others pass it. ``cards`` are the leased cards; of a waiting claim, all that it may get, of which it needs ``count``.
+    ``seconds`` is the time since the grant, or since the request. ``ticket`` orders the requests. ``gone``: the process has ended,
+    and a child holds the claim. ``local``: ``pid`` is one of this PID namespace, not of another container's.
     ``start_time`` is in clock ticks since boot. ``uid`` is reliable; the texts are what the process said of itself.
     """
 
@@ -52,6 +56,7 @@ class ClaimRow:
     job: str
     command: str
     state: str
+    stopped: bool
     cards: tuple[CardLease, ...]
     count: int
     ticket: int

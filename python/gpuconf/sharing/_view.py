@@ -82,7 +82,7 @@ class Place(Table, namedtuple("Place", ["gpu", "uuid", "name", "pci_bus_id", "me
     name: str
     pci_bus_id: str
     memory: CardMemory
-    leased: int  # bytes that live leases have
+    leased: int  # bytes that live leases take of it
     shares: tuple[Share, ...]
     errors: tuple[str, ...]
 
@@ -155,7 +155,7 @@ def _place(
     shares = list(_shares(uuid, listed, known, published, host_pids))
     busy = {share.claim for share in shares}
     shares += [_idle(uuid, claim) for claim in held.values() if claim.id not in busy]
-    leased = sum(_leased(claim, uuid) for claim in held.values() if claim.state == "granted")
+    leased = sum(card.charge for claim in held.values() if claim.state == "granted" for card in claim.cards if card.uuid == uuid)
     if card.memory.source == "simulation":
         memory = _simulated(memory, shares)
     return Place(number, uuid, name, card.pci_bus_id, memory, leased, tuple(shares), card.errors)
