@@ -105,7 +105,12 @@ print("done")
 def test_a_settings_file_chooses(tmp_path: Path) -> None:
     (tmp_path / "gpuconf.toml").write_text('blas = "/nowhere/libblas.so"\n')
     code = "import gpuconf, numpy as np\na = np.ones((99, 99))\ngpuconf.simulate('T4')\ngpuconf.matmul(a, a)"
-    assert 'GPUCONF_BLAS is "/nowhere/libblas.so"' in run(code, cwd=tmp_path).stderr
+    env = {"GPUCONF_TRUST_SETTINGS": str(tmp_path)}
+    assert 'GPUCONF_BLAS is "/nowhere/libblas.so"' in run(code, cwd=tmp_path, env=env).stderr
+    (tmp_path / "gpuconf.toml").write_text('blas = "./libblas.so"\n')
+    (tmp_path / "below").mkdir()
+    said = run(code, cwd=tmp_path / "below", env=env).stderr
+    assert f'GPUCONF_BLAS is "{tmp_path}/./libblas.so"' in said, "it is beside the file, not in the working directory"
 
 
 def test_the_same_product_has_the_same_result() -> None:

@@ -17,11 +17,13 @@ from script import environment
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
+TRUST = "GPUCONF_TRUST_SETTINGS"
 
 
 def run(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str, str]:
     words = [COMMAND, *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=environment(env))
+    env = environment({TRUST: os.environ[TRUST], **(env or {})})
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60, cwd=cwd, env=env)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -36,6 +38,7 @@ def explained(cwd: Path, env: dict[str, str] | None = None) -> dict[str, tuple[A
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(TRUST, str(tmp_path))  # its files may simulate; test_settings_trust.py has the others
     monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
     return tmp_path
 
@@ -69,7 +72,7 @@ def test_the_order(here: Path) -> None:
         assert gpuconf.simulated() == "", "a variable that is empty is set"
     finally:
         del os.environ["GPUCONF_SIMULATE"]
-    called = settings.explain({}, {"GPUCONF_ALLOW_GROWTH": "false"})
+    called = settings.explain({TRUST: str(here)}, {"GPUCONF_ALLOW_GROWTH": "false"})
     assert called["GPUCONF_ALLOW_GROWTH"] == ("false", "call", "")
     assert called["GPUCONF_SIMULATE"][:2] == ("2xT4", str(here / "gpuconf.toml"))
     assert called["CUDA_DEVICE_ORDER"] == ("FASTEST_FIRST", "default", "")
@@ -107,7 +110,7 @@ def test_a_changed_file_is_read_again(here: Path) -> None:
 
 def test_a_ledger_in_a_file_is_beside_it(here: Path) -> None:
     (here / "gpuconf.toml").write_text('ledger = "shared/ledger"\n')
-    assert settings.value("GPUCONF_LEDGER", {}) == str(here / "shared" / "ledger")
+    assert settings.value("GPUCONF_LEDGER", {TRUST: str(here)}) == str(here / "shared" / "ledger")
     assert settings.value("GPUCONF_LEDGER", {"GPUCONF_LEDGER": "/x"}) == "/x"
 
 
@@ -198,9 +201,11 @@ def test_python_3_10_reads_files_with_tomli(here: Path) -> None:
     (here / "pyproject.toml").write_text('[project]\nname = "x"\n')
     code = "import gpuconf; print(gpuconf.simulated())"
 
+    env = environment({TRUST: str(here)})
+
     def python(text: str) -> tuple[str, str]:
         words = [sys.executable, "-c", without + text]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=here, env=environment(), timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=here, env=env, timeout=60)
         return done.stdout, done.stderr
 
     assert python(code) == ("\n", ""), "a pyproject.toml that does not mention gpuconf is not parsed"

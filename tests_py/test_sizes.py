@@ -72,6 +72,24 @@ def test_what_is_not_a_size_is_refused_everywhere(text: str, trace: str) -> None
         assert len(str(caught.value)) < 600
 
 
+@pytest.mark.parametrize("text", ["1.5", "0.5", " 2000000.25 ", "1.5B"])
+@pytest.mark.usefixtures("one_gpu")
+def test_a_part_of_a_byte_is_refused(text: str) -> None:
+    """allocate("1.5") was 1 byte, while allocate(1.5) was refused."""
+    for call in (gpuconf.memory.allocate, gpuconf.configure):
+        with pytest.raises(InvalidArgumentError, match="is not a whole number of bytes: write a unit, such as '6GiB'"):
+            call(text)
+
+
+def test_the_guards_check_reads_the_same_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was an error of int()."""
+    from gpuconf.cli import guard_check
+
+    for text, wanted in ("6GiB", 6 * GIB), ("1048576", MIB), ("", 0):
+        monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", text)
+        assert guard_check._limit(None) == wanted
+
+
 @pytest.mark.parametrize("text", [text for text in NOT_SIZES if text != "\ud800"], ids=lambda text: ascii(text)[:20])
 def test_the_command_line_says_what_is_wrong(text: str, trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     from gpuconf.cli.main import main

@@ -197,6 +197,8 @@ def test_pytorch_limits_itself_where_gpuconf_cannot_be_loaded(libraries: Path, a
     out, events = python(code, executable=another_python, path=libraries)
     assert out == f"{ {0: 3 / 8, 1: 3 / 8} }\n"
     assert routes(events) == ["torch: not routed: limited by PyTorch itself (ImportError: broken)"]
+    same, events = python(code, executable=another_python, path=libraries, GPUCONF_MEMORY_LIMIT=" 3 gib")
+    assert same == out, "the grammar of gpuconf: it was an error of int()"
     out, _ = python(code, executable=another_python, path=libraries, LOCAL_RANK="0", LOCAL_WORLD_SIZE="6")
     assert out == f"{ {0: 1 / 8, 1: 1 / 8} }\n"
 

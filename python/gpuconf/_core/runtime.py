@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from .._typing import Any
-from . import ledger_folder, settings
+from . import ledger_folder, settings, simulation_notice
 from .devices import LogicalDevice, PhysicalDevice
 from .fork import module_lock
 from .native import core
@@ -134,7 +134,7 @@ def _library_folders(folders: list[str]) -> list[str]:
     return [folder for folder in (os.path.join(entry, "nvidia") for entry in folders) if os.path.isdir(folder)]
 
 
-def _caller(function: str) -> str:
+def caller(function: str) -> str:
     """Return the line outside gpuconf that called into it, for the errors of later calls that come too late."""
     package = os.path.dirname(os.path.dirname(__file__)) + os.sep  # not made absolute: that fails in a deleted working directory
     frame = sys._getframe(1)
@@ -164,6 +164,8 @@ def _enumerate() -> None:
         devices = [PhysicalDevice(name, device_type) for name, device_type in listed["physical"]]
         current.positions.update({device: i for i, device in enumerate(devices)})
         current.simulated = listed["simulated"]
+        if current.simulated:
+            simulation_notice.warn(current.simulated)
         current.physical = devices
         if current.at_enumeration:
             current.at_enumeration.pop()()  # only once: if it raises, the next call continues without it, as in TensorFlow
@@ -205,7 +207,7 @@ def initialize(function: str) -> None:
             return
         physical_devices()
         try:
-            origin = _caller(function)
+            origin = caller(function)
             encoded = core.pybind_Initialize(environment(), origin)
         finally:
             publish()
@@ -236,7 +238,7 @@ def join(function: str, open_session: Callable[[str, str], int], cpus_only: bool
         physical_devices()
         first = current.logical is None or current.joined
         try:
-            origin = _caller(function)
+            origin = caller(function)
             receipt = open_session(environment(), origin)
         finally:
             publish()

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of gpuconf: from calls, the environment, and files, in this order.
 
-``gpuconf.toml``, or the table ``[tool.gpuconf]`` of a ``pyproject.toml``, in the working directory or the nearest folder above it.
-The
-administrator's file sets ceilings, which every process keeps. Reading is cheap while the files do not change.
+``gpuconf.toml``, or the table ``[tool.gpuconf]`` of a ``pyproject.toml``, in the working directory or the nearest folder above it,
+as far as it can be trusted (:mod:`.settings_file`). Such a file cannot name code, the ledger or a simulation, unless the user
+trusts its folder. The administrator's file sets ceilings, which every process keeps.
 """
 
 from __future__ import annotations
 
 import os
-import stat
 from collections import namedtuple
 from collections.abc import Mapping
 
 from .. import errors
 from .._typing import Any
-from . import sizes, texts
+from . import notices, settings_file, sizes, texts, trust
+from .settings_file import Ignored
 
 
 class Setting(namedtuple("Setting", ["variable", "key", "kind", "default", "text"])):
@@ -25,7 +25,7 @@ class Setting(namedtuple("Setting", ["variable", "key", "kind", "default", "text
 
     variable: str
     key: str  # in files; "" for one that files cannot set
-    kind: str  # "text", "path", "size" or "switch"
+    kind: str  # "text", "path", "library" (a path or another name), "size" or "switch"
     default: str  # for people
     text: str  # what it does
 
@@ -37,7 +37,7 @@ SETTINGS = (
     ),
     Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
     Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
-    Setting("GPUCONF_BLAS", "blas", "text", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
+    Setting("GPUCONF_BLAS", "blas", "library", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
     Setting("TF_FORCE_GPU_ALLOW_GROWTH", "", "text", "", "same as GPUCONF_ALLOW_GROWTH, which takes precedence"),
@@ -45,15 +45,13 @@ SETTINGS = (
     Setting("TF_ENABLE_GPU_GARBAGE_COLLECTION", "", "text", "true", "whether pools release idle memory before an allocation fails"),
     Setting("TF_MIN_GPU_MULTIPROCESSOR_COUNT", "", "text", "8", "GPUs with fewer multiprocessors are ignored"),
     Setting("TF_ENABLED_DEVICE_TYPES", "", "text", "all", "the types of devices to list"),
+    Setting(trust.VARIABLE, "", "text", "", "folders whose settings files count in any case, with every key"),
     Setting("GPUCONF_DISABLE", "", "text", "", "1 turns off what `gpuconf run` adds to Python's startup"),
 )
 
 _KEYS = {setting.key: setting for setting in SETTINGS if setting.key}
 _LIMIT = "GPUCONF_MEMORY_LIMIT"
 _GROWTH = "GPUCONF_ALLOW_GROWTH"
-
-# Names a file to read instead of the nearest one; empty for no file.
-CHOICE = "GPUCONF_CONFIG"
 
 ADMINISTRATOR = "/etc/gpuconf.toml"
 
@@ -71,7 +69,9 @@ class Origin(namedtuple("Origin", ["value", "source", "ceiling"])):
 def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Return the variables with one of the prefixes, completed by files and kept below ceilings."""
     found = {name: value for name, value in environ.items() if name.startswith(prefixes)}
-    for name, origin in _from_file(environ).items():
+    of_file, ignored = _from_file(environ)
+    _log(ignored)
+    for name, origin in of_file.items():
         found.setdefault(name, origin.value)
     _check_switch(found.get(_GROWTH, ""))
     limit = _below_ceiling(Origin(found.get(_LIMIT, ""), "", ""))
@@ -82,7 +82,7 @@ def environment(environ: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[s
 
 def explain(environ: Mapping[str, str], called: Mapping[str, str]) -> dict[str, Origin]:
     """Return each setting's value and where it comes from. ``called`` are those that calls have set."""
-    files = _from_file(environ)
+    files, _ = _from_file(environ)
     found = {}
     for setting in SETTINGS:
         name = setting.variable
@@ -102,8 +102,26 @@ def value(name: str, environ: Mapping[str, str]) -> str:
     """Return a setting that the core does not read, such as the ledger's folder; "" if nothing sets it."""
     if name in environ:
         return environ[name]
-    origin = _from_file(environ).get(name)
-    return origin.value if origin else ""
+    of_file, ignored = _from_file(environ)
+    _log(ignored)
+    return of_file[name].value if name in of_file else ""
+
+
+def ignored(environ: Mapping[str, str]) -> list[Ignored]:
+    """Return the files and the settings of files that do not count, and why."""
+    return _from_file(environ)[1]
+
+
+def asked(name: str, environ: Mapping[str, str]) -> str:
+    """Return who sets a variable that no call sets, for a message: the environment, or a file with the line; "" if nothing does."""
+    if name in environ:
+        return f"{name}={environ[name]} in the environment"
+    origin = _from_file(environ)[0].get(name)
+    if origin is None:
+        return ""
+    key = next(key for key, setting in _KEYS.items() if setting.variable == name)
+    line = settings_file.line_of(origin.source, key)
+    return f"{key} in {origin.source}" + (f", line {line}" if line else "")
 
 
 def ceiling() -> int | None:
@@ -126,109 +144,43 @@ def _below_ceiling(origin: Origin) -> Origin:
     return origin if limit is None else origin._replace(value=str(limit))
 
 
-def _from_file(environ: Mapping[str, str]) -> dict[str, Origin]:
-    """Return the settings of the nearest file, by variable."""
-    chosen = environ.get(CHOICE)
-    if chosen is not None:
-        if not chosen:
-            return {}
-        path, table = chosen, _table(chosen)
-        if table is None:
-            raise errors.InvalidArgumentError(
-                f"{CHOICE} is {texts.shown(chosen)}, but there is no such file, or it has no [tool.gpuconf]"
-            )
-    else:
-        path, table = _nearest()
-    if not table:
-        return {}
-    return {_KEYS[key].variable: Origin(_text(path, key, given), path, "") for key, given in table.items()}
+def _from_file(environ: Mapping[str, str]) -> tuple[dict[str, Origin], list[Ignored]]:
+    """Return the settings of the file that counts, by variable, and what does not count."""
+    file, ignored = settings_file.find(environ)
+    found: dict[str, Origin] = {}
+    if file is None:
+        return found, ignored
+    where = file.path + (", [tool.gpuconf]" if os.path.basename(file.path) == "pyproject.toml" else "")
+    _refuse_unknown(where, file.table, _KEYS)
+    for key, given in file.table.items():
+        why = "" if file.trusted else _not_from_a_folder(key, given)
+        if why:
+            ignored.append(Ignored(file.path, key, why))
+        else:
+            found[_KEYS[key].variable] = Origin(_text(file.path, key, given), file.path, "")
+    return found, ignored
 
 
-def _nearest() -> tuple[str, dict[str, Any] | None]:
-    try:
-        folder = os.getcwd()
-    except OSError:  # it was deleted
-        return "", None
-    while True:
-        for name in ("gpuconf.toml", "pyproject.toml"):
-            path = os.path.join(folder, name)
-            try:
-                table = _table(path)
-            except errors.UnavailableError:
-                if os.access(folder, os.X_OK):
-                    raise
-                break  # in a container that changes the user, its first folder may be another user's, and shows nothing
-            if table is not None:
-                return path, table
-        above = os.path.dirname(folder)
-        if above == folder:
-            return "", None
-        folder = above
+def _not_from_a_folder(key: str, given: Any) -> str:
+    """Return why a setting is not taken from a file that merely lies in a folder, such as that of a project of others."""
+    if key == "blas" and given in ("auto", "gonum"):
+        return ""
+    what = _ONLY_TRUSTED.get(key)
+    return f"a file found in or above the working directory cannot {what}" if what else ""
 
 
-_MOST_BYTES = 4 << 20
-_read: dict[str, tuple[tuple[int, int, int], Any]] = {}  # by path: its identity when it was read, and its table
+_ONLY_TRUSTED = {"blas": "name code to load", "ledger": "move the ledger", "simulate": "replace the GPUs by simulated ones"}
 
 
-def _parsed(path: str) -> dict[str, Any] | None:
-    """Return a TOML file's contents; {} for a pyproject.toml that does not mention gpuconf, None for no file."""
-    try:
-        at = os.stat(path)
-        identity = (at.st_ino, at.st_mtime_ns, at.st_size)
-        if path in _read and _read[path][0] == identity:
-            return _read[path][1]  # type: ignore[no-any-return]
-        text = _contents(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise errors.UnavailableError(f"cannot read the settings in {path}: {error.strerror}") from None
-    others = os.path.basename(path) == "pyproject.toml" and b"tool.gpuconf" not in text.translate(None, b" \t'\"")
-    found = {} if others else _toml(path, text)
-    _read[path] = identity, found
-    return found
+_logged: set[str] = set()
 
 
-def _contents(path: str) -> bytes:
-    """Read a file, within bounds: not a pipe, which may never end, and not more than any settings need."""
-    with open(path, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
-        text = None if stat.S_ISFIFO(os.fstat(file.fileno()).st_mode) else file.read(_MOST_BYTES + 1)
-    if text is None:
-        raise errors.UnavailableError(f"cannot read the settings in {path}: it is a pipe or a terminal")
-    if len(text) > _MOST_BYTES:
-        raise errors.UnavailableError(f"cannot read the settings in {path}: it is larger than {_MOST_BYTES >> 20} MiB")
-    return text
-
-
-def _toml(path: str, text: bytes) -> dict[str, Any]:
-    try:
-        import tomllib  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:  # Python 3.10
-        try:
-            import tomli as tomllib  # type: ignore[import-not-found]
-        except ImportError:
-            raise errors.UnimplementedError(f"{path} has settings, which Python 3.10 reads with tomli: pip install tomli") from None
-    try:
-        found: dict[str, Any] = tomllib.loads(text.decode())
-    except ValueError as error:
-        raise errors.InvalidArgumentError(f"{path} is not valid TOML: {error}") from None
-    except RecursionError:
-        raise errors.InvalidArgumentError(f"{path} is nested too deeply") from None
-    return found
-
-
-def _table(path: str) -> dict[str, Any] | None:
-    """Return gpuconf's table of a file, with known keys; None if the file has none."""
-    contents = _parsed(path)
-    if contents is None:
-        return None
-    if os.path.basename(path) == "pyproject.toml":
-        tools = contents.get("tool")
-        contents = tools.get("gpuconf") if isinstance(tools, dict) else None
-        if contents is None:
-            return None
-        path += ", [tool.gpuconf]"
-    _refuse_unknown(path, contents, _KEYS)
-    return contents
+def _log(ignored: list[Ignored]) -> None:
+    """Log what does not count, once in a process."""
+    for one in ignored:
+        if one.text not in _logged:
+            _logged.add(one.text)
+            notices.log("warning", f"{one.text}. {one.fix}")
 
 
 def _refuse_unknown(where: str, table: Any, known: Mapping[str, Any]) -> None:
@@ -251,7 +203,8 @@ def _text(path: str, key: str, given: Any) -> str:
         return str(_limit(what, given))
     if not isinstance(given, str):
         raise errors.InvalidArgumentError(f"{what} must be text, but got {texts.shown(given)}")
-    return os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(given)) if kind == "path" else given
+    is_path = kind == "path" or (kind == "library" and (os.sep in given or given.startswith("~")))
+    return os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(given)) if is_path else given
 
 
 def _limit(what: str, given: Any) -> int:
@@ -265,7 +218,7 @@ def _limit(what: str, given: Any) -> int:
 
 
 def _administrators() -> dict[str, int] | None:
-    contents = _parsed(ADMINISTRATOR)
+    contents = settings_file.read(ADMINISTRATOR)
     if contents is None:
         return None
     _refuse_unknown(ADMINISTRATOR, contents, {"ceilings": ()})

@@ -128,7 +128,7 @@ def _limit_by_itself(name: str) -> str:
         return "it has no limit of its own"
     try:
         cuda = sys.modules["torch"].cuda
-        limit = int(os.environ["GPUCONF_MEMORY_LIMIT"]) // _ranks_per_gpu(cuda.device_count())
+        limit = _size_of(os.environ["GPUCONF_MEMORY_LIMIT"]) // _ranks_per_gpu(cuda.device_count())
 
         def limit_all() -> None:
             for ordinal in range(cuda.device_count()):
@@ -139,6 +139,18 @@ def _limit_by_itself(name: str) -> str:
     except Exception as error:
         return f"PyTorch's own limit failed: {type(error).__name__}: {error}"
     return "limited by PyTorch itself"
+
+
+def _size_of(text: str) -> int:
+    """Return the bytes of a size, by gpuconf's own grammar: this Python may be unable to import gpuconf, but not that file."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("gpuconf_size_text", os.path.join(_PACKAGE, "_core", "size_text.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.size_of(text)  # type: ignore[no-any-return]
 
 
 def _ranks_per_gpu(gpus: int) -> int:

@@ -8,7 +8,7 @@ import os
 
 from .._core import runtime
 from .._core.humanbytes import human_bytes
-from .._core.settings import SETTINGS, Origin, explain
+from .._core.settings import SETTINGS, Origin, explain, ignored
 from .._typing import Any
 from .exits import OK
 from .output import Cell, add_json, example, print_json, print_table
@@ -36,7 +36,8 @@ def add_to(commands: Any) -> None:
 def _config(options: argparse.Namespace) -> int:
     found = explain(os.environ, runtime.current.overrides)
     if options.json:
-        print_json({"settings": [_as_json(setting, found[setting.variable]) for setting in SETTINGS]})
+        listed = [_as_json(setting, found[setting.variable]) for setting in SETTINGS]
+        print_json({"settings": listed, "ignored": [one._asdict() for one in ignored(os.environ)]})
         return OK
     header, rows = ["setting", "value"], []
     for setting in SETTINGS:
@@ -49,6 +50,8 @@ def _config(options: argparse.Namespace) -> int:
     if options.explain:
         header += ["from", last]
     print_table(header, rows, drop=(last,), cut=(last,))
+    for one in ignored(os.environ) if options.explain else ():
+        print(f"{one.text}. {one.fix}")
     return OK
 
 

@@ -13,7 +13,7 @@ from collections import namedtuple
 from collections.abc import Iterator, Mapping
 
 from .. import errors
-from .._core import runtime, settings
+from .._core import runtime, settings, simulation_notice
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._core.native import core
@@ -56,7 +56,7 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from _processes(found)
     yield from _limits(found.survey, environ)
     yield from _ledger(found, environ)
-    yield from _stale(environ)
+    yield from _stale(found.survey, environ)
     yield from _two_go_runtimes(found, environ)
 
 
@@ -83,6 +83,7 @@ def _settings(environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     changed = [f"{name}={origin.value} ({origin.source})" for name, origin in found.items() if origin.source != "default"]
     yield Finding(OK, "settings", ", ".join(changed) if changed else "all defaults; see gpuconf config --explain")
+    yield from (Finding(NOTE, "settings", one.text, one.fix) for one in settings.ignored(environ))
     for name, text in json.loads(core.pybind_MalformedVariables(runtime.environment())).items():
         yield Finding(PROBLEM, "settings", text, f"correct {name}, or unset it")
     known = [one.variable for one in settings.SETTINGS] + list(_OWN)
@@ -207,7 +208,11 @@ class _Warnings(logging.Handler):
         self.infos: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        (self.texts if record.levelno >= logging.WARNING else self.infos).append(record.getMessage())
+        text = record.getMessage()
+        if record.levelno < logging.WARNING:
+            self.infos.append(text)
+        elif not text.startswith(simulation_notice.BEGINNING):  # which another finding reports
+            self.texts.append(text)
 
 
 # Cards
@@ -334,14 +339,14 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
 # The environment
 
 
-def _stale(environ: Mapping[str, str]) -> Iterator[Finding]:
+def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in ("GPUCONF_RUN", "GPUCONF_GUARD"):
         path = environ.get(name)
         if path and not os.path.exists(path):
             yield Finding(PROBLEM, "environment", f"{name} names {path}, which is gone: its job has ended", f"unset {name}")
-    driver = any(os.path.exists(path) for path in ("/dev/nvidiactl", "/dev/dxg", "/dev/nvmap"))
-    if environ.get("GPUCONF_SIMULATE") and driver:
-        yield Finding(NOTE, "environment", "GPUCONF_SIMULATE hides the real GPUs of this machine")
+    who = settings.asked("GPUCONF_SIMULATE", environ)
+    if found.simulated and simulation_notice.has_driver():
+        yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
     if environ.get("GPUCONF_DISABLE") == "1":
         text = "GPUCONF_DISABLE=1: programs under gpuconf run are not routed"
         yield Finding(NOTE, "environment", text)

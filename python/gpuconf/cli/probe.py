@@ -20,9 +20,12 @@ from .diagnosis import NOTE, OK, PROBLEM, Finding
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 _SECONDS = 60
 
-# Runs in the other Python, which may be older than gpuconf supports, and imports none of the libraries.
+# Runs in the other Python, which may be older than gpuconf supports, and imports none of the libraries, and nothing of the working
+# directory: that may be a project of others.
 _PROBE = """
-import json, os, sys
+import sys
+sys.path[:] = [p for p in sys.path if p]
+import json, os
 try:
     from importlib import metadata
 except ImportError:

@@ -7,7 +7,7 @@ import sys
 from types import TracebackType
 
 from .. import errors
-from .._core import runtime, texts
+from .._core import runtime, simulation_notice, texts
 from .._core.made import Made, make
 from .._core.native import core, loaded, refuse_in_child
 from ..memory import _buffer
@@ -120,10 +120,12 @@ def _leave(simulation: Simulation) -> Simulation | None:
         return _entered[at] if at < len(_entered) else None
 
 
-def _choose(spec: str, refusal: str) -> str:
+def _choose(spec: str, refusal: str, caller: str = "") -> str:
     def change() -> str:
         _refuse_while_in_use(refusal)
-        return core.pybind_Simulate(spec)
+        found = core.pybind_Simulate(spec)
+        simulation_notice.chosen(spec and found.partition("\n")[2], caller)
+        return found
 
     return runtime.replace(change)
 
@@ -149,5 +151,5 @@ def simulate(spec: str | None) -> Simulation:
     refuse_in_child()
     if spec is not None and not texts.check_text("spec", spec).strip():
         raise errors.InvalidArgumentError("spec is empty: pass a model, such as 'H100-80GB', or None to end the simulation")
-    before, now = _choose(spec or "", "cannot change the simulation").split("\n")
+    before, now = _choose(spec or "", "cannot change the simulation", runtime.caller("gpuconf.simulate")).split("\n")
     return make(Simulation, now, before)
