@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks import (  # noqa: E402
     allocator,
     c_abi,
+    commands,
     config_calls,
     guard,
     import_time,
@@ -41,6 +42,13 @@ ratios: absolute times differ between machines.
 ## Import
 
 {imports}
+
+## Commands
+
+Whole commands beside the start of Python, in turns, on a simulated GPU. The ratio is the median of the
+rounds' ratios.
+
+{commands}
 
 ## The pytest plugin
 
@@ -187,6 +195,7 @@ def main() -> None:
     }
     print("import ...", flush=True)
     facts["imports"] = table(import_time.measure())
+    facts["commands"] = table(commands.measure())
     facts["pytest"] = table(pytest_plugin.measure())
     print("calls from Python ...", flush=True)
     facts["calls"] = table(config_calls.measure())

@@ -202,7 +202,7 @@ def test_progress_of_a_long_trace(here: Path) -> None:
     ("arguments", "message"),
     [
         ([], "diagnose problems with GPUs"),  # the help
-        (["fly"], "invalid choice: 'fly'"),
+        (["fly"], "there is no command 'fly'. The commands are devices, "),
         (["plan"], "the following arguments are required: TRACE"),
         (["plan", "holes.csv", "--limit", "much"], "limit 'much' is not a size: write bytes, '500MB', '6GiB'"),
         (["plan", "holes.csv", "--limit", "50%"], "limit '50%' is a percentage, which needs a GPU; use bytes or '6GiB'"),
@@ -210,7 +210,11 @@ def test_progress_of_a_long_trace(here: Path) -> None:
         (["plan", "holes.csv", "--policy", "fast"], "invalid choice: 'fast'"),
         (["plan", "holes.csv", "--gpu", "Z80"], "unknown GPU model"),
         (["plan", "holes.csv", "--gpu", "K40", "--policy", "virtual"], "K40 has no virtual memory management"),
+        (["rnu", "true"], "there is no command 'rnu'. Did you mean run? The commands are "),
+        (["rn"], "Did you mean run? "),
         (["devices", "--verbose"], "unrecognized arguments: --verbose"),
+        (["ps", "--jsn"], "usage: gpuconf ps [-h] [--json]\ngpuconf ps: error: unrecognized arguments: --jsn Did you mean --json?"),
+        (["ledger", "check", "--jsn"], "usage: gpuconf ledger check [-h]"),
     ],
     ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
 )

@@ -15,7 +15,7 @@ import pytest
 import script
 from doc_blocks import ELSEWHERE, PAGES, ROOT, Block, block, blocks
 from gpuconf import errors
-from gpuconf.cli.main import parser
+from gpuconf.cli.main import parsed
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -108,7 +108,7 @@ def shown() -> list[tuple[str, list[str]]]:
 
 @pytest.mark.parametrize(("page", "words"), shown(), ids=lambda value: value if isinstance(value, str) else " ".join(value))
 def test_commands_that_are_only_shown_have_these_options(page: str, words: list[str]) -> None:
-    assert parser(words).parse_args(words).command == words[0]
+    assert parsed(words).command == words[0]
 
 
 @pytest.mark.parametrize("page", sorted({block.page for block in blocks("console")}))

@@ -12,12 +12,15 @@ from .. import errors
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..machine.visible import visible_devices
-from ..sharing._budget import Budget, prepare
-from ..sharing._driver_limits import DriverLimit, below, set_limits
 from ..sharing._frameworks_environment import LeasedCard
 from ..sharing._grant import Grant
 from . import console
 from .exits import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..sharing._budget import Budget
+    from ..sharing._driver_limits import DriverLimit
 
 
 class Guard:
@@ -91,6 +94,9 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
     why_not = _why_not(mode, options.simulate)
     if why_not:
         return Guard(limits, None, None, why_not)
+    from ..sharing._budget import prepare
+    from ..sharing._driver_limits import below, set_limits
+
     bus_ids = {device.uuid: device.pci_bus_id for device in visible_devices()}
     for text in below(limits, bus_ids, environment):
         console.complain(f"gpuconf {options.command}: {text}")

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..sharing._job_memory import JobMemory, of_all_jobs
 from ..sharing._view import View
 from .output import size
 from .processes import label
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..sharing._job_memory import JobMemory
 
 
 def jobs_on(found: View) -> list[JobMemory]:
     """Return what each job that has a lease here has of each card."""
     leases = {(share.claim, place.uuid) for place in found.places for share in place.shares}
+    if not leases:
+        return []
+    from ..sharing._job_memory import of_all_jobs
+
     return [job for job in of_all_jobs() if (job.job, job.uuid) in leases]
 
 

@@ -75,7 +75,7 @@ def _list(as_json: bool) -> int:
 
 
 def _fields(row: ClaimRow, known: Mapping[str, CardMemory]) -> dict[str, Any]:
-    return {**vars(row), "cards": [{**vars(card), **_about(known.get(card.uuid))} for card in row.cards]}
+    return {**row.to_dict(), "cards": [{**card.to_dict(), **_about(known.get(card.uuid))} for card in row.cards]}
 
 
 def _about(memory: CardMemory | None) -> dict[str, str | None]:

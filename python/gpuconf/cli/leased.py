@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import signal
@@ -177,6 +176,8 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     if options.json_report is not None:
+        import json
+
         try:
             with open(options.json_report, "w", encoding="utf-8") as file:
                 json.dump({"schema": SCHEMA, **report}, file, indent=2)

@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
         f"{VARIABLE} names, else {MACHINE_FOLDER} if it exists, else a private folder of this user.",
         **example(_LIST_EXAMPLE),
     )
-    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="{list,check,init}")
     shown = actions.add_parser(
         "list",
         help="list leases, waiting requests and processes",
@@ -198,8 +198,8 @@ def _time(seconds: float) -> str:
 
 
 def _claim_fields(row: ClaimRow) -> dict[str, Any]:
-    return {**vars(row), "user": _user(row.uid), "cards": [vars(card) for card in row.cards]}
+    return {**row.to_dict(), "user": _user(row.uid)}
 
 
 def _process_fields(row: ProcessRow) -> dict[str, Any]:
-    return {**vars(row), "user": _user(row.uid), "pools": [vars(pool) for pool in row.pools]}
+    return {**row.to_dict(), "user": _user(row.uid)}

@@ -7,12 +7,12 @@ import argparse
 import errno
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .. import __version__, errors
-from .._typing import NoReturn
+from .._typing import Any, NoReturn
 from . import console
-from .exits import ERROR, INTERRUPTED, USAGE, ProgramError, UsageError
+from .exits import ERROR, INTERRUPTED, OK, USAGE, ProgramError, UsageError
 
 # Each command is the module of its name here, whose function `add_to` adds it to the parser. Only the module of the command that
 # runs is imported, because `gpuconf run` starts other programs.
@@ -52,7 +52,7 @@ def _run(arguments: Sequence[str]) -> tuple[int, bool]:
         console.complain(parser().format_help())
         return USAGE, False
     try:
-        options = parser(arguments).parse_args(arguments)
+        options = parsed(arguments)
         command = f"gpuconf {options.command}"
         if sys.stdout is None and options.command != "run":  # it is the program's
             console.complain(f"{command}: standard output is closed")
@@ -96,13 +96,62 @@ class _Parser(argparse.ArgumentParser):
         console.complain(f"{self.format_usage()}{self.prog}: error: {message}")
         raise SystemExit(USAGE)
 
+    def refuse(self, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+        """End with an error for arguments that are none of this command's, or of the action of it that the options name."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
+                action.choices[getattr(options, action.dest)].refuse(options, unknown)
+        guess = did_you_mean(unknown[0].partition("=")[0], self._option_string_actions) if unknown[0].startswith("-") else ""
+        self.error(f"unrecognized arguments: {' '.join(unknown)}{guess}")
 
-def parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Return the parser: of one command if the first argument names it, else of all."""
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     about = "GPU configuration and memory planning, on real and simulated GPUs."
     top = _Parser(prog="gpuconf", description=about)
     top.add_argument("--version", action="version", version=f"gpuconf {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name in arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS:
+    for name in COMMANDS:
         importlib.import_module(f".{name}", __package__).add_to(commands)
     return top
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments. Raises SystemExit after help or an error, and UsageError for an unknown command.
+
+    Only the parser of the command that they name is built: all of them take as long as Python's start.
+    """
+    name = arguments[0]
+    if name not in COMMANDS:
+        if name == "--version":
+            print(f"gpuconf {__version__}")
+            raise SystemExit(OK)
+        if not name.startswith("-"):
+            raise UsageError(f"there is no command {name!r}.{did_you_mean(name, COMMANDS)} The commands are {', '.join(COMMANDS)}")
+        return parser().parse_args(arguments)
+    one = _OneCommand()
+    importlib.import_module(f".{name}", __package__).add_to(one)
+    options, unknown = one.parser.parse_known_args(arguments[1:])
+    if unknown:
+        one.parser.refuse(options, unknown)
+    options.command = name
+    return options
+
+
+class _OneCommand:
+    """What a command adds itself to, in place of the subcommands of the parser of all."""
+
+    parser: _Parser
+
+    def add_parser(self, name: str, *, help: str, **settings: Any) -> argparse.ArgumentParser:  # noqa: A002, ARG002 - argparse's name
+        """Make the command's parser. ``help`` is its line in the list of commands, which is not shown here."""
+        self.parser = _Parser(prog=f"gpuconf {name}", **settings)
+        return self.parser
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a question for the word that comes closest to a mistyped one, or an empty text."""
+    import difflib
+
+    closest = difflib.get_close_matches(word, known, 1)
+    return f" Did you mean {closest[0]}?" if closest else ""

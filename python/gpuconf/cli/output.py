@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 
@@ -39,7 +37,11 @@ _EXAMPLE = "example:"
 
 
 class _Help(argparse.HelpFormatter):
-    """Wraps a description, but not an example."""
+    """Wraps a description, but not an example. argparse makes one for each option that is added."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        options.setdefault("width", terminal_width() - 2)  # argparse's own default, without its import of shutil
+        super().__init__(*args, **options)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return text if text.startswith(_EXAMPLE) else super()._fill_text(text, width, indent)
@@ -47,12 +49,26 @@ class _Help(argparse.HelpFormatter):
 
 def print_json(fields: dict[str, Any]) -> None:
     """Print one object: ``schema`` and the fields."""
+    import json
+
     print(json.dumps({"schema": SCHEMA, **fields}, indent=2, allow_nan=False))
 
 
 def size(count: int | None) -> str:
     """Return a byte count for people; - for unknown."""
     return "-" if count is None else human_bytes(count)
+
+
+def terminal_width(default: int = 80) -> int:
+    """Return the number of columns, as shutil.get_terminal_size does: its import takes as long as that of all commands."""
+    try:
+        return int(os.environ.get("COLUMNS", "")) or default
+    except ValueError:
+        pass
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or default  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # closed, or no terminal
+        return default
 
 
 def colors(stream: Any = None) -> bool:
@@ -75,7 +91,7 @@ def print_table(
     is no wider than the terminal, and texts in those of ``cut`` end in an ellipsis where they are too long. In a pipe or a file
     every column is printed, and no text is cut.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    width = terminal_width() if sys.stdout.isatty() else sys.maxsize
     kept = _kept(header, rows, drop, cut, width)
     header = [header[i] for i in kept]
     rows = _cut(header, [[row[i] for i in kept] for row in rows], cut, width)

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
 
 from .._typing import Any
-from ..sharing._descendants import isolating_option
-from ..sharing._environment import python_path
 from .exits import EMPTY, ProgramError, UsageError
 from .guard_modes import MODES
 from .output import FILES, example
@@ -122,6 +119,9 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
         found["GPUCONF_ALLOW_GROWTH"] = found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true" if options.growth else "false"
         found["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false" if options.growth else "true"
     if options.as_tensorflow:
+        from ..sharing._descendants import isolating_option
+        from ..sharing._environment import python_path
+
         option = isolating_option(words)
         if option:
             raise UsageError(f"--as-tensorflow does not work with {option}: Python would not run gpuconf's startup code")
@@ -165,7 +165,11 @@ def _is_script(word: str) -> bool:
         return True  # standard input, or Python's options
     if word.endswith((".py", ".pyc", ".pyz")):
         return "/" not in word or not os.access(word, os.X_OK)
-    return os.path.isfile(os.path.join(word, "__main__.py")) and ("/" in word or shutil.which(word) is None)
+    if not os.path.isfile(os.path.join(word, "__main__.py")):
+        return False
+    from shutil import which
+
+    return "/" in word or which(word) is None
 
 
 def _check(spec: str) -> None:

@@ -15,8 +15,8 @@ import os
 import resource
 import signal
 import sys
-import threading
 import time
+from _thread import get_ident, start_new_thread  # of threading, whose import this file does not need
 from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
@@ -41,6 +41,7 @@ _OWN = {
 }
 _PASSED_ON = {one for one in signal.valid_signals() if getattr(one, "name", "") not in _OWN}
 _IGNORED_BY_PYTHON = [signal.SIGPIPE, signal.SIGXFSZ]  # a program would inherit that
+_FIRST_LOOK = 0.05  # seconds after the start: a program that has ended by then did nothing to see, and need not wait for it
 _LIMITS = (resource.RLIMIT_NOFILE,)  # Go raises it
 
 
@@ -80,8 +81,8 @@ class Supervisor:
             raise ProgramError(words[0], error) from None
         self._passed_on.begin(self.pid)
         ended: list[int] = []
-        threading.Thread(target=self._wait, args=(threading.get_ident(), ended), daemon=True).start()
-        look = time.monotonic()
+        start_new_thread(self._wait, (get_ident(), ended))
+        look = time.monotonic() + _FIRST_LOOK
         while not ended:
             taken = signal.sigtimedwait(_PASSED_ON | {signal.SIGCHLD}, max(min(look, self._passed_on.due()) - time.monotonic(), 0))
             if taken is not None and taken.si_signo != signal.SIGCHLD:

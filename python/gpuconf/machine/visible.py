@@ -7,7 +7,6 @@ from .._core import runtime
 from .._core.devices import VisibleDevice
 from .._core.native import core
 from .._core.notices import publish
-from ..config import get_visible_devices
 
 
 def cuda_visible_devices() -> str:
@@ -21,6 +20,8 @@ def cuda_visible_devices() -> str:
     'GPU-...'
     """
     uuids = {device.physical_device: device.uuid for device in visible_devices()}
+    from ..config import get_visible_devices  # after the core: gpuconf's commands do not need it
+
     return ",".join(uuids[gpu.name] for gpu in get_visible_devices("GPU"))
 
 

@@ -8,8 +8,8 @@ import fcntl
 import os
 import struct
 import time
+from collections import namedtuple
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from .. import errors
 
@@ -28,9 +28,10 @@ _LOCK = struct.Struct("hhqqi4x")  # struct flock
 _OFD_GETLK, _OFD_SETLK = 36, 37
 
 
-@dataclass(frozen=True)
-class ProcessUse:
+class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools"])):
     """What one process of a job has allocated on a card, in bytes."""
+
+    __slots__ = ()
 
     pid: int
     name: str
@@ -39,9 +40,10 @@ class ProcessUse:
     """Of it, what gpuconf's own pools hold."""
 
 
-@dataclass(frozen=True)
-class CardUse:
+class CardUse(namedtuple("CardUse", ["limit", "used", "pools", "peak", "refused", "processes"])):
     """What a job has allocated on a card, in bytes."""
+
+    __slots__ = ()
 
     limit: int
     used: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 
 from . import _elf
@@ -22,6 +21,8 @@ def find(name: str, environment: Mapping[str, str]) -> str | None:
 def _candidates(name: str, environment: Mapping[str, str]) -> Iterator[str]:
     for folder in re.split("[:;]", environment.get("LD_LIBRARY_PATH", "")):
         yield os.path.abspath(os.path.join(folder, name)) if folder else os.path.abspath(name)
+    import subprocess
+
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"):
         try:
             listed = subprocess.run([program, "-p"], capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})

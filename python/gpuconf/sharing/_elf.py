@@ -7,7 +7,6 @@ Only 64-bit little-endian files, which is what x86-64 and arm64 have.
 from __future__ import annotations
 
 import os
-import platform
 import struct
 from collections.abc import Collection, Sequence
 
@@ -27,7 +26,7 @@ _FLAGS_1, _NODELETE = 0x6FFFFFFB, 8
 
 def machine() -> int:
     """The number of this machine's architecture in ELF, or 0 for one that is not supported."""
-    return _MACHINES.get(platform.machine(), 0)
+    return _MACHINES.get(os.uname().machine, 0)
 
 
 def header_fits(path: str) -> bool:

@@ -7,11 +7,8 @@ The record ``processes`` has a line for each event: the pid, the event, and a te
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import namedtuple
 from collections.abc import Set
@@ -40,7 +37,8 @@ class Job:
 
     def __init__(self) -> None:
         _sweep()
-        self.folder = tempfile.mkdtemp(prefix=_PREFIX, dir=_place())
+        self.folder = os.path.join(_place(), _PREFIX + os.urandom(8).hex())
+        os.mkdir(self.folder, 0o700)
         self._record = os.path.join(self.folder, _RECORD)
         self._held = os.open(self._record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,12 +84,16 @@ class Job:
         if self._ending():
             return
         os.close(self._held)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            os.unlink(self._record)
+            os.rmdir(self.folder)
+        except OSError:  # the program has put something there, or removed it
+            _remove(self.folder)
 
 
 def _sweep() -> None:
     """Remove the folders of jobs whose ``gpuconf run`` was killed: their record is not locked."""
-    place = _place() or tempfile.gettempdir()
+    place = _place()
     try:
         names = os.listdir(place)
     except PermissionError:  # on some machines /tmp may be written and not listed
@@ -99,7 +101,13 @@ def _sweep() -> None:
     for name in names:
         folder = os.path.join(place, name)
         if name.startswith(_PREFIX) and _is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_abandoned(folder: str) -> bool:
@@ -119,10 +127,14 @@ def _is_abandoned(folder: str) -> bool:
     return True
 
 
-def _place() -> str | None:
-    """Return the user's run-time directory, if there is one."""
-    folder = os.environ.get("XDG_RUNTIME_DIR", "")
-    return folder if os.path.isabs(folder) and os.access(folder, os.W_OK) else None
+def _place() -> str:
+    """Return the user's run-time directory, or a folder for temporary files."""
+    for folder in (os.environ.get("XDG_RUNTIME_DIR", ""), os.environ.get("TMPDIR", ""), "/tmp"):
+        if os.path.isabs(folder) and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    import tempfile
+
+    return tempfile.gettempdir()
 
 
 def _environ(pid: int) -> list[bytes]:
@@ -157,6 +169,8 @@ def peaks(events: list[JobEvent]) -> tuple[dict[str, int], list[str]]:
 
 
 def _told(event: JobEvent) -> dict[str, Any]:
+    import json
+
     try:
         told = json.loads(event.text)
         return told if isinstance(told, dict) and isinstance(told.get("peaks"), dict) else {}

@@ -3,13 +3,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import namedtuple
+
+from .._core.table import Table
 
 __all__ = ["Card", "CardLease", "ClaimRow", "PoolFigures", "ProcessRow"]
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(
+    Table,
+    namedtuple(
+        "Card",
+        ["uuid", "capacity", "bytes", "reserve", "foreign", "kind", "source", "charge"],
+        defaults=[0, 0, "dedicated", "", None],
+    ),
+):
     """A card that a claim may get, as the caller knows it. All numbers are bytes.
 
     ``bytes`` is what the claim's programs may use on this card. ``charge`` is what the claim takes of it: ``bytes``, unless the
@@ -18,27 +26,51 @@ class Card:
     ``source`` of the numbers ("NVML", "/proc/meminfo") are for error texts.
     """
 
+    __slots__ = ()
+
     uuid: str
     capacity: int
     bytes: int
-    reserve: int = 0
-    foreign: int = 0
-    kind: str = "dedicated"
-    source: str = ""
-    charge: int | None = None
+    reserve: int
+    foreign: int
+    kind: str
+    source: str
+    charge: int | None
 
 
-@dataclass(frozen=True)
-class CardLease:
+class CardLease(Table, namedtuple("CardLease", ["uuid", "bytes", "charge"])):
     """Bytes of a card that a claim leases, or waits for; ``charge`` is what it takes of the card: these and what it reserves."""
+
+    __slots__ = ()
 
     uuid: str
     bytes: int
     charge: int
 
 
-@dataclass(frozen=True)
-class ClaimRow:
+class ClaimRow(
+    Table,
+    namedtuple(
+        "ClaimRow",
+        [
+            "id",
+            "pid",
+            "start_time",
+            "uid",
+            "name",
+            "job",
+            "command",
+            "state",
+            "stopped",
+            "cards",
+            "count",
+            "ticket",
+            "seconds",
+            "gone",
+            "local",
+        ],
+    ),
+):
     """A claim of a live process, or of a child that inherited it.
 
     ``state`` is "granted" or "waiting". ``stopped``: it waits and has not looked for seconds, because its process is stopped or
@@ -47,6 +79,8 @@ class ClaimRow:
     and a child holds the claim. ``local``: ``pid`` is one of this PID namespace, not of another container's.
     ``start_time`` is in clock ticks since boot. ``uid`` is reliable; the texts are what the process said of itself.
     """
+
+    __slots__ = ()
 
     id: str
     pid: int
@@ -65,12 +99,13 @@ class ClaimRow:
     local: bool
 
 
-@dataclass(frozen=True)
-class PoolFigures:
+class PoolFigures(Table, namedtuple("PoolFigures", ["uuid", "number", "limit", "reserved", "in_use", "peak", "libraries"])):
     """A memory pool: its card, N of its name GPU:N, and its bytes. They are exact while the pool is idle.
 
     ``libraries`` are the bytes in use by library, "c", "gpuconf", "torch", "cupy" and "numba"; those that use none are left out.
     """
+
+    __slots__ = ()
 
     uuid: str
     number: int
@@ -81,9 +116,12 @@ class PoolFigures:
     libraries: dict[str, int]
 
 
-@dataclass(frozen=True)
-class ProcessRow:
+class ProcessRow(
+    Table, namedtuple("ProcessRow", ["pid", "start_time", "uid", "name", "job", "command", "claim_id", "pools", "gone", "local"])
+):
     """A live process that publishes the figures of its pools. ``claim_id`` is the claim that it runs under, or ""."""
+
+    __slots__ = ()
 
     pid: int
     start_time: int
