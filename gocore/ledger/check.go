@@ -29,34 +29,36 @@ func (l *Ledger) Check() (findings []string) {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	findings = append(findings, l.checkBell()...)
+	findings = append(v.problems, l.checkBell()...)
 	for _, s := range v.slots {
 		if s.entry.kind != s.kind || s.entry.state != s.state {
-			findings = append(findings, fmt.Sprintf("%s/%s: the directory contradicts slot %d, of user %d", l.folder, s.file.name, s.slot, s.file.stat.Uid))
+			findings = append(findings, fmt.Sprintf("the directory contradicts %s", l.placeOf(&s)))
 		}
 	}
 	findings = append(findings, l.checkNames()...)
-	return append(findings, checkClaims(v.claims())...)
+	return append(findings, l.checkClaims(v.claims())...)
 }
 
 // checkClaims checks invariants 1, 2 and 4.
-func checkClaims(claims []*slotView) (findings []string) {
-	ids, tickets := map[ID]bool{}, map[uint64]ID{}
+func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
+	ids, tickets := map[ID]*slotView{}, map[uint64]*slotView{}
 	var granted []*slotView
 	for _, s := range claims {
-		if ids[s.id] {
-			findings = append(findings, fmt.Sprintf("claim %s is in two slots", s.id))
+		if other := ids[s.id]; other != nil {
+			findings = append(findings, fmt.Sprintf("claim %s is in two slots: in %s, and in %s", s.id, l.placeOf(other), l.placeOf(s)))
 		}
-		ids[s.id] = true
-		if other, taken := tickets[s.ticket]; taken {
-			findings = append(findings, fmt.Sprintf("claims %s and %s have the same ticket %d", other, s.id, s.ticket))
+		if other := tickets[s.ticket]; other != nil {
+			findings = append(findings, fmt.Sprintf("two claims have ticket %d: in %s, and in %s", s.ticket, l.placeOf(other), l.placeOf(s)))
 		}
-		tickets[s.ticket] = s.id
-		if s.state == stateGranted {
+		if highest := now(); s.ticket > highest || s.granted > highest {
+			findings = append(findings, fmt.Sprintf("ticket %d or grant %d is forged: no gpuconf counts that far (%s)", s.ticket, s.granted, l.placeOf(s)))
+		}
+		ids[s.id], tickets[s.ticket] = s, s
+		if s.state != stateWaiting {
 			granted = append(granted, s)
 		}
 	}
-	slices.SortFunc(granted, func(a, b *slotView) int { return cmp.Compare(a.granted, b.granted) })
+	slices.SortStableFunc(granted, func(a, b *slotView) int { return cmp.Compare(a.granted, b.granted) })
 	leased := map[string]uint64{}
 	for _, s := range granted {
 		for _, c := range s.cards {
@@ -65,12 +67,17 @@ func checkClaims(claims []*slotView) (findings []string) {
 			}
 			leased[c.UUID] = min(leased[c.UUID]+c.Charge, mostBytes)
 			if leased[c.UUID] > c.Total {
-				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of process %d)", c.UUID,
-					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID))
+				findings = append(findings, fmt.Sprintf("card %s is overcommitted: leases of %s were granted, but it has %s (claim %s of process %d, in %s)", c.UUID,
+					human.Exact(leased[c.UUID]), human.Exact(c.Total), s.id, s.process.PID, l.placeOf(s)))
 			}
 		}
 	}
 	return findings
+}
+
+// placeOf names a slot and whose it is.
+func (l *Ledger) placeOf(s *slotView) string {
+	return fmt.Sprintf("%s/%s, slot %d, of user %d", l.folder, s.file.name, s.slot, s.file.stat.Uid)
 }
 
 func (l *Ledger) checkBell() []string {

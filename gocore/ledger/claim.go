@@ -54,8 +54,7 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 
 func (c *Claim) enter(v *view, held holding) error {
 	c.held, c.record.ticket = held, v.nextTicket()
-	v.put(&c.record)
-	v.grant(&c.record)
+	v.grant(held, &c.record)
 	return c.ledger.write(held, &c.record)
 }
 
@@ -165,7 +164,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 		if err != nil {
 			return false, 0, err
 		}
-		if fits, ahead := v.turnOf(&c.record); !fits {
+		if taken, ahead := v.turnOf(c.held); taken == nil {
 			l.wake(v, c.record.id)
 			return false, ahead, nil
 		}
@@ -181,9 +180,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 	}
 	before := c.record
 	before.cards = slices.Clone(c.record.cards)
-	v.put(&c.record)
-	_, ahead = v.turnOf(&c.record)
-	if granted = v.grant(&c.record); granted || changed {
+	if granted, ahead = v.grant(c.held, &c.record); granted || changed {
 		if err := l.write(c.held, &c.record); err != nil {
 			c.record = before
 			return false, ahead, err

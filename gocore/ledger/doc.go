@@ -35,7 +35,8 @@
 // # Invariants
 //
 //  1. For each card, and each granted claim: the leases that were granted up to it and are alive add up to at most its Total, the card's
-//     memory less its reserve. So live leases never exceed the card.
+//     memory less its reserve. So live leases never exceed the card. In a shared ledger, this does not count the leases of users who spoil
+//     their own files.
 //  2. IDs and tickets of live claims are unique.
 //  3. A slot comes alive, or becomes granted, only under the grant lock. It may become free at any time.
 //  4. A granted claim leases exactly as many cards as it requested; a waiting claim leases none.
@@ -60,8 +61,8 @@
 // they need, a record names a least version, with which only its leased cards count for older readers, and the header names the least
 // version for all. A reader below that refuses the ledger, and says which version it needs.
 //
-// Check checks 1, 2 and 4, that directory and records agree, and what reading refuses: damaged files, other versions, wrong owners, modes
-// and sizes.
+// Check checks 1, 2 and 4, that directory and records agree, and what reading refuses or passes over: damaged files, other versions, wrong owners,
+// modes and sizes.
 //
 // # Locks in memory
 //
@@ -74,8 +75,14 @@
 // user's file, and the wake file only for the kernel. Everything that is read may be hostile: it has bounds and a checksum, and texts
 // come without control characters. The user of a slot is the owner of its file, whatever it says.
 //
+// In a private ledger, and for a user's own files, what cannot be read is refused. In a shared ledger, what another user's files say and cannot be read is
+// passed over, and Check names it: only that user can have spoiled it, and loses by it, because nobody counts those leases any longer. It is as if
+// their programs used GPUs without a lease. Refusing would let any user stop all others. A user has at most 32 slot files, each with 128 slots; more
+// are ignored, so they cost others no descriptors.
+//
 // In a shared ledger, a hostile user can see who leases what. They can keep others waiting: by holding the grant lock (errors name the
-// process), by claiming all memory, by a ticket that is too low, or by a file that is refused as damaged (errors name the file; the
-// administrator can remove it). They can use a GPU without a lease: a ledger is an agreement, like a limit. They cannot change or end
-// another user's claims or figures, pretend to be another user, make others follow a link, or end another process.
+// process), by claiming all memory, by a ticket that is too low, or by thousands of files (errors name the user). Read locks on another user's
+// slots, which anybody can take who can read the file, cost that user files: a new file's first slot is taken before others can open it, so there
+// are at most as many as leases, and 32. They can use a GPU without a lease: a ledger is an agreement, like a limit. They cannot change or end
+// another user's claims or figures, make them unreadable, pretend to be another user, make others follow a link, or end another process.
 package ledger

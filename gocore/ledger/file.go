@@ -27,7 +27,8 @@ const (
 	figuresAt   = 4096  // in a process's slot
 	fileBytes   = slotsAt + slotsInFile*recordBytes
 
-	mostFiles = 4096
+	mostFiles       = 4096 // in the folder
+	mostFilesOfUser = 32   // slot files
 )
 
 // slotAt is the offset of a slot. The lock of its first byte is the life of the slot.
@@ -44,31 +45,80 @@ type slotFile struct {
 	known   [slotsInFile]known
 }
 
-// slotFiles returns all slot files of the ledger, each once, even if it has several names.
-func (l *Ledger) slotFiles() ([]*slotFile, error) {
+// slotFiles returns the slot files of the ledger, each once, even if it has several names. What is wrong with files of other users is added to
+// the view's problems.
+func (l *Ledger) slotFiles(v *view) ([]*slotFile, error) {
 	names, err := l.list()
 	if err != nil {
 		return nil, err
 	}
 	var files []*slotFile
-	seen := map[uint64]bool{}
+	seen, of := map[uint64]bool{}, map[uint32]int{}
 	for _, name := range names {
 		if !strings.HasPrefix(name, filePrefix) {
 			continue
 		}
-		f, err := l.slotFile(name)
+		owner, err := l.ownerOf(name)
+		if err == nil {
+			if of[owner]++; of[owner] > mostFilesOfUser && l.mayPass(owner) {
+				l.closeSlotFile(name)
+				if of[owner] == mostFilesOfUser+1 {
+					v.problems = append(v.problems, fmt.Sprintf("%s: user %d has more than %d slot files, which gpuconf never makes. The others are ignored: remove them",
+						l.folder, owner, mostFilesOfUser))
+				}
+				continue
+			}
+			var f *slotFile
+			if f, err = l.slotFile(name); err == nil {
+				if !seen[f.stat.Ino] {
+					seen[f.stat.Ino] = true
+					files = append(files, f)
+				}
+				continue
+			}
+		}
 		if errors.Is(err, unix.ENOENT) { // its owner or the administrator has removed it
 			continue
 		}
-		if err != nil {
+		if err = l.passOver(v, owner, err); err != nil {
 			return nil, err
-		}
-		if !seen[f.stat.Ino] {
-			seen[f.stat.Ino] = true
-			files = append(files, f)
 		}
 	}
 	return files, nil
+}
+
+// ownerOf returns the owner of a file, which it does not open.
+func (l *Ledger) ownerOf(name string) (uint32, error) {
+	if f := l.files[name]; f != nil {
+		return f.stat.Uid, nil
+	}
+	var stat unix.Stat_t
+	err := unix.Fstatat(l.dir, name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	return stat.Uid, err
+}
+
+func (l *Ledger) closeSlotFile(name string) {
+	if f := l.files[name]; f != nil {
+		closeFile(f.fd)
+		delete(l.files, name)
+	}
+}
+
+// mayPass reports whether what a user's files say may be ignored if it cannot be read.
+//
+// In a shared ledger, it may for other users. They alone can have spoiled it, and they harm themselves: nobody counts their leases any longer, as if
+// their programs used the GPUs without one, which they could do too. Refusing would let any user stop all others. In a private ledger, and for
+// this user's own files, it is an error.
+func (l *Ledger) mayPass(owner uint32) bool { return l.Shared && owner != l.uid }
+
+// passOver turns an error about what a user's files say into a problem of the view, where it may be ignored. An error of this process, such as
+// too many open files, stays one.
+func (l *Ledger) passOver(v *view, owner uint32, err error) error {
+	if err == nil || !l.mayPass(owner) || status.CodeOf(err) != status.FailedPrecondition && !errors.Is(err, unix.EACCES) {
+		return err
+	}
+	v.problems = append(v.problems, fmt.Sprintf("%v (of user %d; its leases are not counted)", err, owner))
+	return nil
 }
 
 // list returns the names in the folder.
@@ -89,10 +139,22 @@ func (l *Ledger) list() ([]string, error) {
 		}
 		_, _, names = unix.ParseDirent(buffer[:n], -1, names)
 		if len(names) > mostFiles {
-			return nil, status.Errorf(status.FailedPrecondition, "%s holds more than %d files. Remove the files that "+
-				"are not a ledger's", l.folder, mostFiles)
+			return nil, l.tooMany(names)
 		}
 	}
+}
+
+// tooMany is the error of a folder that cannot be read in a reasonable time.
+func (l *Ledger) tooMany(names []string) error {
+	of, whose := map[uint32]int{}, uint32(0)
+	for _, name := range names {
+		if owner, err := l.ownerOf(name); err == nil {
+			if of[owner]++; of[owner] > of[whose] {
+				whose = owner
+			}
+		}
+	}
+	return status.Errorf(status.FailedPrecondition, "%s holds more than %d files, most of them of user %d. Remove those that no program uses", l.folder, mostFiles, whose)
 }
 
 // slotFile opens a slot file, or returns it if it is open, and checks that only its owner can write it.
@@ -104,8 +166,7 @@ func (l *Ledger) slotFile(name string) (*slotFile, error) {
 		if f.stat.Nlink > 0 {
 			return f, l.checkFile(f)
 		}
-		closeFile(f.fd)
-		delete(l.files, name)
+		l.closeSlotFile(name)
 	}
 	fd, err := openAt(l.dir, name, unix.O_RDONLY, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -171,16 +232,49 @@ func (l *Ledger) checkFile(f *slotFile) error {
 	return nil
 }
 
-// createFile creates an empty slot file of this user. The caller holds the grant lock.
-func (l *Ledger) createFile() (*slotFile, error) {
+// createFile creates a slot file of this user, and takes its first slot. The slot is locked before others can open the file: a program that locks
+// what it can read, which keeps its owner from taking slots, cannot keep it from this one. The caller holds the grant lock.
+func (l *Ledger) createFile() (holding, error) {
 	if err := l.removeUnfinished(); err != nil {
-		return nil, err
+		return holding{}, err
 	}
 	name := filePrefix + fmt.Sprint(l.uid) + "-" + randomName()
-	if err := l.install(name, l.fileMode(), fileBytes, emptyFile()); err != nil {
-		return nil, err
+	fd, err := l.create(name, l.fileMode(), fileBytes, emptyFile(), func(fd int) error {
+		_, err := tryLock(fd, slotAt(0))
+		return err
+	})
+	if err != nil {
+		return holding{}, err
 	}
-	return l.slotFile(name)
+	f, err := l.slotFile(name)
+	if err != nil {
+		closeFile(fd)
+		return holding{}, err
+	}
+	return holding{f, fd, 0}, nil
+}
+
+// makeRoom is called when no slot of this user's files can be taken, which is rare: all are in use, or other programs lock them. It removes files
+// without a live slot, and refuses to make more than a user may have. The caller holds the grant lock.
+func (l *Ledger) makeRoom() error {
+	var own []*slotFile
+	for name, f := range l.files {
+		if f.stat.Uid != l.uid {
+			continue
+		}
+		if lives, err := isLockedWithin(f.fd, 0, 0); err != nil || lives {
+			own = append(own, f)
+			continue
+		}
+		about("unlink")
+		_ = unix.Unlinkat(l.dir, name, 0) // if this fails, it counts in the next call
+		l.closeSlotFile(name)
+	}
+	if len(own) < mostFilesOfUser {
+		return nil
+	}
+	return status.Errorf(status.Unavailable, "%s has no room: user %d has %d slot files, the most that a user may have, and no slot of them is free%s", l.folder, l.uid, len(own),
+		lockers(own))
 }
 
 // emptyFile is the beginning of a slot file: the line that names the format, and the directory. What follows is 0.
@@ -196,21 +290,39 @@ func (l *Ledger) fileMode() uint32 {
 	return 0o600 | l.mode&0o044 // who can read the folder can read the files
 }
 
-// install creates a file under a temporary name, writes it, and gives it its name, unless there is one. It takes all of its space now:
-// on a full disk, a write to a mapped hole would end the process.
-func (l *Ledger) install(name string, mode uint32, size int64, text string) (err error) {
+// install creates a file, unless there is one.
+func (l *Ledger) install(name string, mode uint32, size int64, text string) error {
+	fd, err := l.create(name, mode, size, text, nil)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err == nil {
+		closeFile(fd)
+	}
+	return err
+}
+
+// create creates a file under a temporary name, writes it, and gives it its name. prepare, unless nil, is called before others may open it. The file takes
+// all of its space now: on a full disk, a write to a mapped hole would end the process.
+func (l *Ledger) create(name string, mode uint32, size int64, text string, prepare func(fd int) error) (fd int, err error) {
 	temporary := newPrefix + fmt.Sprint(l.uid) + "-" + randomName()
-	fd, err := openAt(l.dir, temporary, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	fd, err = openAt(l.dir, temporary, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
-		return l.problem(err, name, "cannot create")
+		return -1, l.problem(err, name, "cannot create")
 	}
 	defer func() {
-		closeFile(fd)
+		if err != nil {
+			closeFile(fd)
+			err = l.problem(err, name, "cannot create")
+		}
 		about("unlink")
 		_ = unix.Unlinkat(l.dir, temporary, 0) // if this fails, the next one that creates a file removes it
 	}()
 	if err = allocate(fd, size); err == nil {
 		err = writeAt(fd, []byte(text), 0)
+	}
+	if err == nil && prepare != nil {
+		err = prepare(fd)
 	}
 	if err == nil {
 		about("chmod")
@@ -220,10 +332,7 @@ func (l *Ledger) install(name string, mode uint32, size int64, text string) (err
 		about("link")
 		err = unix.Linkat(l.dir, temporary, l.dir, name, 0)
 	}
-	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return l.problem(err, name, "cannot create")
-	}
-	return nil
+	return fd, err
 }
 
 func allocate(fd int, size int64) error {

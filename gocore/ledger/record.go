@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gpuconf/gocore/figures"
@@ -274,11 +275,12 @@ func (r *record) decodeTexts(head, b []byte) (rest []byte, ok bool) {
 	return b, true
 }
 
-// Clean returns text that is safe to show on a terminal, of at most so many bytes: no control characters, valid UTF-8.
+// Clean returns text that is safe to show on a terminal, of at most so many bytes: valid UTF-8 without control characters, marks that change the
+// direction of text, and what cannot be seen.
 func Clean(text string, most int) string {
 	text = strings.Map(func(c rune) rune {
-		if c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069 {
-			return ' ' // also the marks that reverse the direction of text
+		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) {
+			return ' '
 		}
 		return c
 	}, strings.ToValidUTF8(text, "?"))

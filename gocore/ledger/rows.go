@@ -66,7 +66,10 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			if err = l.passOver(v, s.file.stat.Uid, err); err != nil {
+				return nil, nil, err
+			}
+			continue
 		}
 		processes = append(processes, row)
 	}

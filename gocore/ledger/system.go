@@ -80,7 +80,12 @@ func tryLock(fd int, at int64) (bool, error) {
 // isLocked reports whether some open file holds the lock of a byte. The probe is for a read lock: users who can only
 // read the file can take no other, and those do not conflict.
 func isLocked(fd int, at int64) (bool, error) {
-	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: unix.SEEK_SET, Start: at, Len: 1}
+	return isLockedWithin(fd, at, 1)
+}
+
+// isLockedWithin reports the same of some byte of several; no bytes: of the whole file.
+func isLockedWithin(fd int, at, bytes int64) (bool, error) {
+	lock := unix.Flock_t{Type: unix.F_RDLCK, Whence: unix.SEEK_SET, Start: at, Len: bytes}
 	_, err := retry(func() (int, error) { return 0, unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &lock) })
 	return err == nil && lock.Type != unix.F_UNLCK, err
 }

@@ -6,43 +6,50 @@ import "slices"
 
 // Whose turn it is.
 
-// put puts a claim's record into the view, in place of what its slot said.
-func (v *view) put(r *record) {
+// at returns the live slot that this process holds, or nil. It goes by the place: a forged claim may have the same ID.
+func (v *view) at(held holding) *slotView {
 	for i := range v.slots {
-		if v.slots[i].kind == kindClaim && v.slots[i].id == r.id {
-			v.slots[i].record, v.slots[i].stopped = *r, false
-			return
+		if s := &v.slots[i]; s.slot == held.slot && s.file.stat.Ino == held.file.stat.Ino {
+			return s
 		}
 	}
-	v.slots = append(v.slots, slotView{record: *r})
+	return nil
 }
 
-// turnOf reports whether a waiting claim gets its cards now, and how many wait before it.
-func (v *view) turnOf(r *record) (fits bool, ahead int) {
+// put puts a claim's record into the view, in place of what its slot said.
+func (v *view) put(held holding, r *record) {
+	if s := v.at(held); s != nil {
+		s.record, s.stopped = *r, false
+		return
+	}
+	v.slots = append(v.slots, slotView{file: held.file, slot: held.slot, record: *r})
+}
+
+// turnOf returns the cards that a waiting claim gets now, nil if it must wait, and how many wait before it.
+func (v *view) turnOf(held holding) (taken []int, ahead int) {
 	leased, waiting := leases(v.claims())
+	own := v.at(held)
 	for i, taken := range decide(leased, waiting) {
-		if waiting[i].id == r.id {
-			return taken != nil, i
+		if own != nil && waiting[i] == &own.record {
+			return taken, i
 		}
 	}
-	return false, len(waiting)
+	return nil, len(waiting)
 }
 
 // grant grants a waiting claim of the view its cards, if it is its turn. The caller holds the grant lock, and writes the record then.
-func (v *view) grant(r *record) bool {
-	leased, waiting := leases(v.claims())
-	for i, taken := range decide(leased, waiting) {
-		if waiting[i].id != r.id || taken == nil {
-			continue
-		}
-		for _, card := range taken {
-			r.cards[card].Leased = true
-		}
-		r.state, r.since, r.granted = stateGranted, now(), v.nextGrant()
-		v.put(r)
-		return true
+func (v *view) grant(held holding, r *record) (granted bool, ahead int) {
+	v.put(held, r)
+	taken, ahead := v.turnOf(held)
+	if taken == nil {
+		return false, ahead
 	}
-	return false
+	for _, card := range taken {
+		r.cards[card].Leased = true
+	}
+	r.state, r.since, r.granted = stateGranted, now(), v.nextGrant()
+	v.put(held, r)
+	return true, ahead
 }
 
 // wake wakes the waiting claims whose turn it is, except one.
@@ -72,7 +79,7 @@ func (l *Ledger) wakeNext() {
 
 // isWaitedFor reports whether the directories have a waiting claim.
 func (l *Ledger) isWaitedFor() (waits bool, err error) {
-	err = l.eachFile(func(_ *slotFile, entries []entry) error {
+	err = l.eachFile(&view{}, func(_ *slotFile, entries []entry) error {
 		waits = waits || slices.ContainsFunc(entries, func(e entry) bool { return e.isWaiting() || e.damaged })
 		return nil
 	})

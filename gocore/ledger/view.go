@@ -24,8 +24,10 @@ type slotView struct {
 
 // view is what the ledger says at one time.
 type view struct {
-	slots []slotView // live ones
-	free  []freeSlot // of this user, that may be taken
+	slots    []slotView // live ones
+	free     []freeSlot // of this user, that may be taken
+	problems []string   // what is wrong with other users' files, which are passed over
+	retries  int        // of what other users' files say
 }
 
 type freeSlot struct {
@@ -38,7 +40,7 @@ type freeSlot struct {
 // lookAll reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
 func (l *Ledger) lookAll() (*view, error) {
 	v := &view{}
-	return v, l.eachFile(func(f *slotFile, entries []entry) error {
+	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
 			if e.isFree() {
 				continue
@@ -46,7 +48,7 @@ func (l *Ledger) lookAll() (*view, error) {
 			if lives, err := l.isLocked(f, slot); err != nil {
 				return err
 			} else if lives {
-				if err := l.readSlot(v, f, slot, e); err != nil {
+				if err := l.passOver(v, f.stat.Uid, l.readSlot(v, f, slot, e)); err != nil {
 					return err
 				}
 			}
@@ -57,11 +59,11 @@ func (l *Ledger) lookAll() (*view, error) {
 
 // readSlot reads a live slot. What a later version may have written there, of a kind that takes no memory, is passed over.
 func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
-	e, err := l.entryAgain(f, slot, e)
+	e, err := l.entryAgain(v, f, slot, e)
 	if err != nil || e.kind != kindClaim && e.kind != kindProcess {
 		return err
 	}
-	r, err := l.readRecord(f, slot)
+	r, err := l.readRecord(v, f, slot)
 	if errors.Is(err, errVanished) {
 		return nil
 	}
@@ -77,7 +79,7 @@ func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 // look, and probes no locks but those of claims.
 func (l *Ledger) look() (*view, error) {
 	v := &view{}
-	return v, l.eachFile(func(f *slotFile, entries []entry) error {
+	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
 			lives, probed, err := false, e.kind == kindClaim || e.damaged, error(nil)
 			if probed {
@@ -87,7 +89,7 @@ func (l *Ledger) look() (*view, error) {
 			}
 			switch {
 			case lives:
-				if err := l.lookAt(v, f, slot, e); err != nil {
+				if err := l.passOver(v, f.stat.Uid, l.lookAt(v, f, slot, e)); err != nil {
 					return err
 				}
 			case f.stat.Uid == l.uid:
@@ -99,14 +101,14 @@ func (l *Ledger) look() (*view, error) {
 }
 
 func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry) error {
-	e, err := l.entryAgain(f, slot, e)
+	e, err := l.entryAgain(v, f, slot, e)
 	if err != nil || e.kind != kindClaim {
 		return err
 	}
 	k := &f.known[slot]
 	if !k.isSame(e) {
 		k.entry = entry{}
-		r, err := l.readRecord(f, slot)
+		r, err := l.readRecord(v, f, slot)
 		if errors.Is(err, errVanished) {
 			return nil
 		}
@@ -121,15 +123,18 @@ func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry) error {
 }
 
 // eachFile calls a function for each slot file, with its directory.
-func (l *Ledger) eachFile(do func(f *slotFile, entries []entry) error) error {
-	files, err := l.slotFiles()
+func (l *Ledger) eachFile(v *view, do func(f *slotFile, entries []entry) error) error {
+	files, err := l.slotFiles(v)
 	if err != nil {
 		return err
 	}
 	var data [entryBytes * slotsInFile]byte
 	for _, f := range files {
 		if err := readAt(f.fd, data[:], directoryAt); err != nil {
-			return l.problem(err, f.name, "cannot read")
+			if err = l.passOver(v, f.stat.Uid, l.problem(err, f.name, "cannot read")); err != nil {
+				return err
+			}
+			continue
 		}
 		entries := make([]entry, slotsInFile)
 		for slot := range entries {
@@ -152,22 +157,40 @@ func (l *Ledger) isLocked(f *slotFile, slot int) (bool, error) {
 
 var errVanished = errors.New("the slot is free again")
 
-// mostAttempts is how often a record is read that is being written, 100 microseconds apart.
-const mostAttempts = 100
+// mostAttempts is how often a record is read that is being written, 100 microseconds apart; mostRetries, how often all those of other users that may be
+// passed over are read again for one view: nobody can make others spend their time.
+const (
+	mostAttempts = 100
+	mostRetries  = 20
+)
+
+// again waits for the n-th next attempt to read a slot that is being written, and reports whether there is one.
+func (l *Ledger) again(v *view, f *slotFile, n int) bool {
+	if l.mayPass(f.stat.Uid) {
+		v.retries++
+		n += max(0, v.retries-mostRetries) * mostAttempts
+	}
+	if n+1 >= mostAttempts {
+		return false
+	}
+	pause(int64(100 * time.Microsecond))
+	return true
+}
 
 // usualBytes covers most records, so that one read suffices.
 const usualBytes = 1024
 
 // readRecord reads a live slot's record. Its writer may be at work if the caller does not hold the grant lock; then it is read again.
-func (l *Ledger) readRecord(f *slotFile, slot int) (r record, err error) {
+func (l *Ledger) readRecord(v *view, f *slotFile, slot int) (r record, err error) {
 	data, why := make([]byte, usualBytes, recordBytes), ""
-	for range mostAttempts {
-		if err = readAt(f.fd, data, slotAt(slot)); err != nil {
-			return r, l.problem(err, f.name, "cannot read")
-		}
-		if length := int(order.Uint32(data[4:])); length > len(data) && length <= recordBytes {
+	for n := 0; n == 0 || l.again(v, f, n-1); n++ {
+		err = readAt(f.fd, data, slotAt(slot))
+		if length := order.Uint32(data[4:]); err == nil && length > uint32(len(data)) && length <= recordBytes {
 			data = data[:recordBytes]
-			continue
+			err = readAt(f.fd, data, slotAt(slot))
+		}
+		if err != nil {
+			return r, l.problem(err, f.name, "cannot read")
 		}
 		if r, why = decode(data); why == "" {
 			return r, nil
@@ -175,17 +198,13 @@ func (l *Ledger) readRecord(f *slotFile, slot int) (r record, err error) {
 		if lives, _ := l.isLive(f, slot); !lives {
 			return r, errVanished
 		}
-		pause(int64(100 * time.Microsecond))
 	}
 	return r, damaged(l.folder+"/"+f.name, fmt.Sprintf("%s (slot %d, of user %d)", why, slot, f.stat.Uid))
 }
 
 // entryAgain reads the entry of a live slot again if it was read while it was written.
-func (l *Ledger) entryAgain(f *slotFile, slot int, e entry) (entry, error) {
-	for range mostAttempts {
-		if !e.damaged {
-			return e, nil
-		}
+func (l *Ledger) entryAgain(v *view, f *slotFile, slot int, e entry) (entry, error) {
+	for n := 0; e.damaged; n++ {
 		var err error
 		if e, err = readEntry(f, slot); err != nil {
 			return entry{}, l.problem(err, f.name, "cannot read")
@@ -193,9 +212,11 @@ func (l *Ledger) entryAgain(f *slotFile, slot int, e entry) (entry, error) {
 		if lives, _ := isLocked(f.fd, slotAt(slot)); !lives {
 			return entry{}, nil
 		}
-		pause(int64(100 * time.Microsecond))
+		if e.damaged && !l.again(v, f, n) {
+			return entry{}, damaged(l.folder+"/"+f.name, fmt.Sprintf("the checksum of a directory entry is wrong (slot %d, of user %d)", slot, f.stat.Uid))
+		}
 	}
-	return entry{}, damaged(l.folder+"/"+f.name, fmt.Sprintf("the checksum of a directory entry is wrong (slot %d, of user %d)", slot, f.stat.Uid))
+	return e, nil
 }
 
 func readEntry(f *slotFile, slot int) (entry, error) {
@@ -295,15 +316,10 @@ func (l *Ledger) take(v *view) (holding, error) {
 			}
 		}
 	}
-	f, err := l.createFile()
-	if err != nil {
+	if err := l.makeRoom(); err != nil {
 		return holding{}, err
 	}
-	h, ok, err := l.tryTake(freeSlot{file: f, sure: true})
-	if err == nil && !ok {
-		err = damaged(l.folder+"/"+f.name, "another program locks its slots")
-	}
-	return h, err
+	return l.createFile()
 }
 
 // tryTake takes a slot, unless it is locked: by its process, by a vandal, or by a child that inherited a claim which was released.

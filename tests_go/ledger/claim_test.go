@@ -254,6 +254,16 @@ func TestTextsOfOthersAreShownSafely(t *testing.T) {
 	require.Len(t, claims[0].Text.Command, 256)
 }
 
+// What cannot be seen could make two names look the same.
+func TestTextsShowAllThatTheyHave(t *testing.T) {
+	for _, hidden := range []rune{0x00, 0x1b, 0x7f, 0x85, 0xad, 0x34f, 0x61c, 0x115f, 0x180e, 0x200b, 0x200d, 0x200e, 0x200f, 0x2028, 0x202e, 0x2060, 0x2066, 0x3164, 0xfeff, 0xe0041} {
+		require.Equal(t, "ro ot", ledger.Clean("ro"+string(hidden)+"ot", 64), "%U", hidden)
+	}
+	for _, text := range []string{"naïve", "模型", "обучение", "نموذج", "❤️ 2"} {
+		require.Equal(t, text, ledger.Clean(text, 64))
+	}
+}
+
 func duplicate(t *testing.T, fd int) *os.File {
 	t.Helper()
 	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)

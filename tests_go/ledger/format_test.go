@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,10 +37,11 @@ type written struct {
 	cards           []ledger.Card
 	wider           int // bytes that its rows, and its head, have more than those of version 3
 	tail            string
+	id              [16]byte
 }
 
 func thisVersion(state byte, cards ...ledger.Card) written {
-	return written{version: 3, reader: 3, state: state, count: 1, pid: uint32(os.Getpid()), ticket: 1, granted: 1, cards: cards}
+	return written{version: 3, reader: 3, state: state, count: 1, pid: uint32(os.Getpid()), ticket: 1, granted: 1, cards: cards, id: [16]byte([]byte(rand.Text()[:16]))}
 }
 
 func (w written) encode() []byte {
@@ -50,7 +52,7 @@ func (w written) encode() []byte {
 	}
 	b[16], b[17] = 1, w.state
 	le.PutUint32(b[28:], w.count)
-	copy(b[32:48], fmt.Sprintf("%-16d", w.ticket))
+	copy(b[32:48], w.id[:])
 	le.PutUint32(b[48:], w.pid)
 	le.PutUint64(b[80:], w.ticket)
 	le.PutUint64(b[88:], w.granted)
