@@ -6,6 +6,7 @@ import ctypes
 import gc
 import multiprocessing
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def test_a_timeout_names_who_holds_the_memory(ledger: _ledger.Ledger) -> None:
         end(holder)
     text = str(raised.value)
     assert "20.00GiB was not available on 1 of 1 card within 0.2 s" in text
-    assert f"process {holder.pid} holder, user {os.geteuid()}: 30.00GiB" in text
+    assert f"process {holder.pid} holder, user {pwd.getpwuid(os.geteuid()).pw_name}: 30.00GiB" in text
     assert f"{CARD}: 7.00GiB of 38.00GiB left, 30.00GiB leased, 1.00GiB in use outside the ledger" in text
     assert ledger.claims() == []
 

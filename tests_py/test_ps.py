@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,45 @@ def test_a_damaged_ledger_is_said(simulated: dict[str, str], tmp_path: Path) -> 
     assert (code, out) == (0, "no processes\n")
     assert "the ledger cannot be read: " in err
     assert shown(simulated)["errors"] != []
+
+
+def test_the_pids_of_a_job_join(simulated: dict[str, str]) -> None:
+    """``ps`` shows the program, and ``lease --list`` and messages show the ``gpuconf run`` that holds its lease."""
+    user = pwd.getpwuid(os.getuid()).pw_name
+    program = "import gpuconf, sys; kept = gpuconf.memory.allocate('1GiB'); print('ready', flush=True); sys.stdin.read()"
+    words = [COMMAND, "run", "--memory", "60GiB", "--gpus", "2", "--name", "service", sys.executable, "-c", program]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=environment(simulated), **pipes) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == "ready\n"
+        row = next(row for row in shown(simulated)["processes"] if row["in_use"])
+        (lease,) = shown(simulated, "lease", "--list")["leases"]
+        line = next(line for line in run("ps", env=simulated)[1].splitlines() if "1.00GiB" in line)
+        code, _, message = run("run", "--memory", "30GiB", "--no-wait", "true", env=simulated)
+        elsewhere = {"GPUCONF_LEDGER": simulated["GPUCONF_LEDGER"]}
+        seen = json.loads(run("ps", "--json", env=elsewhere)[1])
+        table = run("ps", env=elsewhere)
+        runner.communicate()
+    assert row["pid"] != runner.pid
+    assert (
+        (row["lease_pid"], row["claim"], row["user"])
+        == (lease["pid"], lease["id"], user)
+        == (runner.pid, lease["id"], lease["user"])
+    )
+    assert line.split()[1:3] == [str(row["pid"]), user]
+    assert str(runner.pid) in line.split()
+    assert code == 124
+    assert f"  process {runner.pid} service, user {user}: 120.00GiB" in message
+    assert "0B leased" not in message
+    assert "dedicated memory of a simulated GPU" in message
+    # In a shell without the simulation.
+    (there,) = [one for one in seen["processes"] if one["in_use"]]
+    assert (there["pid"], there["lease_pid"], there["gpu"], there["uuid"]) == (
+        row["pid"],
+        runner.pid,
+        row["uuid"][:12],
+        row["uuid"],
+    )
+    assert table[0] == 0
+    assert "service: " in table[1]
+    assert "are not visible here" in table[2]

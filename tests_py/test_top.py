@@ -233,3 +233,13 @@ def test_many_cards_fit(env: dict[str, str]) -> None:
 def test_bad_usage(words: list[str]) -> None:
     done = subprocess.run([COMMAND, "top", *words], capture_output=True, text=True, check=False, env=environment(), timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_a_narrow_screen_keeps_the_numbers(tmp_path: Path, columns: int) -> None:
+    """Of several cards on few lines: the name is cut, and not the memory."""
+    env = {"GPUCONF_SIMULATE": "30xH100", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "COLUMNS": str(columns)}
+    done = subprocess.run([COMMAND, "top"], env=environment(env), capture_output=True, text=True, check=False, timeout=60)
+    cards = [line for line in done.stdout.splitlines() if "[" in line]
+    assert len(cards) > 10
+    assert all(line.endswith("0B of  80.00GiB") and len(line) <= columns for line in cards)

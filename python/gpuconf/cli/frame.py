@@ -116,6 +116,7 @@ def _title(found: View, width: int) -> Line:
 
 _NAME = 26  # columns
 _LEAST_BAR = 32
+_LEAST = 30  # a bar of four cells with its numbers, which are not cut
 _LINE = 110  # a terminal with fewer columns has two lines for a card
 
 
@@ -131,7 +132,10 @@ def _cards(places: Sequence[Place], width: int, room: int) -> list[Line]:
             lines.append([(f"{name}{kind}"[:width], "bold")])
             lines.append(["    ", *_bar(place, width - 4)])
         else:
-            lines.append([(f"{name + kind:<{_NAME + 4}}"[: _NAME + 4] + " ", "bold"), *_bar(place, width - _NAME - 5)])
+            room_for_name = max(4, min(_NAME + 4, width - _LEAST - 1))
+            lines.append(
+                [(f"{name + kind:<{room_for_name}}"[:room_for_name] + " ", "bold"), *_bar(place, width - room_for_name - 1)]
+            )
     if len(shown) < len(places):
         lines.append([(f"    and {len(places) - len(shown)} more cards", "dim")])
     return lines
@@ -202,8 +206,8 @@ def _table(rows: Sequence[tuple[Place, Share]], state: State, width: int, room: 
 def _hidden(width: int) -> tuple[str, ...]:
     """Return the columns for which a terminal is too narrow."""
     if width < 90:
-        return ("limit", "reserved", "user")
-    return ("reserved",) if width < 130 else ()
+        return ("limit", "reserved", "user", "lease PID")
+    return ("reserved", "lease PID") if width < 140 else ()
 
 
 def _row(texts: Sequence[str], kept: Sequence[int], widths: dict[int, int]) -> str:

@@ -11,6 +11,7 @@ from .. import errors
 from .._typing import Any
 from ..machine.cards import CardMemory, survey
 from ..sharing._ledger import open_ledger
+from ..sharing._proc import user_name
 from ..sharing._request import memories
 from ..sharing._rows import ClaimRow
 from . import leased
@@ -75,7 +76,11 @@ def _list(as_json: bool) -> int:
 
 
 def _fields(row: ClaimRow, known: Mapping[str, CardMemory]) -> dict[str, Any]:
-    return {**row.to_dict(), "cards": [{**card.to_dict(), **_about(known.get(card.uuid))} for card in row.cards]}
+    return {
+        **row.to_dict(),
+        "user": user_name(row.uid),
+        "cards": [{**card.to_dict(), **_about(known.get(card.uuid))} for card in row.cards],
+    }
 
 
 def _about(memory: CardMemory | None) -> dict[str, str | None]:
@@ -88,13 +93,4 @@ def _row(row: ClaimRow, known: Mapping[str, CardMemory]) -> tuple[str, ...]:
     gpus = f"{row.count} of {len(row.cards)}" if row.state == "waiting" else " ".join(card.uuid[:12] for card in row.cards)
     kinds = {known[card.uuid].kind for card in row.cards if card.uuid in known} - {"dedicated"}
     memory = " ".join([size(max(card.bytes for card in row.cards)), *sorted(kinds)])
-    return str(row.pid), _user(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", without_folder(row.command)
-
-
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    return str(row.pid), user_name(row.uid), row.name, state, gpus, memory, f"{row.seconds:.0f} s", without_folder(row.command)

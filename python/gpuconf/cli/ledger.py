@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import argparse
 import grp
-import pwd
 
 from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE
 from .._typing import Any
 from ..sharing._ledger import init_shared, open_ledger
+from ..sharing._proc import user_name
 from ..sharing._rows import CardLease, ClaimRow, ProcessRow
 from .exits import CONDITION, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
@@ -134,13 +134,6 @@ def _group(text: str) -> int:
         raise UsageError(f"there is no group {text!r}") from None
 
 
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 def _pid(row: ClaimRow | ProcessRow) -> str:
     """Return a PID, marked if its process is not there: ended, or in another container."""
     return f"{row.pid}" + ("" if row.local else " (container)") + (" (gone)" if row.gone else "")
@@ -150,7 +143,7 @@ def _claim_cells(row: ClaimRow) -> tuple[str, ...]:
     needed = max(card.bytes for card in row.cards)
     cards = _cards(row.cards) if row.state == "granted" else f"{row.count} of {len(row.cards)}"
     state = "stopped" if row.stopped else row.state
-    return (_pid(row), _user(row.uid), state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
+    return (_pid(row), user_name(row.uid), state, _time(row.seconds), size(needed), cards, row.name or "-", _command(row))
 
 
 def _command(row: ClaimRow | ProcessRow) -> str:
@@ -168,7 +161,7 @@ def _short(uuid: str) -> str:
 
 
 def _pool_cells(row: ProcessRow) -> list[tuple[str, ...]]:
-    first = (_pid(row), _user(row.uid))
+    first = (_pid(row), user_name(row.uid))
     if not row.pools:
         return [(*first, "-", "-", "-", "-", "-", "-", _command(row))]
     return [
@@ -198,8 +191,8 @@ def _time(seconds: float) -> str:
 
 
 def _claim_fields(row: ClaimRow) -> dict[str, Any]:
-    return {**row.to_dict(), "user": _user(row.uid)}
+    return {**row.to_dict(), "user": user_name(row.uid)}
 
 
 def _process_fields(row: ProcessRow) -> dict[str, Any]:
-    return {**row.to_dict(), "user": _user(row.uid)}
+    return {**row.to_dict(), "user": user_name(row.uid)}

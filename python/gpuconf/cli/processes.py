@@ -8,9 +8,9 @@ from ..machine.cards import Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
-HEADER = ("GPU", "PID", "user", "memory", "lease", "limit", "reserved", "in use", "command", "notes")
-RIGHT = ("PID", "memory", "lease", "limit", "reserved", "in use")
-DROP = ("limit", "reserved", "user")  # on a narrow terminal, in this order
+HEADER = ("GPU", "PID", "user", "memory", "lease", "lease PID", "limit", "reserved", "in use", "command", "notes")
+RIGHT = ("PID", "memory", "lease", "lease PID", "limit", "reserved", "in use")
+DROP = ("limit", "reserved", "user", "lease PID")  # on a narrow terminal, in this order
 
 _WARNINGS = ("gone", "zombie")
 
@@ -20,7 +20,7 @@ def rows_of(found: View) -> list[tuple[Place, Share]]:
 
     A request that waits for some of several cards is one row, below those of the cards. Its place is called by the cards' numbers.
     """
-    pairs = [(place, share) for place in found.places for share in place.shares]
+    pairs = [(place, share) for place in (*found.places, *found.others) for share in place.shares]
     waiting: dict[str, list[tuple[Place, Share]]] = {}
     for place, share in pairs:
         if "waiting" in share.notes:
@@ -46,6 +46,7 @@ def row_of(place: Place, share: Share) -> list[Cell]:
         share.user or "?",
         size(share.bytes),
         size(share.lease),
+        "-" if share.lease_pid is None else str(share.lease_pid),
         size(share.limit),
         size(share.reserved),
         size(share.in_use),
@@ -82,7 +83,7 @@ def as_json(found: View) -> dict[str, Any]:
         "driver": found.survey.driver,
         "ledger": found.ledger,
         "gpus": [_card(place) for place in found.places],
-        "processes": [_share(place, share) for place in found.places for share in place.shares],
+        "processes": [_share(place, share) for place in (*found.places, *found.others) for share in place.shares],
         "errors": errors_of(found),
     }
 

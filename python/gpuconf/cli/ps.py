@@ -26,7 +26,8 @@ def add_to(commands: Any) -> None:
         help="list the processes on each card, and leases",
         description="List the processes that use the cards of this machine: the memory that the driver reports, the lease, and the "
         "limit of the pools with their reserved and used memory, by library where the process reports it. Leases without memory in "
-        "use are listed too. For each job of gpuconf run, a line shows how much of its limit is in gpuconf's pools, outside them, "
+        "use are listed too, also on cards that only the ledger knows. For each job of gpuconf run, a line shows how much of its "
+        "limit is in gpuconf's pools, outside them, "
         "and free. The exit code is 3 if there is no card.",
         **example(_EXAMPLE),
     )
@@ -42,16 +43,18 @@ def _ps(options: argparse.Namespace) -> int:
     else:
         _print(found)
         print_jobs(found, jobs)
-    return OK if found.places else CONDITION
+    return OK if found.places or found.others else CONDITION
 
 
 def _print(found: View) -> None:
-    if not found.places:
+    if not found.places and not found.others:
         print(no_gpus(found.survey))
     rows = [row_of(*row) for row in rows_of(found)]
     if rows:
         print_table(HEADER, rows, right=RIGHT, drop=DROP, cut=("command",))
     elif found.places:
         print("no processes")
+    if any(place.shares for place in found.others):
+        console.complain("gpuconf ps: cards called by their UUID are not visible here: they are simulated, or of another container")
     for text in errors_of(found):
         console.complain(f"gpuconf ps: {text}")

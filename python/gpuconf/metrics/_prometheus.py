@@ -157,7 +157,7 @@ def _card(families: _Families, place: Place, found: View) -> None:
 
 def _share(families: _Families, place: Place, share: Share) -> None:
     labels = {name: getattr(place, name) for name in _CARD}
-    process = {**labels, "pid": str(share.pid), "user": share.user or "", "process_name": _name_of(share)}
+    process = {**labels, "pid": str(share.pid), "user": share.user or "", "process_name": _name_of(share), "lease": share.claim}
     if share.bytes is not None:
         text = "Device memory of a process, as the driver counts it."
         families.gauge("gpuconf_process_memory_used_bytes", text, process, share.bytes)
@@ -174,7 +174,7 @@ def _share(families: _Families, place: Place, share: Share) -> None:
 def _lease(families: _Families, place: Place, share: Share) -> None:
     state = "waiting" if "waiting" in share.notes else "granted"
     about = {name: getattr(place, name) for name in _CARD}
-    about.update(lease=share.claim, name=share.name, job=share.job, state=state)
+    about.update(lease=share.claim, name=share.name, job=share.job, state=state, pid=str(share.lease_pid))
     text = "Memory that a lease holds on a GPU, or waits for. The processes of a lease share it."
     families.gauge("gpuconf_lease_bytes", text, about, share.lease)
 

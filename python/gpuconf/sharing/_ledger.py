@@ -15,6 +15,7 @@ from .._core.humanbytes import human_bytes
 from .._core.ledger_folder import default_folder
 from .._core.native import core
 from .._typing import Any
+from ._proc import user_name
 from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
 
 __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
@@ -315,7 +316,8 @@ def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
     total = max(0, card.capacity - card.reserve)
     room = max(0, total - card.foreign - leased)
     foreign = f", {human_bytes(card.foreign)} in use outside the ledger" if card.foreign else ""
-    kind = f", {card.kind} memory" + (f" by {card.source}" if card.source else "")
+    by = " of a simulated GPU" if card.source == "simulation" else f" as {card.source} reports it" if card.source else ""
+    kind = f", {card.kind} memory{by}"
     return f"  {card.uuid}: {human_bytes(room)} of {human_bytes(total)} left, {human_bytes(leased)} leased{foreign}{kind}"
 
 
@@ -327,7 +329,7 @@ def _holder(row: ClaimRow) -> str:
     where = "" if row.local else " in another container"
     gone = " (ended; a child holds the lease)" if row.gone else ""
     name = f" {row.name}" if row.name else f" {row.command}" if row.command else ""
-    return f"  process {row.pid}{where}{name}{gone}, user {row.uid}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
+    return f"  process {row.pid}{where}{name}{gone}, user {user_name(row.uid)}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
 
 
 def own_command() -> str:

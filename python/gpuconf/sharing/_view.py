@@ -26,7 +26,9 @@ class Pool(Table, namedtuple("Pool", ["device", "limit", "reserved", "in_use", "
     libraries: dict[str, int]  # bytes in use by library
 
 
-class Share(Table, namedtuple("Share", ["pid", "user", "command", "name", "job", "bytes", "lease", "pools", "claim", "notes"])):
+class Share(
+    Table, namedtuple("Share", ["pid", "user", "command", "name", "job", "bytes", "lease", "pools", "claim", "notes", "lease_pid"])
+):
     """What one process has of one card."""
 
     __slots__ = ()
@@ -41,6 +43,7 @@ class Share(Table, namedtuple("Share", ["pid", "user", "command", "name", "job",
     pools: tuple[Pool, ...]
     claim: str  # the lease; "" for none
     notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "no memory in use"
+    lease_pid: int | None  # the process that leased the memory, as `gpuconf lease --list` shows it; None without a lease
 
     @property
     def limit(self) -> int | None:
@@ -97,7 +100,7 @@ class Place(Table, namedtuple("Place", ["gpu", "uuid", "name", "pci_bus_id", "me
         return sum(share.in_use or 0 for share in self.shares)
 
 
-class View(Table, namedtuple("View", ["survey", "places", "ledger", "ledger_error"])):
+class View(Table, namedtuple("View", ["survey", "places", "ledger", "ledger_error", "others"])):
     """The machine at one moment."""
 
     __slots__ = ()
@@ -106,6 +109,7 @@ class View(Table, namedtuple("View", ["survey", "places", "ledger", "ledger_erro
     places: tuple[Place, ...]
     ledger: str | None  # its folder; None if there is none
     ledger_error: str | None  # why it cannot be read
+    others: tuple[Place, ...]  # cards that the ledger knows and this process does not see, such as those of a simulation elsewhere
 
 
 def view() -> View:
@@ -113,7 +117,21 @@ def view() -> View:
     found = survey()
     folder, claims, processes, problem = _ledger_rows()
     places = tuple(_place(*one, claims, processes, found.host_pids) for one in _places(found))
-    return View(found, places, folder, problem)
+    seen = {place.uuid for place in places}
+    others = tuple(_other(uuid, claims, processes) for uuid in _uuids(claims, processes) if uuid not in seen)
+    return View(found, places, folder, problem, others)
+
+
+def _uuids(claims: Sequence[Any], processes: Sequence[Any]) -> list[str]:
+    """Return the cards that leases and published pools are on."""
+    named = [one.uuid for claim in claims if claim.state == "granted" for one in claim.cards]
+    return list(dict.fromkeys([*named, *(pool.uuid for process in processes for pool in process.pools)]))
+
+
+def _other(uuid: str, claims: Sequence[Any], processes: Sequence[Any]) -> Place:
+    """Return a card of which only the ledger knows. It is called as in the list of leases."""
+    card = Card(-1, uuid, "", "", (0, 0), "unknown", CardMemory("unknown", None, None, None, None), (), None, (), ())
+    return _place(uuid[:12], uuid, "", card, card.memory, (), claims, processes, host_pids=False)
 
 
 def _ledger_rows() -> tuple[str | None, list[Any], list[Any], str | None]:
@@ -199,6 +217,7 @@ def _share(
         ),
         claim=claim.id if claim else "",
         notes=tuple(notes),
+        lease_pid=claim.pid if claim else None,
     )
 
 
@@ -207,7 +226,9 @@ def _idle(uuid: str, claim: Any) -> Share:
     notes = ["waiting" if claim.state == "waiting" else "no memory in use"]
     notes += ["gone"] * claim.gone + ["other container"] * (not claim.local)
     user = _proc.user_name(claim.uid)
-    return Share(claim.pid, user, claim.command, claim.name, claim.job, None, _leased(claim, uuid), (), claim.id, tuple(notes))
+    return Share(
+        claim.pid, user, claim.command, claim.name, claim.job, None, _leased(claim, uuid), (), claim.id, tuple(notes), claim.pid
+    )
 
 
 def _leased(claim: Any, uuid: str) -> int:
