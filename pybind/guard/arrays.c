@@ -7,40 +7,64 @@
 
 enum { LARGEST_ELEMENT = 16 };
 
-/* Bytes of a block of elements, and its side: the compressed formats have blocks of 4 x 4. */
+/* A block of elements: its bytes in all planes, and its width and height. The compressed formats have blocks of 4 x 4. */
 struct format {
-	unsigned int bytes, side;
+	unsigned int bytes, width, height;
 };
 
+/*
+ * By CUarray_format in cuda.h. Video has a brightness for each element, and two colours for each 2 x 2 of them (420), for each pair in a row
+ * (422), or for each (444). 0 bytes: an unknown format.
+ */
 static struct format format_of(int format, unsigned int channels)
 {
 	switch (format) {
 	case 0x01: case 0x08: /* 8 bits */
-		return (struct format){channels, 1};
+		return (struct format){channels, 1, 1};
 	case 0x02: case 0x09: case 0x10: /* 16 bits */
-		return (struct format){2 * channels, 1};
-	case 0x03: case 0x0a: case 0x20: case 0x50: /* 32 bits */
-		return (struct format){4 * channels, 1};
+		return (struct format){2 * channels, 1, 1};
+	case 0x03: case 0x0a: case 0x20: /* 32 bits */
+		return (struct format){4 * channels, 1, 1};
+	case 0x50: /* UNORM_INT_101010_2: 32 bits, whatever the channels */
+		return (struct format){4, 1, 1};
 	case 0x91: case 0x92: case 0x97: case 0x98: /* BC1, BC4 */
-		return (struct format){8, 4};
+		return (struct format){8, 4, 4};
 	case 0x93: case 0x94: case 0x95: case 0x96: case 0x99: case 0x9a: case 0x9b: case 0x9c: case 0x9d: case 0x9e:
-		return (struct format){16, 4};
+		return (struct format){16, 4, 4};
 	case 0xc0: case 0xc6: /* normalized integers, with their channels in the name */
-		return (struct format){1, 1};
+		return (struct format){1, 1, 1};
 	case 0xc1: case 0xc3: case 0xc7: case 0xc9:
-		return (struct format){2, 1};
+		return (struct format){2, 1, 1};
 	case 0xc2: case 0xc4: case 0xc8: case 0xca:
-		return (struct format){4, 1};
+		return (struct format){4, 1, 1};
 	case 0xc5: case 0xcb:
-		return (struct format){8, 1};
-	case 0x55: case 0x57: case 0x59: case 0xa2: case 0xa5: case 0xa8: case 0xb0: case 0xb2: case 0xb4: case 0x51: case 0x53: /* video, 8 bits */
-		return (struct format){4, 1};
-	case 0x54: case 0x56: case 0x58: case 0x5a: case 0x5b: case 0x5c: case 0x5d: case 0x5e: case 0x9f: case 0xa1: case 0xa3: case 0xa4:
-	case 0xa6: case 0xa7: case 0xa9: case 0xb1: case 0xb3: case 0xb5: case 0x52: /* video, 10 to 16 bits */
-		return (struct format){8, 1};
+		return (struct format){8, 1, 1};
+	case 0xb0: case 0x53: case 0x59: /* video, 8 bits: 420 */
+		return (struct format){6, 2, 2};
+	case 0x9f: case 0xa1: case 0x54: case 0x5a: /* 16 bits */
+		return (struct format){12, 2, 2};
+	case 0xa2: case 0xa5: case 0x55: case 0x5b: /* 8 bits: 422 */
+		return (struct format){4, 2, 1};
+	case 0xa3: case 0xa4: case 0xa6: case 0xa7: case 0x56: case 0x5c:
+		return (struct format){8, 2, 1};
+	case 0xb2: case 0xb4: case 0x57: case 0x5d: /* 8 bits: 444 */
+		return (struct format){3, 1, 1};
+	case 0xb3: case 0xb5: case 0x58: case 0x5e:
+		return (struct format){6, 1, 1};
+	case 0xa8: case 0xa9: case 0x51: case 0x52: /* four values of 8 bits, or 10, 10, 10 and 2 */
+		return (struct format){4, 1, 1};
+	case 0xb1:
+		return (struct format){8, 1, 1};
 	}
-	NOTE_ONCE("arrays of format %#x are charged with %d bytes per element", (unsigned int)format, LARGEST_ELEMENT);
-	return (struct format){LARGEST_ELEMENT, 1};
+	return (struct format){0, 1, 1};
+}
+
+/* An array that the driver has made is charged in full if its format is newer than this file. */
+static CUresult made(CUresult result, int format, unsigned int channels)
+{
+	if (result == CUDA_SUCCESS && format_of(format, channels).bytes == 0 && channels > 0)
+		NOTE_ONCE("arrays of format %#x are charged with %d bytes per element", (unsigned int)format, LARGEST_ELEMENT);
+	return result;
 }
 
 static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
@@ -48,12 +72,13 @@ static uint64_t at_least_one(uint64_t value) { return value == 0 ? 1 : value; }
 static uint64_t level_bytes(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int level)
 {
 	struct format format = format_of(shape->format, shape->channels);
+	uint64_t bytes = format.bytes == 0 ? LARGEST_ELEMENT : format.bytes;
 	uint64_t layers = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? at_least_one(shape->depth) : 1;
 	uint64_t depth = shape->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP) ? 1 : at_least_one(shape->depth >> level);
-	uint64_t width = (at_least_one(shape->width >> level) + format.side - 1) / format.side;
-	uint64_t height = (at_least_one(shape->height >> level) + format.side - 1) / format.side;
+	uint64_t width = (at_least_one(shape->width >> level) + format.width - 1) / format.width;
+	uint64_t height = (at_least_one(shape->height >> level) + format.height - 1) / format.height;
 
-	return product(product(product(product(width, height), depth), layers), format.bytes);
+	return product(product(product(product(width, height), depth), layers), bytes);
 }
 
 static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int levels)
@@ -69,7 +94,7 @@ static uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int leve
 }
 
 #define CREATE(array_kind, shape3d, levels, call, undo) \
-	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, call, undo)
+	ALLOCATE_CHARGED(array_kind, bytes_of(shape3d, levels), (uintptr_t)*out, made(call, (shape3d)->format, (shape3d)->channels), undo)
 
 EXPORT CUresult cuArrayCreate_v2(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *shape)
 {

@@ -23,16 +23,6 @@
 enum { TRIES = 400, TRY_NS = 50000 }; /* 20 ms for others to decide */
 enum { SWEEP_MS = 20 };
 
-struct budget {
-	char path[4096];
-	struct budget_header *file;
-	struct budget_slot *slots;
-	uint64_t *used, *pools;
-	int slot; /* -1: none yet */
-	void *lock; /* the mapping that holds the slot's lock */
-	int64_t swept; /* when dead processes were looked for last, in ms */
-};
-
 static struct budget budgets[MAX_NESTED];
 static int levels;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
@@ -51,7 +41,8 @@ static int lock_byte(int file, off_t byte)
 
 static uint64_t file_bytes(const struct budget_header *header)
 {
-	return HEADER_BYTES + header->slots * sizeof(struct budget_slot) + UINT64_C(16) * header->cards * header->slots;
+	return HEADER_BYTES + header->slots * sizeof(struct budget_slot) + UINT64_C(24) * header->cards * header->slots +
+	       SHARES * sizeof(struct budget_share);
 }
 
 static const char *refusal(const struct budget_header *header, uint64_t bytes)
@@ -60,7 +51,7 @@ static const char *refusal(const struct budget_header *header, uint64_t bytes)
 		return "it is not a budget";
 	if (header->version != BUDGET_VERSION)
 		return "it is of another version of gpuconf";
-	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > 65536 || header->bytes != bytes || file_bytes(header) != bytes)
+	if (header->cards > MAX_CARDS || header->slots == 0 || header->slots > MAX_SLOTS || header->bytes != bytes || file_bytes(header) != bytes)
 		return "its size is wrong";
 	if (memchr(header->parent, 0, sizeof header->parent) == NULL)
 		return "its parent's path is not terminated";
@@ -92,6 +83,8 @@ static int open_budget(const char *path, struct budget *budget)
 	budget->slots = (struct budget_slot *)((char *)at + HEADER_BYTES);
 	budget->used = (uint64_t *)(budget->slots + budget->file->slots);
 	budget->pools = budget->used + (uint64_t)budget->file->cards * budget->file->slots;
+	budget->contexts = budget->pools + (uint64_t)budget->file->cards * budget->file->slots;
+	budget->shares = (struct budget_share *)(budget->contexts + (uint64_t)budget->file->cards * budget->file->slots);
 	budget->slot = -1;
 	budget->swept = -SWEEP_MS;
 	return 1;
@@ -156,6 +149,7 @@ static void empty_slot(const struct budget *budget, int slot)
 	for (uint32_t place = 0; place < budget->file->cards; place++) {
 		__atomic_store_n(word(budget, budget->used, (int)place, slot), 0, __ATOMIC_SEQ_CST);
 		__atomic_store_n(word(budget, budget->pools, (int)place, slot), 0, __ATOMIC_SEQ_CST);
+		__atomic_store_n(word(budget, budget->contexts, (int)place, slot), 0, __ATOMIC_SEQ_CST);
 	}
 	memset(&budget->slots[slot], 0, sizeof budget->slots[slot]);
 }
@@ -225,7 +219,7 @@ static int has_slot(struct budget *budget)
 static uint64_t sum(const struct budget *budget, int place, int *undecided)
 {
 	uint32_t high = __atomic_load_n(&budget->file->high, __ATOMIC_SEQ_CST);
-	uint64_t total = 0, marks = 0;
+	uint64_t total = __atomic_load_n(&budget->file->card[place].shared, __ATOMIC_SEQ_CST), marks = 0;
 	const uint64_t *column = word(budget, budget->used, place, 0);
 
 	for (uint32_t i = 0; i < high && i < budget->file->slots; i++) {
@@ -449,4 +443,30 @@ void card_figures(int card, struct card_figures *out)
 			pools = used;
 		*out = (struct card_figures){limit, pools, used - pools, left};
 	}
+}
+
+/* The sum of contexts is one of living processes: each end of a context is seen, but not each end of a process. */
+static void contexts_of(struct budget *budget, int place, int64_t difference)
+{
+	uint64_t total = 0;
+
+	if (place < 0 || !has_slot(budget))
+		return;
+	__atomic_fetch_add(word(budget, budget->contexts, place, budget->slot), (uint64_t)difference, __ATOMIC_SEQ_CST);
+	if (difference < 0)
+		return;
+	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (file >= 0) {
+		sweep(budget, file);
+		close(file);
+	}
+	for (uint32_t i = 0; i < budget->file->high && i < budget->file->slots; i++)
+		total += __atomic_load_n(word(budget, budget->contexts, place, (int)i), __ATOMIC_SEQ_CST);
+	raise_peak(&budget->file->card[place].contexts_peak, total);
+}
+
+void count_contexts(int card, int difference)
+{
+	for (int level = 0; card != NO_CARD && level < levels; level++)
+		contexts_of(&budgets[level], cards[card].place[level], difference);
 }

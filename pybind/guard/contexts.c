@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose memory ends with a context. While a device has only one context, an allocation belongs to it without asking the driver, which
+ * Whose memory ends with a context, and how many contexts there are. While a device has only one context, an allocation belongs to it without asking the driver, which
  * would cost a call each time.
  */
 #include "guard.h"
@@ -20,10 +20,25 @@ static struct sole {
 	int several;
 } of_device[MAX_DEVICES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int has_primary[MAX_DEVICES]; /* whether it is among the counted contexts; guarded by lock */
 static pthread_mutex_t primary[MAX_DEVICES] = {[0 ... MAX_DEVICES - 1] = PTHREAD_MUTEX_INITIALIZER}; /* while one begins or ends */
+
+static void count_primary(CUdevice device, int there)
+{
+	if (device < 0 || device >= MAX_DEVICES)
+		return;
+	pthread_mutex_lock(&lock);
+	int difference = there - has_primary[device];
+	has_primary[device] = there;
+	pthread_mutex_unlock(&lock);
+	if (difference != 0)
+		count_contexts(card_of_device(device), difference);
+}
 
 static void learn(CUcontext handle, CUdevice device, int own)
 {
+	int more = 0;
+
 	if (device < 0 || device >= MAX_DEVICES)
 		return;
 	pthread_mutex_lock(&lock);
@@ -36,8 +51,13 @@ static void learn(CUcontext handle, CUdevice device, int own)
 		if (own || (of_device[device].handle != NULL && of_device[device].handle != handle)) /* the primary one may be there unseen */
 			of_device[device].several = 1;
 		__atomic_store_n(&of_device[device].handle, handle, __ATOMIC_RELEASE);
+		more = own;
 	}
 	pthread_mutex_unlock(&lock);
+	if (more)
+		count_contexts(card_of_device(device), 1);
+	if (!own) /* it is the primary one, or a green one in it */
+		count_primary(device, 1);
 }
 
 /* Forgets a context, and returns what was known of it; its handle may be used again for another. */
@@ -57,6 +77,8 @@ static struct context unlearn(CUcontext handle)
 			break;
 		}
 	pthread_mutex_unlock(&lock);
+	if (known.own)
+		count_contexts(card_of_device(known.device), -1);
 	return known;
 }
 
@@ -156,17 +178,32 @@ static void primary_ended(CUdevice device)
 			break;
 		ended(handle);
 	}
+	count_primary(device, 0);
 	pools_changed();
 }
 
 /* Others may hold the primary context without our knowing: the driver says whether it is still there. */
-static void released(CUdevice device)
+static int is_active(CUdevice device, int otherwise)
 {
 	unsigned int flags;
-	int active = 1;
+	int active;
 
-	if (real.cuDevicePrimaryCtxGetState != NULL && INSIDE(real.cuDevicePrimaryCtxGetState(device, &flags, &active)) == CUDA_SUCCESS && !active)
+	if (real.cuDevicePrimaryCtxGetState == NULL || INSIDE(real.cuDevicePrimaryCtxGetState(device, &flags, &active)) != CUDA_SUCCESS)
+		return otherwise;
+	return active;
+}
+
+static void released(CUdevice device)
+{
+	if (!is_active(device, 1))
 		primary_ended(device);
+}
+
+/* What was in the context is gone, and perhaps the context. */
+static void was_reset(CUdevice device)
+{
+	primary_ended(device);
+	count_primary(device, is_active(device, 0));
 }
 
 /* It held the primary context of a device; each device is looked at. */
@@ -204,9 +241,10 @@ AFTER(cuCtxCreate_v2, (CUcontext * out, unsigned int flags, CUdevice device), (o
 AFTER(cuCtxCreate_v3, (CUcontext * out, void *affinity, int count, unsigned int flags, CUdevice device), (out, affinity, count, flags, device), learn(*out, device, 1))
 AFTER(cuCtxCreate_v4, (CUcontext * out, void *params, unsigned int flags, CUdevice device), (out, params, flags, device), learn(*out, device, 1))
 AFTER(cuCtxDetach, (CUcontext context), (context), detached(context))
+AFTER(cuGreenCtxCreate, (CUgreenCtx * out, void *resources, CUdevice device, unsigned int flags), (out, resources, device, flags), count_primary(device, 1))
 AFTER(cuGreenCtxDestroy, (CUgreenCtx context), (context), green_ended())
-AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), primary_ended(device))
-AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), primary_ended(device))
+AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), was_reset(device))
+AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), was_reset(device))
 
 #define DESTROY(name) \
 	EXPORT CUresult name(CUcontext context) \
@@ -243,8 +281,10 @@ void forget_contexts(void)
 
 	lock = fresh;
 	contexts = NULL;
-	for (int i = 0; i < MAX_DEVICES; i++)
+	for (int i = 0; i < MAX_DEVICES; i++) {
 		of_device[i] = (struct sole){0};
+		has_primary[i] = 0;
+	}
 	for (int i = 0; i < MAX_DEVICES; i++)
 		primary[i] = fresh;
 }

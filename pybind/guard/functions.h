@@ -86,6 +86,7 @@
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, 0, (CUcontext context), (context)) \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0, (CUcontext context), (context)) \
 	X(cuCtxDetach, "cuCtxDetach", 2000, 0, (CUcontext context), (context)) \
+	X(cuGreenCtxCreate, "cuGreenCtxCreate", 12040, 0, (CUgreenCtx * out, void *resources, CUdevice device, unsigned int flags), (out, resources, device, flags)) \
 	X(cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040, 0, (CUgreenCtx context), (context)) \
 	X(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0, (CUcontext * out, CUdevice device), (out, device)) \
 	X(cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease", 7000, 0, (CUdevice device), (device)) \

@@ -90,6 +90,7 @@ void after_fork(void);
 void give(int card, uint64_t bytes);
 void give_for(int card, uint64_t bytes, int pools);
 void mark_pools(int card, int64_t bytes);
+void count_contexts(int card, int difference);
 void forget_budgets(void);
 struct card_use {
 	uint64_t limit, left; /* of nested jobs, the smallest limit and the least that is left */

@@ -13,7 +13,8 @@ struct pool {
 	int card;            /* NO_CARD: not charged (the host's, or imported) */
 	int own;             /* made by cuMemPoolCreate: its allocations are in the table */
 	uint64_t charged, in_use;
-	uint64_t in_flight, spare; /* calls of the driver for this pool without the lock, and what was taken for them beyond charged */
+	uint64_t in_flight;      /* calls of the driver for this pool without the lock */
+	uint64_t spare, claimed; /* what was taken for them beyond charged, and what they get of what is charged */
 	struct pool *next;
 };
 
@@ -87,7 +88,7 @@ static void settle_pool(struct pool *pool, int trim)
 		return;
 	if (trim)
 		INSIDE(real.cuMemPoolTrimTo(pool->handle, 0));
-	if (!recharge(pool, 0)) {
+	if (!recharge(pool, 0) && pool->in_flight == 0) { /* a request in flight is yet to be undone, or finds the same at its end */
 		uint64_t reserved = attribute(pool, POOL_RESERVED, pool->charged);
 		if (reserved > pool->charged) {
 			NOTE_ONCE("a memory pool has grown beyond the limit on its own: further requests are refused");
@@ -199,18 +200,18 @@ static int capturing(CUstream stream, int own_stream)
 }
 
 /* Room for a request that the budget has no room for: the pool's own free memory, or none is needed. */
-enum room { TAKEN, UNTAKEN, NONE };
+enum room { TAKEN, CLAIMED, CAPTURED, NONE };
 static enum room make_room(struct pool *pool, uint64_t bytes, CUstream stream, int own_stream)
 {
 	if (take_undecided(pool->card, bytes))
 		return TAKEN;
 	if (capturing(stream, own_stream))
-		return UNTAKEN; /* it becomes a node of a graph */
+		return CAPTURED; /* it becomes a node of a graph */
 	for (int trim = 0; trim <= 1; trim++) {
-		uint64_t used = attribute(pool, POOL_USED, pool->charged);
+		uint64_t used = attribute(pool, POOL_USED, pool->charged) + pool->claimed;
 		recharge(pool, 0);
 		if (pool->charged >= used && pool->charged - used >= bytes)
-			return UNTAKEN; /* if it is not in one piece, the pool grows, which is undone */
+			return CLAIMED; /* if it is not in one piece, the pool grows, which is undone */
 		settle_locked(trim && real.cuMemPoolTrimTo != NULL);
 		settle_graphs(TRY, trim);
 		if (take_undecided(pool->card, bytes))
@@ -262,6 +263,7 @@ static CUresult begin_locked(struct request *request)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	pool->in_flight++;
 	pool->spare += request->room == TAKEN ? request->bytes : 0;
+	pool->claimed += request->room == CLAIMED ? request->bytes : 0;
 	return CUDA_SUCCESS;
 }
 
@@ -306,6 +308,7 @@ static int end_locked(struct request *request, CUresult result)
 	struct pool *pool = request->pool;
 	struct entry entry = {.kind = POOLED, .bytes = request->bytes, .owner = pool, .card = (int8_t)pool->card};
 
+	pool->claimed -= request->room == CLAIMED ? request->bytes : 0;
 	if (result != CUDA_SUCCESS) {
 		uint64_t back = request->room != TAKEN ? 0 : request->bytes < pool->spare ? request->bytes : pool->spare;
 		pool->spare -= back;

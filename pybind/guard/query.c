@@ -6,32 +6,30 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 #define INFO(type, call) \
 	CUdevice device; \
-	type real_available = 0, real_total = 0; \
-	CUresult result = INSIDE(call); \
-	if (result != CUDA_SUCCESS) \
-		return result; \
-	result = current_device(&device); \
-	if (result != CUDA_SUCCESS) \
-		return result; \
 	struct card_use use; \
+	CUresult result = INSIDE(call); \
+	if (result == CUDA_SUCCESS) \
+		result = current_device(&device); \
+	if (result != CUDA_SUCCESS) \
+		return result; \
 	settle_if_changed(); \
 	card_use(card_of_device(device), &use); \
 	if (available != NULL) \
-		*available = (type)smaller(real_available, use.left); \
+		*available = (type)smaller(*available, use.left); \
 	if (total != NULL) \
-		*total = (type)smaller(real_total, use.limit); \
+		*total = (type)smaller(*total, use.limit); \
 	return CUDA_SUCCESS
 
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total)
 {
 	GIVES(cuMemGetInfo_v2, (available, total));
-	INFO(size_t, real.cuMemGetInfo_v2(&real_available, &real_total));
+	INFO(size_t, real.cuMemGetInfo_v2(available, total));
 }
 
 EXPORT CUresult cuMemGetInfo(unsigned int *available, unsigned int *total)
 {
 	GIVES(cuMemGetInfo, (available, total));
-	INFO(unsigned int, real.cuMemGetInfo(&real_available, &real_total));
+	INFO(unsigned int, real.cuMemGetInfo(available, total));
 }
 
 #define TOTAL(type, call) \

@@ -66,7 +66,7 @@ def main() -> None:
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        driver = build_driver(folder / "driver", 13000)
+        driver = build_driver(folder / "driver", 13050)
         done = soak(folder, driver, options.steps, options.seed)
         took = time.monotonic() - begin
         granted, refused = sum(done["granted"].values()), sum(done["refused"].values())

@@ -96,11 +96,15 @@ typedef struct {
 	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0) \
 	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0) X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2) \
 	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0) X(cuMulticastUnbind, "cuMulticastUnbind", 12010, 0) \
-	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) \
+	X(cuMulticastBindAddr, "cuMulticastBindAddr", 12010, 0) X(cuMulticastBindMem_v2, "cuMulticastBindMem", 13010, 0) \
+	X(cuMulticastBindAddr_v2, "cuMulticastBindAddr", 13010, 0) X(cuMemSetMemPool, "cuMemSetMemPool", 13000, 0) \
+	X(cuMemGetMemPool, "cuMemGetMemPool", 13000, 0) X(cuMemGetDefaultMemPool, "cuMemGetDefaultMemPool", 13000, 0) \
+	X(cuCtxSynchronize_v2, "cuCtxSynchronize", 13000, 0) \
 	X(cuArrayCreate, "cuArrayCreate", 2000, 0) X(cuArrayCreate_v2, "cuArrayCreate", 3020, 0) X(cuArray3DCreate, "cuArray3DCreate", 2000, 0) \
 	X(cuArray3DCreate_v2, "cuArray3DCreate", 3020, 0) X(cuArrayDestroy, "cuArrayDestroy", 2000, 0) \
 	X(cuMipmappedArrayCreate, "cuMipmappedArrayCreate", 5000, 0) X(cuMipmappedArrayDestroy, "cuMipmappedArrayDestroy", 5000, 0) \
 	X(cuGraphCreate, "cuGraphCreate", 10000, 0) X(cuGraphDestroy, "cuGraphDestroy", 10000, 0) \
+	X(cuGraphAddChildGraphNode, "cuGraphAddChildGraphNode", 10000, 0) \
 	X(cuGraphAddMemAllocNode, "cuGraphAddMemAllocNode", 11040, 0) X(cuGraphAddMemFreeNode, "cuGraphAddMemFreeNode", 11040, 0) \
 	X(cuGraphInstantiate, "cuGraphInstantiate", 10000, 0) X(cuGraphInstantiate_v2, "cuGraphInstantiate", 11000, 0) \
 	X(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", 11040, 0) \
@@ -257,6 +261,33 @@ static int take_set_pool(struct object *o)
 	return result;
 }
 
+/* By the functions that set and read the pool of a location, which CUDA 13 has. */
+static int take_location(struct object *o)
+{
+	location where = {1, 0};
+	void *standard, *now = NULL;
+	int result = make_pool();
+	if (result == 0)
+		result = cu.cuMemSetMemPool(&where, 1, pool);
+	if (result == 0)
+		result = cu.cuMemGetMemPool(&now, &where, 1);
+	if (result == 0)
+		result = now == pool ? cu.cuMemAllocAsync(&o->a, (size_t)o->bytes, NULL) : -1;
+	calm();
+	cu.cuMemGetDefaultMemPool(&standard, &where, 1);
+	cu.cuMemSetMemPool(&where, 1, standard);
+	return result;
+}
+static int drop_location(struct object *o)
+{
+	int result = cu.cuMemFreeAsync(o->a, NULL);
+	if (result == 0) {
+		calm();
+		cu.cuCtxSynchronize_v2(context);
+	}
+	return result;
+}
+
 static int take_virtual(struct object *o)
 {
 	allocation_prop prop = {.type = 1, .location = {1, 0}};
@@ -321,31 +352,42 @@ static int take_imported(struct object *o)
 
 /* What refers to one chunk at a time in the fake driver: each allocation but the first is an ordinary one. */
 static int referring;
-static int take_bound(struct object *o)
+static int bound(struct object *o, int result)
 {
-	int result = take_virtual(o);
-	if (result != 0 || referring)
-		return result;
-	result = cu.cuMulticastBindMem(77ull, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull);
 	calm();
 	cu.cuMemRelease(o->a);
 	o->b = result == 0;
 	referring = result == 0;
 	return result;
 }
+static int take_bound(struct object *o)
+{
+	int result = take_virtual(o);
+	return result != 0 || referring ? result : bound(o, cu.cuMulticastBindMem(77ull, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull));
+}
+static int take_bound2(struct object *o)
+{
+	int result = take_virtual(o);
+	return result != 0 || referring ? result : bound(o, cu.cuMulticastBindMem_v2(77ull, 0, (size_t)0, o->a, (size_t)0, (size_t)o->bytes, 0ull));
+}
 /* By the address where it is mapped: the binding is all that is left of it. */
-static int take_bound_address(struct object *o)
+static int bound_address(struct object *o, int second)
 {
 	int result = referring ? take_virtual(o) : take_mapped(o);
 	if (result != 0 || referring)
 		return result;
-	result = cu.cuMulticastBindAddr(77ull, (size_t)0, o->b, (size_t)o->bytes, 0ull);
+	if (second)
+		result = cu.cuMulticastBindAddr_v2(77ull, 0, (size_t)0, o->b, (size_t)o->bytes, 0ull);
+	else
+		result = cu.cuMulticastBindAddr(77ull, (size_t)0, o->b, (size_t)o->bytes, 0ull);
 	calm();
 	drop_mapped(o);
 	o->b = result == 0;
 	referring = result == 0;
 	return result;
 }
+static int take_bound_address(struct object *o) { return bound_address(o, 0); }
+static int take_bound_address2(struct object *o) { return bound_address(o, 1); }
 static int drop_bound(struct object *o)
 {
 	if (!o->b)
@@ -443,6 +485,25 @@ GRAPH(take_graph_flags, 1, 0, cu.cuGraphInstantiateWithFlags(&o->p, o->q, 0ull))
 GRAPH(take_graph_params, 1, 1, cu.cuGraphInstantiateWithParams(&o->p, o->q, &(instantiation){0}))
 GRAPH(take_graph_params_ptsz, 0, 0, cu.cuGraphInstantiateWithParams_ptsz(&o->p, o->q, &(instantiation){0}))
 
+/* Its node is in a graph that is a node of the launched one. */
+static int take_child(struct object *o)
+{
+	void *node, *child, *outer = NULL;
+	int result = new_graph(o);
+	if (result != 0)
+		return result;
+	child = o->q;
+	if ((result = cu.cuGraphCreate(&outer, 0u)) == 0)
+		result = cu.cuGraphAddChildGraphNode(&node, outer, NULL, (size_t)0, child);
+	if (result == 0)
+		result = cu.cuGraphInstantiateWithFlags(&o->p, outer, 0ull);
+	if (outer != NULL) {
+		calm();
+		cu.cuGraphDestroy(outer);
+	}
+	return launched(o, result, 0, 0);
+}
+
 static void *capture_stream;
 static int take_captured(struct object *o)
 {
@@ -490,6 +551,8 @@ static const struct row {
 	{"pool_ptsz", take_pool_ptsz, drop_async_ptsz}, {"orphan", take_orphan, drop_async}, {"set_pool", take_set_pool, drop_async},
 	{"virtual", take_virtual, drop_virtual}, {"mapped", take_mapped, drop_mapped}, {"retained", take_retained, drop_virtual},
 	{"imported", take_imported, drop_virtual}, {"bound", take_bound, drop_bound}, {"bound_address", take_bound_address, drop_bound}, {"tile", take_tile, drop_tile},
+	{"bound2", take_bound2, drop_bound}, {"bound_address2", take_bound_address2, drop_bound}, {"location", take_location, drop_location},
+	{"child", take_child, drop_graph},
 	{"array", take_array, drop_array}, {"array_v1", take_array_v1, drop_array}, {"array3d", take_array3d, drop_array},
 	{"array3d_v1", take_array3d_v1, drop_array}, {"layers", take_layers, drop_array}, {"mipmapped", take_mipmapped, drop_mipmapped},
 	{"graph_v1", take_graph_v1, drop_graph}, {"graph_v2", take_graph_v2, drop_graph}, {"graph_flags", take_graph_flags, drop_graph},

@@ -102,7 +102,7 @@ static int of_the_primary_context(const struct row *row)
 
 static int in_a_reserve(const struct row *row)
 {
-	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz || row->drop == drop_graph);
+	return row->take != take_orphan && (row->drop == drop_async || row->drop == drop_async_ptsz || row->drop == drop_location || row->drop == drop_graph);
 }
 
 /* By the worker's own counters: what its objects are, and what pools and graphs reserve. */

@@ -24,12 +24,16 @@ def test_the_layout_is_the_one_of_the_guard(tmp_path: Path) -> None:
     source.write_text(f"""#include "{HEADER}"
         #include <stddef.h>
         #include <stdio.h>
-        int main(void) {{ printf("%zu %zu %zu %d %d %lld %lld %d", offsetof(struct budget_header, card), sizeof(struct budget_card),
-            sizeof(struct budget_slot), HEADER_BYTES, MAX_CARDS, (long long)LOCKS, (long long)LAUNCHER_LOCK, BUDGET_VERSION); }}""")
+        int main(void) {{
+            printf("%zu %zu %zu %zu %d %d %d %d ", offsetof(struct budget_header, card), sizeof(struct budget_card),
+                sizeof(struct budget_slot), sizeof(struct budget_share), HEADER_BYTES, MAX_CARDS, MAX_SLOTS, SHARES);
+            printf("%lld %lld %d", (long long)LOCKS, (long long)LAUNCHER_LOCK, BUDGET_VERSION);
+        }}""")
     subprocess.run([os.environ.get("CC", "cc"), source, "-o", tmp_path / "layout"], check=True)
     told = subprocess.run([tmp_path / "layout"], capture_output=True, text=True, check=True).stdout.split()
     f = _budget_file
-    ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.HEADER_BYTES, f.MOST_CARDS, f.LOCKS, f.LAUNCHER_LOCK, f.VERSION)
+    ours = (f.HEADER.size, f.CARD.size, f.SLOT.size, f.SHARE.size, f.HEADER_BYTES, f.MOST_CARDS, f.SLOTS, f.SHARES)
+    ours += (f.LOCKS, f.LAUNCHER_LOCK, f.VERSION)
     assert [int(word) for word in told] == list(ours)
     nested = re.search(r"MAX_NESTED = (\d+)", (ROOT / "pybind/guard/guard.h").read_text())
     assert nested is not None

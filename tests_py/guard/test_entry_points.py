@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, ROOT, build_driver, job
+from gpuconf.sharing import _elf
 
 # The rows of rows.h, by the CUDA version that they need.
 ROWS = {
@@ -15,10 +17,12 @@ ROWS = {
     ),
     11010: "tile",
     11020: "ordered async async_ptsz pool pool_ptsz orphan set_pool",
-    11040: "graph_v1 graph_v2 graph_flags captured context3",
+    11040: "graph_v1 graph_v2 graph_flags child captured context3",
     12000: "graph_params graph_params_ptsz",
     12010: "bound bound_address",
     12050: "context4",
+    13000: "location",
+    13010: "bound2 bound_address2",
 }
 WAYS = ["linked", "dlsym", "default", "resolver", "resolver2"]
 FULL = "8 2 0 512"  # eight chunks of 64 MiB, refused with CUDA_ERROR_OUT_OF_MEMORY, nothing left, and all of it after the free
@@ -78,17 +82,35 @@ def test_each_failing_driver_call_leaves_the_account_as_it_was(driver: Path, cli
     assert all(int(failures) >= 2 for failures in told.values()), told
 
 
-def test_the_rows_are_all_hooks_that_take_memory() -> None:
-    """A new hook in functions.h needs a row in rows.h."""
-    hooks = {
-        line.split("(")[1].split(",")[0]
-        for line in (ROOT / "pybind/guard/functions.h").read_text().splitlines()
-        if "\tX(cu" in line
-    }
-    used = (Path(__file__).parent / "rows.h").read_text()
-    takes = {
-        name for name in hooks if any(word in name for word in ("Alloc", "ArrayCreate", "3DCreate", "Instantiate", "CtxCreate"))
-    }
-    takes |= {"cuMemCreate", "cuMemMap", "cuMulticastBindMem"}
-    takes -= {"cuMemAllocFromPool", "cuGraphMemAllocNodeGetParams"}
-    assert not {name for name in takes if f"cu.{name}(" not in used}
+def hooks() -> set[str]:
+    text = (ROOT / "pybind/guard/functions.h").read_text().split("#define CUDA_CALLS")[0]
+    return set(re.findall(r"^\tX\((cu\w+),", text, re.MULTILINE))
+
+
+def test_every_hook_is_called_by_a_test() -> None:
+    """A prototype that was copied wrongly is found here and not by a user."""
+    folder = Path(__file__).parent
+    texts = "".join(path.read_text() for kind in ("*.h", "*.c", "*.py") for path in folder.glob(kind))
+    uncalled = {name for name in hooks() if not re.search(rf"\b(cu|cuda|library|driver)\.{name}\b", texts)}
+    assert not uncalled - {"cuGetProcAddress", "cuGetProcAddress_v2"}  # found by dlsym in rows.h
+
+
+def test_calls_without_a_result_to_write_are_the_drivers_to_refuse(driver: Path) -> None:
+    with job(driver, 512 * MIB) as one:
+        told = one.python("""
+            begin()
+            some, whole, event = (ctypes.c_uint * 2)(), c_size_t(), c_void_p()
+            for call, value in ((cuda.cuMemGetInfo_v2, c_size_t()), (cuda.cuMemGetInfo, ctypes.c_uint())):
+                print(call(None, None), call(byref(value), None), call(None, byref(value)))
+            print(cuda.cuMemGetInfo(byref(some), byref(some, 4)), some[0] // MIB, some[1] // MIB)
+            print(cuda.cuDeviceTotalMem(byref(some), 0), some[0] // MIB, cuda.cuDriverGetVersion(None))
+            print(cuda.cuEventCreate(byref(event), 0), cuda.cuEventRecord(event, None), cuda.cuEventSynchronize(event))
+        """)
+        assert told.splitlines() == ["1 1 1", "1 1 1", "0 512 512", "0 512 1", "0 0 0"]
+
+
+def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None:
+    """Or else `gpuconf run` would cut the hook out of the guard, and no test would reach it."""
+    exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
+    assert exported is not None
+    assert not hooks() - exported

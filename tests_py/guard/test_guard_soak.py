@@ -12,7 +12,7 @@ from guard_soak import soak
 @pytest.mark.parametrize("mode", ["proxy", "preload"])
 def test_random_operations_beside_a_model(tmp_path: Path, mode: str) -> None:
     """What a process is charged is what the driver and its own counters say, whatever call fails and whichever process ends."""
-    done = soak(tmp_path, build_driver(tmp_path / "driver", 13000), 6_000, seed=1, mode=mode)
+    done = soak(tmp_path, build_driver(tmp_path / "driver", 13050), 6_000, seed=1, mode=mode)
     assert min(done["granted"].values()) > 30, done
     assert min(done["refused"].values()) > 5, done
     assert min(done["deaths"]) >= 1, done

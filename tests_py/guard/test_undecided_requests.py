@@ -112,17 +112,17 @@ def test_what_a_graph_took_while_the_job_had_no_room_for_the_process(driver: Pat
             class Node(ctypes.Structure):
                 _fields_ = [(name, c_int) for name in ("type", "handles", "where", "id")]
                 _fields_ += [("other", c_uint64 * 11), ("bytes", c_size_t), ("address", c_uint64)]
-            begin()
             graph, node, executable, address = c_void_p(), c_void_p(), c_void_p(), c_uint64()
             params, flags = Node(1, 0, 1, 0), (c_uint64 * 4)(2)
             params.bytes = 64 * MIB
             file = os.open(os.environ["GPUCONF_GUARD"], os.O_RDWR)
             def slots(kind):  # as if 1024 processes had them
                 fcntl.fcntl(file, 37, struct.pack("hhqqi4x", kind, 0, 1 << 40, 1024, 0))
+            slots(fcntl.F_WRLCK)
+            begin()
             assert cuda.cuGraphCreate(byref(graph), 0) == 0
             assert cuda.cuGraphAddMemAllocNode(byref(node), graph, None, c_size_t(0), byref(params)) == 0
             assert cuda.cuGraphAddMemFreeNode(byref(node), graph, None, c_size_t(0), c_uint64(params.address)) == 0
-            slots(fcntl.F_WRLCK)
             print(cuda.cuGraphInstantiateWithParams(byref(executable), graph, flags))
             slots(fcntl.F_UNLCK)
             print(allocate(MIB)[0], cuda.cuGraphExecDestroy(executable), cuda.cuDeviceGraphMemTrim(0))

@@ -9,15 +9,16 @@ import os
 import struct
 import time
 from collections import namedtuple
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from .. import errors
 
-MAGIC, VERSION = b"GCBUDGET", 1
+MAGIC, VERSION = b"GCBUDGET", 2
 HEADER = struct.Struct("<8sIIIIQQII64s4096s")
-CARD = struct.Struct("<16sQQQQ")
+CARD = struct.Struct("<16sQQQQQQ")
 SLOT = struct.Struct("<II24s")
-HEADER_BYTES, MOST_CARDS, SLOTS = 8192, 64, 1024
+SHARE = struct.Struct("<QQII128s")
+HEADER_BYTES, MOST_CARDS, SLOTS, SHARES = 12288, 64, 1024, 1024
 MOST_NESTED = 8  # MAX_NESTED in pybind/guard/guard.h
 BYTES_MASK = (1 << 52) - 1
 INSTANCE = 1
@@ -28,7 +29,7 @@ _LOCK = struct.Struct("hhqqi4x")  # struct flock
 _OFD_GETLK, _OFD_SETLK = 36, 37
 
 
-class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools"])):
+class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools", "contexts"])):
     """What one process of a job has allocated on a card, in bytes."""
 
     __slots__ = ()
@@ -38,9 +39,11 @@ class ProcessUse(namedtuple("ProcessUse", ["pid", "name", "used", "pools"])):
     used: int
     pools: int
     """Of it, what gpuconf's own pools hold."""
+    contexts: int
+    """How many contexts of the CUDA driver it has made on the card and not ended."""
 
 
-class CardUse(namedtuple("CardUse", ["limit", "used", "pools", "peak", "refused", "processes"])):
+class CardUse(namedtuple("CardUse", ["limit", "used", "pools", "peak", "refused", "processes", "shared", "contexts_peak"])):
     """What a job has allocated on a card, in bytes."""
 
     __slots__ = ()
@@ -52,6 +55,15 @@ class CardUse(namedtuple("CardUse", ["limit", "used", "pools", "peak", "refused"
     refused: int
     """How many requests were refused."""
     processes: tuple[ProcessUse, ...]
+    shared: int
+    """Of what is used, memory that was exported to other processes, and belongs to no single one."""
+    contexts_peak: int
+    """The most contexts of the CUDA driver that the job's processes had at a time."""
+
+    @property
+    def contexts(self) -> int:
+        """How many contexts of the CUDA driver the living processes have on the card."""
+        return sum(process.contexts for process in self.processes)
 
     @property
     def outside(self) -> int:
@@ -82,7 +94,7 @@ def _uuid_text(number: bytes, flags: int) -> str:
 
 def file_bytes(cards: int) -> int:
     """The size of the file for that many cards."""
-    return HEADER_BYTES + SLOTS * SLOT.size + 16 * cards * SLOTS
+    return HEADER_BYTES + SLOTS * SLOT.size + 24 * cards * SLOTS + SHARES * SHARE.size
 
 
 def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
@@ -92,7 +104,7 @@ def create(path: str, limits: Mapping[str, int], parent: str, job: str) -> int:
         job.encode()[:63], os.fsencode(parent),
     )  # fmt: skip
     cards = b"".join(
-        CARD.pack(uuid_bytes(uuid), INSTANCE if uuid.startswith("MIG-") else 0, limit, 0, 0) for uuid, limit in limits.items()
+        CARD.pack(uuid_bytes(uuid), INSTANCE if uuid.startswith("MIG-") else 0, limit, 0, 0, 0, 0) for uuid, limit in limits.items()
     )
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -175,22 +187,35 @@ class BudgetFile:
             living = self._living_slots(high)
         except (OSError, struct.error) as error:
             raise errors.UnavailableError(f"the budget {self.path} cannot be read: {error}") from None
-        columns = HEADER_BYTES + SLOTS * SLOT.size
+        columns = [HEADER_BYTES + SLOTS * (SLOT.size + 8 * cards * kind) for kind in range(4)]  # used, pools, contexts, the shares
+        shared = _shared(data[columns[3] :], min(header[8], SHARES), living)
         found = {}
         for card in range(cards):
-            uuid, flags, limit, peak, refused = CARD.unpack_from(data, HEADER.size + card * CARD.size)
-            used = struct.unpack_from(f"<{SLOTS}Q", data, columns + card * SLOTS * 8)
-            pools = struct.unpack_from(f"<{SLOTS}Q", data, columns + (cards + card) * SLOTS * 8)
-            processes = [_process(data, slot, used[slot], pools[slot]) for slot in living]
+            uuid, flags, limit, peak, refused, _, contexts_peak = CARD.unpack_from(data, HEADER.size + card * CARD.size)
+            values = [struct.unpack_from(f"<{SLOTS}Q", data, column + card * SLOTS * 8) for column in columns[:3]]
+            processes = [_process(data, slot, *(column[slot] for column in values)) for slot in living]
+            used = sum(process.used for process in processes) + shared.get(card, 0)
+            pools = sum(process.pools for process in processes)
             found[_uuid_text(uuid, flags)] = CardUse(
-                limit, sum(p.used for p in processes), sum(p.pools for p in processes), peak, refused, tuple(processes)
+                limit, used, pools, peak, refused, tuple(processes), shared.get(card, 0), contexts_peak
             )
         return found
 
 
-def _process(data: bytes, slot: int, used: int, pools: int) -> ProcessUse:
+def _process(data: bytes, slot: int, used: int, pools: int, contexts: int) -> ProcessUse:
     pid, _, name = SLOT.unpack_from(data, HEADER_BYTES + slot * SLOT.size)
-    return ProcessUse(pid, name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools)
+    return ProcessUse(pid, name.partition(b"\0")[0].decode("utf-8", "replace"), used & BYTES_MASK, pools, contexts)
+
+
+def _shared(shares: bytes, count: int, living: Collection[int]) -> dict[int, int]:
+    """The bytes of shares that a living process holds, by card."""
+    alive = sum(1 << slot for slot in living)
+    found: dict[int, int] = {}
+    for number in range(count):
+        share, size, card, _, holders = SHARE.unpack_from(shares, number * SHARE.size)
+        if share and int.from_bytes(holders, "little") & alive:
+            found[card] = found.get(card, 0) + size
+    return found
 
 
 def check_limits(limits: Mapping[str, int]) -> None:

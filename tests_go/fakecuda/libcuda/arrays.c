@@ -61,7 +61,7 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 		bytes = 0;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || shape->channels == 3 || shape->channels > 4 || levels == 0))
+	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || (shape->channels == 3 && shape->format < 0x50) || shape->channels > 4 || levels == 0 || shape->format == 0))
 		result = INVALID_VALUE;
 	if (result == SUCCESS && bytes > fake.gpu[context->gpu].total - fake.gpu[context->gpu].used)
 		result = OUT_OF_MEMORY;

@@ -141,6 +141,8 @@ EXPORT CUresult cuInit(unsigned flags) {
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
 	CUresult result = called("cuDriverGetVersion", 0);
+	if (version == NULL)
+		return INVALID_VALUE;
 	*version = FAKECUDA_VERSION;
 	return result;
 }

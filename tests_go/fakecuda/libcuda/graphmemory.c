@@ -8,13 +8,14 @@
 #include <string.h>
 
 #if FAKECUDA_VERSION >= 11040
-enum { EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
+enum { GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
 
 struct node {
 	int type;
 	uint64_t addr, bytes;
 	int gpu;
 	struct node *next;
+	struct graph *child; /* its nodes when it was added; they run in its place */
 };
 
 typedef struct {
@@ -67,20 +68,26 @@ CUresult graph_memory_freed(uint64_t addr) {
 }
 
 /* What a launch takes at most, beyond what earlier launches left. */
-static uint64_t need(const struct body *body, int *gpu) {
-	uint64_t now = 0, most = 0;
-	for (struct node *one = body->nodes; one != NULL; one = one->next) {
+static void walk(const struct node *first, uint64_t *now, uint64_t *most, int *gpu) {
+	for (const struct node *one = first; one != NULL; one = one->next) {
+		if (one->type == GRAPH_NODE)
+			walk(one->child->body->nodes, now, most, gpu);
 		if (one->type == ALLOC_NODE) {
-			now += charge(one->bytes);
+			*now += charge(one->bytes);
 			*gpu = one->gpu;
 		}
 		if (one->type == FREE_NODE)
-			for (struct node *other = body->nodes; other != one; other = other->next)
+			for (const struct node *other = first; other != one; other = other->next)
 				if (other->type == ALLOC_NODE && other->addr == one->addr)
-					now -= charge(other->bytes);
-		if (now > most)
-			most = now;
+					*now -= charge(other->bytes);
+		if (*now > *most)
+			*most = *now;
 	}
+}
+
+static uint64_t need(const struct body *body, int *gpu) {
+	uint64_t now = 0, most = 0;
+	walk(body->nodes, &now, &most, gpu);
 	return most;
 }
 
@@ -100,7 +107,9 @@ CUresult reserve_graph_memory(struct body *body) {
 
 void run_graph_memory(struct body *body) {
 	for (struct node *one = body->nodes; one != NULL; one = one->next) {
-		if (one->type == FREE_NODE) {
+		if (one->type == GRAPH_NODE) {
+			run_graph_memory(one->child->body);
+		} else if (one->type == FREE_NODE) {
 			graph_memory_freed(one->addr);
 		} else if (one->type == ALLOC_NODE) {
 			struct live *new = malloc(sizeof *new);
@@ -121,7 +130,7 @@ CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) {
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
 	*out = add_graph_memory(bytes, context->gpu);
-	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL});
+	append(stream->capture->graph->body, (struct node){ALLOC_NODE, *out, bytes, context->gpu, NULL, NULL});
 	return *out != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
 
@@ -133,7 +142,7 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 		result = find_stream(handle, context, &stream);
 	if (result != SUCCESS || stream->capture == NULL)
 		return result != SUCCESS ? result : NOT_READY;
-	append(stream->capture->graph->body, (struct node){FREE_NODE, addr, 0, context->gpu, NULL});
+	append(stream->capture->graph->body, (struct node){FREE_NODE, addr, 0, context->gpu, NULL, NULL});
 	return SUCCESS;
 }
 
@@ -144,7 +153,7 @@ EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct 
 		return INVALID_VALUE;
 	LOCK;
 	params->addr = add_graph_memory(params->bytes, params->location.id);
-	*out = append(graph->body, (struct node){ALLOC_NODE, params->addr, params->bytes, params->location.id, NULL});
+	*out = append(graph->body, (struct node){ALLOC_NODE, params->addr, params->bytes, params->location.id, NULL, NULL});
 	UNLOCK;
 	return params->addr != 0 ? SUCCESS : OUT_OF_MEMORY;
 }
@@ -153,9 +162,29 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 	CALLED(cuGraphAddMemFreeNode);
 	(void)after, (void)count;
 	LOCK;
-	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL});
+	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL, NULL});
 	UNLOCK;
 	return SUCCESS;
+}
+
+/* A child's nodes are copied. */
+EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
+	CALLED(cuGraphAddChildGraphNode);
+	(void)after, (void)count;
+	LOCK;
+	struct graph *copy = calloc(1, sizeof *copy);
+	copy->body = calloc(1, sizeof *copy->body);
+	for (struct node *one = child->body->nodes; one != NULL; one = one->next)
+		append(copy->body, *one);
+	*out = append(graph->body, (struct node){.type = GRAPH_NODE, .child = copy});
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
+	CALLED(cuGraphChildGraphNodeGetGraph);
+	*out = node->child;
+	return node->type == GRAPH_NODE ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {

@@ -185,6 +185,8 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CALLED(cuMemGetInfo);
 	struct context *context;
+	if (available == NULL || total == NULL)
+		return INVALID_VALUE;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS) {
@@ -197,6 +199,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available, wide_total;
+	if (available == NULL || total == NULL)
+		return INVALID_VALUE;
 	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
 	*available = wide_available > UINT32_MAX ? UINT32_MAX : (unsigned)wide_available;
 	*total = wide_total > UINT32_MAX ? UINT32_MAX : (unsigned)wide_total;

@@ -317,7 +317,6 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 	return SUCCESS;
 }
 
-EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) { return cuMemGetDefaultMemPool(out, where, type); }
 #endif
 
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
@@ -340,6 +339,18 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	UNLOCK;
 	return result;
 }
+
+#if FAKECUDA_VERSION >= 13000
+EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) {
+	CALLED(cuMemGetMemPool);
+	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceGetMemPool(out, where->id) : cuMemGetDefaultMemPool(out, where, type);
+}
+
+EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *pool) {
+	CALLED(cuMemSetMemPool);
+	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceSetMemPool(where->id, pool) : NOT_SUPPORTED;
+}
+#endif
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	if (pool == NULL || bytes == 0)

@@ -41,6 +41,8 @@ static const struct {
 	{"cuGraphInstantiate", "cuGraphInstantiateWithFlags", 12000},
 	{"cuStreamDestroy", "cuStreamDestroy_v2", 4000}, {"cuEventDestroy", "cuEventDestroy_v2", 4000},
 	{"cuStreamWriteValue64", "cuStreamWriteValue64_v2", 11070}, {"cuStreamWaitValue64", "cuStreamWaitValue64_v2", 11070},
+	{"cuMulticastBindMem", "cuMulticastBindMem", 12010}, {"cuMulticastBindMem", "cuMulticastBindMem_v2", 13010},
+	{"cuMulticastBindAddr", "cuMulticastBindAddr", 12010}, {"cuMulticastBindAddr", "cuMulticastBindAddr_v2", 13010},
 	{"cuGetProcAddress", "cuGetProcAddress", 11030}, {"cuGetProcAddress", "cuGetProcAddress_v2", 12000},
 };
 

@@ -258,6 +258,16 @@ EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr a
 	return one != NULL ? SUCCESS : INVALID_VALUE;
 }
 
+#if FAKECUDA_VERSION >= 13010
+EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
+	return device < 0 || device >= fake.gpus ? INVALID_DEVICE : cuMulticastBindMem(multicast, at, number, offset, bytes, flags);
+}
+
+EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
+	return device < 0 || device >= fake.gpus ? INVALID_DEVICE : cuMulticastBindAddr(multicast, at, addr, bytes, flags);
+}
+#endif
+
 EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at, size_t bytes) {
 	CALLED(cuMulticastUnbind);
 	(void)multicast, (void)device, (void)at, (void)bytes;
