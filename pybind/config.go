@@ -158,3 +158,35 @@ func DeviceDetails(position int64) (details string, err error) {
 	}
 	return encode(map[string]any{"device_name": d.Name, "major": d.ComputeMajor, "minor": d.ComputeMinor, "total_bytes": d.TotalBytes, "uuid": d.UUID})
 }
+
+// LimitInForce returns [bytes, why]: the limit that holds, or will hold, for all pools of a physical device together, -1 if none is known
+// before the pools are built, and why it is a part of GPUCONF_MEMORY_LIMIT.
+func LimitInForce(position int64, env string) (limit string, err error) {
+	defer process.Gate(&err)
+	variables, err := decodeEnv(env)
+	if err != nil {
+		return "", err
+	}
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	found, err := m.InForce(int(position), variables)
+	if err != nil {
+		return "", err
+	}
+	if !found.Known {
+		return encode([]any{-1, ""})
+	}
+	return encode([]any{found.Bytes, found.Why})
+}
+
+// WhyNoGPU returns why the process has no logical GPU, "" if that is unknown.
+func WhyNoGPU() (why string, err error) {
+	defer process.Gate(&err)
+	m, err := manager()
+	if err != nil {
+		return "", err
+	}
+	return m.WhyNoGPU(), nil
+}

@@ -99,6 +99,7 @@ WAITS = {
     "negative beyond floats": (-(10**400), InvalidArgumentError, "but got -inf"),
     "NaN": (float("nan"), InvalidArgumentError, "but got nan"),
     "None": (None, InvalidTypeError, "wait must be a number of seconds, but got NoneType: None"),
+    "a bool": (True, InvalidTypeError, "wait must be a number of seconds, but got bool: True"),
     "text": ("5", InvalidTypeError, "but got str: '5'"),
     "bytes": (b"5", InvalidTypeError, "but got bytes"),
     "complex": (1j, InvalidTypeError, "but got complex"),
@@ -118,7 +119,7 @@ def test_a_bad_wait_is_refused_also_where_there_is_no_need_to_wait(case: str, si
 
 
 @pytest.mark.parametrize(
-    "wait", [0, 0.0, -0.0, False, True, 5, 1e300, 10**400, float("inf"), decimal.Decimal("0.5"), fractions.Fraction(1, 3)], ids=repr
+    "wait", [0, 0.0, -0.0, 5, 1e300, 10**400, float("inf"), decimal.Decimal("0.5"), fractions.Fraction(1, 3)], ids=repr
 )
 @pytest.mark.usefixtures("one_gpu")
 def test_any_number_of_seconds_is_a_wait(wait: Any) -> None:

@@ -69,6 +69,9 @@ func (c Ceiling) Raise() string {
 	return text
 }
 
+// Why says who has the rest of GPUCONF_MEMORY_LIMIT, as a clause; "" if the process has all of it.
+func (c Ceiling) Why() string { return c.why }
+
 // Lower returns a requested limit, or what is left below the ceiling if that is less, with a notice. taken is the sum of the limits of
 // the other pools on the GPU.
 func (c Ceiling) Lower(pool string, requested, taken uint64) (uint64, []Notice) {

@@ -19,6 +19,20 @@ func (s *State) LogicalConfigs(dev Arg) (*LogicalConfigs, error) {
 	return s.logical[index].clone(), nil
 }
 
+// Limits returns the limits in bytes of the logical devices that a physical device is configured to have; nil if it is not configured.
+func (s *State) Limits(index int) (limits []uint64) {
+	if index < 0 || index >= len(s.physical) || s.logical[index] == nil {
+		return nil
+	}
+	for _, item := range s.logical[index].Items {
+		if item.MemoryLimitMiB != nil {
+			limit, _ := ExplicitLimit(*item.MemoryLimitMiB) // the setter has rejected invalid limits
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
 // SetLogicalConfigs stores a copy of dev's logical device configuration. A growth value set before is kept but ignored.
 func (s *State) SetLogicalConfigs(dev Arg, configs LogicalConfigs) error {
 	index, err := s.find(dev)

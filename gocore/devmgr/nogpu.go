@@ -17,9 +17,25 @@ func (m *Manager) ExplainNoGPU(why string) {
 	}
 }
 
+// WhyNoGPU returns why the process has no logical GPU, as a clause; "" if that is unknown.
+func (m *Manager) WhyNoGPU() string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	why, _ := m.whyNoGPULocked()
+	return why
+}
+
 // noGPULocked is the text of an error: that there is no logical GPU, the reason if known, and what to do.
 func (m *Manager) noGPULocked() string {
-	why, remedy := m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
+	why, remedy := m.whyNoGPULocked()
+	if why != "" {
+		why = ": " + why
+	}
+	return fmt.Sprintf("this process has no logical GPU%s. %s", why, remedy)
+}
+
+func (m *Manager) whyNoGPULocked() (why, remedy string) {
+	why, remedy = m.whyNone, "Simulate one with gpuconf.simulate(\"H100-80GB\") or GPUCONF_SIMULATE=H100-80GB"
 	switch listed := uint64(len(m.listed)); {
 	case listed > 0:
 		why, remedy = human.Count(listed, "GPU")+" in the physical device list, but none is visible (set_visible_devices)",
@@ -27,10 +43,7 @@ func (m *Manager) noGPULocked() string {
 	case len(m.found) > 0:
 		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements (see the gpuconf logger)"
 	}
-	if why != "" {
-		why = ": " + why
-	}
-	return fmt.Sprintf("this process has no logical GPU%s. %s", why, remedy)
+	return why, remedy
 }
 
 func (m *Manager) errNoGPULocked(asked string) error {

@@ -25,6 +25,9 @@ func (m *Manager) noticeOvercommitted(pools []*pool) {
 		if first.spills() {
 			level, rest = "info", "unified memory that does not fit on the GPU is kept in host memory"
 		}
+		if hint := wrongUnit(pools, first.device.Ordinal); hint != "" {
+			level, rest = "warning", rest+hint
+		}
 		m.notice(config.Notice{Level: level, Text: fmt.Sprintf("%s %s, and %s has only %s: %s",
 			limits, bytesText(bytes), first.device.Name, bytesText(first.device.TotalBytes), rest)})
 	}

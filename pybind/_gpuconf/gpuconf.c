@@ -1829,6 +1829,33 @@ PyObject * _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), 
 
 
 PyObject *
+_wrap__gpuconf_pybind_LimitInForce(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    int64_t position;
+    char *env;
+    const char *keywords[] = {"position", "env", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "Ls", (char **) keywords, &position, &env)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LimitInForce(position, env);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LimitInForce(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LiveTensors(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -2386,6 +2413,27 @@ PyObject * _wrap__gpuconf_pybind_VisibleDevices(PyObject *PYBINDGEN_UNUSED(_args
 
 
 PyObject *
+_wrap__gpuconf_pybind_WhyNoGPU(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
+{
+    PyObject *py_retval;
+    char *retval;
+
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_WhyNoGPU();
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_WhyNoGPU(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs));
+
+
+PyObject *
 _wrap__gpuconf_GoPyInit(PyObject *PYBINDGEN_UNUSED(_args), PyObject *PYBINDGEN_UNUSED(_kwargs))
 {
     PyObject *py_retval;
@@ -2488,6 +2536,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerCheck", (PyCFunction) _wrap__gpuconf_pybind_LedgerCheck, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerCheck(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerGrant", (PyCFunction) _wrap__gpuconf_pybind_LedgerGrant, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerGrant(claim)\n\ntype: claim: int64_t" },
     {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LimitInForce", (PyCFunction) _wrap__gpuconf_pybind_LimitInForce, METH_VARARGS|METH_KEYWORDS, "pybind_LimitInForce(position, env)\n\ntype: position: int64_t\ntype: env: char *" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },
     {(char *) "pybind_LogicalDevices", (PyCFunction) _wrap__gpuconf_pybind_LogicalDevices, METH_NOARGS, "pybind_LogicalDevices()\n\n" },
     {(char *) "pybind_MalformedVariables", (PyCFunction) _wrap__gpuconf_pybind_MalformedVariables, METH_VARARGS|METH_KEYWORDS, "pybind_MalformedVariables(env)\n\ntype: env: char *" },
@@ -2510,6 +2559,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_StopPeak", (PyCFunction) _wrap__gpuconf_pybind_StopPeak, METH_VARARGS|METH_KEYWORDS, "pybind_StopPeak(number, id)\n\ntype: number: int64_t\ntype: id: int64_t" },
     {(char *) "pybind_TensorInfo", (PyCFunction) _wrap__gpuconf_pybind_TensorInfo, METH_VARARGS|METH_KEYWORDS, "pybind_TensorInfo(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_VisibleDevices", (PyCFunction) _wrap__gpuconf_pybind_VisibleDevices, METH_NOARGS, "pybind_VisibleDevices()\n\n" },
+    {(char *) "pybind_WhyNoGPU", (PyCFunction) _wrap__gpuconf_pybind_WhyNoGPU, METH_NOARGS, "pybind_WhyNoGPU()\n\n" },
     {(char *) "GoPyInit", (PyCFunction) _wrap__gpuconf_GoPyInit, METH_NOARGS, "GoPyInit()\n\n" },
     {(char *) "NumHandles", (PyCFunction) _wrap__gpuconf_NumHandles, METH_NOARGS, "NumHandles()\n\n" },
     {NULL, NULL, 0, NULL}

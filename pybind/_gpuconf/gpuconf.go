@@ -799,6 +799,21 @@ func pybind_LimitBytes(number C.longlong) C.longlong {
 	return C.longlong(cret)
 }
 
+//export pybind_LimitInForce
+func pybind_LimitInForce(position C.longlong, env *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LimitInForce(int64(position), C.GoString(env))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_LiveTensors
 func pybind_LiveTensors() *C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -1517,4 +1532,19 @@ func pybind_WaitJob(id C.longlong, milliseconds C.longlong) C.char {
 		return boolGoToPy(false)
 	}
 	return boolGoToPy(cret)
+}
+
+//export pybind_WhyNoGPU
+func pybind_WhyNoGPU() *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.WhyNoGPU()
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
 }

@@ -87,7 +87,12 @@ func TestLimitsBeyondTheCardAreNoticed(t *testing.T) {
 		}},
 		{"one alone, and the other card", [][]float64{{200}, {1 << 42, 1 << 42, 1 << 42}}, []string{
 			"warning: the memory_limit of GPU:0 is 200.00MiB, and Tesla T4 has only 100.00MiB: the excess is not available",
-			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the excess is not available",
+			"warning: the memory_limits of 3 logical GPUs add up to 12.00EiB, and Tesla T4 has only 100.00MiB: the excess is not available. " +
+				"memory_limit is a number of MiB",
+		}},
+		{"bytes", [][]float64{{10, 50 << 20}, {}}, []string{
+			"warning: the memory_limits of 2 logical GPUs add up to 50.00TiB, and Tesla T4 has only 100.00MiB: the excess is not available. " +
+				"memory_limit is a number of MiB, and 52428800 looks like bytes: write 50",
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import no_gpu
 import pytest
 from gpuconf import config
 from gpuconf._core import import_hook as _import_hook
+from gpuconf._core import settings
 from script import run_well
 
 GIB = 1 << 30
@@ -29,7 +30,6 @@ def limits_of(*names: str) -> list[int]:
         ("6 gib", 6 * GIB),
         ("0.5GiB", GIB // 2),
         ("500MB", 500_000_000 >> 20 << 20),
-        ("2TB", 2 * 10**12 >> 20 << 20),
         ("50%", 40 * GIB),
         ("100 %", 80 * GIB),
         ((1 << 21) + 5, 1 << 21),
@@ -40,13 +40,30 @@ def limits_of(*names: str) -> list[int]:
 def test_a_limit_is_read(limit: Any, wanted: int) -> None:
     told = gpuconf.configure(limit=limit, libraries=[])
     assert told.limits == {"/physical_device:GPU:0": wanted}
-    if wanted <= 80 * GIB:
-        assert limits_of("GPU:0") == [wanted]
+    assert limits_of("GPU:0") == [wanted]
 
 
 @pytest.mark.parametrize(
     "limit",
-    ["", "6", "GiB", "-1GiB", "0%", "101%", "50%%", "6XB", "nan", "infGiB", "1e400GiB", "6GiBB", -1, 0, (1 << 20) - 1, "1023KiB"],
+    [
+        "",
+        "6",
+        "GiB",
+        "-1GiB",
+        "0%",
+        "101%",
+        "50%%",
+        "6XB",
+        "nan",
+        "infGiB",
+        "1e400GiB",
+        "6GiBB",
+        -1,
+        0,
+        (1 << 20) - 1,
+        "1023KiB",
+        "2TB",
+    ],
 )
 @pytest.mark.usefixtures("one_gpu")
 def test_a_limit_that_can_not_be_is_refused_and_changes_nothing(limit: Any) -> None:
@@ -139,12 +156,155 @@ def test_the_last_growth_is_returned_and_in_force(growth: bool) -> None:
         assert (gpuconf.memory.stats().bytes_reserved < GIB) is growth
 
 
-def test_a_machine_without_gpus_is_no_error() -> None:
-    told = gpuconf.configure(limit="50%", growth=True)
-    assert told.limits == {}
-    assert {told.libraries[name] for name in ("torch", "cupy", "numba")} == {"not routed: there is no GPU"}
-    with pytest.raises(ValueError, match="limit 'half' is not a size"):
-        gpuconf.configure(limit="half")
+def test_a_machine_without_gpus_has_no_limit_and_says_so() -> None:
+    """A broken driver meant no limit and no message."""
+    for limit in ("50%", "6GiB", ["6GiB"], ["6GiB", None]):
+        with pytest.raises(gpuconf.errors.NotFoundError, match=r"is not in force: this process sees no GPU: .*missing_ok=True"):
+            gpuconf.configure(limit=limit, growth=True)
+        told = gpuconf.configure(limit=limit, growth=True, missing_ok=True)
+        assert (told.limits, told.in_force, told.growth) == ({}, False, True)
+        for name in ("torch", "cupy", "numba"):
+            wanted = "not routed: there is no GPU" if _import_hook.installed(name) else "not installed"
+            assert told.libraries[name] == wanted
+    for bad in ("half", ["half"]):
+        for missing_ok in (True, False):
+            with pytest.raises(ValueError, match="limit 'half' is not a size"):
+                gpuconf.configure(limit=bad, missing_ok=missing_ok)
+    assert not gpuconf.configure(growth=True).in_force, "nothing is limited, so nothing is missing"
+
+
+@pytest.mark.parametrize("by", ["variable", "file"])
+def test_a_limit_of_the_environment_is_missing_too(by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if by == "variable":
+        monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", "4GiB")
+        said = "GPUCONF_MEMORY_LIMIT=4GiB in the environment is not in force"
+    else:
+        (tmp_path / "gpuconf.toml").write_text('memory_limit = "4GiB"\n')
+        said = f"memory_limit in {tmp_path}/gpuconf.toml, line 1 is not in force"
+    with pytest.raises(LookupError, match=said):
+        gpuconf.configure()
+    assert not gpuconf.configure(missing_ok=True).in_force
+    gpuconf.simulate("T4")
+    assert gpuconf.configure().in_force
+
+
+def test_hidden_gpus_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    gpuconf.simulate("T4")
+    with pytest.raises(gpuconf.errors.NotFoundError, match='CUDA_VISIBLE_DEVICES="" shows none'):
+        gpuconf.configure("1GiB")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    gpuconf.reset()
+    config.set_visible_devices([], "GPU")
+    with pytest.raises(gpuconf.errors.NotFoundError, match="none is visible"):
+        gpuconf.configure("1GiB")
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_the_limits_of_the_result_are_those_that_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The requested one was returned, and the pool had GPUCONF_MEMORY_LIMIT."""
+    names = [gpu.name for gpu in config.list_physical_devices("GPU")]
+
+    def told(limit: Any) -> tuple[list[int], list[str]]:
+        result = gpuconf.configure(limit, libraries=[])
+        before = [result.limits.get(name) for name in names]
+        logical = [gpu.name for gpu in config.list_logical_devices("GPU")]
+        assert [known or one for known, one in zip(before, limits_of(*logical), strict=True)] == limits_of(*logical)
+        assert gpuconf.configure(limit, libraries=[]) == result, "the same when the pools exist"
+        gpuconf.reset()
+        return before, [result.notes.get(name, "") for name in names]
+
+    assert told(None) == ([None, None], ["", ""])
+    assert told(["6GiB", None]) == ([6 * GIB, None], ["", ""])
+    monkeypatch.setenv("GPUCONF_MEMORY_LIMIT", "4GiB")
+    assert told(None) == ([4 * GIB, 4 * GIB], ["", ""])
+    lowered = "lowered from 8.00GiB to 4.00GiB by GPUCONF_MEMORY_LIMIT"
+    assert told(["8GiB", "3GiB"]) == ([4 * GIB, 3 * GIB], [f"{lowered} in the environment", ""])
+    monkeypatch.setenv("GPUCONF_LEASE", "0" * 32)
+    assert told(["8GiB", "3GiB"])[1] == [f"{lowered}, the lease of gpuconf run", ""]
+    assert "lowered from" in repr(gpuconf.configure("8GiB", libraries=[]))
+    gpuconf.reset()
+    monkeypatch.setattr(settings, "ADMINISTRATOR", str(tmp_path / "etc.toml"))
+    (tmp_path / "etc.toml").write_text('[ceilings]\nmemory_limit = "2GiB"\n')
+    why = f"lowered from 8.00GiB to 2.00GiB by the administrator's ceiling in {tmp_path}/etc.toml"
+    assert told("8GiB") == ([2 * GIB, 2 * GIB], [why, why])
+
+
+def test_a_rank_has_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ("GPUCONF_MEMORY_LIMIT", "4GiB"), ("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "4"):
+        monkeypatch.setenv(name, value)
+    gpuconf.simulate("2xT4")
+    told = gpuconf.configure("3GiB", libraries=[])
+    assert list(told.limits.values()) == [0, 2 * GIB] == limits_of("GPU:0", "GPU:1")
+    assert told.notes["/physical_device:GPU:1"].endswith("; 2 of 4 ranks share this GPU")
+    assert told.notes["/physical_device:GPU:0"].endswith("this process is LOCAL_RANK 1")
+
+
+def test_the_limit_of_several_logical_devices_is_their_sum() -> None:
+    gpuconf.simulate("T4")
+    (gpu,) = config.list_physical_devices("GPU")
+    config.set_logical_device_configuration(gpu, [config.LogicalDeviceConfiguration(memory_limit=1024)] * 3)
+    assert gpuconf.configure(libraries=[]).limits == {gpu.name: 3 * GIB}
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("120GiB", r"limit '120GiB' is more than the 80\.00GiB of /physical_device:GPU:0"),
+        (6, "but got 6; did you mean '6GiB'"),
+        ("6", "but got '6'; did you mean '6GiB'"),
+        (6144, "but got 6144; did you mean '6144MiB'"),
+        (6.0, r"but got float: 6\.0; did you mean '6GiB'"),
+        (0.5, r"but got float: 0\.5; did you mean '50%'"),
+        ({"GPU:0": "6GiB"}, "or a list with one for each, but got dict"),
+    ],
+)
+@pytest.mark.usefixtures("one_gpu")
+def test_a_wrong_unit_is_an_error_with_the_right_one(limit: Any, said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        gpuconf.configure(limit, libraries=[])
+
+
+def test_a_limit_of_tensorflow_in_a_wrong_unit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """TensorFlow accepts it, and so does gpuconf."""
+
+    def said(*limits: float) -> list[str]:
+        caplog.clear()
+        gpuconf.simulate("T4")
+        (gpu,) = config.list_physical_devices("GPU")
+        config.set_logical_device_configuration(gpu, [config.LogicalDeviceConfiguration(memory_limit=one) for one in limits])
+        config.list_logical_devices()
+        config.list_logical_devices()
+        gpuconf.reset()
+        return [record.getMessage() for record in caplog.records if "MiB" in record.getMessage()]
+
+    caplog.set_level("WARNING", "gpuconf")
+    (once,) = said(10 * 2**30)
+    assert once.endswith("memory_limit is a number of MiB, and 10737418240 looks like bytes: write 10240")
+    (once,) = said(10**6)
+    assert once.endswith("memory_limit is a number of MiB")
+    (once,) = said(0.5)
+    assert "memory_limit=0.5 on /physical_device:GPU:0 is less than 1 MiB, so the logical device has no memory" in once
+    assert "Did you mean gpuconf.configure(limit='50%'), or for 0.5 GiB memory_limit=512?" in once
+    assert said(20_000) == [], "a little more than the card is not a wrong unit"
+    assert said(0) == []
+
+
+@pytest.mark.parametrize(
+    ("fraction", "hint"), [(40, "write 0.4 for 40%"), (1e4, "0.5 is half of the GPU's memory"), (2, ""), (0.4, "")]
+)
+def test_a_percentage_is_no_fraction(fraction: float, hint: str, caplog: pytest.LogCaptureFixture) -> None:
+    """TensorFlow takes a fraction above 1 as unified memory of that size."""
+    import gpuconf.compat.v1 as tf
+
+    caplog.set_level("WARNING", "gpuconf")
+    gpuconf.simulate("T4")
+    with tf.Session(config=tf.ConfigProto(gpu_options=tf.GPUOptions(per_process_gpu_memory_fraction=fraction))):
+        pass
+    said = [one.getMessage() for one in caplog.records if "per_process_gpu_memory_fraction" in one.getMessage()]
+    assert len(said) == bool(hint)
+    assert hint in "".join(said)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +325,10 @@ def test_libraries_are_known(libraries: Any, error: str) -> None:
 def test_on_simulated_gpus_no_library_is_routed_and_a_wish_for_one_is_refused() -> None:
     """Kernels on host addresses would crash the process."""
     told = gpuconf.configure(limit="1GiB")
-    assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch needs a real GPU"
+    if not _import_hook.installed("torch"):
+        assert told.libraries["torch"] == "not installed"
+    else:
+        assert told.libraries["torch"] == "not routed: the GPUs are simulated (H100-80GB), and PyTorch needs a real GPU"
     with pytest.raises(gpuconf.errors.FailedPreconditionError, match="simulated"):
         gpuconf.configure(limit="2GiB", libraries="cupy")
     assert limits_of("GPU:0") == [GIB], "and nothing is changed"

@@ -112,6 +112,12 @@ def ignored(environ: Mapping[str, str]) -> list[Ignored]:
     return _from_file(environ)[1]
 
 
+def requested(name: str, environ: Mapping[str, str]) -> str:
+    """Return who sets a variable in a way that means this program: not the administrator, who means all."""
+    origin = explain(environ, {})[name]
+    return asked(name, environ) if origin.value and origin.source != "default" else ""
+
+
 def asked(name: str, environ: Mapping[str, str]) -> str:
     """Return who sets a variable that no call sets, for a message: the environment, or a file with the line; "" if nothing does."""
     if name in environ:
@@ -213,7 +219,8 @@ def _limit(what: str, given: Any) -> int:
     except errors.InvalidTypeError as error:
         raise errors.InvalidArgumentError(str(error)) from None
     if count < 1 << 20:
-        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}")
+        hint = sizes.unit_hint(count)
+        raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}")
     return count
 
 

@@ -30,11 +30,29 @@ def limit_bytes(limit: Any, total: int | None = None) -> int:
     """Return the bytes of a limit, rounded down to whole MiB. Percentages are relative to ``total``."""
     if isinstance(limit, bool):
         raise errors.InvalidTypeError(f"limit must be a number of bytes or text such as '6GiB', but got bool: {limit}")
-    wanted = size("limit", limit, total)
+    try:
+        wanted = size("limit", limit, total)
+    except errors.InvalidTypeError as error:
+        raise errors.InvalidTypeError(f"{error}{_number_hint(limit)}") from None
     if not 1 << 20 <= wanted < 2**63:
         given = repr(limit) if isinstance(limit, str) else shown(wanted)
-        raise errors.InvalidArgumentError(f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}")
+        text = f"limit must be at least 1 MiB and less than 2**63 bytes, but got {given}"
+        raise errors.InvalidArgumentError(text + unit_hint(wanted))
     return wanted >> 20 << 20
+
+
+def unit_hint(number: int) -> str:
+    """Return what a number that is too small for bytes probably means."""
+    if not 0 < number < 1 << 20:
+        return ""
+    return f"; did you mean '{number}{'GiB' if number < 256 else 'MiB'}'?"
+
+
+def _number_hint(value: Any) -> str:
+    """Return what a float probably means."""
+    if not isinstance(value, float) or not 0 < value < 1 << 20:
+        return ""
+    return f"; did you mean '{value * 100:g}%'?" if value <= 1 else f"; did you mean '{value:g}GiB'?"
 
 
 def _parsed(what: str, text: str, total: int | None) -> int:

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from .. import errors
-from .._core import runtime, sizes, texts
+from .._core import runtime, settings, sizes, texts
 from .._core.devices import PhysicalDevice
+from .._core.humanbytes import human_bytes
 from .._core.native import refuse_in_child
 from .._core.table import Table
 from .._typing import Any
@@ -23,8 +25,13 @@ _FOLLOWERS = ("jax", "tensorflow")
 _NAMES = {"torch": "PyTorch", "cupy": "CuPy", "numba": "Numba", "jax": "JAX", "tensorflow": "TensorFlow"}
 
 
-class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries"])):
-    """The result of :func:`configure`: ``limits`` in bytes by device name, ``growth``, and a status text for each library."""
+class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "libraries", "notes"])):
+    """The result of :func:`configure`: what holds now, which may be less than what was requested.
+
+    ``limits`` are in bytes, by device name: the ``bytes_limit`` of :func:`gpuconf.memory.stats`, or for a GPU with several logical
+    devices their sum. A GPU without a limit is missing. ``libraries`` has a status text for each library. ``notes`` says for each
+    GPU why its limit is lower than requested.
+    """
 
     __module__ = "gpuconf"
 
@@ -33,12 +40,20 @@ class Configuration(Table, namedtuple("Configuration", ["limits", "growth", "lib
     limits: dict[str, int]
     growth: bool | None
     libraries: dict[str, str]
+    notes: dict[str, str]
+
+    @property
+    def in_force(self) -> bool:
+        """Whether any limit holds: False without a GPU, and if none was set."""
+        return bool(self.limits)
 
 
 def configure(
     limit: Limit | Sequence[Limit] = None,
     growth: bool | None = None,
     libraries: str | Iterable[str] | Mapping[str, str] = "auto",
+    *,
+    missing_ok: bool = False,
 ) -> Configuration:
     """Set memory limits and growth for this process, and apply them to PyTorch, CuPy and Numba.
 
@@ -53,11 +68,17 @@ def configure(
     other when it is imported. **The allocators of JAX and TensorFlow cannot be replaced**: they get the same limits, growth and
     visible GPUs through their own settings, before they start. On simulated GPUs no library is routed.
 
-    The call can be repeated. It does not use the GPU. The result has the limits and a status text for each library.
+    The call can be repeated. It does not use the GPU. The result has the limits that hold, and a status text for each library. A
+    limit is lower than requested if ``GPUCONF_MEMORY_LIMIT``, ``gpuconf run`` or the administrator's ceiling leaves less; the
+    result's ``notes`` say so.
 
-    Raises FailedPreconditionError, and changes nothing, if a library that should be routed has already used the GPU (the error
-    names it), if PyTorch's settings contradict its mode, if an entry of None would remove a limit, or if the devices are already
-    initialized with another configuration. Raises ValueError for an invalid limit or library.
+    Without a GPU a limit cannot hold. So a limit, from the call, the environment or a settings file, is then an error, unless
+    ``missing_ok`` is true. With it, test the result: ``if not configure("6GiB", missing_ok=True).in_force``.
+
+    Raises NotFoundError, a LookupError, if there is a limit and no GPU. Raises FailedPreconditionError, and changes nothing, if a
+    library that should be routed has already used the GPU (the error names it), if PyTorch's settings contradict its mode, if an
+    entry of None would remove a limit, or if the devices are already initialized with another configuration. Raises ValueError for
+    an invalid limit or library, also for a limit of more than the GPU's memory.
 
     >>> configure(limit="6GiB", growth=True, libraries=[]).limits
     {'/physical_device:GPU:0': 6442450944, '/physical_device:GPU:1': 6442450944}
@@ -68,6 +89,8 @@ def configure(
     modes = not_too_late(libraries)
     gpus = get_visible_devices("GPU")
     limits = _limits(limit, gpus)
+    if not gpus and not missing_ok:
+        _refuse_without_gpu(limit)
     if limit is not None:
         _refuse_to_lift(gpus, limits)
     if growth is not None and not isinstance(growth, bool):
@@ -80,7 +103,8 @@ def configure(
         _frameworks.follow(before)
     routes = {name: _route(name, mode) for name, mode in modes.items() if name in _ADAPTORS}
     routes.update({name: _frameworks.pass_on(name) for name in modes if name in _FOLLOWERS})
-    return Configuration({gpu.name: wanted for gpu, wanted in zip(gpus, limits, strict=True) if wanted}, growth, routes)
+    holding, notes = _in_force(gpus, limits)
+    return Configuration(holding, growth, routes, notes)
 
 
 def checked_libraries(libraries: Any) -> dict[str, str]:
@@ -122,16 +146,76 @@ def not_too_late(libraries: Any) -> dict[str, str]:
 
 def _limits(limit: Any, gpus: list[PhysicalDevice]) -> list[int]:
     """Return the limit of each GPU in bytes, a multiple of 1 MiB; 0 for no limit."""
-    each = list(limit) if isinstance(limit, (list, tuple)) else [limit] * len(gpus)
-    if len(each) != len(gpus):
+    if isinstance(limit, (dict, set, frozenset)):
+        text = "limit must be a number of bytes or text such as '6GiB' for all GPUs, or a list with one for each"
+        raise errors.InvalidTypeError(f"{text}, but got {type(limit).__name__}: {texts.shown(limit)}")
+    several = isinstance(limit, (list, tuple))
+    for one in limit if several and not gpus else () if several or limit is None else (limit,):
+        if one is not None:
+            sizes.limit_bytes(one, 1 << 40)  # an invalid limit is an error even without a GPU
+    each = list(limit) if several and gpus else [None if several else limit] * len(gpus)
+    if len(each) != len(gpus) and gpus:
         given, visible = (
             "1 entry" if len(each) == 1 else f"{len(each)} entries",
             "1 GPU is" if len(gpus) == 1 else f"{len(gpus)} GPUs are",
         )
         raise errors.InvalidArgumentError(f"limit has {given}, but {visible} visible")
-    if limit is not None and not isinstance(limit, (list, tuple)):
-        sizes.limit_bytes(limit, 1 << 40)  # an invalid limit is an error even without a GPU
-    return [sizes.limit_bytes(one, _total(gpu)) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+    return [_limit(one, gpu) if one is not None else 0 for one, gpu in zip(each, gpus, strict=True)]
+
+
+def _limit(limit: int | str, gpu: PhysicalDevice) -> int:
+    total = _total(gpu)
+    wanted = sizes.limit_bytes(limit, total)
+    if wanted > total:
+        text = f"limit {texts.shown(limit)} is more than the {human_bytes(total)} of {gpu.name}"
+        raise errors.InvalidArgumentError(f"{text}. Write at most that, or a part of it, such as '90%'")
+    return wanted
+
+
+def _refuse_without_gpu(limit: Any) -> None:
+    """Raise if there is a limit, which cannot hold without a GPU: the program would run without it, and nothing would say so."""
+    from .._core.native import core
+
+    what = (
+        f"limit={texts.shown(limit)}"
+        if limit is not None and limit != []
+        else settings.requested("GPUCONF_MEMORY_LIMIT", os.environ)
+    )
+    if what:
+        why = core.pybind_WhyNoGPU()
+        raise errors.NotFoundError(
+            f"{what} is not in force: this process sees no GPU{': ' * bool(why)}{why}. Correct that, "
+            "or pass missing_ok=True if the program may run without a GPU"
+        )
+
+
+def _in_force(gpus: list[PhysicalDevice], wanted: list[int]) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the limit that holds on each GPU, and why where it is lower than requested."""
+    import json
+
+    from .._core.native import core
+
+    limits: dict[str, int] = {}
+    notes: dict[str, str] = {}
+    for gpu, requested in zip(gpus, wanted, strict=True):
+        holding, why = json.loads(core.pybind_LimitInForce(runtime.position(gpu)[0], runtime.environment()))
+        if holding < 0:
+            continue
+        limits[gpu.name] = holding
+        if holding < requested:
+            by = settings.explain(os.environ, {})["GPUCONF_MEMORY_LIMIT"]
+            text = f"lowered from {human_bytes(requested)} to {human_bytes(holding)} by {_who(by)}"
+            notes[gpu.name] = f"{text}; {why}" if why else text
+    return limits, notes
+
+
+def _who(origin: settings.Origin) -> str:
+    """Return who set GPUCONF_MEMORY_LIMIT."""
+    if origin.ceiling:
+        return f"the administrator's ceiling in {origin.ceiling}"
+    if origin.source == "environment":
+        return "GPUCONF_MEMORY_LIMIT" + (", the lease of gpuconf run" if os.environ.get("GPUCONF_LEASE") else " in the environment")
+    return f"memory_limit in {origin.source}"
 
 
 def _total(gpu: PhysicalDevice) -> int:
@@ -222,9 +306,10 @@ def _can_route(name: str) -> tuple[bool, str]:
 def _route(name: str, mode: str) -> str:
     from .._core import import_hook, notices
 
+    installed = _ADAPTORS[name] in sys.modules or import_hook.installed(name)
     possible, why = _can_route(name)
     if not possible:
-        return why
+        return why if installed else "not installed"
     if _ADAPTORS[name] in sys.modules:
         return _install(name, mode)
 
@@ -236,7 +321,7 @@ def _route(name: str, mode: str) -> str:
             notices.log("warning", f"{_NAMES[name]} was imported but {why}")
 
     import_hook.when_imported(_ADAPTORS[name], later)
-    return "will be routed on import" if import_hook.installed(name) else "not installed"
+    return "will be routed on import" if installed else "not installed"
 
 
 def _install(name: str, mode: str) -> str:

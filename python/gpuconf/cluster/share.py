@@ -84,7 +84,7 @@ def _configure(share: Share) -> dict[str, int]:
     if share.memory is not None:
         for card in visible_devices():
             fitting(Card(card.cuda_ordinal, card.uuid, card.name, card.total_memory), share.memory, 1)
-    return configure(share.memory if gpus else None, share.growth, libraries).limits
+    return configure(share.memory if gpus else None, share.growth, libraries, missing_ok=True).limits
 
 
 def _explained(who: str, step: Any) -> Any:

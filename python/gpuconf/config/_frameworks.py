@@ -71,7 +71,7 @@ def _pass_on_imported(name: str) -> None:
 
 def pass_on(name: str) -> str:
     """Pass the configuration on to a framework: now if it is imported, else on import. Returns a status text."""
-    if runtime.simulated():
+    if runtime.simulated() and (name in sys.modules or import_hook.installed(name)):
         return f"not passed on: the GPUs are simulated ({runtime.simulated()})"
     if name == "tensorflow" and any(type(finder).__module__ == "gpuconf.compat._as_tensorflow" for finder in sys.meta_path):
         return "gpuconf itself: install_as_tensorflow() was called"

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from .. import errors
-from .._core import runtime, texts
+from .._core import notices, runtime, texts
 from .._core.devices import LogicalDeviceConfiguration, PhysicalDevice
 from .._core.native import core
 from .._typing import Any
@@ -55,6 +55,17 @@ def set_logical_device_configuration(device: PhysicalDevice, logical_devices: Se
     if position not in _objects or not _means(_objects[position], sent):
         _objects[position] = logical_devices
     runtime.configured()
+    _warn_of_no_memory(device, logical_devices)
+
+
+def _warn_of_no_memory(device: PhysicalDevice, configurations: Any) -> None:
+    """Log limits that TensorFlow rounds to nothing: they look like a part of the GPU or a number of GiB."""
+    for one in configurations:
+        limit = float(one.memory_limit or 0)
+        if 0 < limit < 1:
+            meant = f"gpuconf.configure(limit='{limit * 100:g}%'), or for {limit:g} GiB memory_limit={limit * 1024:g}"
+            text = f"memory_limit={limit:g} on {device.name} is less than 1 MiB, so the logical device has no memory"
+            notices.log("warning", f"{text}: memory_limit is a number of MiB. Did you mean {meant}?")
 
 
 def show(position: int, configurations: Any) -> None:

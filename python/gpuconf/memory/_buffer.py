@@ -260,7 +260,7 @@ def _size(nbytes: int | str) -> int:
 
 def _deadline(wait: float) -> float | None:
     try:
-        seconds = float(wait) if not isinstance(wait, (str, bytes, bytearray)) else None
+        seconds = float(wait) if not isinstance(wait, (str, bytes, bytearray, bool)) else None
     except OverflowError:  # an int too large for a float
         seconds = math.inf if wait > 0 else -math.inf
     except (TypeError, ValueError):

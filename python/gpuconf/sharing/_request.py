@@ -60,7 +60,7 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Req
             raise errors.InvalidTypeError(f"memory must be a number of bytes or text such as '6GiB', but got bool: {memory}")
         wanted = sizes.size("memory", memory, 1 << 40)
         if wanted < 1 << 20:
-            raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}")
+            raise errors.InvalidArgumentError(f"memory must be at least 1 MiB, but got {memory!r}{sizes.unit_hint(wanted)}")
     if isinstance(gpus, bool) or not isinstance(gpus, int):
         raise errors.InvalidTypeError(f"gpus must be a number of GPUs, but got {gpus!r}")
     if gpus < 1:
