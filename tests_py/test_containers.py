@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,4 +150,16 @@ def test_other_clocks(env: dict[str, str], ledger: Ledger, offset: list[str]) ->
         (outer,) = shown(env, [])
         assert (inner["notes"], inner["pid"], inner["in_use"]) == ([], program.pid, 3 * GIB)
         assert inner == outer
+        wait = f"open_ledger({ledger.folder!r}).claim([Card({CARD!r}, {40 * GIB}, {35 * GIB})])"
+        code = f"from gpuconf.sharing._ledger import open_ledger; from gpuconf.sharing._rows import Card; {wait}"
+        own = ledger.claim([Card(CARD, 40 * GIB, 10 * GIB)])
+        with own, subprocess.Popen([*container(offset), sys.executable, "-c", code]) as waiter:
+            try:
+                deadline = time.monotonic() + 30
+                while len(ledger.claims()) < 3:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+                assert not ledger.claims()[2].stopped, "when it looked last has the same zero here"
+            finally:
+                waiter.kill()
     assert ledger.claims() == []

@@ -19,6 +19,7 @@ import gpuconf
 import pytest
 from gpuconf import errors
 from gpuconf._core import ledger_folder
+from gpuconf.cli.main import main
 from gpuconf.sharing import _ledger
 from gpuconf.sharing._rows import Card, CardLease
 
@@ -107,6 +108,40 @@ def test_a_timeout_names_who_holds_the_memory(ledger: _ledger.Ledger) -> None:
     assert f"process {holder.pid} holder, user {pwd.getpwuid(os.geteuid()).pw_name}: 30.00GiB" in text
     assert f"{CARD}: 7.00GiB of 38.00GiB left, 30.00GiB leased, 1.00GiB in use outside the ledger" in text
     assert ledger.claims() == []
+
+
+def test_a_stopped_waiter_is_in_nobodys_way(
+    ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each new process used to wait 5 s for it, and with a shorter timeout it failed, on empty cards."""
+    holder = hold(ledger, 30)
+    waiter = hold(ledger, 20, wait=False)
+    try:
+        eventually(lambda: len(ledger.claims()) == 2)
+        with pytest.raises(errors.DeadlineExceededError) as raised:  # 10 GiB are left, which it waits for
+            ledger.claim([card(5)], timeout=0)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        text = f"process {waiter.pid} holder, user {user}: waits before this one for 20.00GiB on 1 of 1 card"
+        assert text in str(raised.value)
+        waiter.send_signal(signal.SIGSTOP)
+        tasks = Path(f"/proc/{waiter.pid}/task")
+        eventually(lambda: all(task.read_text().rsplit(") ", 1)[1][0] == "T" for task in tasks.glob("*/stat")))
+        end(holder)
+        eventually(lambda: ledger.claims()[0].stopped)
+        monkeypatch.setenv("GPUCONF_LEDGER", ledger.folder)
+        for command in (["lease", "--list"], ["ledger", "list"]):
+            assert main(command) == 0
+            assert " stopped " in capsys.readouterr().out
+        claims = "_ledger.open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)], timeout={})"
+        for timeout in (0, 1):  # of a process that has never seen it
+            code = "import sys; from gpuconf.sharing import _ledger; from gpuconf.sharing._rows import Card; "
+            subprocess.run([sys.executable, "-c", code + claims.format(timeout), ledger.folder, CARD], check=True)
+        waiter.send_signal(signal.SIGCONT)
+        eventually(lambda: ledger.claims()[0].state == "granted")
+        assert ledger.check() == []
+    finally:
+        end(holder)
+        end(waiter)
 
 
 def test_a_claim_waits_for_the_end_of_a_killed_process(ledger: _ledger.Ledger) -> None:

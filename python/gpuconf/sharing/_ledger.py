@@ -226,16 +226,19 @@ class Claim(Handle):
         size = human_bytes(max((card.bytes for card in cards), default=0))
         where = f"available on {count} of {len(cards)} card{'s' * (len(cards) > 1)}"
         lines = [f"{size} was not {where} within {timeout:g} s." if timeout else f"{size} is not {where}."]
-        rows = [row for row in self._ledger.claims() if row.id != self.id]
+        everybody = self._ledger.claims()
+        rows = [row for row in everybody if row.id != self.id]
         lines += [_state_of(card, rows) for card in cards[:_MOST_HOLDERS]]
         wanted = {card.uuid for card in cards}
         holders = [row for row in rows if row.state == "granted" and any(card.uuid in wanted for card in row.cards)]
         lines += [_holder(row) for row in sorted(holders, key=_leased, reverse=True)[:_MOST_HOLDERS]]
         if len(holders) > _MOST_HOLDERS:
             lines.append(f"  and {len(holders) - _MOST_HOLDERS} more")
-        ahead = [row for row in rows if row.state == "waiting"]
-        if ahead:
-            lines.append(f"  {len(ahead)} other request{'s' * (len(ahead) > 1)} waiting")
+        own = min((row.ticket for row in everybody if row.id == self.id), default=0)
+        ahead = [row for row in rows if row.state == "waiting" and not row.stopped and row.ticket < own]
+        lines += [_waiter(row) for row in ahead[:_MOST_HOLDERS]]
+        if len(ahead) > _MOST_HOLDERS:
+            lines.append(f"  and {len(ahead) - _MOST_HOLDERS} more that wait before this one")
         lines.append(f"  Wait{' longer' if timeout else ''}, request less memory, or end one of these processes.")
         return "\n".join(lines)
 
@@ -326,10 +329,19 @@ def _leased(row: ClaimRow) -> int:
 
 
 def _holder(row: ClaimRow) -> str:
-    where = "" if row.local else " in another container"
     gone = " (ended; a child holds the lease)" if row.gone else ""
-    name = f" {row.name}" if row.name else f" {row.command}" if row.command else ""
-    return f"  process {row.pid}{where}{name}{gone}, user {user_name(row.uid)}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
+    return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
+
+
+def _waiter(row: ClaimRow) -> str:
+    size = human_bytes(max(card.bytes for card in row.cards))
+    cards = f"{row.count} of {len(row.cards)} card{'s' * (len(row.cards) > 1)}"
+    return f"  {_who(row)}, user {user_name(row.uid)}: waits before this one for {size} on {cards}"
+
+
+def _who(row: ClaimRow) -> str:
+    where = "" if row.local else " in another container"
+    return f"process {row.pid}{where} {row.name or row.command}".rstrip()
 
 
 def own_command() -> str:

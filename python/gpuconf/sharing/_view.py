@@ -42,7 +42,7 @@ class Share(
     lease: int | None  # bytes that its lease has on this card, shared with the other processes of the lease
     pools: tuple[Pool, ...]
     claim: str  # the lease; "" for none
-    notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "no memory in use"
+    notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
     lease_pid: int | None  # the process that leased the memory, as `gpuconf lease --list` shows it; None without a lease
 
     @property
@@ -224,7 +224,7 @@ def _share(
 def _idle(uuid: str, claim: Any) -> Share:
     """Return the row of a claim of which no process uses the card."""
     notes = ["waiting" if claim.state == "waiting" else "no memory in use"]
-    notes += ["gone"] * claim.gone + ["other container"] * (not claim.local)
+    notes += ["stopped"] * claim.stopped + ["gone"] * claim.gone + ["other container"] * (not claim.local)
     user = _proc.user_name(claim.uid)
     return Share(
         claim.pid, user, claim.command, claim.name, claim.job, None, _leased(claim, uuid), (), claim.id, tuple(notes), claim.pid
