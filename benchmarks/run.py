@@ -176,6 +176,7 @@ PROVEN = [
     ),
     ("the same with 1.25 times the live peak", "0", "`tests_go/bfc/stitch_test.go`"),
     ("driver calls of an iteration from its third time on", "0", "`tests_go/bfc/stitch_test.go`"),
+    ("driver calls for each GiB of a pool that grows in steps of 1 GiB or more", "<= 40", "`tests_go/bfc/stitch_test.go`"),
     ("failures in 1000 repetitions of a sequence that succeeded once", "0", "`tests_go/bfc/stitch_test.go`"),
     ("causes in out-of-memory reports, each with its advice", ">= 8", "`tests_go/devmgr/outofmemory_test.go`"),
     ("driver calls that a test makes fail", "all", "`tests_go/devmgr/failurewalk_test.go`, `tests_go/cuda`"),

@@ -41,6 +41,7 @@ type Allocator struct {
 	closed  bool          // guarded by mu, as are all fields below
 	sealed  bool          // Allocate refuses
 	served  uint64        // the only stream, whose allocations take the fast path; noOne: closed, sealed, counted by a Failure, or not exactly one stream
+	uncut   uint64        // free chunks of so many bytes may contain handles of several granules; neverSplit: none does
 	regions []region      // sorted by address
 	chunks  chunks.Table  // every chunk of every region
 	bins    chunks.Bins   // the free chunks, by size
@@ -86,7 +87,7 @@ func New(sub SubAllocator, opts Options) (*Allocator, error) {
 		return nil, status.Errorf(status.InvalidArgument, "an allocator needs a sub-allocator")
 	}
 	a := &Allocator{name: opts.Name, sub: sub, limitBytes: sub.LimitBytes(), collect: opts.GarbageCollect,
-		timeline: opts.Timeline, only: noStream, served: noOne, streams: make([]stream, 1), live: new(figures.Pool)}
+		timeline: opts.Timeline, only: noStream, served: noOne, uncut: neverSplit, streams: make([]stream, 1), live: new(figures.Pool)}
 	if a.name == "" {
 		a.name = "bfc"
 	}
@@ -139,7 +140,7 @@ func (a *Allocator) AllocateFor(s Stream, bytes uint64, by holder.ID) (Block, er
 	a.mu.Lock()
 	// The fast path, which most calls take. rounded is 0 if bytes is 0 or too large to round up.
 	if rounded := (bytes + chunks.Granularity - 1) &^ (chunks.Granularity - 1); uint64(s) == a.served && rounded != 0 && a.hasRoomLocked(by) {
-		if i := a.bins.BestFit(rounded); i != chunks.None {
+		if i := a.bins.BestFit(rounded); i != chunks.None && a.chunks.Records[i].Bytes() < a.uncut {
 			block := a.takeLocked(i, s, bytes, rounded, by)
 			a.mu.Unlock() // not deferred (doc.go, Locks)
 			return block, nil
@@ -182,19 +183,31 @@ func (a *Allocator) allocateLocked(s Stream, bytes uint64, by holder.ID) (Block,
 	if a.shared {
 		return a.allocateSharedLocked(s, bytes, rounded, by)
 	}
-	i := a.bins.BestFit(rounded)
-	if i == chunks.None {
-		refusal := a.growLocked(rounded, s)
-		if refusal != nil {
-			refusal = a.makeRoomLocked(rounded, s, refusal)
+	i, refusal := a.fitLocked(rounded, s)
+	if refusal == nil && a.chunks.Records[i].Bytes() >= a.uncut {
+		if i = a.splitForLocked(i, rounded); i == chunks.None {
+			i, refusal = a.fitLocked(rounded, s)
 		}
-		a.publishReservedLocked()
-		if refusal != nil {
-			return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
-		}
-		i = a.bins.BestFit(rounded)
+	}
+	if refusal != nil {
+		return Block{}, a.failedLocked(s, bytes, by, a.outOfMemoryLocked(s, bytes, rounded, refusal))
 	}
 	return a.takeLocked(i, s, bytes, rounded, by), nil
+}
+
+// fitLocked returns the smallest free chunk that fits, while there is one stream. It obtains memory if there is none.
+func (a *Allocator) fitLocked(rounded uint64, s Stream) (i uint32, refusal error) {
+	if i = a.bins.BestFit(rounded); i != chunks.None {
+		return i, nil
+	}
+	if refusal = a.growLocked(rounded, s); refusal != nil {
+		refusal = a.makeRoomLocked(rounded, s, refusal)
+	}
+	a.publishReservedLocked()
+	if refusal != nil {
+		return chunks.None, refusal
+	}
+	return a.bins.BestFit(rounded), nil
 }
 
 // serveLocked updates served. It must be called after a change of closed, sealed, failure or only.

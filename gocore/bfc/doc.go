@@ -15,7 +15,8 @@
 //     last one (chunks.Chunk).
 //   - A chunk is live if a caller holds it; a live chunk is also called a block. Otherwise it is free or, with
 //     several streams, held (see Streams).
-//   - A granule is the unit in which a Mapper maps memory.
+//   - A granule is the unit in which a Mapper maps memory. A large step gets handles of several granules, which are
+//     split into granules before a block takes a part of one (mapper_split.go).
 //   - Spare memory is mapped but belongs to no region (mapper_spare.go).
 //
 // Memory moves between these states:

@@ -4,6 +4,7 @@ package bfc
 
 import (
 	"errors"
+	"math"
 
 	"gpuconf/gocore/chunks"
 	"gpuconf/gocore/status"
@@ -28,7 +29,13 @@ type Mapper interface {
 	// spare memory. If it fails, nothing changes for the allocator.
 	Stitch(addr, bytes uint64) (movedBytes uint64, err error)
 
-	// Spare takes whole granules without a block, or a region from Extend, from the allocator and leaves them mapped.
+	// A handle is one granule, or several that can only be moved or released together. Whole returns the part of a mapped
+	// stretch that consists of whole handles; from is to if there is none. LargeBytes is the least Map or Stitch that takes handles
+	// of several granules. The last granule of what it maps has its own handle, and so has the first one of the range.
+	Whole(addr, end uint64) (from, to uint64)
+	LargeBytes() uint64
+
+	// Spare takes whole handles without a block, or a region from Extend, from the allocator and leaves them mapped.
 	// They count as available from then on: Map takes them over where they are, Stitch moves them, Unspare returns them
 	// to the allocator, and DropSpare returns all of them to the device.
 	Spare(addr, bytes uint64) error
@@ -46,19 +53,20 @@ type Mapper interface {
 type space struct {
 	addr, end uint64
 	granule   uint64
+	large     uint64 // Mapper.LargeBytes
 }
 
 func mapperOf(sub SubAllocator) (Mapper, space, error) {
 	m, ok := sub.(Mapper)
 	if !ok {
-		return nil, space{granule: chunks.Granularity}, nil
+		return nil, space{granule: chunks.Granularity, large: math.MaxUint64}, nil
 	}
 	addr, bytes, granule := m.Range()
 	if granule == 0 || granule%chunks.Granularity != 0 || addr%granule != 0 || bytes%granule != 0 || addr+bytes < addr || addr == 0 && bytes > 0 {
 		return nil, space{}, status.Errorf(status.InvalidArgument,
 			"an allocator cannot use a range of %d bytes at %#x in granules of %d", bytes, addr, granule)
 	}
-	return m, space{addr: addr, end: addr + bytes, granule: granule}, nil
+	return m, space{addr: addr, end: addr + bytes, granule: granule, large: m.LargeBytes()}, nil
 }
 
 func (s space) holds(addr uint64) bool { return s.addr <= addr && addr < s.end }

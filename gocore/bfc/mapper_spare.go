@@ -6,7 +6,7 @@ package bfc
 // The next Map that reaches it takes it over, or Stitch moves it. In single mode, queued work may still touch it; in shared mode it is
 // clean (invariant 19). It counts as reserved (invariants 1 and 11).
 
-// spareLocked makes part of free chunk i spare. The part consists of whole granules.
+// spareLocked makes part of free chunk i spare. The part consists of whole handles.
 func (a *Allocator) spareLocked(at int, i uint32, from, to uint64) error {
 	if err := a.chunks.RoomFor(2); err != nil {
 		return err

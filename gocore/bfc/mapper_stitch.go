@@ -228,10 +228,11 @@ func (g gap) targetAt(addr, bytes, granule uint64) (t target, need uint64) {
 	return t, need
 }
 
-// freeGranules returns how many bytes of the gap lie in whole granules that are mapped and that no block touches.
-func (g gap) freeGranules(granule uint64) (bytes uint64) {
+// freeGranulesLocked returns how many bytes of the gap lie in whole granules that are mapped, that no block touches, and that can be moved.
+func (a *Allocator) freeGranulesLocked(g gap) (bytes uint64) {
 	for _, p := range g.parts {
-		if from, to := whole(p.addr, p.end, granule); p.mapped {
+		if p.mapped {
+			from, to := a.wholeLocked(p.addr, p.end)
 			bytes += to - from
 		}
 	}
@@ -258,16 +259,21 @@ func (a *Allocator) freedLocked(i uint32) bool {
 func (a *Allocator) supplyLocked(usable func(uint32) bool, enough uint64) (bytes uint64) {
 	bytes = a.sub.AvailableBytes() / a.space.granule * a.space.granule
 	a.eachGapLocked(usable, func(g gap) bool {
-		bytes += g.freeGranules(a.space.granule)
+		bytes += a.freeGranulesLocked(g)
 		return bytes < enough
 	})
 	return bytes
 }
 
-// whole returns the part of a stretch that consists of whole granules.
-func whole(addr, end, granule uint64) (from, to uint64) {
-	from = down(addr+granule-1, granule)
-	return from, max(from, down(end, granule))
+// wholeLocked returns the part of a free stretch that can be moved: whole granules, and in shared mode whole handles. In single mode
+// a handle is split where necessary (mapper_split.go).
+func (a *Allocator) wholeLocked(addr, end uint64) (from, to uint64) {
+	from = down(addr+a.space.granule-1, a.space.granule)
+	to = max(from, down(end, a.space.granule))
+	if a.shared && a.hasLarge() && from < to {
+		return a.mapper.Whole(from, to)
+	}
+	return from, to
 }
 
 // down rounds down to a multiple of the granule. It divides only if the granule is no power of two: a division takes as long as all the rest
@@ -374,6 +380,17 @@ func (a *Allocator) gatherLocked(t target, there func() uint64) error {
 			continue
 		}
 		from = max(from, to-min(short, to-from))
+		split, err := a.splitLocked(i, from)
+		if !split && err == nil {
+			split, err = a.splitLocked(i, to)
+		}
+		if err != nil {
+			return err
+		}
+		if split {
+			at = len(a.regions) - 1
+			continue
+		}
 		if err := a.spareLocked(at, i, from, to); err != nil {
 			return err
 		}
@@ -394,14 +411,11 @@ func (a *Allocator) highestLocked(at int, t target) (i uint32, from, to uint64) 
 			continue
 		}
 		c := &a.chunks.Records[i]
-		from, to := whole(c.Addr(), c.Addr()+c.Bytes(), a.space.granule)
-		if above := max(from, min(t.end, to)); t.addr < to && above < to {
-			return i, above, to
+		addr, end := c.Addr(), c.Addr()+c.Bytes()
+		if from, to := a.wholeLocked(max(addr, t.end), end); from < to {
+			return i, from, to
 		}
-		if t.addr < to {
-			to = max(from, t.addr)
-		}
-		if from < to {
+		if from, to := a.wholeLocked(addr, min(end, t.addr)); from < to {
 			return i, from, to
 		}
 	}
@@ -451,6 +465,9 @@ func (a *Allocator) holesLocked(t target) (holes []part) {
 
 // arriveLocked adds new memory of the range to the accounting and merges it with its neighbors (invariants 1 and 12).
 func (a *Allocator) arriveLocked(addr, bytes uint64, s Stream) {
+	if bytes >= a.space.large {
+		a.uncut = 2 * a.space.granule
+	}
 	at := a.addRegionLocked(addr, bytes)
 	a.joinRegionsLocked(at, s)
 	a.joinRegionsLocked(at-1, s)

@@ -204,7 +204,10 @@ func (a *Allocator) idleBytesLocked() (bytes uint64) {
 			bytes += r.bytes
 		case a.space.holds(r.addr):
 			for i := r.first; i != r.fence; i = a.chunks.Records[i].Next {
-				bytes += a.freeBytesLocked(i, noStream) / a.space.granule * a.space.granule
+				if free := a.freeBytesLocked(i, noStream); free >= a.space.granule {
+					from, to := a.wholeLocked(a.chunks.Records[i].Addr(), a.chunks.Records[i].Addr()+free)
+					bytes += to - from
+				}
 			}
 		}
 	}

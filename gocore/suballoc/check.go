@@ -43,16 +43,23 @@ func (v *Virtual) checkSlotsLocked() (sum, spareBytes uint64, err error) {
 	handles := map[uint64]bool{}
 	for at, s := range v.slots {
 		if s.state == empty {
-			if s.handle != 0 {
+			if s != (slot{}) {
 				return 0, 0, broken(7, "slot %d is empty and holds handle %#x", at, s.handle)
 			}
 			continue
 		}
-		if handles[s.handle] {
+		if s.before == 0 && handles[s.handle] {
 			return 0, 0, broken(8, "handle %#x is mapped twice, once at %#x", s.handle, v.addrOf(at))
 		}
 		handles[s.handle] = true
 		sum += v.granule
+		first, end := v.handleAtLocked(at)
+		if first < 0 || end > len(v.slots) || at >= end {
+			return 0, 0, broken(8, "handle %#x lies in slots %d to %d of %d", s.handle, first, end, len(v.slots))
+		}
+		if want := (slot{handle: s.handle, before: 0, size: s.size, state: s.state}); v.slots[first] != want {
+			return 0, 0, broken(8, "handle %#x lies in slots %d to %d, which differ in state or handle", s.handle, first, end)
+		}
 		if s.state == spare {
 			if at >= v.spareEnd {
 				return 0, 0, broken(7, "slot %d is spare, and no slot from %d on should be", at, v.spareEnd)

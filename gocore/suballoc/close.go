@@ -35,10 +35,12 @@ func (v *Virtual) reclaimLocked() {
 	}
 	v.refused = false
 	_ = v.releaseStraysLocked() // what is refused again stays a stray
-	for at := range v.slots {
+	for at := 0; at < len(v.slots); {
+		_, end := v.handleAtLocked(at)
 		if v.slots[at].state == parked {
 			_ = v.unmapLocked(at)
 		}
+		at = end
 	}
 }
 
@@ -64,7 +66,7 @@ func (v *Virtual) releaseStraysLocked() (err error) {
 	v.strays = nil
 	for _, s := range strays {
 		if s.addr == 0 {
-			err = errors.Join(err, v.releaseHandleLocked(s.handle))
+			err = errors.Join(err, v.releaseHandleLocked(loose{s.handle, int(s.bytes / v.granule)}))
 			continue
 		}
 		err = errors.Join(err, v.memFreeLocked(s.addr, s.bytes))

@@ -19,7 +19,8 @@
 // # Virtual
 //
 // Virtual reserves one range of addresses and maps physical memory where its caller says, so that a pool can grow in
-// place and return any part. Memory comes in granules (2 MiB on current GPUs), with one handle each. The part of the
+// place and return any part. Memory comes in granules (2 MiB on current GPUs), with one handle each, except that a step of
+// 512 MiB or more takes handles of up to 64 MiB (handles.go): mapping costs per handle. The part of the
 // limit that whole granules leave over, or all of a limit below one granule, is the rest: one region from MemAlloc,
 // outside the range. So every byte of any limit is usable.
 //
@@ -32,7 +33,7 @@
 //	parked -> empty    Map, Stitch: undone, because a later step failed (unmapLocked)
 //	owned  -> spare    Spare
 //	spare  -> owned    Map, Stitch, Unspare
-//	spare  -> empty    Stitch: the handle is moved elsewhere (donors); DropSpare: it is returned to the device
+//	spare  -> empty    Stitch: the handle is moved elsewhere (donors) or replaced (clear); DropSpare: it is returned to the device
 //	owned  -> empty    Unmap, Release, Close
 //	owned  -> parked   Release: the device refused to unmap it
 //	none   -> rest     Extend
@@ -62,7 +63,7 @@
 //  6. held, what the device holds for this pool, is the sum of granules, rest and strays. Spare memory is part of it,
 //     and is available.
 //  7. No slot lies beyond the range; an empty slot has no handle.
-//  8. No handle is mapped twice.
+//  8. No handle is mapped twice. The granules of a handle are adjacent and in one state.
 //  9. While there is a rest that is not spare, or a stray that was one, what is left of the limit is whole granules plus
 //     less than 256 bytes. So there is never a second rest, and what the device really allocates exceeds the limit
 //     by less than one granule.
@@ -76,10 +77,11 @@
 //
 //   - Growing by more than was requested, such as doubling. A growing pool would make fewer calls, but a pool that
 //     stays close to its live peak is worth more.
-//   - Handles of several granules. They also save calls during growth, which are made only once. But a handle can
-//     only be mapped as a whole, so one that a small block touches cannot be moved, and sequences of requests that fit
-//     into a limit to the byte no longer do. Where a handle's edges lie would also depend on earlier requests, and
-//     with it whether a request succeeds (11).
+//   - Handles of several granules that stay. A handle can only be mapped as a whole, so one that a small block touches
+//     could not be moved, and MiniMalloc's problems would need 1 to 3 % more memory. Whether a request succeeds (11) would
+//     depend on where the edges of earlier handles lie. So large handles are replaced by granules before that.
+//   - Large handles for smaller steps. With steps of 64 MiB a pool that was never asked for more would make the calls of a
+//     split, too, and wait for the device once for each handle.
 //   - Mapping a handle in two places. Two blocks could then share the same memory.
 //   - One MemAlloc for each request larger than the granules can serve. It would need its own accounting, while the
 //     rest is one number.

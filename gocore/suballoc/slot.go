@@ -8,9 +8,11 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// slot is one granule of the range: empty, or a handle that is mapped there.
+// slot is one granule of the range: empty, or a part of a handle that is mapped there.
 type slot struct {
 	handle uint64
+	before uint32 // granules of the handle below this one
+	size   uint32 // granules of the handle; 0 if the slot is empty
 	state  slotState
 }
 
@@ -39,60 +41,75 @@ func (v *Virtual) growSlotsLocked(length int) {
 	}
 }
 
-// emptyLocked counts the empty slots of a stretch.
-func (v *Virtual) emptyLocked(first, end int) (n int) {
-	for at := first; at < end; at++ {
-		if v.slotLocked(at).state == empty {
-			n++
-		}
+// handleAtLocked returns the slots of the handle that is mapped at a slot, or the slot itself if it is empty.
+func (v *Virtual) handleAtLocked(at int) (first, end int) {
+	s := v.slotLocked(at)
+	if s.state == empty {
+		return at, at + 1
 	}
-	return n
+	first = at - int(s.before)
+	return first, first + int(s.size)
 }
 
-// mapLocked maps a handle into an empty slot: empty -> parked. If that fails, the handle is returned to the device.
-func (v *Virtual) mapLocked(at int, handle uint64) error {
-	if err := v.upstream.MemMap(v.addrOf(at), v.granule, handle); err != nil {
-		return errors.Join(err, v.releaseHandleLocked(handle))
+// mapLocked maps a handle into empty slots: empty -> parked. If that fails, the handle is returned to the device.
+func (v *Virtual) mapLocked(first, end int, handle uint64) error {
+	bytes := v.bytesOf(end - first)
+	if err := v.upstream.MemMap(v.addrOf(first), bytes, handle); err != nil {
+		return errors.Join(err, v.releaseHandleLocked(loose{handle, end - first}))
 	}
-	v.slots[at] = slot{handle: handle, state: parked}
+	for at := first; at < end; at++ {
+		v.slots[at] = slot{handle: handle, before: uint32(at - first), size: uint32(end - first), state: parked}
+	}
 	return nil
 }
 
-// unmapLocked unmaps one granule: parked -> empty. If the device refuses, the granule stays parked.
-func (v *Virtual) unmapLocked(at int) error {
-	if err := v.upstream.MemUnmap(v.addrOf(at), v.granule); err != nil {
+func (v *Virtual) bytesOf(granules int) uint64 { return uint64(granules) * v.granule }
+
+// unmapLocked unmaps the handle that begins at a slot: parked -> empty. If the device refuses, it stays parked.
+func (v *Virtual) unmapLocked(first int) error {
+	_, end := v.handleAtLocked(first)
+	if err := v.upstream.MemUnmap(v.addrOf(first), v.bytesOf(end-first)); err != nil {
 		v.refused = true
-		return v.errUnmap(at, at+1, err)
+		return v.errUnmap(first, end, err)
 	}
-	return v.vacateLocked(at, at+1)
+	return v.vacateLocked(first, end)
 }
 
 func (v *Virtual) errUnmap(first, end int, err error) error {
-	return status.Errorf(status.Internal, "the device failed to unmap %d bytes at %#x: %w", uint64(end-first)*v.granule, v.addrOf(first), err)
+	return status.Errorf(status.Internal, "the device failed to unmap %d bytes at %#x: %w", v.bytesOf(end-first), v.addrOf(first), err)
 }
 
-// vacateLocked empties slots that are no longer mapped, and returns their handles to the device.
+// vacateLocked empties the slots of whole handles that are no longer mapped, and returns the handles to the device.
 func (v *Virtual) vacateLocked(first, end int) (err error) {
-	for at := first; at < end; at++ {
-		s := v.slots[at]
-		v.slots[at] = slot{}
-		if s.state == spare {
-			v.spareBytes -= v.granule
-		}
-		if s.state != empty {
-			err = errors.Join(err, v.releaseHandleLocked(s.handle))
-		}
-	}
+	v.emptyLocked(first, end, func(l loose) { err = errors.Join(err, v.releaseHandleLocked(l)) })
 	return err
 }
 
-// releaseHandleLocked returns a granule's handle to the device. If the device refuses, the handle becomes a stray,
-// whose bytes stay counted (invariant 6).
-func (v *Virtual) releaseHandleLocked(handle uint64) error {
-	if err := v.upstream.MemRelease(handle); err != nil {
-		v.strays, v.refused = append(v.strays, stray{handle: handle, bytes: v.granule}), true
-		return status.Errorf(status.Internal, "the device failed to release %d bytes: %w", v.granule, err)
+// emptyLocked empties the slots of whole handles that are no longer mapped. give gets the handles, by address.
+func (v *Virtual) emptyLocked(first, end int, give func(loose)) {
+	for at := first; at < end; {
+		s := v.slots[at]
+		if s.state == empty {
+			at++
+			continue
+		}
+		if s.state == spare {
+			v.spareBytes -= v.bytesOf(int(s.size))
+		}
+		clear(v.slots[at : at+int(s.size)])
+		give(loose{s.handle, int(s.size)})
+		at += int(s.size)
 	}
-	v.heldBytes -= v.granule
+}
+
+// releaseHandleLocked returns a handle to the device. If the device refuses, the handle becomes a stray, whose bytes
+// stay counted (invariant 6).
+func (v *Virtual) releaseHandleLocked(l loose) error {
+	bytes := v.bytesOf(l.granules)
+	if err := v.upstream.MemRelease(l.handle); err != nil {
+		v.strays, v.refused = append(v.strays, stray{handle: l.handle, bytes: bytes}), true
+		return status.Errorf(status.Internal, "the device failed to release %d bytes: %w", bytes, err)
+	}
+	v.heldBytes -= bytes
 	return nil
 }

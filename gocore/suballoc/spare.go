@@ -8,7 +8,7 @@ import (
 	"gpuconf/gocore/status"
 )
 
-// Spare ends the caller's ownership of a stretch of whole granules, or of the rest, but leaves the memory mapped: the
+// Spare ends the caller's ownership of a stretch of whole handles, or of the rest, but leaves the memory mapped: the
 // next Map that reaches it takes it over, and it counts as available. It does not call the device.
 func (v *Virtual) Spare(addr, bytes uint64) error {
 	v.mu.Lock()
@@ -56,6 +56,9 @@ func (v *Virtual) Unspare(addr, bytes uint64) error {
 		if v.slotLocked(at).state != spare {
 			return status.Errorf(status.InvalidArgument, "the memory at %#x is not spare", v.addrOf(at))
 		}
+	}
+	if from, to := v.wholeLocked(first, end); from != first || to != end {
+		return status.Errorf(status.InvalidArgument, "the %d bytes at %#x are no whole handles", bytes, addr)
 	}
 	for at := first; at < end; at++ {
 		v.slots[at].state = owned

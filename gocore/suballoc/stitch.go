@@ -9,9 +9,10 @@ import (
 )
 
 // Stitch makes the caller own a stretch of whole granules in the range throughout. Memory that the caller has there
-// stays. Missing granules are created, as far as the limit and the device allow; the others are moved there from
-// spare memory elsewhere. It returns how much was moved. If it fails, the error is ResourceExhausted and the caller's
-// memory is as it was; memory that was about to be moved may have been returned to the device (invariants 10 and 11).
+// stays. Missing handles are created, as far as the limit and the device allow; the others are moved there from
+// spare memory elsewhere, or made of what spare handles of other sizes held. It returns how much was moved or replaced. If it
+// fails, the error is ResourceExhausted and the caller's memory is as it was; memory that was about to be moved may
+// have been returned to the device (invariants 10 and 11).
 //
 // No device work may use spare memory: the device does not wait for it.
 func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
@@ -25,25 +26,28 @@ func (v *Virtual) Stitch(addr, bytes uint64) (movedBytes uint64, err error) {
 		return 0, err
 	}
 	f := v.fillingLocked(first, end)
+	if err := f.clear(); err != nil {
+		return 0, f.undo(err)
+	}
+	replaced := f.looseBytes()
 	for v.spareEnd > 0 && v.slots[v.spareEnd-1].state != spare {
 		v.spareEnd--
 	}
 	d := donors{f: f, at: v.spareEnd}
-	f.more = func() bool { return d.take(1) == 1 }
-	missing := uint64(v.emptyLocked(first, end))
-	short := missing - min(missing, (v.limitBytes-v.heldBytes)/v.granule)
-	if taken := uint64(d.take(int(short))); taken < short && v.restSpare {
+	f.more = func() bool { return d.take(1) > 0 }
+	short := int((f.missing - min(f.missing, v.limitBytes-v.heldBytes+f.looseBytes()) + v.granule - 1) / v.granule)
+	if d.take(short) < short && v.restSpare {
 		d.refusals = errors.Join(d.refusals, v.freeRestLocked())
 	}
-	if left := v.limitBytes - v.heldBytes; (missing-uint64(len(f.loose)))*v.granule > left {
+	if left, loose := v.limitBytes-v.heldBytes, f.looseBytes(); f.missing > left+loose {
 		err = status.Errorf(status.ResourceExhausted, "%d bytes are missing at %#x; %d of the limit of %d bytes are left and %d could be moved",
-			missing*v.granule, addr, left, v.limitBytes, uint64(len(f.loose))*v.granule)
+			f.missing, addr, left, v.limitBytes, loose)
 		return 0, f.undo(errors.Join(err, d.refusals))
 	}
 	if err = f.run(); err != nil {
 		return 0, errors.Join(err, d.refusals)
 	}
-	return uint64(d.taken) * v.granule, nil
+	return replaced + v.bytesOf(d.taken), nil
 }
 
 // donors visits the spare slots outside a filling, highest first, because an allocator uses low addresses next. It
@@ -55,7 +59,8 @@ type donors struct {
 	refusals error
 }
 
-// take makes n more handles loose: spare -> empty. It returns how many succeeded. What the device refuses to unmap stays where it is.
+// take makes handles of n granules or more loose: spare -> empty. It returns how many granules they have. What the device refuses to
+// unmap stays where it is.
 func (d *donors) take(n int) (taken int) {
 	v := d.f.v
 	for taken < n {
@@ -65,17 +70,13 @@ func (d *donors) take(n int) (taken int) {
 		}
 		end := d.at
 		for d.at > 0 && taken+end-d.at < n && d.donates(d.at-1) {
-			d.at--
+			d.at, _ = v.handleAtLocked(d.at - 1)
 		}
-		if err := v.upstream.MemUnmap(v.addrOf(d.at), uint64(end-d.at)*v.granule); err != nil {
+		if err := v.upstream.MemUnmap(v.addrOf(d.at), v.bytesOf(end-d.at)); err != nil {
 			d.refusals = errors.Join(d.refusals, v.errUnmap(d.at, end, err))
 			continue
 		}
-		for at := d.at; at < end; at++ {
-			d.f.loose = append(d.f.loose, v.slots[at].handle)
-			v.slots[at] = slot{}
-			v.spareBytes -= v.granule
-		}
+		v.emptyLocked(d.at, end, func(l loose) { d.f.loose = append(d.f.loose, l) })
 		taken += end - d.at
 	}
 	d.taken += taken

@@ -4,7 +4,7 @@ package suballoc
 
 import "gpuconf/gocore/status"
 
-// Unmap returns to the device the granules that lie wholly within a stretch of the caller's memory, from inclusive,
+// Unmap returns to the device the handles that lie wholly within a stretch of the caller's memory, from inclusive,
 // to exclusive. The caller no longer owns that part, even if the device then refuses to take some of it back. If the
 // device refuses to unmap it, nothing changes.
 //
@@ -15,8 +15,8 @@ func (v *Virtual) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	if v.closed {
 		return 0, 0, errClosed()
 	}
-	first, end, err := v.wholeLocked(addr, bytes)
-	if err != nil || first == end {
+	first, end, err := v.granulesLocked(addr, bytes)
+	if first, end = v.wholeLocked(first, end); err != nil || first == end {
 		return 0, 0, err
 	}
 	from, to = v.addrOf(first), v.addrOf(end)
@@ -26,8 +26,8 @@ func (v *Virtual) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 	return from, to, v.vacateLocked(first, end)
 }
 
-// wholeLocked returns the slots that lie wholly within a stretch, which the caller must own.
-func (v *Virtual) wholeLocked(addr, bytes uint64) (first, end int, err error) {
+// granulesLocked returns the slots that lie wholly within a stretch, which the caller must own.
+func (v *Virtual) granulesLocked(addr, bytes uint64) (first, end int, err error) {
 	offset := addr - v.addr
 	if addr < v.addr || offset > v.rangeBytes || bytes > v.rangeBytes-offset {
 		return 0, 0, errNotOwned(addr, bytes)
@@ -41,9 +41,11 @@ func (v *Virtual) wholeLocked(addr, bytes uint64) (first, end int, err error) {
 	return first, max(first, end), nil
 }
 
-// exactlyLocked returns the slots that make up a stretch exactly. The caller must own it.
+// exactlyLocked returns the slots that make up a stretch exactly, in whole handles. The caller must own it.
 func (v *Virtual) exactlyLocked(addr, bytes uint64) (first, end int, err error) {
-	first, end, err = v.wholeLocked(addr, bytes)
+	if first, end, err = v.granulesLocked(addr, bytes); err == nil {
+		first, end = v.wholeLocked(first, end)
+	}
 	if err == nil && (bytes == 0 || v.addrOf(first) != addr || v.addrOf(end) != addr+bytes) {
 		err = errNotOwned(addr, bytes)
 	}

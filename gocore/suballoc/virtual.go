@@ -36,8 +36,10 @@ type VirtualUpstream interface {
 
 // VirtualOptions configure a Virtual.
 type VirtualOptions struct {
-	LimitBytes uint64 // never more than this is held
-	RangeBytes uint64 // of addresses; 0: eight times the limit
+	LimitBytes  uint64 // never more than this is held
+	RangeBytes  uint64 // of addresses; 0: eight times the limit
+	StepBytes   uint64 // a stretch of so many bytes gets large handles; 0: 512 MiB
+	HandleBytes uint64 // the size of a large handle; 0: 64 MiB
 }
 
 const (
@@ -54,6 +56,9 @@ type Virtual struct {
 	granule    uint64          // immutable; of the range
 	addr       uint64          // immutable; of the range
 	rangeBytes uint64          // immutable; 0: the limit is below one granule
+
+	stepGranules   int // immutable; a stretch of so many granules gets large handles
+	handleGranules int // immutable; of a large handle
 
 	mu         sync.Mutex
 	closed     bool   // guarded by mu, as are all fields below
@@ -80,6 +85,8 @@ func NewVirtual(upstream VirtualUpstream, opts VirtualOptions) (*Virtual, error)
 		return nil, status.Errorf(status.Internal, "the device's granularity is %d bytes; expected a multiple of %d", granule, granularity)
 	}
 	v := &Virtual{upstream: upstream, limitBytes: opts.LimitBytes, granule: granule}
+	v.handleGranules = int(max(or(opts.HandleBytes, usualHandleBytes)/granule, 1))
+	v.stepGranules = max(int(or(opts.StepBytes, usualStepBytes)/granule), v.handleGranules+1)
 	if opts.LimitBytes < granule {
 		return v, nil
 	}
@@ -87,6 +94,13 @@ func NewVirtual(upstream VirtualUpstream, opts VirtualOptions) (*Virtual, error)
 		return nil, err
 	}
 	return v, nil
+}
+
+func or(bytes, usual uint64) uint64 {
+	if bytes == 0 {
+		return usual
+	}
+	return bytes
 }
 
 // rangeBytes returns the size of the range to reserve: whole granules, at least one.

@@ -40,12 +40,14 @@ func (d *doubling) Unmap(addr, bytes uint64) (from, to uint64, err error) {
 }
 
 // It does not support spare memory.
-func (d *doubling) Stitch(uint64, uint64) (uint64, error) { return 0, errors.New("not here") }
-func (d *doubling) Spare(uint64, uint64) error            { return errors.New("not here") }
-func (d *doubling) Unspare(uint64, uint64) error          { return errors.New("not here") }
-func (d *doubling) SpareBytes() uint64                    { return 0 }
-func (d *doubling) EachSpare(func(addr, bytes uint64))    {}
-func (d *doubling) DropSpare() error                      { return nil }
+func (d *doubling) Stitch(uint64, uint64) (uint64, error)   { return 0, errors.New("not here") }
+func (d *doubling) Whole(addr, end uint64) (uint64, uint64) { return addr, end }
+func (d *doubling) LargeBytes() uint64                      { return 1 << 63 }
+func (d *doubling) Spare(uint64, uint64) error              { return errors.New("not here") }
+func (d *doubling) Unspare(uint64, uint64) error            { return errors.New("not here") }
+func (d *doubling) SpareBytes() uint64                      { return 0 }
+func (d *doubling) EachSpare(func(addr, bytes uint64))      {}
+func (d *doubling) DropSpare() error                        { return nil }
 
 // TensorFlow's trace with a sub-allocator whose regions are joined.
 func TestJoinedRegions(t *testing.T) {

@@ -67,10 +67,29 @@ type player struct {
 	round   int               // calls of the device in the last round
 }
 
+// handles are how large the handles of large steps are. What a pool can serve, and where, does not depend on it: each of these tests
+// runs with all of them.
+var handles = map[string]suballoc.VirtualOptions{
+	"usual handles": {},
+	"small ones":    {StepBytes: 4 * granule, HandleBytes: 2 * granule},
+}
+
+// withHandles runs a test with handles of each size.
+func withHandles(t *testing.T, test func(t *testing.T, opts suballoc.VirtualOptions)) {
+	for name, opts := range handles {
+		t.Run(name, func(t *testing.T) { test(t, opts) })
+	}
+}
+
 func newPlayer(t testing.TB, limit uint64) *player {
+	return newPlayerWith(t, limit, suballoc.VirtualOptions{})
+}
+
+func newPlayerWith(t testing.TB, limit uint64, opts suballoc.VirtualOptions) *player {
+	opts.LimitBytes = limit
 	p := &player{t: t, device: &counting{sizes: map[uint64]uint64{}, next: 1 << 50}, live: map[uint32]uint64{}}
 	var err error
-	p.virtual, err = suballoc.NewVirtual(p.device, suballoc.VirtualOptions{LimitBytes: limit})
+	p.virtual, err = suballoc.NewVirtual(p.device, opts)
 	require.NoError(t, err)
 	p.Allocator, err = bfc.New(p.virtual, bfc.Options{})
 	require.NoError(t, err)
@@ -111,6 +130,10 @@ func upToGranule(bytes uint64) uint64 { return (bytes + granule - 1) / granule *
 
 // The memory that a trace needs, relative to its live peak, and how often memory is moved then, per request of a granule or more.
 func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
+	withHandles(t, testLawsFitIntoLittleMoreThanTheirPeak)
+}
+
+func testLawsFitIntoLittleMoreThanTheirPeak(t *testing.T, opts suballoc.VirtualOptions) {
 	for _, tt := range []struct {
 		trace        traces.Trace
 		most         float64 // physical memory, relative to the live peak
@@ -129,17 +152,46 @@ func TestLawsFitIntoLittleMoreThanTheirPeak(t *testing.T) {
 					large++
 				}
 			}
-			p := newPlayer(t, upToGranule(uint64(tt.most*float64(tt.trace.PeakBytes))))
+			p := newPlayerWith(t, upToGranule(uint64(tt.most*float64(tt.trace.PeakBytes))), opts)
 			require.NoError(t, p.play(tt.trace.Ops))
 			require.Less(t, float64(p.Stats().Stitches), tt.stitches*float64(large))
 			p.end()
 
-			p = newPlayer(t, upToGranule(uint64(tt.withoutAnyAt*float64(tt.trace.PeakBytes))))
+			p = newPlayerWith(t, upToGranule(uint64(tt.withoutAnyAt*float64(tt.trace.PeakBytes))), opts)
 			require.NoError(t, p.play(tt.trace.Ops))
-			require.Zero(t, p.Stats().Stitches)
+			if opts.StepBytes == 0 { // a handle that is replaced counts too
+				require.Zero(t, p.Stats().Stitches)
+			}
 			p.end()
 		})
 	}
+}
+
+// A pool that grows in large steps makes few calls of the driver: public measurements say that mapping costs per handle.
+func TestLargeStepsMakeFewCalls(t *testing.T) {
+	const gib = 1 << 30
+	p := newPlayer(t, 16*gib)
+	for block := range uint32(8) { // so that steps begin and end anywhere
+		before := p.device.calls
+		require.NoError(t, p.play([]traces.Op{{Block: block, Bytes: gib + uint64(block)*3*mib}}))
+		require.LessOrEqual(t, p.device.calls-before, 40, "for the %dth GiB", block)
+	}
+	t.Logf("%.1f calls per GiB", float64(p.device.calls)/8)
+	require.LessOrEqual(t, p.device.calls, 40*8)
+	before := p.device.calls
+	require.NoError(t, p.play([]traces.Op{{Block: 3}, {Block: 8, Bytes: gib}, {Block: 8}, {Block: 3, Bytes: gib + 3*mib}}))
+	require.LessOrEqual(t, p.device.calls-before, 200, "a handle is split at most once")
+	p.end()
+}
+
+// A block that takes a part of what a large one had does not keep the rest from being moved.
+func TestASmallBlockDoesNotHoldALargeHandle(t *testing.T) {
+	const limit = 1024 * mib
+	p := newPlayer(t, limit)
+	require.NoError(t, p.play([]traces.Op{{Block: 0, Bytes: 600 * mib}, {Block: 1, Bytes: 2 * mib}, {Block: 0}}))
+	require.NoError(t, p.play([]traces.Op{{Block: 2, Bytes: 1 * mib}}), "into the first handle of many granules")
+	require.NoError(t, p.play([]traces.Op{{Block: 3, Bytes: limit - 2*mib - 2*mib}}), "all the rest of the limit, moved together")
+	p.end()
 }
 
 // tiling repeatedly cuts a rectangle of lifetimes and granules into blocks: at all times all of the memory is in use, and freed
@@ -177,11 +229,13 @@ func tiling(random *rand.Rand, steps, granules int) (ops []traces.Op) {
 }
 
 // Blocks of whole granules fit whenever enough memory is free.
-func TestLifetimesWithAKnownOptimum(t *testing.T) {
+func TestLifetimesWithAKnownOptimum(t *testing.T) { withHandles(t, testLifetimesWithAKnownOptimum) }
+
+func testLifetimesWithAKnownOptimum(t *testing.T, opts suballoc.VirtualOptions) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		granules := 20 + random.IntN(400)
-		p := newPlayer(t, uint64(granules)*granule)
+		p := newPlayerWith(t, uint64(granules)*granule, opts)
 		require.NoError(t, p.play(tiling(random, 60, granules)))
 		require.NotZero(t, p.Stats().Stitches)
 		p.end()
@@ -290,6 +344,10 @@ func peakOf(ops []traces.Op) (peak uint64) {
 // From the third of identical iterations on, the device is not called: for a transformer with 2 % more memory than its live peak,
 // and for mixed sizes with 10 %.
 func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
+	withHandles(t, testIdenticalIterationsMakeNoCalls)
+}
+
+func testIdenticalIterationsMakeNoCalls(t *testing.T, opts suballoc.VirtualOptions) {
 	for name, tt := range map[string]struct {
 		mixed bool
 		slack float64
@@ -304,7 +362,7 @@ func TestIdenticalIterationsMakeNoCalls(t *testing.T) {
 				step := iteration(random, 12, 12, tt.mixed)
 				other := iteration(random, 12, 9, tt.mixed) // of another size, run before
 				limit := upToGranule(uint64(tt.slack * float64(max(peakOf(slices.Concat(weights, step)), peakOf(slices.Concat(weights, other))))))
-				p := newPlayer(t, limit)
+				p := newPlayerWith(t, limit, opts)
 				require.NoError(t, p.play(slices.Concat(weights, other)))
 				for round := range 10 {
 					require.NoError(t, p.play(step))
@@ -365,8 +423,12 @@ func emptying(random *rand.Rand, steps int, most uint64) (ops []traces.Op) {
 // A sequence that a new pool serves is served again each time later, at the minimum limit at which it was served at all, whatever
 // else was served in between.
 func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
+	withHandles(t, testWhatWasServedOnceIsServedAgain)
+}
+
+func testWhatWasServedOnceIsServedAgain(t *testing.T, opts suballoc.VirtualOptions) {
 	served := func(ops []traces.Op, limit uint64) bool {
-		p := newPlayer(t, limit)
+		p := newPlayerWith(t, limit, opts)
 		defer p.end()
 		return p.play(ops) == nil
 	}
@@ -382,7 +444,7 @@ func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
 				low = middle
 			}
 		}
-		p := newPlayer(t, high)
+		p := newPlayerWith(t, high, opts)
 		rounds := 40
 		if seed == 0 {
 			rounds = 1000
@@ -406,10 +468,14 @@ func TestWhatWasServedOnceIsServedAgain(t *testing.T) {
 
 // A round that moved nothing is followed by rounds without a device call.
 func TestRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T) {
+	withHandles(t, testRoundsFromEmptyToEmptyMakeNoCalls)
+}
+
+func testRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T, opts suballoc.VirtualOptions) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		ops := emptying(random, 200, 10*granule)
-		p := newPlayer(t, upToGranule(peakOf(ops)*5/4)+8*granule)
+		p := newPlayerWith(t, upToGranule(peakOf(ops)*5/4)+8*granule, opts)
 		for round := range 5 {
 			require.NoError(t, p.play(ops))
 			if round > 0 && p.Stats().Stitches == 0 {
@@ -423,6 +489,10 @@ func TestRoundsFromEmptyToEmptyMakeNoCalls(t *testing.T) {
 // TensorFlow's rule over its regions, and exact splitting with stitching, at the same limit: wherever they first differ, stitching
 // still serves the request.
 func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
+	withHandles(t, testStitchingServesWhereTensorFlowFails)
+}
+
+func testStitchingServesWhereTensorFlowFails(t *testing.T, opts suballoc.VirtualOptions) {
 	differ := 0
 	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -432,7 +502,7 @@ func TestStitchingServesWhereTensorFlowFails(t *testing.T) {
 		a, err := bfc.New(suballoc.NewRegions(device, suballoc.Options{LimitBytes: limit, Growth: seed%2 == 0}),
 			bfc.Options{Split: bfc.SplitRule{TensorFlow: true}, GarbageCollect: true})
 		require.NoError(t, err)
-		p := newPlayer(t, limit)
+		p := newPlayerWith(t, limit, opts)
 		var live [][2]uint64
 		for range 3000 {
 			if len(live) > 0 && random.IntN(100) < 48 {

@@ -297,6 +297,54 @@ func TestMapIsUndone(t *testing.T) {
 	}
 }
 
+// Half-mapped segments: a large step fails at each of its calls in turn, with handles of several granules. What was mapped until then is
+// unmapped, nothing else is, and the same step then succeeds.
+func TestAHalfMappedSegmentIsUndone(t *testing.T) {
+	const mib = 32 << 10 // as in walkVirtual
+	for _, op := range []string{"create", "map", "access"} {
+		for after := 0; ; after++ {
+			device := fakedevice.NewVirtual(1 << 40)
+			device.GranuleBytes = 2 * mib
+			v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: 101 * mib, StepBytes: 32 * mib, HandleBytes: 16 * mib})
+			require.NoError(t, err)
+			base, bytes, _ := v.Range()
+			_, err = v.Map(base, 6*mib, bytes)
+			require.NoError(t, err)
+			device.Write(base, 6*mib, 7)
+			calls := 0
+			device.FailOp = func(kind string) error {
+				if kind == op {
+					calls++
+				}
+				if kind == op && calls == after+1 {
+					return fakedevice.ErrInjected
+				}
+				return nil
+			}
+			device.TakeOps()
+			_, err = v.Map(base+6*mib, 70*mib, bytes)
+			if err == nil {
+				require.Equal(t, calls, after, "every call has failed once")
+				require.NoError(t, v.Close())
+				break
+			}
+			require.ErrorIs(t, err, fakedevice.ErrInjected)
+			requireReverse(t, device.TakeOps())
+			require.NoError(t, v.Check())
+			require.Equal(t, uint64(6*mib), v.HeldBytes())
+			require.Equal(t, v.HeldBytes(), device.LiveBytes)
+			require.True(t, device.Holds(base, 6*mib, 7))
+			device.FailOp = nil
+			got, err := v.Map(base+6*mib, 70*mib, bytes)
+			require.NoError(t, err)
+			require.Equal(t, uint64(70*mib), got)
+			device.Write(base+6*mib, 70*mib, 8)
+			require.NoError(t, v.Close())
+			require.NoError(t, device.Clean())
+		}
+	}
+}
+
 // requireReverse checks that what was mapped is unmapped in the reverse order.
 func requireReverse(t *testing.T, ops []string) {
 	var mapped, unmapped []string
@@ -442,7 +490,8 @@ func TestVirtualPoolAgainstItsDevice(t *testing.T) {
 		device := fakedevice.NewVirtual(1 << 40)
 		device.GranuleBytes = 2048
 		limit := rapid.Uint64Range(1, 200*1024).Draw(t, "limit")
-		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit, RangeBytes: rapid.Uint64Range(2048, 1<<20).Draw(t, "range")})
+		v, err := suballoc.NewVirtual(device, suballoc.VirtualOptions{LimitBytes: limit, RangeBytes: rapid.Uint64Range(2048, 1<<20).Draw(t, "range"),
+			StepBytes: rapid.Uint64Range(2048, 64*1024).Draw(t, "step"), HandleBytes: rapid.Uint64Range(2048, 32*1024).Draw(t, "handle")})
 		require.NoError(t, err)
 		a, err := bfc.New(v, bfc.Options{GarbageCollect: rapid.Bool().Draw(t, "collect")})
 		require.NoError(t, err)
