@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import argparse
-import threading
+import sys
 
-from .. import errors
 from .._typing import Any
 from .exits import OK, UsageError
 from .output import add_json, example, print_json
@@ -53,19 +52,14 @@ def _export(options: argparse.Namespace) -> int:
             raise UsageError("--once prints Prometheus text and cannot be used with --json")
         print(prometheus.generate_latest(registry).decode(), end="")
         return OK
+    from .scrape_server import ScrapeServer
+
+    server = ScrapeServer(options.address, options.port, prometheus.make_wsgi_app(registry))
     try:
-        server, thread = prometheus.start_http_server(options.port, options.address, registry)
-    except OSError as error:
-        raise errors.UnavailableError(
-            f"cannot listen on {options.address} port {options.port}: {error.strerror or error}"
-        ) from None
-    try:
-        _announce(options, server.server_port)
-        threading.Event().wait()  # until a signal
+        _announce(options, server.port)
+        server.serve()  # until a signal
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()
     return OK
 
 
@@ -76,6 +70,4 @@ def _announce(options: argparse.Namespace, port: int) -> None:
         print_json({"address": options.address, "port": port, "url": url})
     else:
         print(f"serving {url}")
-    import sys
-
     sys.stdout.flush()

@@ -97,7 +97,7 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(USAGE)
 
     def refuse(self, options: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
-        """End with an error for arguments that are none of this command's, or of the action of it that the options name."""
+        """End with an error for unknown arguments of this command, or of the action of it that the options name."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction) and getattr(options, action.dest, None) in action.choices:
                 action.choices[getattr(options, action.dest)].refuse(options, unknown)
