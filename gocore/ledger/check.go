@@ -54,7 +54,7 @@ func (l *Ledger) checkClaims(claims []*slotView) (findings []string) {
 			findings = append(findings, fmt.Sprintf("ticket %d or grant %d is forged: no gpuconf counts that far (%s)", s.ticket, s.granted, l.placeOf(s)))
 		}
 		ids[s.id], tickets[s.ticket] = s, s
-		if s.state != stateWaiting {
+		if s.isLease() {
 			granted = append(granted, s)
 		}
 	}

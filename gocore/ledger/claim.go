@@ -160,7 +160,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 		return false, 0, err
 	}
 	if !changed { // most looks end here, without the grant lock
-		v, err := l.look()
+		v, err := l.look(false)
 		if err != nil {
 			return false, 0, err
 		}
@@ -174,7 +174,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 		return false, 0, err
 	}
 	defer locked.unlock()
-	v, err := l.look()
+	v, err := l.look(true)
 	if err != nil {
 		return false, 0, err
 	}

@@ -62,11 +62,8 @@ func choose(held map[string]uint64, r *record) (taken []int, fits bool) {
 func leases(claims []*slotView) (leased map[string]uint64, waiting []*record) {
 	leased = map[string]uint64{}
 	for _, s := range claims {
-		if s.state == stateWaiting {
-			if !s.stopped && !s.newer {
-				waiting = append(waiting, &s.record)
-			}
-			continue
+		if s.state == stateWaiting && !s.stopped && !s.newer {
+			waiting = append(waiting, &s.record)
 		}
 		for _, c := range s.cards {
 			if c.Leased {

@@ -238,6 +238,11 @@ func (r *record) decodePools(rows [][]byte) bool {
 	return true
 }
 
+// isLease reports whether a claim is granted. What a later version granted may have another state.
+func (r *record) isLease() bool {
+	return slices.ContainsFunc(r.cards, func(c Card) bool { return c.Leased })
+}
+
 // isTail walks the items of a tail. This version knows no tag, so it skips them all.
 func isTail(b []byte) bool {
 	for len(b) > 0 {

@@ -72,7 +72,7 @@ func (l *Ledger) wakeNext() {
 	if waits, err := l.isWaitedFor(); err != nil || !waits {
 		return
 	}
-	if v, err := l.look(); err == nil {
+	if v, err := l.look(false); err == nil {
 		l.wake(v, ID{})
 	}
 }

@@ -26,6 +26,7 @@ type slotView struct {
 type view struct {
 	slots    []slotView // live ones
 	free     []freeSlot // of this user, that may be taken
+	still    bool       // it is read under the grant lock, so claims do not change meanwhile
 	problems []string   // what is wrong with other users' files, which are passed over
 	retries  int        // of what other users' files say
 }
@@ -76,9 +77,9 @@ func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 }
 
 // look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have changed since the last
-// look, and probes no locks but those of claims.
-func (l *Ledger) look() (*view, error) {
-	v := &view{}
+// look, and probes no locks but those of claims. locked: the caller holds the grant lock.
+func (l *Ledger) look(locked bool) (*view, error) {
+	v := &view{still: locked}
 	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
 			lives, probed, err := false, e.kind == kindClaim || e.damaged, error(nil)
@@ -183,7 +184,7 @@ const usualBytes = 1024
 // readRecord reads a live slot's record. Its writer may be at work if the caller does not hold the grant lock; then it is read again.
 func (l *Ledger) readRecord(v *view, f *slotFile, slot int) (r record, err error) {
 	data, why := make([]byte, usualBytes, recordBytes), ""
-	for n := 0; n == 0 || l.again(v, f, n-1); n++ {
+	for n := 0; n == 0 || !v.still && l.again(v, f, n-1); n++ {
 		err = readAt(f.fd, data, slotAt(slot))
 		if length := order.Uint32(data[4:]); err == nil && length > uint32(len(data)) && length <= recordBytes {
 			data = data[:recordBytes]
@@ -285,7 +286,7 @@ func (l *Ledger) enter(fill func(v *view, held holding) error) error {
 		return err
 	}
 	defer locked.unlock()
-	v, err := l.look()
+	v, err := l.look(true)
 	if err != nil {
 		return err
 	}

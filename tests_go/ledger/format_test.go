@@ -200,6 +200,9 @@ func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	placed(t, l.Folder(), slotsLine, fileBytes, lease, waiter)
 	require.True(t, granted(t, claim(t, l, request(1, card("A", 10*gib)))))
 	require.False(t, granted(t, claim(t, l, request(1, card("A", gib)))))
+	claims, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, false}, []bool{claims[0].Granted, claims[1].Granted})
 	sound(t, l)
 }
 
