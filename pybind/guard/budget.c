@@ -23,16 +23,16 @@
 enum { TRIES = 400, TRY_NS = 50000 }; /* 20 ms for others to decide */
 enum { SWEEP_MS = 20 };
 
-static struct budget budgets[MAX_NESTED];
+struct budget budgets[MAX_NESTED];
 static int levels;
 static pthread_mutex_t claiming = PTHREAD_MUTEX_INITIALIZER;
 
-static uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot)
+uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot)
 {
 	return &column[(uint64_t)place * budget->file->slots + (uint64_t)slot];
 }
 
-static int lock_byte(int file, off_t byte)
+int lock_byte(int file, int64_t byte)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
 
@@ -151,6 +151,7 @@ static void empty_slot(const struct budget *budget, int slot)
 		__atomic_store_n(word(budget, budget->pools, (int)place, slot), 0, __ATOMIC_SEQ_CST);
 		__atomic_store_n(word(budget, budget->contexts, (int)place, slot), 0, __ATOMIC_SEQ_CST);
 	}
+	end_holder(budget, slot);
 	memset(&budget->slots[slot], 0, sizeof budget->slots[slot]);
 }
 
@@ -205,7 +206,7 @@ static int claim_slot(struct budget *budget)
 	return 1;
 }
 
-static int has_slot(struct budget *budget)
+int has_slot(struct budget *budget)
 {
 	if (LIKELY(__atomic_load_n(&budget->slot, __ATOMIC_ACQUIRE) >= 0))
 		return 1;

@@ -91,5 +91,10 @@ struct budget {
 	void *lock; /* the mapping that holds the slot's lock */
 	int64_t swept; /* when dead processes were looked for last, in ms */
 };
+extern struct budget budgets[];
+uint64_t *word(const struct budget *budget, uint64_t *column, int place, int slot);
+int lock_byte(int file, int64_t byte);
+int has_slot(struct budget *budget);
+void end_holder(const struct budget *budget, int slot); /* shares.c: of all shares */
 
 #endif

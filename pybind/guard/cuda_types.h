@@ -47,6 +47,9 @@ typedef struct {
 	unsigned char flags[8];
 } CUmemAllocationProp;
 
+/* CUmemAllocationHandleType; a fabric handle is 64 bytes that mean the same everywhere. */
+enum { HANDLE_DESCRIPTOR = 1, HANDLE_FABRIC = 8, FABRIC_BYTES = 64 };
+
 enum { ALLOCATION_PINNED = 1, ALLOCATION_MANAGED = 2 };
 typedef struct {
 	int type, handle_types;

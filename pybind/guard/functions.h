@@ -48,6 +48,8 @@
 	X(cuMemMap, "cuMemMap", 10020, 0, (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags), (address, bytes, offset, handle, flags)) \
 	X(cuMemUnmap, "cuMemUnmap", 10020, 0, (CUdeviceptr address, size_t bytes), (address, bytes)) \
 	X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000, 0, (CUmemGenericAllocationHandle * out, void *address), (out, address)) \
+	X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020, 0, (void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags), (out, handle, type, flags)) \
+	X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020, 0, (CUmemGenericAllocationHandle * out, void *shared, int type), (out, shared, type)) \
 	X(cuMemMapArrayAsync, "cuMemMapArrayAsync", 11010, 0, (CUarrayMapInfo * list, unsigned int count, CUstream stream), (list, count, stream)) \
 	X(cuMemMapArrayAsync_ptsz, "cuMemMapArrayAsync", 11010, 2, (CUarrayMapInfo * list, unsigned int count, CUstream stream), (list, count, stream)) \
 	X(cuMulticastBindMem, "cuMulticastBindMem", 12010, 0, (CUmemGenericAllocationHandle multicast, size_t at, CUmemGenericAllocationHandle handle, size_t offset, size_t bytes, unsigned long long flags), (multicast, at, handle, offset, bytes, flags)) \

@@ -101,6 +101,17 @@ struct card_figures {
 };
 void card_figures(int card, struct card_figures *out);
 
+/* shares.c: exported memory, by a number. 0: there is no room, or it is not the job's. */
+int share(uint64_t id, int card, uint64_t bytes);
+int join_share(uint64_t id);
+void leave_share(uint64_t id);
+
+/* descriptors.c: the number of what a file descriptor exports stays with it, whichever process has it. */
+uint64_t mark_descriptor(int descriptor, uint64_t id); /* id: 0 for a new one; returns it, or 0 */
+uint64_t id_of_descriptor(int descriptor);             /* or 0 */
+int descriptor_lives(uint64_t id);                     /* as far as can be seen: in doubt it does */
+void forget_descriptors(void);
+
 /* cards.c */
 enum { MAX_DEVICES = 64, NO_CARD = -1 };
 struct card {
@@ -204,6 +215,8 @@ static inline CUresult charge(struct entry *entry)
 	return result
 
 /* vmm.c */
+extern int open_exports; /* memory that only descriptors refer to */
+void end_exports(void);
 void forget_virtual(void);
 
 /* resolver.c */

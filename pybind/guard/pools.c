@@ -124,6 +124,8 @@ void settle(void)
 
 void settle_if_changed(void)
 {
+	if (UNLIKELY(__atomic_load_n(&open_exports, __ATOMIC_RELAXED)))
+		end_exports();
 	if (UNLIKELY(__atomic_load_n(&changed, __ATOMIC_RELAXED))) {
 		__atomic_store_n(&changed, 0, __ATOMIC_RELAXED);
 		settle();
@@ -140,6 +142,11 @@ int take_or_settle(int card, uint64_t bytes)
 {
 	if (LIKELY(take(card, bytes)))
 		return 1;
+	if (open_exports) {
+		end_exports();
+		if (take(card, bytes))
+			return 1;
+	}
 	if (!pools_in_use && !graphs_in_use)
 		return 0;
 	for (int trim = 0; trim <= 1; trim++) {

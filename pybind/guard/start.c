@@ -30,6 +30,7 @@ static void forget(void)
 	forget_pools();
 	forget_graphs();
 	forget_virtual();
+	forget_descriptors();
 	forget_cards();
 	forget_libraries();
 }

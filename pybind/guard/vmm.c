@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory management. Physical memory lives until neither a handle nor a mapping of it is left, and is charged until then.
- * Multicast bindings and tiles of sparse arrays refer to it like mappings.
+ * Multicast bindings and tiles of sparse arrays refer to it like mappings. So do exported descriptors, and what is imported in the job.
  */
 #include "guard.h"
 
@@ -9,22 +9,89 @@
 #include <string.h>
 
 struct physical {
-	uint64_t bytes;
+	uint64_t bytes; /* 0 if it was imported: the share has them */
 	int card, pools;
-	uint64_t references; /* handles and mappings; guarded by lock */
+	uint64_t references; /* handles and mappings, and 1 for descriptors; guarded by lock */
+	uint64_t share;      /* its number, if it was exported or imported */
+	int exported;        /* whether there may be a descriptor */
+	struct physical *next; /* of those with a share */
 };
 
+int open_exports;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sharing = PTHREAD_MUTEX_INITIALIZER; /* while this process begins or ends to hold a share; taken before lock */
+static struct physical *shares;
+
+static void unlink_locked(struct physical *physical)
+{
+	struct physical **at = &shares;
+
+	while (*at != NULL && *at != physical)
+		at = &(*at)->next;
+	if (*at != NULL)
+		*at = physical->next;
+}
+
+static int drop_locked(struct physical *physical, int64_t difference)
+{
+	physical->references += (uint64_t)difference;
+	if (UNLIKELY(physical->references == 0 && physical->share != 0))
+		unlink_locked(physical);
+	else if (UNLIKELY(physical->exported && physical->references == 1))
+		__atomic_store_n(&open_exports, 1, __ATOMIC_RELAXED);
+	return physical->references == 0;
+}
+
+static void refer_shared(struct physical *physical, int64_t difference)
+{
+	pthread_mutex_lock(&sharing);
+	pthread_mutex_lock(&lock);
+	int last = drop_locked(physical, difference);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		leave_share(physical->share);
+	pthread_mutex_unlock(&sharing);
+	if (last)
+		free(physical);
+}
 
 static void refer(struct physical *physical, int64_t difference)
 {
+	if (UNLIKELY(__atomic_load_n(&physical->share, __ATOMIC_ACQUIRE) != 0)) {
+		refer_shared(physical, difference);
+		return;
+	}
 	pthread_mutex_lock(&lock);
-	physical->references += (uint64_t)difference;
-	int last = physical->references == 0;
+	int last = drop_locked(physical, difference);
 	pthread_mutex_unlock(&lock);
 	if (last) {
 		give_for(physical->card, physical->bytes, physical->pools);
 		free(physical);
+	}
+}
+
+/* Memory whose last descriptor has been closed. Whether one is left is asked of the kernel. */
+void end_exports(void)
+{
+	for (;;) {
+		struct physical *ended = NULL;
+		int left = 0;
+		pthread_mutex_lock(&lock);
+		for (struct physical *one = shares; one != NULL && ended == NULL; one = one->next)
+			if (one->exported && one->references == 1) {
+				if (descriptor_lives(one->share))
+					left = 1;
+				else
+					ended = one;
+			}
+		if (ended != NULL)
+			ended->exported = 0;
+		else
+			__atomic_store_n(&open_exports, left, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&lock);
+		if (ended == NULL)
+			return;
+		refer(ended, -1);
 	}
 }
 
@@ -43,7 +110,7 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, con
 		free(physical);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	*physical = (struct physical){bytes, card, for_pools, 1};
+	*physical = (struct physical){.bytes = bytes, .card = card, .pools = for_pools, .references = 1};
 	CUresult result = INSIDE(real.cuMemCreate(out, bytes, prop, flags));
 	if (result == CUDA_SUCCESS) {
 		struct entry entry = {.kind = HANDLE, .key = *out, .bytes = bytes, .owner = physical, .card = (int8_t)card, .count = 1};
@@ -94,9 +161,11 @@ EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 	CUresult result = INSIDE(real.cuMemRelease(handle));
 	if (!charged)
 		return result;
-	if (result == CUDA_SUCCESS && entry.count == 0)
+	if (result == CUDA_SUCCESS && entry.count == 0) {
 		refer(entry.owner, -1);
-	else if (result != CUDA_SUCCESS && !count_handle(handle, 1, &entry)) {
+		if (UNLIKELY(open_exports))
+			end_exports();
+	} else if (result != CUDA_SUCCESS && !count_handle(handle, 1, &entry)) {
 		entry.count = 1;
 		put_back(&entry);
 	}
@@ -188,6 +257,8 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
 		else
 			put_back(&gone[i]);
 	free(gone);
+	if (UNLIKELY(open_exports))
+		end_exports();
 	return result;
 }
 
@@ -236,6 +307,105 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, v
 		put_back(&entry);
 	}
 	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* The same number in every process. */
+static uint64_t id_of_fabric(const void *handle)
+{
+	const unsigned char *bytes = handle;
+	uint64_t id = UINT64_C(0xcbf29ce484222325);
+
+	for (int i = 0; i < FABRIC_BYTES; i++)
+		id = (id ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return id | 1; /* no descriptor's */
+}
+
+/* The memory belongs to the job from now on. The caller holds it; what was exported before keeps its number. */
+static void exported(struct physical *physical, const void *out, int type)
+{
+	uint64_t id = type == HANDLE_FABRIC ? id_of_fabric(out) : mark_descriptor(*(const int *)out, physical->share & 1 ? 0 : physical->share);
+
+	if (id == 0)
+		NOTE_ONCE("an exported descriptor cannot be told apart: what is imported of it is not counted when its exporter frees it");
+	else if (physical->share == 0 && share(id, physical->card, physical->bytes)) {
+		if (physical->pools)
+			mark_pools(physical->card, -(int64_t)physical->bytes);
+		pthread_mutex_lock(&lock);
+		__atomic_store_n(&physical->share, id, __ATOMIC_RELEASE);
+		physical->next = shares;
+		shares = physical;
+		pthread_mutex_unlock(&lock);
+	}
+	if (id == 0 || physical->share != id || type != HANDLE_DESCRIPTOR)
+		return;
+	pthread_mutex_lock(&lock);
+	if (!physical->exported) {
+		physical->exported = 1;
+		physical->references++;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)
+{
+	struct physical *physical;
+
+	GIVES(cuMemExportToShareableHandle, (out, handle, type, flags));
+	int charged = hold(handle, &physical);
+	CUresult result = INSIDE(real.cuMemExportToShareableHandle(out, handle, type, flags));
+	if (charged && result == CUDA_SUCCESS && (type == HANDLE_DESCRIPTOR || type == HANDLE_FABRIC)) {
+		pthread_mutex_lock(&sharing);
+		exported(physical, out, type);
+		pthread_mutex_unlock(&sharing);
+	}
+	if (charged)
+		refer(physical, -1);
+	return result;
+}
+
+/* What a number stands for, with a reference, or NULL: it is not the job's. */
+static struct physical *physical_of(uint64_t id)
+{
+	struct physical *new = calloc(1, sizeof *new), *one;
+
+	pthread_mutex_lock(&sharing);
+	pthread_mutex_lock(&lock);
+	for (one = shares; one != NULL && one->share != id;)
+		one = one->next;
+	if (one != NULL)
+		one->references++;
+	pthread_mutex_unlock(&lock);
+	if (one != NULL || new == NULL || !join_share(id)) {
+		pthread_mutex_unlock(&sharing);
+		free(new);
+		return one;
+	}
+	*new = (struct physical){.card = NO_CARD, .references = 1, .share = id};
+	pthread_mutex_lock(&lock);
+	new->next = shares;
+	shares = new;
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_unlock(&sharing);
+	return new;
+}
+
+/* The memory is held before the driver is asked, so that the exporter's release does not end it meanwhile. */
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *shared, int type)
+{
+	GIVES(cuMemImportFromShareableHandle, (out, shared, type));
+	uint64_t id = type == HANDLE_DESCRIPTOR ? id_of_descriptor((int)(intptr_t)shared) : type == HANDLE_FABRIC && shared != NULL ? id_of_fabric(shared) : 0;
+	struct physical *physical = id == 0 ? NULL : physical_of(id);
+	CUresult result = INSIDE(real.cuMemImportFromShareableHandle(out, shared, type));
+	if (physical == NULL)
+		return result;
+	struct entry entry = {0};
+	if (result != CUDA_SUCCESS || count_handle(*out, 1, &entry)) { /* a driver may return a handle that is there already */
+		refer(physical, -1);
+	} else {
+		entry = (struct entry){.kind = HANDLE, .key = *out, .bytes = physical->bytes, .owner = physical, .card = (int8_t)physical->card, .count = 1};
+		put_back(&entry);
+	}
 	return result;
 }
 
@@ -348,5 +518,7 @@ void forget_virtual(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
 
-	lock = fresh;
+	lock = sharing = fresh;
+	shares = NULL;
+	open_exports = 0;
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB (1ull << 20)
 
@@ -332,21 +333,22 @@ static int take_retained(struct object *o)
 	drop_mapped(o);
 	return result;
 }
-/* An imported handle is not charged again, and its end gives nothing. */
+/* Memory that only an imported handle holds. */
 static int take_imported(struct object *o)
 {
-	int result = take_virtual(o);
+	allocation_prop prop = {.type = 1, .handle_types = 1, .location = {1, 0}};
+	int shared = -1, result = cu.cuMemCreate(&o->a, (size_t)o->bytes, &prop, 0ull);
+	uint64_t imported = 0;
 	if (result != 0)
 		return result;
-	uint64_t shared, imported;
 	result = cu.cuMemExportToShareableHandle(&shared, o->a, 1, 0ull);
-	if (result == 0 && (result = cu.cuMemImportFromShareableHandle(&imported, &shared, 1)) == 0) {
-		calm();
-		cu.cuMemRelease(imported);
-	}
+	if (result == 0)
+		result = cu.cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)shared, 1);
 	calm();
-	if (result != 0)
-		cu.cuMemRelease(o->a);
+	if (shared >= 0)
+		close(shared);
+	cu.cuMemRelease(o->a);
+	o->a = imported;
 	return result;
 }
 

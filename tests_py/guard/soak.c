@@ -144,7 +144,13 @@ static uint64_t mine(void)
 		wrong("the guard has no figures");
 	if (slot < 0)
 		slot = find_slot();
-	return slot < 0 ? 0 : ((const uint64_t *)(slots + budget->slots))[slot] & BYTES_MASK;
+	const uint64_t *used = (const uint64_t *)(slots + budget->slots);
+	const struct budget_share *shares = (const struct budget_share *)(used + 3 * budget->cards * budget->slots);
+	uint64_t sum = slot < 0 ? 0 : used[slot] & BYTES_MASK;
+	for (uint32_t i = 0; slot >= 0 && i < budget->shares; i++)
+		if (shares[i].id != 0 && (shares[i].holders[slot / 64] >> (slot % 64) & 1) != 0)
+			sum += shares[i].bytes;
+	return sum;
 }
 
 /* What the worker holds at least; the sum of all of them is exact at the moment of the addition. */

@@ -185,6 +185,7 @@ void drop_managed(struct allocation **at);
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);
 void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
+void exports_closed(void);
 
 /* stream.c */
 enum work_kind { MARK, COPY, FILL, WRITE_WORD, WAIT_WORD, KERNEL, GRAPH };

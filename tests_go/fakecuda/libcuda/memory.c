@@ -189,6 +189,7 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 		return INVALID_VALUE;
 	LOCK;
 	CUresult result = current_context(&context);
+	exports_closed();
 	if (result == SUCCESS) {
 		*total = fake.gpu[context->gpu].total;
 		*available = free_bytes(&fake.gpu[context->gpu]);

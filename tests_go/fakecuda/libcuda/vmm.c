@@ -2,9 +2,13 @@
 #include "fake.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+enum { DESCRIPTOR = 1, FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 typedef struct {
 	int type, id;
@@ -22,10 +26,20 @@ typedef struct {
 	int flags;
 } access_desc;
 
-struct handle {
+/* Physical memory: a part of a file. It lives until no handle of any process refers to it, and no descriptor that exports it is open. */
+struct memory {
 	uint64_t bytes, offset;
-	int gpu, held, mappings;
-	int host; /* it is not on the GPU, though in its file */
+	int gpu, file;
+	int host;    /* it is not on the GPU, though in its file */
+	int foreign; /* of another process's GPU, which counts it there */
+	int types;   /* of shareable handles */
+	int handles;
+	struct memory *next;
+};
+
+struct handle {
+	struct memory *memory;
+	int held, mappings;
 	struct handle *next;
 };
 
@@ -41,6 +55,8 @@ struct reservation {
 	struct reservation *next;
 };
 
+static struct memory *memories;
+static int has_exports; /* whether there ever was a descriptor */
 static struct handle *handles;
 static struct mapping *mappings; /* in address order */
 static struct reservation *reservations;
@@ -124,25 +140,69 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	return result;
 }
 
+static CUhandle add_handle(struct memory *memory) {
+	struct handle *new = calloc(1, sizeof *new);
+	*new = (struct handle){memory, 1, 0, handles};
+	handles = new;
+	memory->handles++;
+	return (CUhandle)(uintptr_t)new;
+}
+
+static struct memory *add_memory(struct memory memory) {
+	struct memory *new = calloc(1, sizeof *new);
+	*new = memory;
+	new->next = memories;
+	memories = new;
+	return new;
+}
+
+/* Each open descriptor that exports memory has a lock on the byte of its offset in the file. */
+static int is_exported(const struct memory *memory) {
+	struct flock look = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)memory->offset, .l_len = 1};
+	return memory->types != 0 && !memory->foreign && fcntl(memory->file, F_OFD_GETLK, &look) == 0 && look.l_type != F_UNLCK;
+}
+
+static void end_unused(void) {
+	for (struct memory **at = &memories; *at != NULL;) {
+		struct memory *one = *at;
+		if (one->handles > 0 || is_exported(one)) {
+			at = &one->next;
+			continue;
+		}
+		if (one->foreign)
+			close(one->file);
+		else
+			fallocate(one->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)one->offset, (off_t)one->bytes);
+		if (!one->foreign && !one->host)
+			fake.gpu[one->gpu].used -= one->bytes;
+		*at = one->next;
+		free(one);
+	}
+}
+
+/* Descriptors are closed without the driver's library being told. */
+void exports_closed(void) {
+	if (has_exports)
+		end_unused();
+}
+
 EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *prop, unsigned long long flags) {
 	CALLED(cuMemCreate);
 	CUresult result = check_prop(prop);
 	if (result != SUCCESS)
 		return result;
-	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || prop->handle_types != 0)
+	if (bytes == 0 || bytes % GRANULE != 0 || flags != 0 || (prop->handle_types & ~(DESCRIPTOR | FABRIC)) != 0)
 		return INVALID_VALUE;
 	LOCK;
 	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
 	struct gpu *gpu = &fake.gpu[number];
+	exports_closed();
 	if ((!host && bytes > gpu->total - gpu->used) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		result = OUT_OF_MEMORY;
 	} else {
-		struct handle *new = calloc(1, sizeof *new);
-		*new = (struct handle){bytes, gpu->file_end, number, 1, 0, host, handles};
-		handles = new;
+		*out = add_handle(add_memory((struct memory){bytes, gpu->file_end, number, gpu->memory_file, host, 0, prop->handle_types, 0, NULL}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		gpu->used += host ? 0 : bytes;
-		*out = (CUhandle)(uintptr_t)new;
 	}
 	UNLOCK;
 	return result;
@@ -158,14 +218,12 @@ static struct handle *find_handle(CUhandle number) {
 static void drop_handle(struct handle *handle) {
 	if (handle->held || handle->mappings > 0)
 		return;
-	struct gpu *gpu = &fake.gpu[handle->gpu];
-	if (!handle->host) /* an imported handle's memory is another's */
-		fallocate(gpu->memory_file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)handle->offset, (off_t)handle->bytes);
-	gpu->used -= handle->host ? 0 : handle->bytes;
 	struct handle **at = &handles;
 	while (*at != handle)
 		at = &(*at)->next;
 	*at = handle->next;
+	if (--handle->memory->handles == 0)
+		end_unused();
 	free(handle);
 }
 
@@ -196,27 +254,78 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	return result;
 }
 
-/* A file descriptor is not modeled: the handle is the number itself, in this process. The imported handle refers to the same memory. */
-EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
-	CALLED(cuMemExportToShareableHandle);
-	(void)type, (void)flags;
-	*(CUhandle *)out = number;
-	return SUCCESS;
+/* What a shareable handle says: the part of the file. A descriptor says it by its position. */
+struct part {
+	uint64_t file, offset, bytes, rest[5];
+};
+
+static int export_descriptor(const struct memory *memory) {
+	char path[64];
+	struct flock mark = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = (off_t)memory->offset, .l_len = 1};
+	snprintf(path, sizeof path, "/proc/self/fd/%d", memory->file);
+	int descriptor = open(path, O_RDWR | O_CLOEXEC);
+	off_t position = (off_t)(memory->offset + memory->bytes / GRANULE);
+	has_exports = 1;
+	if (descriptor >= 0 && (fcntl(descriptor, F_OFD_SETLK, &mark) != 0 || lseek(descriptor, position, SEEK_SET) < 0)) {
+		close(descriptor);
+		return -1;
+	}
+	return descriptor;
 }
 
-EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int type) {
-	CALLED(cuMemImportFromShareableHandle);
-	(void)type;
+EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int type, unsigned long long flags) {
+	CALLED(cuMemExportToShareableHandle);
+	struct stat facts;
 	LOCK;
-	struct handle *from = find_handle(*(CUhandle *)shared);
-	if (from != NULL) {
-		struct handle *new = calloc(1, sizeof *new);
-		*new = (struct handle){from->bytes, from->offset, from->gpu, 1, 0, 1, handles};
-		handles = new;
-		*out = (CUhandle)(uintptr_t)new;
+	struct handle *handle = find_handle(number);
+	CUresult result = handle == NULL || flags != 0 || (handle->memory->types & type) == 0 || handle->memory->foreign ? INVALID_VALUE : SUCCESS;
+	if (result == SUCCESS && type == DESCRIPTOR) {
+		*(int *)out = export_descriptor(handle->memory);
+		result = *(int *)out < 0 ? UNKNOWN : SUCCESS;
+	} else if (result == SUCCESS && fstat(handle->memory->file, &facts) == 0) {
+		*(struct part *)out = (struct part){facts.st_ino, handle->memory->offset, handle->memory->bytes, {0}};
 	}
 	UNLOCK;
-	return from != NULL ? SUCCESS : INVALID_VALUE;
+	return result;
+}
+
+static struct memory *part_of_ours(const struct part *part) {
+	struct stat facts;
+	for (struct memory *one = memories; one != NULL; one = one->next)
+		if (!one->foreign && one->offset == part->offset && fstat(one->file, &facts) == 0 && facts.st_ino == part->file)
+			return one;
+	return NULL;
+}
+
+/* A descriptor is passed by value, in place of the pointer. A fabric handle of another process is not modeled. */
+EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int type) {
+	CALLED(cuMemImportFromShareableHandle);
+	int descriptor = (int)(intptr_t)shared;
+	struct part part = {0};
+	struct stat facts;
+	char path[64];
+	if (type == DESCRIPTOR) {
+		off_t at = lseek(descriptor, 0, SEEK_CUR);
+		if (at < 0 || fstat(descriptor, &facts) != 0)
+			return INVALID_VALUE;
+		part = (struct part){facts.st_ino, (uint64_t)at / GRANULE * GRANULE, (uint64_t)at % GRANULE * GRANULE, {0}};
+	} else if (type == FABRIC && shared != NULL) {
+		part = *(const struct part *)shared;
+	}
+	if (part.bytes == 0)
+		return INVALID_VALUE;
+	LOCK;
+	struct memory *memory = part_of_ours(&part);
+	if (memory == NULL && type == DESCRIPTOR) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+		int file = open(path, O_RDWR | O_CLOEXEC);
+		if (file >= 0)
+			memory = add_memory((struct memory){part.bytes, part.offset, 0, file, 0, 1, 0, 0, NULL});
+	}
+	if (memory != NULL)
+		*out = add_handle(memory);
+	UNLOCK;
+	return memory != NULL ? SUCCESS : INVALID_VALUE;
 }
 
 /* Multicast objects and sparse arrays refer to memory, one at a time; which part of which is not modeled. */
@@ -332,14 +441,14 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	LOCK;
 	struct handle *handle = find_handle(number);
 	int fits = handle != NULL && offset == 0 && flags == 0 && bytes > 0 && bytes % GRANULE == 0 && addr % GRANULE == 0 &&
-	           bytes <= handle->bytes && reserved(addr, bytes);
+	           bytes <= handle->memory->bytes && reserved(addr, bytes);
 	struct mapping **at = &mappings;
 	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
 		fits = !overlap((*at)->range, addr, bytes);
 	if (fits) {
 		result = UNKNOWN;
-		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fake.gpu[handle->gpu].memory_file,
-		         (off_t)handle->offset) != MAP_FAILED) {
+		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
+		         (off_t)handle->memory->offset) != MAP_FAILED) {
 			struct mapping *new = calloc(1, sizeof *new);
 			*new = (struct mapping){{addr, bytes}, handle, 0, *at};
 			*at = new;
@@ -393,7 +502,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 	if (first != NULL) {
 		result = access->location.id < fake.gpus ? SUCCESS : INVALID_DEVICE;
 		for (struct mapping *one = *first; one != end; one = one->next)
-			if (one->handle->gpu != access->location.id)
+			if (one->handle->memory->gpu != access->location.id)
 				result = INVALID_DEVICE;
 	}
 	if (result == SUCCESS) {

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that was exported belongs to every process of the job that refers to it: the one that made it, and those that have imported it. Its
+ * charge is moved from the word of a process to the card's sum of shares, and ends with the last holder, at its release or its death.
+ *
+ * The sum is computed anew at each change, so a process that ends in the midst of one leaves nothing behind.
+ */
+#include "guard.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "budget.h"
+
+enum { TRIES = 2000, TRY_NS = 100000 }; /* 0.2 s: a process may be stopped while it has the lock */
+
+static int lock_shares(const struct budget *budget)
+{
+	const struct timespec moment = {0, TRY_NS};
+	int file = open(budget->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	for (int i = 0; file >= 0 && i < TRIES && !lock_byte(file, SHARES_LOCK); i++)
+		nanosleep(&moment, NULL);
+	return file;
+}
+
+static void unlock_shares(int file)
+{
+	struct flock unlock = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = SHARES_LOCK, .l_len = 1};
+
+	if (file < 0)
+		return;
+	fcntl(file, F_OFD_SETLK, &unlock); /* a child that was forked meanwhile has a copy of the descriptor */
+	close(file);
+}
+
+static uint64_t bit(int slot) { return UINT64_C(1) << (slot % 64); }
+
+static uint32_t used_shares(const struct budget *budget) { return budget->file->shares < SHARES ? budget->file->shares : SHARES; }
+
+/* Ends the shares that nobody holds, and adds up the others. */
+static void recount(const struct budget *budget)
+{
+	uint64_t sums[MAX_CARDS] = {0};
+
+	for (uint32_t i = 0; i < used_shares(budget); i++) {
+		struct budget_share *one = &budget->shares[i];
+		uint64_t held = 0;
+		for (int part = 0; part < MAX_SLOTS / 64; part++)
+			held |= one->holders[part];
+		if (held == 0)
+			one->id = 0;
+		if (one->id != 0 && one->card < MAX_CARDS)
+			sums[one->card] += one->bytes;
+	}
+	for (uint32_t place = 0; place < budget->file->cards; place++)
+		__atomic_store_n(&budget->file->card[place].shared, sums[place], __ATOMIC_SEQ_CST);
+}
+
+static struct budget_share *find(const struct budget *budget, uint64_t id)
+{
+	for (uint32_t i = 0; i < used_shares(budget); i++)
+		if (budget->shares[i].id == id)
+			return &budget->shares[i];
+	return NULL;
+}
+
+static struct budget_share *new_share(const struct budget *budget)
+{
+	struct budget_share *one = find(budget, 0);
+
+	if (one == NULL && budget->file->shares < SHARES)
+		one = &budget->shares[budget->file->shares++];
+	return one;
+}
+
+static int add(struct budget *budget, uint64_t id, int place, uint64_t bytes)
+{
+	int file = lock_shares(budget);
+	struct budget_share *one = new_share(budget);
+
+	if (one != NULL) {
+		*one = (struct budget_share){.bytes = bytes, .card = (uint32_t)place};
+		one->holders[budget->slot / 64] = bit(budget->slot);
+		one->id = id;
+		recount(budget);
+	}
+	unlock_shares(file);
+	return one != NULL;
+}
+
+static int join(struct budget *budget, uint64_t id)
+{
+	int file = lock_shares(budget);
+	struct budget_share *one = find(budget, id);
+
+	if (one != NULL)
+		one->holders[budget->slot / 64] |= bit(budget->slot);
+	unlock_shares(file);
+	return one != NULL;
+}
+
+static void leave(const struct budget *budget, uint64_t id)
+{
+	int file = lock_shares(budget);
+	struct budget_share *one = find(budget, id);
+
+	if (one != NULL) {
+		one->holders[budget->slot / 64] &= ~bit(budget->slot);
+		recount(budget);
+	}
+	unlock_shares(file);
+}
+
+/* While the charge is in both places, others that find no room look again. */
+int share(uint64_t id, int card, uint64_t bytes)
+{
+	int done = 0, fits = 1;
+
+	for (; done < budget_levels() && fits; done++) {
+		struct budget *budget = &budgets[done];
+		int place = cards[card].place[done];
+		if (place < 0)
+			continue;
+		__atomic_fetch_add(word(budget, budget->used, place, budget->slot), UNDECIDED, __ATOMIC_SEQ_CST);
+		fits = add(budget, id, place, bytes);
+	}
+	for (int level = 0; level < done; level++) {
+		struct budget *budget = &budgets[level];
+		int place = cards[card].place[level];
+		if (place < 0)
+			continue;
+		if (!fits)
+			leave(budget, id);
+		__atomic_fetch_sub(word(budget, budget->used, place, budget->slot), UNDECIDED + (fits ? bytes : 0), __ATOMIC_SEQ_CST);
+	}
+	if (!fits)
+		NOTE_ONCE("more than %d exports: what is imported of the others is not counted when its exporter frees it", SHARES);
+	return fits;
+}
+
+int join_share(uint64_t id)
+{
+	int joined = 0;
+
+	for (int level = 0; level < budget_levels(); level++)
+		joined |= find(&budgets[level], id) != NULL && has_slot(&budgets[level]) && join(&budgets[level], id);
+	return joined;
+}
+
+void leave_share(uint64_t id)
+{
+	for (int level = 0; level < budget_levels(); level++)
+		if (budgets[level].slot >= 0)
+			leave(&budgets[level], id);
+}
+
+void end_holder(const struct budget *budget, int slot)
+{
+	if (used_shares(budget) == 0)
+		return;
+	int file = lock_shares(budget);
+	for (uint32_t i = 0; i < used_shares(budget); i++)
+		budget->shares[i].holders[slot / 64] &= ~bit(slot);
+	recount(budget);
+	unlock_shares(file);
+}
