@@ -13,9 +13,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+
+import licenses
 
 LIBRARIES = ["gpuconf/_core/_gpuconf.abi3.so", "gpuconf/_guard/libgpuconf-guard.so", "gpuconf/_guard/libgpuconf-preload.so"]
 
@@ -44,6 +47,7 @@ def main(dist: str) -> None:
     if len(wheels) != 1 or len(sdists) != 1:
         raise SystemExit(f"{dist} should hold one wheel and one sdist, but holds {wheels + sdists}")
     check_tag(wheels[0])
+    check_licenses(wheels[0])
     check_links(wheels[0])
     for interpreter in interpreters():
         smoke(interpreter, wheels[0])
@@ -59,6 +63,19 @@ def check_tag(wheel: Path) -> None:
     if sorted(libraries) != LIBRARIES or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")
+
+
+def check_licenses(wheel: Path) -> None:
+    """The wheel has the license and the notices of everything that is linked in."""
+    with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
+        names = archive.namelist()
+        shipped = {name.rpartition("/")[2]: archive.read(name).decode() for name in names if "/licenses/LICENSES/" in name}
+        metadata = archive.read(next(name for name in names if re.fullmatch(r"gpuconf-[^/]*.dist-info/METADATA", name))).decode()
+        declared = re.search(r"^License-Expression: (.*)$", metadata, re.M)
+        wrong = licenses.complaints(Path(archive.extract(LIBRARIES[0], folder)), shipped, declared[1] if declared else "")
+    if wrong:
+        raise SystemExit("\n".join(wrong))
+    print(f"licenses: {', '.join(sorted(shipped))}")
 
 
 def check_links(wheel: Path) -> None:
@@ -101,7 +118,11 @@ def smoke(interpreter: str, wheel: Path) -> None:
 
 
 def from_sdist(sdist: Path) -> None:
-    """Build and install from the source archive."""
+    """Build and install from the source archive, which has the same licenses."""
+    with tarfile.open(sdist) as archive:
+        found = {name.rpartition("/")[2] for name in archive.getnames() if "/LICENSES/" in name}
+    if found != {path.name for path in licenses.FOLDER.iterdir()}:
+        raise SystemExit(f"{sdist.name} has other licenses than {licenses.FOLDER}: {sorted(found)}")
     with tempfile.TemporaryDirectory() as folder:
         python = environment(sys.executable, folder, str(sdist.resolve()))
         subprocess.run([python, "-c", SMOKE], check=True, cwd=folder)
