@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import Any
 
 import gpuconf
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.cli import diagnosis, go_runtimes
+from gpuconf.cli import diagnosis, go_runtimes, libraries
 from holder import holder
 from script import environment
 
@@ -227,8 +229,104 @@ def test_a_program_is_looked_into_and_not_run(simulated: dict[str, str], tmp_pat
     assert "it accepts no allocator" in about(found, "jax")[0]
     del env["GPUCONF_SIMULATE"]
     _, found = findings(env, sys.executable, "train.py", cwd=tmp_path)
-    assert about(found, "torch") == ["ok: 2.9.1+cu128: routed onto gpuconf's pools when it first uses the GPU"]
-    assert about(found, "cupy")[0].endswith("gpuconf is not tested with this version")
+    if "no GPU" in about(found, "torch")[0]:
+        assert about(found, "torch") == ["note: 2.9.1+cu128: not routed: there is no GPU"], "it was: ok, routed"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CUDA driver with one GPU."""
+    folder = tmp_path_factory.mktemp("cuda")
+    runpy.run_path(str(Path(__file__).parent.parent / "tests_go" / "fakecuda" / "build.py"))["build"](folder)
+    return folder
+
+
+def installed(folder: Path, **packages: str) -> str:
+    """Make a folder for PYTHONPATH that says which packages are installed."""
+    for package, version in packages.items():
+        information = folder / f"{package}-{version}.dist-info"
+        information.mkdir(parents=True)
+        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    return str(folder)
+
+
+def test_a_library_is_routed_only_where_something_routes_it(driver: Path, library: Path, tmp_path: Path) -> None:
+    """It said "ok: routed" of a program that nothing routes."""
+    there = installed(tmp_path / "path", torch="2.9.1+cu128", cupy="1.0.0", numba_cuda="0.30.0")
+    machine = real(library, tmp_path, ONE_H100)
+    env = {**machine, "LD_LIBRARY_PATH": f"{library}:{driver}", "PYTHONPATH": there}
+    conditional = "not routed, unless the program calls gpuconf.configure() or runs under gpuconf run"
+
+    def torch(*command: str, **more: str) -> str:
+        return about(findings({**env, **more}, "--", *command)[1], "torch")[0].replace("2.9.1+cu128: ", "")
+
+    program = [sys.executable, "train.py"]
+    assert torch(*program) == f"note: {conditional}"
+    _, found = findings(env, "--", *program)
+    assert about(found, "cupy") == [f"note: 1.0.0: {conditional}; gpuconf is not tested with this version"]
+    routed = "ok: routed onto gpuconf's pools when it first uses the GPU"
+    assert torch(COMMAND, "run", "--memory", "1GiB", *program) == routed
+    job = {"GPUCONF_RUN": str(tmp_path), "GPUCONF_MEMORY_LIMIT": "1GiB"}
+    assert torch(*program, **job) == routed
+    assert torch(*program, **{**job, "GPUCONF_RUN": "/nowhere"}) == f"note: {conditional}", "its job has ended"
+    assert torch(*program, **job, GPUCONF_DISABLE="yes") == "note: not routed: GPUCONF_DISABLE is set"
+    assert torch(*program, CUDA_VISIBLE_DEVICES="") == "note: not routed: there is no GPU"
+    assert torch(*program, GPUCONF_SIMULATE="T4", **job) == "note: not routed: the GPUs are simulated, and it needs a real one"
+    _, found = findings({**env, **job, "NUMBA_CUDA_MEMORY_MANAGER": "rmm"}, "--", *program)
+    assert about(found, "numba-cuda") == ["note: 0.30.0: not routed by gpuconf run: NUMBA_CUDA_MEMORY_MANAGER is set"]
+
+
+@pytest.mark.parametrize(
+    ("about_python", "said"),
+    [
+        ({"version": [3, 9, 1]}, "not routed: gpuconf needs Python 3.10 or newer"),
+        ({"abiflags": "t"}, "not routed: gpuconf does not support free-threaded Python"),
+        ({"libraries": {"torch": "2.9.1+rocm6"}}, "not routed: this build has no CUDA"),
+        ({"libraries": {"torch": "2.9.1+cpu"}}, "not routed: this build has no CUDA"),
+    ],
+)
+def test_pythons_and_builds_that_cannot_be_routed(about_python: dict[str, Any], said: str) -> None:
+    found = {"version": [3, 11, 0], "abiflags": "", "flags": [], "libraries": {"torch": "2.9.1"}, **about_python}
+    (one,) = libraries.of_python(found, ["gpuconf", "run", "python"], {})
+    assert (one.level, one.text.partition(": ")[2]) == ("note", said)
+
+
+def test_an_option_that_hides_the_startup_code() -> None:
+    found = {"version": [3, 11, 0], "abiflags": "", "flags": ["-I"], "libraries": {"torch": "2.9.1"}}
+    assert libraries._why_not_under_run(found, {}) == "not routed: -I keeps gpuconf's startup code from running"
+    assert not libraries.is_under_run(["gpuconf", "ps"], {})
+    assert not libraries.is_under_run([], {"GPUCONF_MEMORY_LIMIT": "1GiB"})
+
+
+def test_limits_that_do_not_hold(simulated: dict[str, str], tmp_path: Path) -> None:
+    """A limit without a GPU, a guard and a lease whose job has ended."""
+    assert about(findings(simulated)[1], "limits")[0] == "ok: no limit is set"
+    stale = {"GPUCONF_GUARD": "/nowhere", "GPUCONF_LEASE": "0" * 32, "GPUCONF_RUN": "/nowhere"}
+    texts = about(findings({**simulated, **stale})[1], "limits")
+    assert not any("guard" in text or "lease" in text for text in texts)
+    env = {"GPUCONF_MEMORY_LIMIT": "6GiB", "GPUCONF_LEDGER": str(tmp_path / "ledger"), "CUDA_VISIBLE_DEVICES": ""}
+    _, found = findings(env)
+    if any("driver" in one["subject"] and one["level"] == "problem" for one in found):
+        wanted = "note: 6.00GiB for gpuconf's pools of each GPU (environment), but there is no GPU: no limit is in force"
+        assert wanted in about(found, "limits")
+
+
+def test_the_environment_of_a_container_with_gpus(library: Path, tmp_path: Path, simulated: dict[str, str]) -> None:
+    started = "note: NVIDIA_VISIBLE_DEVICES='void': this container was started without GPUs"
+    hidden = {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert started not in about(findings({**real(library, tmp_path, ONE_H100), **hidden})[1], "environment"), "it has one"
+    assert started in about(findings({**simulated, **hidden})[1], "environment")
+    texts = about(findings({**simulated, "GPUCONF_DISABLE": "yes"})[1], "environment")
+    assert texts == ["note: GPUCONF_DISABLE=yes: programs under gpuconf run are not routed"]
+
+
+def test_the_probe_runs_nothing_of_the_working_directory(simulated: dict[str, str], tmp_path: Path) -> None:
+    """It may be a project of others."""
+    for name in ("json", "multiprocessing", "gpuconf", "os"):
+        (tmp_path / f"{name}.py").write_text("open('ran', 'w').close(); raise SystemExit(1)")
+    _, found = findings(simulated, "--", sys.executable, "train.py", cwd=tmp_path)
+    assert not (tmp_path / "ran").exists()
+    assert about(found, "Python")[0].startswith("ok: ")
 
 
 def test_another_environment(simulated: dict[str, str], tmp_path: Path) -> None:
@@ -238,8 +336,11 @@ def test_another_environment(simulated: dict[str, str], tmp_path: Path) -> None:
     assert "does not have gpuconf" in about(found, "Python")[0]
     assert python in about(found, "Python")[0]
     code, found = findings(simulated, "--", python, "-I", "train.py")
+    assert code == 0
+    assert any("-I" in text and "not routed there, unless" in text for text in about(found, "Python"))
+    code, found = findings(simulated, "--", COMMAND, "run", python, "-I", "train.py")
     assert code == 3
-    assert any("-I" in text and "not routed" in text for text in about(found, "Python"))
+    assert any("-I" in text and text.endswith("not routed") for text in about(found, "Python"))
     (tmp_path / "tool").write_text(f"#!{python}\n")
     (tmp_path / "tool").chmod(0o755)
     _, found = findings(simulated, str(tmp_path / "tool"), "--fast")

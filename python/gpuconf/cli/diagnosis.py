@@ -268,11 +268,15 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     origin = settings.explain(environ, {})["GPUCONF_MEMORY_LIMIT"]
     if origin.value:
         by = f"{origin.source}, lowered by {origin.ceiling}" if origin.ceiling else origin.source
-        said.append(f"{human_bytes(int(origin.value))} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
-    if environ.get("GPUCONF_GUARD"):
+        size = human_bytes(int(origin.value))
+        if found.cards:
+            said.append(f"{size} for gpuconf's pools of each GPU ({by}), which gpuconf enforces")
+        else:
+            said.append(f"{size} for gpuconf's pools of each GPU ({by}), but there is no GPU: no limit is in force")
+    if os.path.exists(environ.get("GPUCONF_GUARD", "")):  # else its job has ended
         said.append("gpuconf's guard counts the memory of every library in this job and refuses allocations beyond the limit")
         said += [f"the guard's budget for {job.uuid}: {job}" for job in of_this_job()]
-    if environ.get("GPUCONF_LEASE"):
+    if environ.get("GPUCONF_LEASE") and os.path.exists(environ.get("GPUCONF_RUN", "")):
         said.append("this is a job of gpuconf run, with a lease")
     said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]
     if any(card.instances for card in found.cards):
@@ -281,7 +285,7 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     drivers = list(_drivers(found, environ))
     yield from drivers
     if not said and not drivers:
-        yield Finding(OK, "limits", "none besides the GPUs' memory; gpuconf's limits apply only to programs that use gpuconf")
+        yield Finding(OK, "limits", "no limit is set")
 
 
 def _drivers(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -347,11 +351,12 @@ def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     who = settings.asked("GPUCONF_SIMULATE", environ)
     if found.simulated and simulation_notice.has_driver():
         yield Finding(NOTE, "environment", f"the simulation hides the real GPUs of this machine. Requested by: {who}")
-    if environ.get("GPUCONF_DISABLE") == "1":
-        text = "GPUCONF_DISABLE=1: programs under gpuconf run are not routed"
+    disabled = environ.get("GPUCONF_DISABLE", "")
+    if disabled not in ("", "0"):
+        text = f"GPUCONF_DISABLE={disabled}: programs under gpuconf run are not routed"
         yield Finding(NOTE, "environment", text)
     shown = environ.get("NVIDIA_VISIBLE_DEVICES")
-    if shown in ("void", "none", ""):
+    if shown in ("void", "none", "") and not (found.cards and not found.simulated):
         yield Finding(NOTE, "environment", f"NVIDIA_VISIBLE_DEVICES={shown!r}: this container was started without GPUs")
     if environ.get("CUDA_LAUNCH_BLOCKING") == "1":
         yield Finding(

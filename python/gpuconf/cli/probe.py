@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings about a Python environment, for ``gpuconf doctor``: its libraries, and what happens to them under ``gpuconf run``."""
+"""Findings about a Python environment, for ``gpuconf doctor``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from .. import __version__
 from .._typing import Any
-from ..allocators._versions import SETS
-from . import blas
+from . import blas, libraries
 from .diagnosis import NOTE, OK, PROBLEM, Finding
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
@@ -48,28 +47,9 @@ except Exception as error:
     gpuconf = "" if isinstance(error, ImportError) else repr(error)
 flags = [n for n, f in (("-I", sys.flags.isolated), ("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)) if f]
 print(json.dumps({"version": list(sys.version_info[:3]), "executable": sys.executable, "libraries": found, "start": start,
-                  "gpuconf": gpuconf, "flags": flags, "path": [p for p in sys.path if isinstance(p, str)]}))
+                  "gpuconf": gpuconf, "flags": flags, "abiflags": getattr(sys, "abiflags", ""),
+                  "path": [p for p in sys.path if isinstance(p, str)]}))
 """
-
-# The packages of each library: CuPy and JAX have one for each version of CUDA.
-_PACKAGES = {
-    "torch": ("torch",),
-    "cupy": ("cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy"),
-    "numba-cuda": ("numba-cuda",),
-    "jax": ("jax",),
-    "tensorflow": ("tensorflow", "tensorflow-cpu", "tf-nightly"),
-    "rmm": ("rmm-cu13", "rmm-cu12", "rmm"),
-}
-_ROUTED = {
-    "torch": "routed onto gpuconf's pools when it first uses the GPU",
-    "cupy": "routed onto gpuconf's pools when it first uses the GPU",
-    "numba-cuda": "routed onto gpuconf's pools when it first uses the GPU",
-}
-_NOT_ROUTED = {
-    "jax": "not routed: it accepts no allocator. gpuconf run sets its limit and preallocation in the environment",
-    "tensorflow": "not routed: it accepts no allocator. gpuconf run sets its growth and what it leaves free in the environment",
-    "rmm": "not routed: its limits are arguments of its own functions; only the guard counts its memory",
-}
 
 
 def of_environment(words: Sequence[str]) -> Iterator[Finding]:
@@ -86,8 +66,8 @@ def of_environment(words: Sequence[str]) -> Iterator[Finding]:
     if isinstance(found, str):
         yield Finding(PROBLEM, "Python", f"{' '.join(interpreter)}: {found}", "check the command, and that this Python starts")
         return
-    yield from _python(found)
-    yield from _libraries(found["libraries"])
+    yield from _python(found, libraries.is_under_run(words, os.environ))
+    yield from libraries.of_python(found, words, os.environ)
     yield blas.finding(found["path"])
 
 
@@ -98,7 +78,7 @@ def _interpreter(words: Sequence[str]) -> list[str] | None:
             end = at + 1
             while end < len(words) and re.fullmatch(r"-[bBdEIOPqsSuvx]+", words[end]):
                 end += 1
-            return list(words[:end])
+            return list(words[at if libraries.is_run(words) else 0 : end])  # the command would lease memory
     path = shutil.which(words[0]) or words[0]
     try:
         with open(path, "rb") as file:
@@ -115,7 +95,7 @@ def _interpreter(words: Sequence[str]) -> list[str] | None:
 
 def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
     """Return what the probe prints, or what went wrong."""
-    names = [package for packages in _PACKAGES.values() for package in packages]
+    names = [package for packages in libraries.PACKAGES.values() for package in packages]
     code = f"NAMES = {names!r}\n{_PROBE}"
     try:
         done = subprocess.run(
@@ -131,7 +111,7 @@ def _ask(interpreter: Sequence[str]) -> dict[str, Any] | str:
         return (done.stderr.strip().rpartition("\n")[2] or f"it ended with code {done.returncode}")[:200]
 
 
-def _python(found: dict[str, Any]) -> Iterator[Finding]:
+def _python(found: dict[str, Any], under_run: bool) -> Iterator[Finding]:
     version = ".".join(map(str, found["version"]))
     about = f"{version} at {found['executable']}"
     if found["gpuconf"] == __version__:
@@ -139,32 +119,21 @@ def _python(found: dict[str, Any]) -> Iterator[Finding]:
     elif found["version"] < [3, 10]:
         fix = "use Python 3.10 or newer, or rely on the guard"
         yield Finding(PROBLEM, "Python", f"{about} is too old for gpuconf: its libraries are not routed", fix)
+    elif "t" in found["abiflags"]:
+        fix = "use a Python with the GIL, or rely on the guard"
+        text = f"{about} is free-threaded, which gpuconf does not support: its libraries are not routed"
+        yield Finding(PROBLEM, "Python", text, fix)
     elif found["gpuconf"]:
         yield Finding(NOTE, "Python", f"{about}, with gpuconf {found['gpuconf']}; this command is {__version__}")
     else:
         yield Finding(NOTE, "Python", f"{about} does not have gpuconf; under gpuconf run it uses this command's gpuconf")
     if found["flags"]:
-        text = f"{' '.join(found['flags'])} keeps gpuconf's startup code from running: its libraries are not routed"
-        yield Finding(PROBLEM, "Python", text, "remove the option")
+        text = f"{' '.join(found['flags'])} keeps the startup code of gpuconf run from running: its libraries are not routed"
+        yield (
+            Finding(PROBLEM, "Python", text, "remove the option")
+            if under_run
+            else Finding(NOTE, "Python", f"{text} there, unless the program calls gpuconf.configure()")
+        )
     if found["start"] == "fork":
         text = "multiprocessing forks its workers: neither CUDA nor gpuconf works in a child forked after its parent has used them"
         yield Finding(NOTE, "forks", text, "multiprocessing.set_start_method('spawn'), or fork before the first use of the GPU")
-
-
-def _libraries(installed: dict[str, str]) -> Iterator[Finding]:
-    versions = {name: next((installed[one] for one in packages if one in installed), "") for name, packages in _PACKAGES.items()}
-    for name, version in versions.items():
-        if not version:
-            continue
-        if name in _NOT_ROUTED:
-            yield Finding(NOTE, name, f"{version}: {_NOT_ROUTED[name]}")
-        elif os.environ.get("GPUCONF_SIMULATE"):
-            yield Finding(NOTE, name, f"{version}: not routed: the GPUs are simulated, and it needs a real one")
-        elif name == "torch" and "+cpu" in version:
-            yield Finding(NOTE, name, f"{version}: not routed: this build has no CUDA")
-        else:
-            series = ".".join(version.split("+")[0].split(".")[:2])
-            tested = any(each[name] == series for each in SETS.values())
-            yield Finding(OK, name, f"{version}: {_ROUTED[name]}" + ("" if tested else "; gpuconf is not tested with this version"))
-    if not any(versions.values()):
-        yield Finding(NOTE, "libraries", "none that gpuconf knows is installed (PyTorch, CuPy, Numba, JAX, TensorFlow, RMM)")
