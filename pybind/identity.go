@@ -53,3 +53,12 @@ func SystemReserve(totalBytes, computeMajor int64) (bytes int64, err error) {
 	}
 	return int64(config.SystemReserve(uint64(totalBytes), int(computeMajor))), nil
 }
+
+// ContextBytes returns the bytes that a process's CUDA context takes on a GPU, as far as public figures tell.
+func ContextBytes(totalBytes, computeMajor int64) (bytes int64, err error) {
+	defer process.Gate(&err)
+	if totalBytes < 0 {
+		return 0, status.Errorf(status.InvalidArgument, "totalBytes is %d: it must not be negative", totalBytes)
+	}
+	return int64(config.ContextBytes(uint64(totalBytes), int(computeMajor))), nil
+}

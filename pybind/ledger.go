@@ -72,7 +72,7 @@ type text struct {
 	Command string `json:"command"`
 }
 
-// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...], "count", "pack", "name", "job", "command"},
+// LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...], "count", "pack", "contexts", "name", "job", "command"},
 // and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns 0 after 100 ms; last makes
 // that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
@@ -82,9 +82,10 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 		return 0, err
 	}
 	var wanted struct {
-		Cards []card `json:"cards"`
-		Count int    `json:"count"`
-		Pack  bool   `json:"pack"`
+		Cards    []card `json:"cards"`
+		Count    int    `json:"count"`
+		Pack     bool   `json:"pack"`
+		Contexts int    `json:"contexts"`
 		text
 	}
 	if err := decode(request, &wanted); err != nil {
@@ -94,7 +95,8 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	if wanted.Pack {
 		policy = ledger.Pack
 	}
-	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy, Text: ledger.Text(wanted.text)})
+	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy, Text: ledger.Text(wanted.text),
+		Contexts: wanted.Contexts})
 	if errors.Is(err, ledger.ErrBusy) && !last {
 		return 0, nil
 	}
@@ -165,6 +167,7 @@ func LedgerRows(id int64) (rows string, err error) {
 		claimed[i] = whoOf(c.Process, c.UID, c.Text, c.Gone, c.Local)
 		claimed[i]["id"], claimed[i]["granted"], claimed[i]["count"], claimed[i]["ticket"] = c.ID.String(), c.Granted, c.Count, c.Ticket
 		claimed[i]["seconds"], claimed[i]["cards"], claimed[i]["stopped"] = c.Seconds, leasesOf(c.Cards), c.Stopped
+		claimed[i]["contexts"] = c.Contexts
 	}
 	for i, p := range processes {
 		running[i] = whoOf(p.Process, p.UID, p.Text, p.Gone, p.Local)

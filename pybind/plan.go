@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"gpuconf/gocore/config"
+	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/plan"
 	"gpuconf/gocore/rewind"
 	"gpuconf/gocore/sim"
@@ -84,7 +85,8 @@ type fleetBatch struct {
 	Name     string `json:"name"`
 	Product  string `json:"product"`
 	Memory   uint64 `json:"memory"`
-	Leasable uint64 `json:"leasable"` // what leases on a card may add up to
+	Leasable uint64 `json:"leasable"` // the most that one process can lease of a card
+	Context  uint64 `json:"context"`  // what a lease takes besides, for a process's CUDA context
 	Virtual  bool   `json:"virtual"`  // whether it has virtual memory management
 }
 
@@ -98,11 +100,12 @@ func ParseFleet(text string) (fleet string, err error) {
 	list := make([]fleetBatch, len(batches))
 	for i, b := range batches {
 		model, memory := b.Card.Model, b.Card.MemoryBytes
-		leasable := memory
-		if kept := config.SystemReserve(memory, model.ComputeMajor); kept < memory {
-			leasable -= kept
+		beside := config.ContextBytes(memory, model.ComputeMajor)
+		leasable := memory - beside
+		if kept := config.SystemReserve(memory, model.ComputeMajor); model.MemoryKind() == gpu.Unified && kept < leasable {
+			leasable -= kept // for the host
 		}
-		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, model.GranularityBytes > 0}
+		list[i] = fleetBatch{b.Count, b.Name(), model.Product, memory, leasable, beside, model.GranularityBytes > 0}
 	}
 	return encode(list)
 }

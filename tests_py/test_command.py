@@ -303,10 +303,10 @@ def test_devices() -> None:
     machine, head, *rows = out.splitlines()
     assert machine == "simulated: H100-80GB,T4"
     assert head.split("  ")[0] == "CUDA"
-    assert head.split() == ["CUDA", "name", "memory", "capability", "PCI", "bus", "NVML", "UUID", "device"]
+    assert head.split() == ["CUDA", "name", "memory", "context", "capability", "PCI", "bus", "NVML", "UUID", "device"]
     assert [row.split()[0] for row in rows] == ["0", "1"]
     assert "NVIDIA H100 80GB HBM3" in rows[0]
-    assert "80.00GiB  9.0" in rows[0]
+    assert "80.00GiB  448.00MiB  9.0" in rows[0]
     assert rows[1].endswith("/physical_device:GPU:1")
     code, out, _ = run("devices", env={"GPUCONF_SIMULATE": "H100,T4", "CUDA_VISIBLE_DEVICES": "1"})
     assert [line.split()[1] for line in out.splitlines()[2:]] == ["Tesla"]
@@ -327,6 +327,7 @@ def test_devices_as_json() -> None:
         "nvml_index": None,
         "compute_capability": [7, 5],
         "total_memory": 8 << 30,
+        "context_bytes": 320 << 20,
         "memory_kind": "dedicated",
         "memory_source": "simulation",
     }

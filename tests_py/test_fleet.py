@@ -38,34 +38,35 @@ def jobs(tmp_path: Path) -> Path:
 
 
 def test_the_limits_of_a_card_can_be_leased(tmp_path: Path) -> None:
-    """The whole memory of a card was planned with, but leases leave a reserve for the system."""
-    (tmp_path / "most.csv").write_text(trace_of(15334))
-    (tmp_path / "more.csv").write_text(trace_of(15335))
+    """The whole memory of a card was planned with, but a lease also takes room for a CUDA context."""
+    (tmp_path / "most.csv").write_text(trace_of(15872))
+    (tmp_path / "more.csv").write_text(trace_of(16100))
     found = gpuconf.plan_fleet(tmp_path, "4xT4")
     assert [job.name for job in found.unplaced] == ["more.csv"]
-    assert "no room: more.csv needs a limit of 14.98GiB; of a card, 14.97GiB can be leased" in str(found)
-    code, _, err = run("run", "--simulate", "T4", *found.jobs[1].command.split()[2:], "true")
+    assert "no room: more.csv needs a limit of 15.73GiB; of a card, 15.69GiB can be leased" in str(found)
+    ledger = {"GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    code, _, err = run("run", "--simulate", "T4", *found.jobs[1].command.split()[2:], "true", env=ledger)
     assert (code, err) == (0, "")
-    code, _, err = run("run", "--simulate", "T4", *found.jobs[0].command.split()[2:], "true")
+    code, _, err = run("run", "--simulate", "T4", *found.jobs[0].command.split()[2:], "true", env=ledger)
     assert (code, "can never be leased" in err) == (1, True)
 
 
-@pytest.mark.parametrize(("sizes", "used"), [((19200, 20000), 1), ((19600, 20000), 2), ((9900,) * 4, 2), ((9728,) * 4, 1)])
+@pytest.mark.parametrize(("sizes", "used"), [((19200, 20000), 1), ((20000, 20000), 2), ((9900,) * 4, 2), ((9728,) * 4, 1)])
 def test_jobs_that_share_a_card_can_be_leased_together(tmp_path: Path, sizes: tuple[int, ...], used: int) -> None:
-    """39,424 MiB of an A100-40GB can be leased. The reserves of three jobs are what the system keeps."""
+    """Each lease of an A100-40GB takes 448 MiB beside its limit; the plan keeps 512 MiB for each job."""
     for i, mib in enumerate(sizes):
         (tmp_path / f"{i}.csv").write_text(trace_of(mib))
     found = gpuconf.plan_fleet(tmp_path, "4xA100-40GB")
     assert (found.cards_used, found.fits) == (used, True)
     limits = {job.name: job.limit for job in found.jobs}
     for card in found.cards:
-        assert sum(limits[name] for name in card.jobs) <= found.fleet[0].leasable == 39424 * MIB
+        assert sum(limits[name] + 448 * MIB for name in card.jobs) <= found.fleet[0].memory == 40960 * MIB
         assert card.used <= card.memory
 
 
 def test_what_a_plan_contains(jobs: Path) -> None:
     found = gpuconf.plan_fleet(jobs, "4xT4", reserve="512MiB")
-    assert [tuple(gpus) for gpus in found.fleet] == [("T4", 4, 16 * GIB, 15334 * MIB)]
+    assert [tuple(gpus) for gpus in found.fleet] == [("T4", 4, 16 * GIB, 16064 * MIB, 320 * MIB)]
     assert [(job.name, job.gpus, job.limit >> 20, job.need - job.limit) for job in found.jobs] == [
         ("large.csv", 1, 8192, 512 * MIB),
         ("middle.csv", 1, 4096, 512 * MIB),
@@ -91,9 +92,9 @@ def test_the_text(jobs: Path) -> None:
     found = gpuconf.plan_fleet(jobs, "T4:24GiB,2xT4", reserve=0)
     assert str(found) == (
         "fleet: 1xT4:24GiB, 2xT4\n"
-        "3 jobs; each need includes 0B for the CUDA context and libraries\n"
+        "3 jobs; each need includes 320.00MiB for the CUDA context and libraries\n"
         "\n"
-        "T4:24GiB 0: 3 jobs, 14.50GiB of 24.00GiB, 9.50GiB left\n"
+        "T4:24GiB 0: 3 jobs, 15.44GiB of 24.00GiB, 8.56GiB left\n"
         "  gpuconf run --memory 8192MiB -- ...  # large.csv\n"
         "  gpuconf run --memory 4096MiB -- ...  # middle.csv\n"
         "  gpuconf run --memory 2560MiB -- ...  # small.csv\n"
@@ -113,7 +114,7 @@ def test_a_fleet_that_is_too_small(jobs: Path) -> None:
     assert "no room: two.csv needs 3.50GiB on each of 2 cards\n" in text
     assert text.endswith("does not fit: 1 job of 4 without room; at least 2 cards are needed")
     tiny = gpuconf.plan_fleet(jobs, "3xT4:5GiB")
-    assert [job.name for job in tiny.unplaced] == ["large.csv", "middle.csv"]
+    assert [job.name for job in tiny.unplaced] == ["large.csv", "small.csv"]
     assert tiny.cards_used == 3
 
 

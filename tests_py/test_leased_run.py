@@ -151,7 +151,9 @@ def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
         code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
         assert (code, out) == (124, "")
         assert f"process {holder.pid} training" in err
-    assert err.startswith("gpuconf run: 4.00GiB is not available on 1 of 2 cards.\n"), "it used to add: within 0 s"
+    assert err.startswith("gpuconf run: 4.00GiB, with 320.00MiB for CUDA contexts, is not available on 1 of 2 cards.\n"), (
+        "it used to add: within 0 s"
+    )
     waiting = start("--memory=4GiB", "-c", "print('my turn')")
     wait_until(lambda: len(ledger.claims()) == 2)
     assert holder.communicate("\n")[0] == ""

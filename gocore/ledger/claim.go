@@ -19,6 +19,8 @@ type Request struct {
 	Count  int
 	Policy Policy
 	Text   Text
+
+	Contexts int // how many CUDA contexts Charge has room for on each card; 0 if that is not known
 }
 
 // Claim is a request of this process: waiting, granted or released. It is safe for concurrent use.
@@ -43,7 +45,7 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 		return nil, err
 	}
 	c := &Claim{ledger: l, record: record{kind: kindClaim, state: stateWaiting, policy: request.Policy, count: uint32(request.Count),
-		process: l.self, since: now(), cards: request.Cards, text: request.Text}}
+		process: l.self, since: now(), cards: request.Cards, text: request.Text, contexts: uint32(request.Contexts)}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
 	if err := l.enter(c.enter); err != nil {
@@ -61,6 +63,9 @@ func (c *Claim) enter(v *view, held holding) error {
 func (l *Ledger) checkRequest(r *Request) error {
 	if len(r.Cards) == 0 || len(r.Cards) > MostCards {
 		return status.Errorf(status.InvalidArgument, "a claim names 1 to %d cards, not %d", MostCards, len(r.Cards))
+	}
+	if r.Contexts < 0 || r.Contexts > MostContexts {
+		return status.Errorf(status.InvalidArgument, "a claim has room for 0 to %d contexts, not %d", MostContexts, r.Contexts)
 	}
 	if r.Count < 1 || r.Count > len(r.Cards) {
 		return status.Errorf(status.InvalidArgument, "%s requested, but there are only %d", human.Count(uint64(max(r.Count, 0)), "card"), len(r.Cards))

@@ -45,6 +45,8 @@ const (
 	NameBytes   = 64
 	JobBytes    = 64
 	CommandText = 256
+
+	MostContexts = 1 << 16 // CUDA contexts that a claim has room for
 )
 
 // mostBytes bounds every number of bytes, so that sums cannot overflow.
@@ -110,13 +112,14 @@ type record struct {
 	cards       []Card
 	pools       []figures.Place
 	text        Text
+	contexts    uint32 // that the claim has room for on each card; 0 if it does not say
 }
 
 var order = binary.LittleEndian
 
 // encode returns the record as stored. The caller has checked the bounds.
 func (r *record) encode() []byte {
-	b := make([]byte, headBytes, headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText)
+	b := make([]byte, headBytes, headBytes+len(r.cards)*cardBytes+len(r.pools)*poolBytes+NameBytes+JobBytes+CommandText+tailBytes)
 	row := cardBytes
 	if r.kind == kindProcess {
 		row = poolBytes
@@ -145,7 +148,7 @@ func (r *record) encode() []byte {
 	for _, p := range r.pools {
 		b = order.AppendUint64(append(b, padded(p.UUID)...), uint64(p.Number))
 	}
-	b = append(b, strings.Join(texts, "")...)
+	b = r.appendTail(append(b, strings.Join(texts, "")...))
 	order.PutUint32(b[4:], uint32(len(b)))
 	order.PutUint32(b, crc32.ChecksumIEEE(b[4:]))
 	return b
@@ -202,7 +205,7 @@ func (r *record) decodeRest(b []byte) bool {
 		return false
 	}
 	tail, ok := r.decodeTexts(b, rest)
-	return ok && isTail(tail)
+	return ok && r.decodeTail(tail)
 }
 
 func (r *record) decodeCards(rows [][]byte) bool {
@@ -241,17 +244,6 @@ func (r *record) decodePools(rows [][]byte) bool {
 // isLease reports whether a claim is granted. What a later version granted may have another state.
 func (r *record) isLease() bool {
 	return slices.ContainsFunc(r.cards, func(c Card) bool { return c.Leased })
-}
-
-// isTail walks the items of a tail. This version knows no tag, so it skips them all.
-func isTail(b []byte) bool {
-	for len(b) > 0 {
-		if len(b) < 4 || len(b)-4 < int(order.Uint16(b[2:])) {
-			return false
-		}
-		b = b[4+int(order.Uint16(b[2:])):]
-	}
-	return true
 }
 
 func uuidOf(b []byte) (string, bool) {

@@ -11,18 +11,19 @@ import (
 
 // ClaimRow is a live claim, as others see it.
 type ClaimRow struct {
-	ID      ID
-	Process Process
-	UID     uint32 // of the slot file's owner
-	Text    Text
-	Granted bool
-	Stopped bool // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
-	Count   int
-	Cards   []Card // granted: the leased ones; waiting: all candidates
-	Ticket  uint64
-	Seconds float64 // since the grant, or since the request
-	Gone    bool    // the process has ended, and a child keeps the claim
-	Local   bool    // the PID is one of this process's PID namespace
+	ID       ID
+	Process  Process
+	UID      uint32 // of the slot file's owner
+	Text     Text
+	Granted  bool
+	Stopped  bool // it waits, and has not looked for seconds: its process is stopped or frozen, and others pass it
+	Count    int
+	Contexts int    // CUDA contexts that the charge has room for on each card; 0 if the claim does not say
+	Cards    []Card // granted: the leased ones; waiting: all candidates
+	Ticket   uint64
+	Seconds  float64 // since the grant, or since the request
+	Gone     bool    // the process has ended, and a child keeps the claim
+	Local    bool    // the PID is one of this process's PID namespace
 }
 
 // ProcessRow is a live process and its pools.
@@ -78,7 +79,7 @@ func (l *Ledger) Rows() (claims []ClaimRow, processes []ProcessRow, err error) {
 
 func (l *Ledger) claimRow(s *slotView) ClaimRow {
 	row := ClaimRow{ID: s.id, Process: s.process, UID: s.file.stat.Uid, Text: s.text, Granted: s.isLease(), Stopped: s.stopped, Count: int(s.count), Ticket: s.ticket,
-		Seconds: max(0, float64(int64(now()-s.since))/1e9)}
+		Contexts: int(s.contexts), Seconds: max(0, float64(int64(now()-s.since))/1e9)}
 	row.Local, row.Gone = l.whereabouts(s.process)
 	for _, c := range s.cards {
 		if c.Leased || !row.Granted {

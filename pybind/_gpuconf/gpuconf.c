@@ -93,6 +93,31 @@ PyObject * _wrap__gpuconf_pybind_CloseSession(PyObject * PYBINDGEN_UNUSED(dummy)
 
 
 PyObject *
+_wrap__gpuconf_pybind_ContextBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t totalBytes;
+    int64_t computeMajor;
+    const char *keywords[] = {"totalBytes", "computeMajor", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LL", (char **) keywords, &totalBytes, &computeMajor)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_ContextBytes(totalBytes, computeMajor);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_ContextBytes(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_CopyFromHost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2467,6 +2492,7 @@ PyObject * _wrap__gpuconf_NumHandles(PyObject *PYBINDGEN_UNUSED(_args), PyObject
 static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_CloseJob", (PyCFunction) _wrap__gpuconf_pybind_CloseJob, METH_VARARGS|METH_KEYWORDS, "pybind_CloseJob(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_CloseSession", (PyCFunction) _wrap__gpuconf_pybind_CloseSession, METH_VARARGS|METH_KEYWORDS, "pybind_CloseSession(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_ContextBytes", (PyCFunction) _wrap__gpuconf_pybind_ContextBytes, METH_VARARGS|METH_KEYWORDS, "pybind_ContextBytes(totalBytes, computeMajor)\n\ntype: totalBytes: int64_t\ntype: computeMajor: int64_t" },
     {(char *) "pybind_CopyFromHost", (PyCFunction) _wrap__gpuconf_pybind_CopyFromHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyFromHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CopyToHost", (PyCFunction) _wrap__gpuconf_pybind_CopyToHost, METH_VARARGS|METH_KEYWORDS, "pybind_CopyToHost(address, id, offset, host, nbytes)\n\ntype: address: int64_t\ntype: id: int64_t\ntype: offset: int64_t\ntype: host: int64_t\ntype: nbytes: int64_t" },
     {(char *) "pybind_CountedAllocations", (PyCFunction) _wrap__gpuconf_pybind_CountedAllocations, METH_NOARGS, "pybind_CountedAllocations()\n\n" },

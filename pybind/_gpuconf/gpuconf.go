@@ -214,6 +214,21 @@ func pybind_CloseSession(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_ContextBytes
+func pybind_ContextBytes(totalBytes C.longlong, computeMajor C.longlong) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.ContextBytes(int64(totalBytes), int64(computeMajor))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_CopyFromHost
 func pybind_CopyFromHost(address C.longlong, id C.longlong, offset C.longlong, host C.longlong, nbytes C.longlong) C.char {
 	_saved_thread := C.PyEval_SaveThread()

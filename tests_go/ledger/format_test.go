@@ -191,6 +191,41 @@ func TestALedgerOfALaterVersionIsUsed(t *testing.T) {
 	sound(t, l)
 }
 
+// The number of contexts is in the tail: a reader that does not know it skips it, and a forged one is bounded.
+func TestTheNumberOfContexts(t *testing.T) {
+	l := private(t)
+	asked := request(1, card("A", gib))
+	asked.Contexts = 3
+	claim(t, l, asked)
+	for _, row := range []struct {
+		tail string
+		want int
+	}{
+		{"\x01\x00\x04\x00\x07\x00\x00\x00", 7},
+		{"\x01\x00\x06\x00\x07\x00\x00\x00ab", 7},
+		{"\x01\x00\x02\x00\x07\x00", 0},
+		{"\x01\x00\x04\x00\xff\xff\xff\xff", ledger.MostContexts},
+		{"\x02\x00\x00\x00\x01\x00\x04\x00\x01\x00\x00\x00", 1},
+		{"", 0},
+	} {
+		other := private(t)
+		lease := thisVersion(2, leasedCard("A", gib, gib))
+		lease.tail = row.tail
+		placed(t, other.Folder(), slotsLine, fileBytes, lease)
+		claims, _, err := other.Rows()
+		require.NoError(t, err)
+		require.Equal(t, row.want, claims[0].Contexts, "%q", row.tail)
+	}
+	claims, _, err := l.Rows()
+	require.NoError(t, err)
+	require.Equal(t, 3, claims[0].Contexts)
+	for _, contexts := range []int{-1, ledger.MostContexts + 1} {
+		asked.Contexts = contexts
+		_, err = l.Claim(asked)
+		require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
+	}
+}
+
 // A record may need a later reader. Its cards count nevertheless; what it waits for is unknown, so nobody waits for it.
 func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	l := private(t)

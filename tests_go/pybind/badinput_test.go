@@ -23,6 +23,7 @@ var functions = map[string]any{
 	"AddPlaceholder":          pybind.AddPlaceholder,
 	"CloseJob":                pybind.CloseJob,
 	"CloseSession":            pybind.CloseSession,
+	"ContextBytes":            pybind.ContextBytes,
 	"CopyFromHost":            pybind.CopyFromHost,
 	"CopyToHost":              pybind.CopyToHost,
 	"CountRecorded":           pybind.CountRecorded,

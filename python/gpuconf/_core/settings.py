@@ -25,7 +25,7 @@ class Setting(namedtuple("Setting", ["variable", "key", "kind", "default", "text
 
     variable: str
     key: str  # in files; "" for one that files cannot set
-    kind: str  # "text", "path", "library" (a path or another name), "size" or "switch"
+    kind: str  # "text", "path", "library" (a path or another name), "size" (of a limit), "amount" (which may be 0) or "switch"
     default: str  # for people
     text: str  # what it does
 
@@ -37,6 +37,13 @@ SETTINGS = (
     ),
     Setting("GPUCONF_ALLOW_GROWTH", "allow_growth", "switch", "", "whether pools grow; overrides set_memory_growth"),
     Setting("GPUCONF_LEDGER", "ledger", "path", "", "folder of the ledger, in which processes lease memory"),
+    Setting(
+        "GPUCONF_CONTEXT_MEMORY",
+        "context_memory",
+        "amount",
+        "by GPU",
+        "memory that a lease takes for each process's CUDA context; 0 for none",
+    ),
     Setting("GPUCONF_BLAS", "blas", "library", "auto", "what multiplies matrices on the CPU: auto, gonum, or a library's path"),
     Setting("CUDA_VISIBLE_DEVICES", "", "text", "all", "the GPUs that a process sees"),
     Setting("CUDA_DEVICE_ORDER", "", "text", "FASTEST_FIRST", "how CUDA numbers GPUs"),
@@ -207,6 +214,8 @@ def _text(path: str, key: str, given: Any) -> str:
         return "true" if given else "false"
     if kind == "size":
         return str(_limit(what, given))
+    if kind == "amount":
+        return str(_amount(what, given))
     if not isinstance(given, str):
         raise errors.InvalidArgumentError(f"{what} must be text, but got {texts.shown(given)}")
     is_path = kind == "path" or (kind == "library" and (os.sep in given or given.startswith("~")))
@@ -221,6 +230,16 @@ def _limit(what: str, given: Any) -> int:
     if count < 1 << 20:
         hint = sizes.unit_hint(count)
         raise errors.InvalidArgumentError(f"{what} must be at least 1 MiB, such as '6GiB', but got {texts.shown(given)}{hint}")
+    return count
+
+
+def _amount(what: str, given: Any) -> int:
+    try:
+        count = -1 if isinstance(given, bool) else sizes.size(what, given)
+    except errors.InvalidTypeError as error:
+        raise errors.InvalidArgumentError(str(error)) from None
+    if count < 0:
+        raise errors.InvalidArgumentError(f"{what} must be at least 0, such as '400MiB', but got {texts.shown(given)}")
     return count
 
 

@@ -9,6 +9,7 @@ from .._typing import Any
 from ..machine.cards import survey
 from ..machine.simulate import simulated
 from ..machine.visible import visible_devices
+from ..sharing._contexts import context_bytes
 from .exits import CONDITION, OK
 from .output import add_json, example, print_json, print_table, size
 from .processes import no_gpus
@@ -25,6 +26,7 @@ def add_to(commands: Any) -> None:
         "devices",
         help="list the GPUs that a process sees",
         description="List the GPUs that a process sees, with their CUDA and NVML numbers, PCI bus ID, UUID and TensorFlow name. "
+        "context is what a lease takes for the CUDA context of each process. "
         "The exit code is 3 if there are none.",
         **example(_EXAMPLE),
     )
@@ -36,7 +38,8 @@ def _devices(options: argparse.Namespace) -> int:
     devices, machine = visible_devices(), simulated()
     code = OK if devices else CONDITION
     if options.json:
-        print_json({"simulated": machine or None, "devices": [d.to_dict() for d in devices]})
+        found = [{**d.to_dict(), "context_bytes": context_bytes(d)} for d in devices]
+        print_json({"simulated": machine or None, "devices": found})
         return code
     if machine:
         print(f"simulated: {machine}")
@@ -48,6 +51,7 @@ def _devices(options: argparse.Namespace) -> int:
             str(d.cuda_ordinal),
             d.name,
             size(d.total_memory) + ("" if d.memory_kind == "dedicated" else f" {d.memory_kind}"),
+            size(context_bytes(d)),
             ".".join(map(str, d.compute_capability)),
             d.pci_bus_id,
             "-" if d.nvml_index is None else str(d.nvml_index),
@@ -56,6 +60,6 @@ def _devices(options: argparse.Namespace) -> int:
         )
         for d in devices
     ]
-    header = ("CUDA", "name", "memory", "capability", "PCI bus", "NVML", "UUID", "device")
-    print_table(header, rows, drop=("device", "PCI bus", "capability", "NVML"))
+    header = ("CUDA", "name", "memory", "context", "capability", "PCI bus", "NVML", "UUID", "device")
+    print_table(header, rows, drop=("device", "PCI bus", "context", "capability", "NVML"))
     return code

@@ -20,6 +20,7 @@ from .._core.native import core
 from .._core.table import Table
 from ..machine.cards import Card, Survey
 from ..machine.visible import visible_devices
+from ..sharing._contexts import VARIABLE, context_bytes
 from ..sharing._driver_limits import in_force, may_be_set
 from ..sharing._job_memory import of_this_job
 from ..sharing._view import View, view
@@ -56,6 +57,7 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from _processes(found)
     yield from _limits(found.survey, environ)
     yield from _ledger(found, environ)
+    yield from _contexts()
     yield from _stale(found.survey, environ)
     yield from _two_go_runtimes(found, environ)
 
@@ -341,6 +343,23 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 # The environment
+
+
+def _contexts() -> Iterator[Finding]:
+    """Yield what leases take of the GPUs for CUDA contexts."""
+    try:
+        sizes = {device.name: context_bytes(device) for device in visible_devices()}
+    except errors.GpuconfError as error:
+        yield Finding(PROBLEM, "leases", str(error), "correct the value; no lease is granted until then")
+        return
+    for name, size in sizes.items():
+        if size:
+            text = f"a lease also takes {human_bytes(size)} of {name} for the CUDA context of each process ({VARIABLE})"
+        else:
+            text = (
+                f"a lease takes nothing of {name} for CUDA contexts ({VARIABLE}=0): processes may run out of memory when they start"
+            )
+        yield Finding(NOTE, "leases", text)
 
 
 def _stale(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:

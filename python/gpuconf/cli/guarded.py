@@ -102,7 +102,11 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
         console.complain(f"gpuconf {options.command}: {text}")
     if mode in ("auto", "driver"):
         try:
-            return Guard(limits, None, set_limits(limits, bus_ids, granted.id))
+            return Guard(
+                limits,
+                None,
+                set_limits({uuid: limit + granted.beside.get(uuid, 0) for uuid, limit in limits.items()}, bus_ids, granted.id),
+            )
         except errors.UnavailableError as error:
             if mode == "driver":
                 raise UsageError(f"--guard=driver: {error}") from None

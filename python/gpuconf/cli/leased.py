@@ -15,6 +15,7 @@ from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
 from .._typing import Any
 from ..machine.visible import visible_devices
+from ..sharing._contexts import of_command
 from ..sharing._descendants import Found, is_python, past_the_guard_below, pythons_below, why_isolated
 from ..sharing._environment import of_program
 from ..sharing._grant import Grant, grant
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     """Run the program and return its exit code. ``own`` has the variables of the options that need no lease."""
     supervisor, asked = Supervisor(), time.monotonic()
     try:
-        granted = granted_to(options, supervisor, shlex.join(words))
+        granted = granted_to(options, supervisor, words)
     except (errors.NotFoundError, errors.DeadlineExceededError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
         return CONDITION if isinstance(error, errors.NotFoundError) else TIMED_OUT
@@ -63,16 +64,16 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     return end_as(status)
 
 
-def granted_to(options: argparse.Namespace, supervisor: Supervisor, command: str) -> Grant:
+def granted_to(options: argparse.Namespace, supervisor: Supervisor, words: Sequence[str]) -> Grant:
     """Wait for the memory that the options ask for. Raises NotFoundError without a GPU, and DeadlineExceededError."""
-    request = request_of(options)
+    request = request_of(options, words)
     devices = supervisor.load(lambda: _devices(options.simulate))
     asked = f"{options.memory or 'all memory'} on {request.gpus} GPU{'s' * (request.gpus > 1)}"
     with Progress(f"gpuconf {options.command}") as progress:
-        return grant(request, devices, command, lambda: progress.show(f"waiting for {asked} (see gpuconf lease --list)"))
+        return grant(request, devices, shlex.join(words), lambda: progress.show(f"waiting for {asked} (see gpuconf lease --list)"))
 
 
-def request_of(options: argparse.Namespace) -> Request:
+def request_of(options: argparse.Namespace, words: Sequence[str]) -> Request:
     """Return the request of a command line. Raises UsageError."""
     if options.json_report is not None:
         folder = os.path.dirname(options.json_report) or os.curdir
@@ -81,8 +82,9 @@ def request_of(options: argparse.Namespace) -> Request:
         if os.path.isdir(options.json_report):
             raise UsageError(f"--json-report: {options.json_report} is a folder")
     try:
-        timeout = options.timeout if options.wait else 0
-        return checked(options.memory, 1 if options.gpus is None else options.gpus, timeout, options.name, options.policy)
+        timeout, gpus = options.timeout if options.wait else 0, 1 if options.gpus is None else options.gpus
+        contexts = of_command(words, max(gpus, 1), os.environ) if options.contexts is None else options.contexts
+        return checked(options.memory, gpus, timeout, options.name, options.policy, contexts)
     except errors.InvalidArgumentError as error:
         raise UsageError(f"--{error}") from None
 

@@ -8,9 +8,9 @@ from ..machine.cards import Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
-HEADER = ("GPU", "PID", "user", "memory", "lease", "lease PID", "limit", "reserved", "in use", "command", "notes")
-RIGHT = ("PID", "memory", "lease", "lease PID", "limit", "reserved", "in use")
-DROP = ("limit", "reserved", "user", "lease PID")  # on a narrow terminal, in this order
+HEADER = ("GPU", "PID", "user", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use", "command", "notes")
+RIGHT = ("PID", "memory", "lease", "contexts", "lease PID", "limit", "reserved", "in use")
+DROP = ("contexts", "limit", "reserved", "user", "lease PID")  # on a narrow terminal, in this order
 
 _WARNINGS = ("gone", "zombie")
 
@@ -46,6 +46,7 @@ def row_of(place: Place, share: Share) -> list[Cell]:
         share.user or "?",
         size(share.bytes),
         size(share.lease),
+        size(share.context_bytes),
         "-" if share.lease_pid is None else str(share.lease_pid),
         size(share.limit),
         size(share.reserved),

@@ -18,6 +18,13 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of GPUs (default: 1); without --memory, all of their memory",
     )
+    parser.add_argument(
+        "--contexts",
+        type=int,
+        metavar="N",
+        help="processes that use each GPU at the same time, each with a CUDA context for which the lease takes room beside the "
+        "memory (default: the ranks of torchrun on a GPU, else 1)",
+    )
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after this time, with exit code 124")
     parser.add_argument(
         "--policy", choices=("spread", "pack"), default="spread", help="lease on the GPUs with the most room (default) or the least"

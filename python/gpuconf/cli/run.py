@@ -99,6 +99,7 @@ def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
         "--report": options.report,
         "--json-report": options.json_report is not None,
         "--policy": options.policy != "spread",
+        "--contexts": options.contexts is not None,
         "--name": bool(options.name),
         "--guard": options.guard is not None,
         "--check": options.check,

@@ -23,8 +23,9 @@ from .._typing import Any
 _PROBE = """
 import json, sys
 import gpuconf
+from gpuconf.sharing._contexts import context_bytes
 try:
-    found = [[d.cuda_ordinal, d.uuid, d.name, d.total_memory] for d in gpuconf.visible_devices()]
+    found = [[d.cuda_ordinal, d.uuid, d.name, d.total_memory, context_bytes(d)] for d in gpuconf.visible_devices()]
     print(json.dumps({"cards": found}))
 except gpuconf.errors.GpuconfError as error:
     print(json.dumps({"code": error.code, "message": error.message}))
@@ -32,8 +33,8 @@ except gpuconf.errors.GpuconfError as error:
 _PROBE_S = 120
 
 
-class Card(namedtuple("Card", ["ordinal", "uuid", "name", "total_memory"])):
-    """One GPU. ``total_memory`` is in bytes."""
+class Card(namedtuple("Card", ["ordinal", "uuid", "name", "total_memory", "context"])):
+    """One GPU. ``total_memory`` is in bytes, and so is ``context``, what a lease takes for the CUDA context of each process."""
 
     __slots__ = ()
 
@@ -41,6 +42,7 @@ class Card(namedtuple("Card", ["ordinal", "uuid", "name", "total_memory"])):
     uuid: str
     name: str
     total_memory: int
+    context: int
 
 
 def simulation(spec: object = None) -> str | None:

@@ -83,7 +83,7 @@ def _configure(share: Share) -> dict[str, int]:
     libraries = "auto" if runtime.simulated() else share.libraries
     if share.memory is not None:
         for card in visible_devices():
-            fitting(Card(card.cuda_ordinal, card.uuid, card.name, card.total_memory), share.memory, 1)
+            fitting(Card(card.cuda_ordinal, card.uuid, card.name, card.total_memory, 0), share.memory, 1)
     return configure(share.memory if gpus else None, share.growth, libraries, missing_ok=True).limits
 
 
@@ -97,22 +97,31 @@ def _explained(who: str, step: Any) -> Any:
         raise errors.from_code(error.code, f"{who}: {error.message}") from error
 
 
-def even(card: Card, processes: int) -> int:
-    """Return the bytes of each of several processes that divide a card, less a reserve, in whole MiB."""
+def even(card: Card, processes: int, leased: bool = False) -> int:
+    """Return the bytes of each of several processes that divide a card, less a reserve, in whole MiB.
+
+    ``leased``: each leases its part, which takes room for its CUDA context.
+    """
     part = card.total_memory // processes
-    each = (part - min(_RESERVE, part // _RESERVE_PART)) >> 20 << 20
-    if not each:
+    reserve = max(min(_RESERVE, part // _RESERVE_PART), card.context if leased else 0)
+    each = (part - reserve) >> 20 << 20
+    if each <= 0:
         raise errors.InvalidArgumentError(f"{processes} processes are too many for {human_bytes(card.total_memory)} of {card.name}")
     return each
 
 
-def fitting(card: Card, memory: int | str, processes: int) -> int:
-    """Return the bytes of ``memory`` on a card. Raises InvalidArgumentError if that many processes do not fit."""
+def fitting(card: Card, memory: int | str, processes: int, leased: bool = False) -> int:
+    """Return the bytes of ``memory`` on a card. Raises InvalidArgumentError if that many processes do not fit.
+
+    ``leased``: each leases them, which takes room for its CUDA context.
+    """
     each = sizes.limit_bytes(memory, card.total_memory)
-    if each * processes > card.total_memory:
-        fit = card.total_memory // each
+    beside = card.context if leased else 0
+    if (each + beside) * processes > card.total_memory:
+        fit = card.total_memory // (each + beside)
+        contexts = f", with {human_bytes(beside)} for the CUDA context," if beside else ""
         raise errors.InvalidArgumentError(
-            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)} do not fit in the "
+            f"{processes} {'process' if processes == 1 else 'processes'} of {human_bytes(each)}{contexts} do not fit in the "
             f"{human_bytes(card.total_memory)} of {card.name} ({card.uuid}): {fit} would"
         )
     return each

@@ -156,7 +156,7 @@ def _places(gpus: Any, per_gpu: int, memory: Any, simulate: str | None, leased: 
     if per_gpu > 1000:
         raise errors.InvalidArgumentError(f"workers_per_gpu must be at most 1000, but got {texts.shown(per_gpu)}")
     chosen = [
-        (card, even(card, per_gpu) if memory is None else fitting(card, memory, per_gpu))
+        (card, even(card, per_gpu, leased) if memory is None else fitting(card, memory, per_gpu, leased))
         for card in choose(list_cards(simulate), gpus)
     ]
     if leased:

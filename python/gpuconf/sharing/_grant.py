@@ -28,6 +28,8 @@ class Grant:
 
     def __init__(self, cards: Sequence[LeasedCard], limit: int, claim: Claim | None) -> None:
         self.cards, self.limit, self.claim = tuple(cards), limit, claim
+        # What the lease takes of each card beside the limit, for CUDA contexts. A part of a lease has nothing of its own.
+        self.beside = {} if claim is None else {one.uuid: one.charge - one.bytes for one in claim.cards}
         self.id = claim.id if claim is not None else os.environ["GPUCONF_LEASE"]
         self._left_to_others = False
 
@@ -69,6 +71,8 @@ class Grant:
             "id": self.id,
             "gpus": [card.uuid for card in self.cards],
             "memory_limit": self.limit,
+            "contexts": 0 if self.claim is None else self.claim.contexts,
+            "context_bytes": max(self.beside.values(), default=0),
             "memory_kinds": [card.kind for card in self.cards],
             "memory_sources": [card.source for card in self.cards],
         }

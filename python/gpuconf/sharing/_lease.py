@@ -204,14 +204,20 @@ def _in_use(request: Request) -> Sequence[VisibleDevice]:
 
 
 def lease(
-    memory: int | str | None = None, gpus: int = 1, timeout: float | None = None, name: str = "", policy: str = "spread"
+    memory: int | str | None = None,
+    gpus: int = 1,
+    timeout: float | None = None,
+    name: str = "",
+    policy: str = "spread",
+    contexts: int = 1,
 ) -> Lease:
     """Lease ``memory`` bytes of each of ``gpus`` GPUs for a ``with`` block, and wait until they are free.
 
     ``memory`` is in bytes, or text such as ``"10GiB"`` or ``"25%"``; None leases all of a GPU's memory that can be leased.
     ``timeout`` is in seconds; None waits without limit, and Ctrl-C ends the wait. Other processes see ``name``. Policy "spread"
-    chooses the GPUs with the most room, "pack" those with the least. Memory that other programs use, and what TensorFlow leaves
-    to the system, is not leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs
+    chooses the GPUs with the most room, "pack" those with the least. ``contexts`` is the number of processes that use each GPU at
+    the same time: the lease takes room for their CUDA contexts beside ``memory`` (see docs/ledger.md). Memory that other programs
+    use is not leased. Processes see each other's leases through the ledger (``GPUCONF_LEDGER``), simulated GPUs
     included.
 
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and ``gpuconf.visible_devices()``,
@@ -228,4 +234,4 @@ def lease(
     ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
     True
     """
-    return make(Lease, checked(memory, gpus, timeout, name, policy))
+    return make(Lease, checked(memory, gpus, timeout, name, policy, contexts))

@@ -100,12 +100,14 @@ class Ledger(Handle):
         name: str = "",
         job: str = "",
         command: str = "",
+        contexts: int = 0,
     ) -> Claim:
         """Lease bytes on ``count`` of the cards, all or nothing, and wait for them in order.
 
         ``policy`` picks among cards with room: "spread" the one with most, "pack" the one with least. ``timeout`` is in seconds:
         None waits without limit, 0 does not wait. ``cards`` may be a function, which is called about once a second for the current
         state. Ctrl-C, like any exception, withdraws the request. ``command`` is this process's command line by default.
+        ``contexts``, for others to see, is how many CUDA contexts the charges of the cards have room for.
 
         DeadlineExceededError: the time is over; the text lists who holds the memory. InvalidArgumentError: the cards could never
         satisfy the request.
@@ -116,7 +118,8 @@ class Ledger(Handle):
         claim = Claim(self)
         try:
             said = {"name": _text(name), "job": _text(job), "command": _text(command or own_command())}
-            claim._request({"cards": _encoded(now), "count": count, "pack": policy == "pack", **said})
+            claim._request({"cards": _encoded(now), "count": count, "pack": policy == "pack", "contexts": contexts, **said})
+            claim.contexts = contexts
             claim._wait(cards if callable(cards) else None, timeout, now, count)
         except BaseException:
             claim.release()
@@ -181,6 +184,7 @@ class Claim(Handle):
     """
 
     id = ""
+    contexts = 0
     cards: tuple[CardLease, ...] = ()
     _descriptor = -1
 
@@ -223,7 +227,7 @@ class Claim(Handle):
 
     def _too_late(self, timeout: float, cards: Sequence[Card], count: int) -> str:
         """Return the text of the error: what was requested, the state of the cards, and who holds them."""
-        size = human_bytes(max((card.bytes for card in cards), default=0))
+        size = _asked(max(cards, key=lambda card: card.bytes)) if cards else human_bytes(0)
         where = f"available on {count} of {len(cards)} card{'s' * (len(cards) > 1)}"
         lines = [f"{size} was not {where} within {timeout:g} s." if timeout else f"{size} is not {where}."]
         everybody = self._ledger.claims()
@@ -314,6 +318,12 @@ def _process_row(row: dict[str, Any]) -> ProcessRow:
     return ProcessRow(pools=pools, claim_id=row.pop("claim") or "", **row)
 
 
+def _asked(card: Card) -> str:
+    """Return what a claim would take of a card."""
+    beside = _charge(card) - card.bytes
+    return human_bytes(card.bytes) + (f", with {human_bytes(beside)} for CUDA contexts," if beside else "")
+
+
 def _state_of(card: Card, rows: Sequence[ClaimRow]) -> str:
     leased = sum(held.charge for row in rows if row.state == "granted" for held in row.cards if held.uuid == card.uuid)
     total = max(0, card.capacity - card.reserve)
@@ -328,9 +338,14 @@ def _leased(row: ClaimRow) -> int:
     return sum(card.charge for card in row.cards)
 
 
+def _taken(row: ClaimRow) -> str:
+    beside = sum(card.charge - card.bytes for card in row.cards)
+    return human_bytes(_leased(row) - beside) + (f" and {human_bytes(beside)} for CUDA contexts" if beside else "")
+
+
 def _holder(row: ClaimRow) -> str:
     gone = " (ended; a child holds the lease)" if row.gone else ""
-    return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {human_bytes(_leased(row))} for {row.seconds:.0f} s"
+    return f"  {_who(row)}{gone}, user {user_name(row.uid)}: {_taken(row)} for {row.seconds:.0f} s"
 
 
 def _waiter(row: ClaimRow) -> str:

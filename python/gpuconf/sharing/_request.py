@@ -11,9 +11,9 @@ from .. import errors
 from .._core import settings, sizes
 from .._core.devices import VisibleDevice
 from .._core.humanbytes import human_bytes
-from .._core.native import core
 from .._typing import Any
 from ..machine.cards import CardMemory, Survey, survey
+from ._contexts import MOST, context_bytes, largest_lease, reserve_of
 from ._descendants import below
 from ._ledger import Claim, Ledger, open_ledger
 from ._rows import Card
@@ -21,8 +21,11 @@ from ._rows import Card
 POLICIES = ("spread", "pack")
 
 
-class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "policy"])):
-    """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give."""
+class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "policy", "contexts"])):
+    """What to lease: ``memory`` on each of ``gpus`` cards, as bytes, text or a percentage; None is all that a card can give.
+
+    ``contexts`` processes use each card at the same time. The lease takes room for their CUDA contexts beside the memory.
+    """
 
     __slots__ = ()
 
@@ -31,12 +34,13 @@ class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "polic
     timeout: float | None
     name: str
     policy: str
+    contexts: int
 
     def bytes_of(self, device: VisibleDevice) -> int:
         """Return the bytes that are requested of a device. Raises InvalidArgumentError above the administrator's ceiling."""
         most = settings.ceiling()
         if self.memory is None:
-            whole = device.total_memory - reserve_of(device)
+            whole = largest_lease(device, self.contexts)
             return whole if most is None else min(whole, most)
         wanted = sizes.size("memory", self.memory, device.total_memory)
         if most is not None and wanted > most:
@@ -46,14 +50,14 @@ class Request(namedtuple("Request", ["memory", "gpus", "timeout", "name", "polic
             )
         return wanted
 
+    def charge_of(self, device: VisibleDevice) -> int:
+        """Return the bytes that the lease takes of a device: its memory and its contexts, or all that can be leased."""
+        if self.memory is None and settings.ceiling() is None:
+            return device.total_memory - reserve_of(device)
+        return self.bytes_of(device) + self.contexts * context_bytes(device)
 
-def reserve_of(device: VisibleDevice) -> int:
-    """Return what TensorFlow leaves to the system by default, if all memory is free. It never leaves everything."""
-    reserve: int = core.pybind_SystemReserve(device.total_memory, device.compute_capability[0])
-    return reserve if reserve < device.total_memory else 0
 
-
-def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Request:
+def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any, contexts: Any = 1) -> Request:
     """Return a request. Raises InvalidArgumentError or InvalidTypeError for an invalid argument."""
     if memory is not None:
         if isinstance(memory, bool):
@@ -76,7 +80,13 @@ def checked(memory: Any, gpus: Any, timeout: Any, name: Any, policy: Any) -> Req
         raise errors.InvalidTypeError(f"name must be text, but got {name!r}")
     if policy not in POLICIES:
         raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', but got {policy!r}")
-    return Request(memory, gpus, timeout, name, policy)
+    if isinstance(contexts, bool) or not isinstance(contexts, int):
+        raise errors.InvalidTypeError(f"contexts must be a number of processes, but got {contexts!r}")
+    if not 1 <= contexts <= MOST:
+        raise errors.InvalidArgumentError(
+            f"contexts must be at least 1 and at most {MOST}, the processes that use each GPU, but got {sizes.shown(contexts)}"
+        )
+    return Request(memory, gpus, timeout, name, policy, contexts)
 
 
 def claim(
@@ -103,6 +113,7 @@ def claim(
         timeout=request.timeout,
         name=request.name,
         command=command,
+        contexts=request.contexts,
     )
 
 
@@ -138,6 +149,7 @@ def _cards(request: Request, devices: Sequence[VisibleDevice], ledger: Ledger) -
             uuid=device.uuid,
             capacity=device.total_memory,
             bytes=request.bytes_of(device),
+            charge=request.charge_of(device),
             reserve=reserve_of(device),
             foreign=foreign.get(device.uuid, 0),
             kind=device.memory_kind,

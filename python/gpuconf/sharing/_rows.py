@@ -64,6 +64,7 @@ class ClaimRow(
             "stopped",
             "cards",
             "count",
+            "contexts",
             "ticket",
             "seconds",
             "gone",
@@ -77,6 +78,7 @@ class ClaimRow(
     frozen; others pass it. ``cards`` are the leased cards; of a waiting claim, all that it may get, of which it needs ``count``.
     ``seconds`` is the time since the grant, or since the request. ``ticket`` orders the requests. ``gone``: the process has ended,
     and a child holds the claim. ``local``: ``pid`` is one of this PID namespace, not of another container's.
+    ``contexts`` is how many CUDA contexts the charge has room for on each card; 0 if an older gpuconf made the claim.
     ``start_time`` is in clock ticks since boot. ``uid`` is reliable; the texts are what the process said of itself.
     """
 
@@ -93,6 +95,7 @@ class ClaimRow(
     stopped: bool
     cards: tuple[CardLease, ...]
     count: int
+    contexts: int
     ticket: int
     seconds: float
     gone: bool

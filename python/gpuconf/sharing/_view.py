@@ -27,7 +27,25 @@ class Pool(Table, namedtuple("Pool", ["device", "limit", "reserved", "in_use", "
 
 
 class Share(
-    Table, namedtuple("Share", ["pid", "user", "command", "name", "job", "bytes", "lease", "pools", "claim", "notes", "lease_pid"])
+    Table,
+    namedtuple(
+        "Share",
+        [
+            "pid",
+            "user",
+            "command",
+            "name",
+            "job",
+            "bytes",
+            "lease",
+            "contexts",
+            "context_bytes",
+            "pools",
+            "claim",
+            "notes",
+            "lease_pid",
+        ],
+    ),
 ):
     """What one process has of one card."""
 
@@ -40,6 +58,8 @@ class Share(
     job: str
     bytes: int | None  # device memory that the driver counts for the process; None if it does not say
     lease: int | None  # bytes that its lease has on this card, shared with the other processes of the lease
+    contexts: int | None  # the CUDA contexts that the lease has room for, of all its processes; None if it does not say
+    context_bytes: int | None  # what the lease takes of this card for them, beside ``lease``
     pools: tuple[Pool, ...]
     claim: str  # the lease; "" for none
     notes: tuple[str, ...]  # "gone", "zombie", "other container", "host PID", "waiting", "stopped", "no memory in use"
@@ -212,6 +232,8 @@ def _share(
         job=claim.job if claim else "",
         bytes=count,
         lease=(_leased(claim, uuid) or None) if claim else None,
+        contexts=(claim.contexts or None) if claim else None,
+        context_bytes=_beside(claim, uuid) if claim else None,
         pools=tuple(
             Pool(f"GPU:{pool.number}", pool.limit, pool.reserved, pool.in_use, pool.peak, pool.libraries) for pool in pools
         ),
@@ -227,12 +249,29 @@ def _idle(uuid: str, claim: Any) -> Share:
     notes += ["stopped"] * claim.stopped + ["gone"] * claim.gone + ["other container"] * (not claim.local)
     user = _proc.user_name(claim.uid)
     return Share(
-        claim.pid, user, claim.command, claim.name, claim.job, None, _leased(claim, uuid), (), claim.id, tuple(notes), claim.pid
+        pid=claim.pid,
+        user=user,
+        command=claim.command,
+        name=claim.name,
+        job=claim.job,
+        bytes=None,
+        lease=_leased(claim, uuid),
+        contexts=claim.contexts or None,
+        context_bytes=_beside(claim, uuid),
+        pools=(),
+        claim=claim.id,
+        notes=tuple(notes),
+        lease_pid=claim.pid,
     )
 
 
 def _leased(claim: Any, uuid: str) -> int:
     return sum(lease.bytes for lease in claim.cards if lease.uuid == uuid)
+
+
+def _beside(claim: Any, uuid: str) -> int | None:
+    """Return the bytes that a claim takes of a card beside its memory, for CUDA contexts."""
+    return sum(lease.charge - lease.bytes for lease in claim.cards if lease.uuid == uuid) or None
 
 
 def _simulated(memory: CardMemory, shares: Sequence[Share]) -> CardMemory:

@@ -11,7 +11,7 @@ from ..._core.native import core
 from ..._core.table import Table
 
 
-class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory", "leasable"])):
+class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory", "leasable", "context"])):
     """Equal cards of a fleet."""
 
     __slots__ = ()
@@ -19,7 +19,8 @@ class FleetGpus(Table, namedtuple("FleetGpus", ["gpu", "count", "memory", "leasa
     gpu: str  # the model, as for gpuconf.simulate
     count: int
     memory: int  # of each card, in bytes
-    leasable: int  # what the leases on a card may add up to, in bytes: its memory less a reserve for the system
+    leasable: int  # the most that one process can lease of a card, in bytes
+    context: int  # what a lease takes besides, in bytes, for the CUDA context of its process
 
 
 def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
@@ -33,4 +34,6 @@ def parse(fleet: str, policies: tuple[str, ...]) -> tuple[FleetGpus, ...]:
                 raise errors.InvalidArgumentError(
                     f"{batch['name']} has no virtual memory management, which policy {policy} requires; pass another policy"
                 )
-    return tuple(FleetGpus(batch["name"], batch["count"], batch["memory"], batch["leasable"]) for batch in batches)
+    return tuple(
+        FleetGpus(batch["name"], batch["count"], batch["memory"], batch["leasable"], batch["context"]) for batch in batches
+    )

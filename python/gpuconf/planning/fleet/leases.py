@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pack jobs whose limits are leases. On each card, limits and reserves fit into the memory, and limits into what can be leased."""
+"""Pack jobs whose limits are leases. On each card, limits and reserves fit into what can be leased, with the contexts of leases."""
 
 from __future__ import annotations
 
@@ -28,17 +28,14 @@ def pack(
     unit: int,
     progress: Callable[[str], None],
 ) -> Packed:
-    """Pack jobs, given by their limits and the number of cards of each. ``unit`` is the size in which the search counts."""
+    """Pack jobs, given by their limits and the number of cards of each. ``unit`` is the size in which the search counts.
+
+    ``reserve`` is at least what a lease takes for a context on each of the cards.
+    """
     sizes = [-(-(limit + reserve) // unit) for limit in limits]
     possible = [job for job, limit in enumerate(limits) if limit <= max(card.leasable for card in set(cards))]
-    found = _packed(possible, sizes, parts, [card.memory // unit for card in cards], progress)
-    if all(sum(limits[job] for job in jobs) <= card.leasable for jobs, card in zip(found.jobs, cards, strict=True)):
-        return found
-    # With less room every limit fits: those of n jobs leave n - 1 reserves of what can be leased. It is rarely needed, because the
-    # reserves of two or three jobs are about what the system keeps. The bound is that of the problem with more room.
-    rooms = [min(card.memory, card.leasable + reserve) // unit for card in cards]
-    less = _packed(possible, sizes, parts, rooms, progress)
-    return Packed(less.jobs, found.bound, less.first)
+    rooms = [min(card.memory, card.leasable + card.context) // unit for card in cards]
+    return _packed(possible, sizes, parts, rooms, progress)
 
 
 def _packed(

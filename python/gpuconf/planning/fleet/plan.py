@@ -221,7 +221,8 @@ def plan_fleet(
     recordings. ``fleet`` lists the cards as ``"64xA100-80GB,128xH100-80GB"``; models are those of :func:`gpuconf.simulate`.
 
     The need of a job is its least limit under ``policy`` as :func:`gpuconf.plan` finds it, plus ``reserve`` for the CUDA context
-    and for what libraries take outside of their allocators. With several policies, the one that needs the least counts. A job
+    and for what libraries take outside of their allocators; at least what a lease takes for the context. With several policies,
+    the one that needs the least counts. A job
     whose trace has several logical GPUs takes that many cards, and the same limit on each.
 
     Few cards are found by OR-tools (``gpuconf[fleet]``), or by first-fit decreasing and a search without it. ``gap`` of the result
@@ -300,10 +301,11 @@ def _packed(
     slots = [(gpus, number) for gpus in sorted(fleet, key=lambda gpus: -gpus.memory) for number in range(gpus.count)]
     unit = _MIB * max(-(-slots[0][0].memory // _MIB // _MOST_UNITS), 1)
     ordered = sorted(needs.items(), key=lambda named: -named[1].limit)
+    beside = max(reserve, *(gpus.context for gpus in fleet))  # a lease takes at least the context
     limits, parts = [need.limit for _, need in ordered], [need.gpus for _, need in ordered]
-    found = leases.pack(limits, parts, reserve, [gpus for gpus, _ in slots], unit, progress)
+    found = leases.pack(limits, parts, beside, [gpus for gpus, _ in slots], unit, progress)
     assigned, bound = found.jobs, found.bound
-    loads = [sum(limits[job] + reserve for job in jobs) for jobs in assigned]
+    loads = [sum(limits[job] + beside for job in jobs) for jobs in assigned]
     if phases:
         progress("packing by phases")
         memories = [gpus.memory // unit for gpus, _ in slots]
@@ -315,6 +317,7 @@ def _packed(
         phases = _cost(staggered) < _cost(assigned)
         if phases:
             assigned = [[fitting[job] for job in jobs] for jobs in staggered]
+            beside = reserve  # there are no leases
             loads = [max(map(sum, zip(*(curves[job] for job in jobs), strict=True)), default=0) * unit for jobs in assigned]
     places: dict[str, list[int]] = {name: [] for name in needs}
     cards: list[FleetCard] = []
@@ -328,9 +331,9 @@ def _packed(
         FleetPlan,
         {
             "fleet": fleet,
-            "reserve": reserve,
+            "reserve": beside,
             "phases": phases,
-            "jobs": tuple(_job(name, need, reserve, tuple(places[name]), phases) for name, need in ordered),
+            "jobs": tuple(_job(name, need, beside, tuple(places[name]), phases) for name, need in ordered),
             "cards": tuple(cards),
             "failed": failed,
             "lower_bound": max(bound, *(need.gpus for need in needs.values()), 0),
