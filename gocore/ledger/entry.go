@@ -66,10 +66,9 @@ const (
 	longestLook  = 1_000_000_000
 )
 
-// isStopped reports whether a waiting claim has not looked for a time. A time that is still to come counts as none; time namespaces may
+// isStopped reports whether a waiting claim has not looked for a time before some moment. A time that is still to come counts as none; time namespaces may
 // differ by a part of a second.
-func (e entry) isStopped() bool {
-	at := now()
+func (e entry) isStopped(at uint64) bool {
 	return e.isWaiting() && (e.looked > at+longestLook || at > e.looked+stoppedAfter)
 }
 

@@ -43,6 +43,9 @@ type slotFile struct {
 	stat    unix.Stat_t
 	version int // of the format
 	known   [slotsInFile]known
+
+	rows    [slotsInFile][entryBytes]byte // the directory as it was read last
+	entries [slotsInFile]entry            // what it says
 }
 
 // slotFiles returns the slot files of the ledger, each once, even if it has several names. What is wrong with files of other users is added to
@@ -176,6 +179,9 @@ func (l *Ledger) slotFile(name string) (*slotFile, error) {
 		return nil, l.problem(err, name, "cannot open")
 	}
 	f := &slotFile{name: name, fd: fd}
+	for slot := range f.entries {
+		f.entries[slot].damaged = true // what rows of zeros are
+	}
 	if err := unix.Fstat(fd, &f.stat); err != nil {
 		closeFile(fd)
 		return nil, l.problem(err, name, "cannot read")

@@ -31,6 +31,8 @@ type Ledger struct {
 	mu     sync.Mutex
 	files  map[string]*slotFile // guarded by mu; open for reading
 	closed bool                 // guarded by mu
+
+	directory [entryBytes * slotsInFile]byte // guarded by mu; what is read of a file
 }
 
 // Open opens the ledger of a folder. With create, a folder that does not exist, or is empty and belongs to this user, becomes a private

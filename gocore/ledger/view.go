@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type slotView struct {
 type view struct {
 	slots    []slotView // live ones
 	free     []freeSlot // of this user, that may be taken
+	when     uint64     // it is read
 	still    bool       // it is read under the grant lock, so claims do not change meanwhile
 	problems []string   // what is wrong with other users' files, which are passed over
 	retries  int        // of what other users' files say
@@ -40,7 +42,7 @@ type freeSlot struct {
 
 // lookAll reads all live slots. Under the grant lock the result is exact; without it, slots may come and go while they are read.
 func (l *Ledger) lookAll() (*view, error) {
-	v := &view{}
+	v := &view{when: now()}
 	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
 			if e.isFree() {
@@ -72,14 +74,14 @@ func (l *Ledger) readSlot(v *view, f *slotFile, slot int, e entry) error {
 		return err
 	}
 	r.entry = e
-	v.slots = append(v.slots, slotView{file: f, slot: slot, record: r, stopped: e.isStopped()})
+	v.slots = append(v.slots, slotView{file: f, slot: slot, record: r, stopped: e.isStopped(v.when)})
 	return nil
 }
 
 // look reads what decisions need: the live claims, and slots that may be taken. It reads only the records that have changed since the last
 // look, and probes no locks but those of claims. locked: the caller holds the grant lock.
 func (l *Ledger) look(locked bool) (*view, error) {
-	v := &view{still: locked}
+	v := &view{when: now(), still: locked}
 	return v, l.eachFile(v, func(f *slotFile, entries []entry) error {
 		for slot, e := range entries {
 			lives, probed, err := false, e.kind == kindClaim || e.damaged, error(nil)
@@ -119,7 +121,7 @@ func (l *Ledger) lookAt(v *view, f *slotFile, slot int, e entry) error {
 		k.record = r
 	}
 	k.entry, k.record.entry = e, e
-	v.slots = append(v.slots, slotView{file: f, slot: slot, record: k.record, stopped: e.isStopped()})
+	v.slots = append(v.slots, slotView{file: f, slot: slot, record: k.record, stopped: e.isStopped(v.when)})
 	return nil
 }
 
@@ -129,19 +131,21 @@ func (l *Ledger) eachFile(v *view, do func(f *slotFile, entries []entry) error) 
 	if err != nil {
 		return err
 	}
-	var data [entryBytes * slotsInFile]byte
 	for _, f := range files {
-		if err := readAt(f.fd, data[:], directoryAt); err != nil {
+		if err := readAt(f.fd, l.directory[:], directoryAt); err != nil {
 			if err = l.passOver(v, f.stat.Uid, l.problem(err, f.name, "cannot read")); err != nil {
 				return err
 			}
 			continue
 		}
-		entries := make([]entry, slotsInFile)
-		for slot := range entries {
-			entries[slot] = decodeEntry(data[entryBytes*slot:][:entryBytes], slot)
+		for slot := range f.rows {
+			row, before := l.directory[entryBytes*slot:][:entryBytes], f.rows[slot][:]
+			if !bytes.Equal(row, before) {
+				copy(before, row)
+				f.entries[slot] = decodeEntry(row, slot)
+			}
 		}
-		if err := do(f, entries); err != nil {
+		if err := do(f, f.entries[:]); err != nil {
 			return err
 		}
 	}
@@ -259,8 +263,9 @@ func (v *view) nextGrant() uint64 { return v.next(func(s *slotView) uint64 { ret
 // next returns the number after the highest one. Numbers count up from 1, and a claim takes longer than a nanosecond: no number is higher than the
 // nanoseconds since boot, unless it is forged. A forged one is not counted on from, so numbers never reach their end.
 func (v *view) next(number func(*slotView) uint64) (highest uint64) {
+	highestPossible := now()
 	for i := range v.slots {
-		if n := number(&v.slots[i]); n <= now() {
+		if n := number(&v.slots[i]); n <= highestPossible {
 			highest = max(highest, n)
 		}
 	}
