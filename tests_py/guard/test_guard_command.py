@@ -46,9 +46,50 @@ def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tm
     assert guard == {
         "mode": "proxy",
         "why": "",
-        "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1}},
+        "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1, "contexts": 1, "contexts_peak": 1}},
         "notes": [],
     }
+
+
+_SEVERAL = """
+import ctypes, os, subprocess, sys
+driver, made = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert driver.cuInit(0) == driver.cuDevicePrimaryCtxRetain(ctypes.byref(made), 0) == 0
+if len(sys.argv) == 1:
+    again = [sys.executable, *sys.orig_argv[1:], "child"]
+    children = [subprocess.Popen(again, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    for child in children:
+        child.stdout.readline()
+    for child in children:
+        child.communicate()
+else:
+    print("made", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("options", "room"), [((), 1), (("--contexts", "3"), 3)])
+def test_contexts_that_the_lease_has_no_room_for_are_reported(
+    run: Run, tmp_path: Path, options: tuple[str, ...], room: int
+) -> None:
+    (tmp_path / "several.py").write_text(_SEVERAL)
+    report = tmp_path / "report"
+    words = (
+        "--guard=proxy",
+        "--memory",
+        "512MiB",
+        *options,
+        "--json-report",
+        report,
+        "--",
+        sys.executable,
+        tmp_path / "several.py",
+    )
+    error = run(*words).stderr
+    told = f"had 3 CUDA contexts at a time on {CARDS[0]}, and the lease has room for 1"
+    assert (told in error, "Pass --contexts 3" in error) == (room == 1, room == 1), error
+    card = json.loads(report.read_text())["guard"]["gpus"][CARDS[0]]
+    assert (card["contexts"], card["contexts_peak"]) == (room, 3)
 
 
 def test_the_example(run: Run, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import errors
 from .._core.humanbytes import human_bytes
@@ -28,8 +28,11 @@ class Guard:
 
     _ending = staticmethod(sys.is_finalizing)  # see Buffer._ending
 
-    def __init__(self, limits: Mapping[str, int], budget: Budget | None, driver: DriverLimit | None, why_not: str = "") -> None:
+    def __init__(
+        self, limits: Mapping[str, int], budget: Budget | None, driver: DriverLimit | None, why_not: str = "", contexts: int = 0
+    ) -> None:
         self._limits, self._budget, self._driver, self._why_not = limits, budget, driver, why_not
+        self._contexts = contexts  # for which the lease has room on each GPU; 0 for a part of a lease
 
     def __enter__(self) -> Guard:
         return self
@@ -79,8 +82,27 @@ class Guard:
             use = self._budget.usage()
         except errors.UnavailableError:  # the program has damaged it
             use = {}
-        cards = {uuid: {"limit_bytes": one.limit, "peak_bytes": one.peak, "refused": one.refused} for uuid, one in use.items()}
-        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": self._budget.log()}
+        cards = {
+            uuid: {
+                "limit_bytes": one.limit,
+                "peak_bytes": one.peak,
+                "refused": one.refused,
+                "contexts": self._contexts,
+                "contexts_peak": one.contexts_peak,
+            }
+            for uuid, one in use.items()
+        }
+        notes = [*self._budget.log(), *self._too_many_contexts({uuid: one.contexts_peak for uuid, one in use.items()})]
+        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": notes}
+
+    def _too_many_contexts(self, made: Mapping[str, int]) -> Iterator[str]:
+        """Yield a sentence for each GPU on which the program had more CUDA contexts than the lease has room for."""
+        for uuid, peak in made.items():
+            if peak > self._contexts > 0:
+                yield (
+                    f"the program had {peak} CUDA contexts at a time on {uuid}, and the lease has room for {self._contexts} beside "
+                    f"its memory: other leases may run out of memory. Pass --contexts {peak}"
+                )
 
 
 def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], environment: Mapping[str, str]) -> Guard:
@@ -117,7 +139,7 @@ def guard(options: argparse.Namespace, granted: Grant, words: Sequence[str], env
             raise UsageError(f"--guard={mode}: {error}") from None
         return Guard(limits, None, None, "the driver's library was not found")
     budget.keep_descriptor()
-    return Guard(limits, budget, None)
+    return Guard(limits, budget, None, contexts=0 if granted.claim is None else granted.claim.contexts)
 
 
 def _why_not(mode: str, simulate: str | None) -> str:
