@@ -139,6 +139,7 @@ BY_HAND = [
     "def generation() -> int: ...",
     "def held_buffers() -> list[object]: ...",
     "def instances(kind: type) -> list[object]: ...",
+    "def nap(words: int, number: int, most: int) -> None: ...",
     "def remember(device: object, number: int) -> None: ...",
     "def scope(device: object) -> object: ...",
     "def scope_name() -> str: ...",

@@ -4,7 +4,6 @@ package pybind
 
 import (
 	"errors"
-	"time"
 
 	"gpuconf/gocore/figures"
 	"gpuconf/gocore/holder"
@@ -72,9 +71,38 @@ type text struct {
 	Command string `json:"command"`
 }
 
+// LedgerWords returns the address of the words on which C's nap() sleeps. It is valid until the ledger is closed; 0: there are none.
+func LedgerWords(id int64) (address int64, err error) {
+	defer process.Gate(&err)
+	l, err := process.FindLedger(id)
+	if err != nil {
+		return 0, err
+	}
+	return int64(l.Words()), nil
+}
+
+// napOf is a nap as a number above 0, for C's nap(): what the word was (32 bits), the word (10), milliseconds (10), whether it is deaf (1).
+func napOf(nap ledger.Nap) int64 {
+	number := int64(nap.Was) | int64(nap.Word)<<32 | min(max(nap.Most.Milliseconds(), 1), 1023)<<42
+	if nap.Deaf {
+		number |= 1 << 52
+	}
+	return number
+}
+
+// orNap turns the error of a ledger whose lock another process holds into a nap, as a number below 0, unless it is the caller's last try.
+func orNap(last bool, err *error) (number int64) {
+	var busy *ledger.Busy
+	if last || !errors.As(*err, &busy) {
+		return 0
+	}
+	*err = nil
+	return -napOf(busy.Nap)
+}
+
 // LedgerClaim enters a request, {"cards": [{"uuid", "capacity", "bytes", "charge", "reserve", "foreign"}, ...], "count", "pack", "contexts", "name", "job", "command"},
-// and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns 0 after 100 ms; last makes
-// that an error.
+// and returns the claim's number, which LedgerRelease frees. If another process holds the ledger's lock, it returns the nap to take before the
+// next try, below 0; last makes that an error.
 func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -97,38 +125,33 @@ func LedgerClaim(id int64, request string, last bool) (claim int64, err error) {
 	}
 	c, err := l.Claim(ledger.Request{Cards: cardsOf(wanted.Cards), Count: wanted.Count, Policy: policy, Text: ledger.Text(wanted.text),
 		Contexts: wanted.Contexts})
-	if errors.Is(err, ledger.ErrBusy) && !last {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
+	if nap := orNap(last, &err); nap < 0 || err != nil {
+		return nap, err
 	}
 	return process.PutClaim(c), nil
 }
 
-// LedgerWait waits until a claim is granted, at most so many milliseconds and at most 100. cards, unless empty, replaces what was said of the
-// candidates.
-func LedgerWait(claim int64, cards string, milliseconds int64) (granted bool, err error) {
+// LedgerLook looks whether a claim is granted, and returns 0 then, else the nap to take before the next look. If another process holds the
+// ledger's lock, it returns a nap below 0; last makes that an error. cards, unless empty, replaces what was said of the candidates.
+func LedgerLook(claim int64, cards string, last bool) (nap int64, err error) {
 	defer process.Gate(&err)
 	c, err := process.FindClaim(claim)
 	if err != nil {
-		return false, err
-	}
-	var changed []card
-	if cards != "" {
-		if err := decode(cards, &changed); err != nil {
-			return false, err
-		}
+		return 0, err
 	}
 	var candidates []ledger.Card
-	if changed != nil {
+	if cards != "" {
+		var changed []card
+		if err := decode(cards, &changed); err != nil {
+			return 0, err
+		}
 		candidates = cardsOf(changed)
 	}
-	granted, err = c.Wait(candidates, time.Duration(min(max(milliseconds, 0), maxWaitMS))*time.Millisecond)
-	if errors.Is(err, ledger.ErrBusy) {
-		return false, nil
+	granted, next, err := c.Look(candidates)
+	if nap := orNap(last, &err); nap < 0 || err != nil || granted {
+		return nap, err
 	}
-	return granted, err
+	return napOf(next), nil
 }
 
 // LedgerGrant returns {"id", "cards": [[uuid, bytes, charge], ...], "descriptor"} of a claim; no cards while it waits.
@@ -220,8 +243,8 @@ func LedgerCheck(id int64) (findings string, err error) {
 }
 
 // LedgerPublish publishes the figures of this process's pools in a ledger, as a process of a claim ("" for none) with a text {"name", "job",
-// "command"}, and returns the descriptor that a forked child must close. If another process holds the ledger's lock, it returns -1 after
-// 100 ms; last makes that an error.
+// "command"}, and returns the descriptor that a forked child must close. If another process holds the ledger's lock, it returns the nap to take
+// before the next try, below 0; last makes that an error.
 func LedgerPublish(id int64, claim string, said string, last bool) (descriptor int64, err error) {
 	defer process.Gate(&err)
 	l, err := process.FindLedger(id)
@@ -240,11 +263,8 @@ func LedgerPublish(id int64, claim string, said string, last bool) (descriptor i
 		}
 	}
 	p, err := l.Publish(of, ledger.Text(words))
-	if errors.Is(err, ledger.ErrBusy) && !last {
-		return -1, nil
-	}
-	if err != nil {
-		return 0, err
+	if nap := orNap(last, &err); nap < 0 || err != nil {
+		return nap, err
 	}
 	if err := process.Shared().Publish(p); err != nil {
 		return 0, errors.Join(err, process.Shared().Publish(nil))

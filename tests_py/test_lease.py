@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 from gpuconf._core import settings
 from gpuconf.sharing._elsewhere import devices_elsewhere
 from gpuconf.sharing._ledger import Ledger, open_ledger
+from gpuconf.sharing._rows import Card
 from script import environment
 
 GIB = 1 << 30
@@ -142,6 +144,70 @@ def test_ctrl_c_ends_the_wait(ledger: Ledger) -> None:
     assert len(ledger.claims()) == 2
     for child in children:
         child.communicate("\n")
+
+
+# A process that holds the ledger's lock, as one does that is stopped at the wrong moment.
+LOCKER = """
+import fcntl, os
+file = open(os.environ["GPUCONF_LEDGER"] + "/ledger")
+fcntl.flock(file, fcntl.LOCK_EX)
+print(1, flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def locker() -> Iterator[subprocess.Popen[str]]:
+    """A process that holds the lock until it reads a line."""
+    child = subprocess.Popen([sys.executable, "-c", LOCKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "1\n"
+    yield child
+    child.kill()
+    child.communicate()
+
+
+@pytest.mark.parametrize("timeout", [0, 0.5])
+def test_a_timeout_holds_while_a_process_holds_the_lock(locker: subprocess.Popen[str], timeout: float) -> None:
+    """It used to take a minute, and the class was another one."""
+    before, begun = variables(), time.monotonic()
+    with pytest.raises(gpuconf.errors.DeadlineExceededError, match=f"process {locker.pid} holds the lock of .*/ledger. It should"):
+        gpuconf.lease(memory="4GiB", timeout=timeout).__enter__()
+    assert time.monotonic() - begun < 20
+    assert variables() == before
+
+
+def test_ctrl_c_ends_the_wait_for_the_lock(locker: subprocess.Popen[str]) -> None:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        gpuconf.lease(memory="4GiB").__enter__()
+    assert time.monotonic() - begun < 20
+
+
+def test_a_request_that_waits_times_out_while_a_process_holds_the_lock(ledger: Ledger) -> None:
+    """It is its turn, and it cannot be granted without the lock."""
+    children = [holder("12GiB"), holder("12GiB")]
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            ledger.claim([Card(card.uuid, card.bytes, 4 * GIB) for card in ledger.claims()[0].cards], timeout=3)
+        except BaseException as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    while len(ledger.claims()) < 3:
+        time.sleep(0.01)
+    with open(ledger.folder + "/ledger") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for child in children:
+            child.kill()
+            child.communicate()
+        thread.join(60)
+    assert isinstance(caught[0], gpuconf.errors.DeadlineExceededError)
+    assert f"process {os.getpid()} holds the lock" in str(caught[0])
 
 
 def test_threads_that_release_the_same_lease(ledger: Ledger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -158,6 +159,15 @@ def test_a_timeout_lists_who_holds_the_memory(ledger: Ledger) -> None:
     wait_until(lambda: len(ledger.claims()) == 2)
     assert holder.communicate("\n")[0] == ""
     assert waiting.communicate(timeout=30) == ("my turn\n", "")
+
+
+def test_a_timeout_holds_while_a_process_holds_the_lock(ledger: Ledger) -> None:
+    with open(ledger.folder + "/ledger") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for patience in ("--timeout=0.2", "--no-wait"):
+            code, out, err = run("--memory=4GiB", patience, "-c", "print(1)")
+            assert (code, out) == (124, "")
+            assert f"process {os.getpid()} holds the lock of {ledger.folder}/ledger" in err
 
 
 def test_a_wait_is_shown_on_a_terminal_until_it_ends(ledger: Ledger) -> None:

@@ -31,12 +31,9 @@ type Claim struct {
 	held     holding // guarded by mu, as are all fields below
 	record   record
 	released bool
-
-	looked uint32 // the generation of the record's word before the last look of Wait
-	lookAt uint64 // when Wait looks again, whatever the word says
 }
 
-// patience is how long a call waits for the grant lock. Others hold it for microseconds.
+// patience is how long a call waits for the grant lock in Go. Others hold it for microseconds.
 const patience = 100 * time.Millisecond
 
 // Claim enters a request. It is granted at once if there is room and no older request is delayed; otherwise call Wait.
@@ -104,36 +101,43 @@ func (l *Ledger) checkRequest(r *Request) error {
 	return nil
 }
 
-// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks at once. cards, unless
-// nil, replaces what was said of the candidates: their use by others changes.
-func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
+// Look looks whether the claim is granted. If it is not, it is worth looking again after the nap. cards, unless nil, replaces what was said
+// of the candidates: their use by others changes.
+func (c *Claim) Look(cards []Card) (granted bool, nap Nap, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.lookLocked(cards)
+}
+
+func (c *Claim) lookLocked(cards []Card) (granted bool, nap Nap, err error) {
 	if c.released {
-		return false, errReleased()
+		return false, nap, errReleased()
 	}
 	if c.record.state == stateGranted {
-		return true, nil
+		return true, nap, nil
 	}
 	if cards != nil {
 		if err := c.replaceCardsLocked(cards); err != nil {
-			return false, err
+			return false, nap, err
 		}
 	}
-	deadline := now() + uint64(max(most, 0))
-	for changed := cards != nil; ; changed = false {
-		if generation, heard := c.ledger.bell.generation(c.record.word); most <= 0 || changed || !heard || generation != c.looked || now() >= c.lookAt {
-			granted, ahead, err := c.tryLocked(changed)
-			if granted || err != nil {
-				return granted, err
-			}
-			c.looked, c.lookAt = generation, now()+uint64(lookAgain(ahead))
-		}
+	nap = c.ledger.bell.nap(c.record.word, longestLook)
+	granted, ahead, err := c.tryLocked(cards != nil)
+	nap.Most = min(nap.Most, lookAgain(ahead))
+	return granted, nap, err
+}
+
+// Wait waits for the grant, at most for a time, and reports whether the claim is granted. With no time it looks once. cards is as for Look.
+func (c *Claim) Wait(cards []Card, most time.Duration) (granted bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for deadline := now() + uint64(max(most, 0)); ; cards = nil {
+		granted, nap, err := c.lookLocked(cards)
 		left := int64(deadline) - int64(now())
-		if left <= 0 {
-			return false, nil
+		if granted || err != nil || left <= 0 {
+			return granted, err
 		}
-		c.ledger.bell.wait(c.record.word, c.looked, time.Duration(min(left, int64(c.lookAt)-int64(now()))))
+		c.ledger.bell.sleep(nap, time.Duration(left))
 	}
 }
 
@@ -174,7 +178,7 @@ func (c *Claim) tryLocked(changed bool) (granted bool, ahead int, err error) {
 			return false, ahead, nil
 		}
 	}
-	locked, err := l.lock(patience)
+	locked, err := l.lock(l.Patience)
 	if err != nil {
 		return false, 0, err
 	}

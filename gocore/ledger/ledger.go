@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,9 +29,13 @@ type Ledger struct {
 	self   Process
 	bell   bell
 
+	// Patience is how long Claim, Look and Publish wait for the grant lock here. A caller that sleeps elsewhere sets it to 0 after Open.
+	Patience time.Duration
+
 	mu     sync.Mutex
 	files  map[string]*slotFile // guarded by mu; open for reading
 	closed bool                 // guarded by mu
+	queue  queue                // guarded by mu
 
 	directory [entryBytes * slotsInFile]byte // guarded by mu; what is read of a file
 }
@@ -63,7 +68,7 @@ func openExisting(folder string) (*Ledger, error) {
 }
 
 func newLedger(folder string) *Ledger {
-	return &Ledger{folder: filepath.Clean(folder), dir: -1, uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid()), self: Self(), bell: bell{fd: -1}, files: map[string]*slotFile{}}
+	return &Ledger{folder: filepath.Clean(folder), dir: -1, uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid()), self: Self(), bell: bell{fd: -1}, Patience: patience, files: map[string]*slotFile{}}
 }
 
 // makePrivate makes a private ledger of a folder that does not exist, or is empty.
@@ -186,6 +191,15 @@ func (l *Ledger) grantTo(name string, mode uint32, group int) error {
 
 // Folder returns the ledger's folder.
 func (l *Ledger) Folder() string { return l.folder }
+
+// Words returns the address of the words of naps, 0 if there are none. It is mapped until the ledger is closed; only the kernel may read
+// there, because a hostile process can truncate the file.
+func (l *Ledger) Words() uintptr {
+	if l.bell.fd < 0 {
+		return 0
+	}
+	return l.bell.words.address()
+}
 
 // usable refuses a closed ledger.
 func (l *Ledger) usable() error {

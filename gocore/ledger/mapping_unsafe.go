@@ -29,11 +29,15 @@ func (m mapping) wait(word, old uint32, nanoseconds int64) error {
 	return errno
 }
 
-// wake wakes everybody who waits on a word.
-func (m mapping) wake(word uint32) {
+// wake wakes so many of those who wait on a word, and returns how many there were.
+func (m mapping) wake(word uint32, most uintptr) (woken int) {
 	about("wake")
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&m[4*word])), futexWake, 1<<30, 0, 0, 0)
+	n, _, _ := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&m[4*word])), futexWake, most, 0, 0, 0)
+	return int(n)
 }
+
+// address is where the words are, for callers that sleep outside of Go.
+func (m mapping) address() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) }
 
 // pools returns the live figures at an offset.
 func (m mapping) pools(offset int64, count int) []figures.Pool {

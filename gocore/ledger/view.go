@@ -286,7 +286,7 @@ func (l *Ledger) enter(fill func(v *view, held holding) error) error {
 	if err := l.usable(); err != nil {
 		return err
 	}
-	locked, err := l.lock(patience)
+	locked, err := l.lock(l.Patience)
 	if err != nil {
 		return err
 	}

@@ -587,6 +587,34 @@ PyObject * _wrap__gpuconf_pybind_LedgerIsShared(PyObject * PYBINDGEN_UNUSED(dumm
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    int64_t retval;
+    int64_t claim;
+    char *cards;
+    bool last;
+    PyObject *py_last;
+    const char *keywords[] = {"claim", "cards", "last", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsO", (char **) keywords, &claim, &cards, &py_last)) {
+        return NULL;
+    }
+    last = (bool) PyObject_IsTrue(py_last);
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerLook(claim, cards, last);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "L", retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerLook(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerMayMake(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -710,29 +738,27 @@ PyObject * _wrap__gpuconf_pybind_LedgerUnpublish(PyObject *PYBINDGEN_UNUSED(_arg
 
 
 PyObject *
-_wrap__gpuconf_pybind_LedgerWait(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+_wrap__gpuconf_pybind_LedgerWords(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
-    bool retval;
-    int64_t claim;
-    char *cards;
-    int64_t milliseconds;
-    const char *keywords[] = {"claim", "cards", "milliseconds", NULL};
+    int64_t retval;
+    int64_t id;
+    const char *keywords[] = {"id", NULL};
 
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "LsL", (char **) keywords, &claim, &cards, &milliseconds)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "L", (char **) keywords, &id)) {
         return NULL;
     }
     if (refused()) {
         return NULL;
     }
-    retval = pybind_LedgerWait(claim, cards, milliseconds);
+    retval = pybind_LedgerWords(id);
     if (PyErr_Occurred()) {
         return NULL;
     }
-    py_retval = Py_BuildValue((char *) "N", PyBool_FromLong(retval));
+    py_retval = Py_BuildValue((char *) "L", retval);
     return py_retval;
 }
-PyObject * _wrap__gpuconf_pybind_LedgerWait(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+PyObject * _wrap__gpuconf_pybind_LedgerWords(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
 
 
 PyObject *
@@ -2512,12 +2538,13 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_LedgerClose", (PyCFunction) _wrap__gpuconf_pybind_LedgerClose, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerClose(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerInit", (PyCFunction) _wrap__gpuconf_pybind_LedgerInit, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerInit(folder, group)\n\ntype: folder: char *\ntype: group: int64_t" },
     {(char *) "pybind_LedgerIsShared", (PyCFunction) _wrap__gpuconf_pybind_LedgerIsShared, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerIsShared(id)\n\ntype: id: int64_t" },
+    {(char *) "pybind_LedgerLook", (PyCFunction) _wrap__gpuconf_pybind_LedgerLook, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLook(claim, cards, last)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerMayMake", (PyCFunction) _wrap__gpuconf_pybind_LedgerMayMake, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerMayMake(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerOpen", (PyCFunction) _wrap__gpuconf_pybind_LedgerOpen, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerOpen(folder, create)\n\ntype: folder: char *\ntype: create: bool" },
     {(char *) "pybind_LedgerPublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerPublish, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerPublish(id, claim, said, last)\n\ntype: id: int64_t\ntype: claim: char *\ntype: said: char *\ntype: last: bool" },
     {(char *) "pybind_LedgerRelease", (PyCFunction) _wrap__gpuconf_pybind_LedgerRelease, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRelease(claim)\n\ntype: claim: int64_t" },
     {(char *) "pybind_LedgerUnpublish", (PyCFunction) _wrap__gpuconf_pybind_LedgerUnpublish, METH_NOARGS, "pybind_LedgerUnpublish()\n\n" },
-    {(char *) "pybind_LedgerWait", (PyCFunction) _wrap__gpuconf_pybind_LedgerWait, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerWait(claim, cards, milliseconds)\n\ntype: claim: int64_t\ntype: cards: char *\ntype: milliseconds: int64_t" },
+    {(char *) "pybind_LedgerWords", (PyCFunction) _wrap__gpuconf_pybind_LedgerWords, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerWords(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LimitBytes", (PyCFunction) _wrap__gpuconf_pybind_LimitBytes, METH_VARARGS|METH_KEYWORDS, "pybind_LimitBytes(number)\n\ntype: number: int64_t" },
     {(char *) "pybind_LogicalConfigured", (PyCFunction) _wrap__gpuconf_pybind_LogicalConfigured, METH_VARARGS|METH_KEYWORDS, "pybind_LogicalConfigured(position, repr)\n\ntype: position: int64_t\ntype: repr: char *" },
     {(char *) "pybind_MakeTensor", (PyCFunction) _wrap__gpuconf_pybind_MakeTensor, METH_VARARGS|METH_KEYWORDS, "pybind_MakeTensor(host, nbytes, dtype, shape, name, device)\n\ntype: host: int64_t\ntype: nbytes: int64_t\ntype: dtype: char *\ntype: shape: char *\ntype: name: char *\ntype: device: char *" },

@@ -694,6 +694,21 @@ func pybind_LedgerIsShared(id C.longlong) C.char {
 	return boolGoToPy(cret)
 }
 
+//export pybind_LedgerLook
+func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) C.longlong {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerLook(int64(claim), C.GoString(cards), boolPyToGo(last))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.longlong(0)
+	}
+	return C.longlong(cret)
+}
+
 //export pybind_LedgerMayMake
 func pybind_LedgerMayMake(folder *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()
@@ -784,19 +799,19 @@ func pybind_LedgerUnpublish() C.char {
 	return boolGoToPy(cret)
 }
 
-//export pybind_LedgerWait
-func pybind_LedgerWait(claim C.longlong, cards *C.char, milliseconds C.longlong) C.char {
+//export pybind_LedgerWords
+func pybind_LedgerWords(id C.longlong) C.longlong {
 	_saved_thread := C.PyEval_SaveThread()
-	cret, __err := pybind.LedgerWait(int64(claim), C.GoString(cards), int64(milliseconds))
+	cret, __err := pybind.LedgerWords(int64(id))
 
 	C.PyEval_RestoreThread(_saved_thread)
 	if __err != nil {
 		estr := C.CString(__err.Error())
 		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
 		C.free(unsafe.Pointer(estr))
-		return boolGoToPy(false)
+		return C.longlong(0)
 	}
-	return boolGoToPy(cret)
+	return C.longlong(cret)
 }
 
 //export pybind_LimitBytes

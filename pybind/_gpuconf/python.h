@@ -22,10 +22,11 @@ char *gcgo_give_back(uint64_t address, uint64_t id);
 /* The same, unless it may wait: then it does nothing, and *tried is false. */
 char *gcgo_try_give_back(uint64_t address, uint64_t id, bool *tried);
 
-/* Add the types and functions of scope.c, block.c and tracked.c to the module. They return -1 with an error set on failure. */
+/* Add the types and functions of scope.c, block.c, tracked.c and nap.c to the module. They return -1 with an error set on failure. */
 int gcpy_add_scope(PyObject *module);
 int gcpy_add_block(PyObject *module);
 int gcpy_add_tracked(PyObject *module);
+int gcpy_add_nap(PyObject *module);
 
 /* Called by connect_errors: a function that returns the exception for a marked text. */
 PyObject *gcpy_connect_errors(PyObject *module, PyObject *function);

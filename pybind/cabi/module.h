@@ -44,7 +44,7 @@ static int refused_or_noted(void)
 static int begin_module(PyObject *module)
 {
 	if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0)
-		return gcpy_add_scope(module) < 0 || gcpy_add_block(module) < 0 || gcpy_add_tracked(module) < 0 ? -1 : 0;
+		return gcpy_add_scope(module) < 0 || gcpy_add_block(module) < 0 || gcpy_add_tracked(module) < 0 || gcpy_add_nap(module) < 0 ? -1 : 0;
 	PyErr_SetString(PyExc_ImportError, "gpuconf can't be used in a subinterpreter, only in the main interpreter: its compiled core has "
 					   "one state for the whole process. Use processes, or threads of the main interpreter");
 	return -1;

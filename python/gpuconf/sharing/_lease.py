@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -83,12 +84,13 @@ class Lease(metaclass=Made):
 
     def _take(self) -> None:
         devices, whole = _candidates(self._request)
+        begun, timeout = time.monotonic(), self._request.timeout
         granted = grant(self._request, devices, " ".join(sys.orig_argv))
         try:
             self._kept = KeptConfiguration()
             if not whole:
                 self._use(granted)
-            open_ledger().publish(granted.id)
+            open_ledger().publish(granted.id, timeout=None if timeout is None else max(0, begun + timeout - time.monotonic()))
         except BaseException:
             self._put_back()
             granted.release()

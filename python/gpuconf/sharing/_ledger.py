@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -13,22 +14,20 @@ from .._core import runtime
 from .._core.handle import Handle
 from .._core.humanbytes import human_bytes
 from .._core.ledger_folder import default_folder
-from .._core.native import core
+from .._core.native import by_hand, core
 from .._typing import Any
 from ._proc import user_name
 from ._rows import Card, CardLease, ClaimRow, PoolFigures, ProcessRow
 
 __all__ = ["Claim", "Ledger", "default_folder", "init_shared", "open_ledger"]
 
-# The length of one wait in Go. Python handles signals between two waits.
-_STEP_MS = 100
-
 # How often a waiting claim asks its caller for the state of the cards, in seconds.
 _REFRESH_S = 1.0
 
 # How long a call tries to get the ledger's lock, in seconds. Others hold it for microseconds, but there may be many of them on a
-# machine that is overloaded.
+# machine that is overloaded. A request with a timeout tries as long as that, and a moment at least, which many others need.
 _PATIENCE_S = 60.0
+_MOMENT_S = 0.2
 
 _MOST_HOLDERS = 10  # in an error text
 
@@ -84,6 +83,7 @@ class Ledger(Handle):
         super().__init__(core.pybind_LedgerClose)
         self.folder = folder
         self.open(core.pybind_LedgerOpen, _text(folder), create)
+        self._words = core.pybind_LedgerWords(self.number)
 
     @property
     def shared(self) -> bool:
@@ -115,12 +115,13 @@ class Ledger(Handle):
         if policy not in ("spread", "pack"):
             raise errors.InvalidArgumentError(f"policy must be 'spread' or 'pack', not {policy!r}")
         now = cards() if callable(cards) else cards
-        claim = Claim(self)
+        claim, begun = Claim(self), time.monotonic()
         try:
             said = {"name": _text(name), "job": _text(job), "command": _text(command or own_command())}
-            claim._request({"cards": _encoded(now), "count": count, "pack": policy == "pack", "contexts": contexts, **said})
+            request = {"cards": _encoded(now), "count": count, "pack": policy == "pack", "contexts": contexts, **said}
+            claim._request(request, timeout)
             claim.contexts = contexts
-            claim._wait(cards if callable(cards) else None, timeout, now, count)
+            claim._wait(cards if callable(cards) else None, begun, timeout, now, count)
         except BaseException:
             claim.release()
             raise
@@ -147,18 +148,45 @@ class Ledger(Handle):
         findings: list[str] = json.loads(core.pybind_LedgerCheck(self.number))
         return findings
 
-    def publish(self, claim_id: str = "", *, name: str = "", job: str = "", command: str = "") -> None:
+    def publish(
+        self, claim_id: str = "", *, name: str = "", job: str = "", command: str = "", timeout: float | None = None
+    ) -> None:
         """Publish the figures of this process's pools, now and of later devices, as a process of a claim ("" for none).
 
-        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process.
+        It replaces an earlier publication. :func:`unpublish` ends it; so does the end of the process. DeadlineExceededError:
+        another process has held the ledger's lock for ``timeout`` seconds.
         """
         import json
 
         said = json.dumps({"name": _text(name), "job": _text(job), "command": _text(command or own_command())})
         _forget_publication()
-        descriptor = _patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), busy=-1)
+        descriptor = self._patiently(lambda last: int(core.pybind_LedgerPublish(self.number, claim_id, said, last)), timeout)
         _published[:] = [descriptor]
         _descriptors.add(descriptor)
+
+    def _patiently(self, call: Callable[[bool], int], timeout: float | None) -> int:
+        """Call until the result is not below 0, which is a nap to take before the next call. The last call raises what is wrong.
+
+        DeadlineExceededError: after ``timeout`` seconds. UnavailableError: without one, after a minute.
+        """
+        end = time.monotonic() + (_PATIENCE_S if timeout is None else max(timeout, _MOMENT_S))
+        while (result := call(False)) < 0:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self._nap(result, left)
+        if result >= 0:
+            return result
+        try:
+            return call(True)
+        except errors.UnavailableError as error:
+            if timeout is None:
+                raise
+            raise errors.DeadlineExceededError(str(error)) from None
+
+    def _nap(self, number: int, seconds: float) -> None:
+        """Sleep until it is worth looking again, at most for a time. Signal handlers run meanwhile."""
+        by_hand().nap(self._words, number, math.ceil(1000 * min(seconds, 1)))
 
 
 _published: list[int] = []  # the descriptor of this process's slot
@@ -192,7 +220,7 @@ class Claim(Handle):
         super().__init__(core.pybind_LedgerRelease)
         self._ledger = ledger
 
-    def _request(self, request: dict[str, Any]) -> None:
+    def _request(self, request: dict[str, Any], timeout: float | None) -> None:
         import json
 
         encoded = json.dumps(request)
@@ -202,26 +230,32 @@ class Claim(Handle):
             self.open(core.pybind_LedgerClaim, self._ledger.number, encoded, last)
             return self.number
 
-        _patiently(enter, busy=0)
+        self._ledger._patiently(enter, timeout)
         grant = json.loads(core.pybind_LedgerGrant(self.number))
         self.id, self._descriptor = grant["id"], grant["descriptor"]
         _descriptors.add(self._descriptor)
 
-    def _wait(self, cards: Callable[[], Sequence[Card]] | None, timeout: float | None, now: Sequence[Card], count: int) -> None:
+    def _wait(
+        self, cards: Callable[[], Sequence[Card]] | None, begun: float, timeout: float | None, now: Sequence[Card], count: int
+    ) -> None:
         import json
 
-        begun = refreshed = time.monotonic()
+        refreshed = time.monotonic()
         changed = ""
-        while True:
-            left = _STEP_MS if timeout is None else min(_STEP_MS, max(0, int(1000 * (begun + timeout - time.monotonic()))))
-            if core.pybind_LedgerWait(self.number, changed, left):
-                break
-            changed, at = "", time.monotonic()
+        while (nap := core.pybind_LedgerLook(self.number, changed, False)) != 0:
+            at = time.monotonic()
             if timeout is not None and at - begun >= timeout:
+                if self._ledger._patiently(lambda last: int(core.pybind_LedgerLook(self.number, "", last)), 0) == 0:
+                    break
                 raise errors.DeadlineExceededError(self._too_late(timeout, now, count))
+            if nap > 0:  # else another process holds the lock, and the change is not made
+                changed = ""
             if cards is not None and at - refreshed >= _REFRESH_S:
                 refreshed, now = at, cards()
                 changed = json.dumps(_encoded(now))
+                continue
+            left = _REFRESH_S if timeout is None else begun + timeout - at
+            self._ledger._nap(nap, min(left, refreshed + _REFRESH_S - at) if cards is not None else left)
         grant = json.loads(core.pybind_LedgerGrant(self.number))
         self.cards = tuple(CardLease(*card) for card in grant["cards"])
 
@@ -254,7 +288,7 @@ class Claim(Handle):
 
     def release(self) -> None:
         """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
-        if self._receipt == [0]:  # the ledger was busy: nothing was entered
+        if self._receipt and self._receipt[0] < 0:  # the ledger was busy: nothing was entered
             self._receipt.clear()
         self.close()
 
@@ -270,14 +304,6 @@ class Claim(Handle):
     def __exit__(self, *_: object) -> None:
         if not self._ending():
             self.release()
-
-
-def _patiently(call: Callable[[bool], int], busy: int) -> int:
-    """Call until the result is not ``busy``. The last call raises what is in the way."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while (result := call(time.monotonic() >= deadline)) == busy:
-        pass
-    return result
 
 
 def _encoded(cards: Sequence[Card]) -> list[dict[str, Any]]:
