@@ -8,7 +8,7 @@
 // A ledger is a folder. Its parts:
 //
 //	ledger      the header, one line of text: version of the format, least version that reads it, private or shared. Its flock is the grant lock
-//	wake        a word that a release changes, and on which waiters sleep (futex)
+//	wake        words that a release or an unlock changes, and on which waiters sleep (futex)
 //	slots-*     slot files: each belongs to one user, who alone can write it, and has 128 slots
 //	.new-*      files that are not finished
 //

@@ -52,8 +52,8 @@ type queue struct {
 
 // The sleeps in the queue, at first and later, the pauses of a contender, and for how long it is one, in nanoseconds.
 const (
-	firstSleep    = 50_000_000
-	longestSleep  = 400_000_000
+	firstSleep    = 150_000_000
+	longestSleep  = 600_000_000
 	firstPause    = 10_000
 	longestPause  = 1_000_000
 	contenderTime = 5_000_000
