@@ -26,9 +26,13 @@ class Done(NamedTuple):
 
 
 def environment(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the tests without the variables of gpuconf, TensorFlow and CUDA, plus changes."""
+    """The environment of the tests without the variables of gpuconf, TensorFlow and CUDA, plus changes.
+
+    ``python`` is this one, as in an activated environment.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("GPUCONF_", "TF_", "CUDA_", "PYTEST_"))}
-    return {**kept, "PYTHONFAULTHANDLER": "", **(changes or {})}
+    path = os.pathsep.join((os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)))
+    return {**kept, "PATH": path, "PYTHONFAULTHANDLER": "", **(changes or {})}
 
 
 def run(

@@ -338,3 +338,17 @@ def test_no_devices() -> None:
     assert run("devices", env=hidden) == (3, "simulated: T4\nno GPUs\n", "")
     _, out, _ = run("devices", "--json", env=hidden)
     assert json.loads(out) == {"schema": 1, "simulated": "T4", "devices": []}
+
+
+@pytest.mark.parametrize(
+    ("env", "why"),
+    [
+        ({}, "no GPUs: NVML is not available; gpuconf doctor says more"),
+        (
+            {"GPUCONF_SIMULATE": "2xT4", "CUDA_VISIBLE_DEVICES": ""},
+            "no GPUs: CUDA_VISIBLE_DEVICES='' shows none of the 2 GPUs of this machine",
+        ),
+    ],
+)
+def test_visible_says_why_there_is_none(here: Path, env: dict[str, str], why: str) -> None:
+    assert run("visible", cwd=here, env=env) == (3, "\n", f"gpuconf visible: {why}\n")

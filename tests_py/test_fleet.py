@@ -48,7 +48,7 @@ def test_the_limits_of_a_card_can_be_leased(tmp_path: Path) -> None:
     code, _, err = run("run", "--simulate", "T4", *found.jobs[1].command.split()[2:], "true", env=ledger)
     assert (code, err) == (0, "")
     code, _, err = run("run", "--simulate", "T4", *found.jobs[0].command.split()[2:], "true", env=ledger)
-    assert (code, "can never be leased" in err) == (1, True)
+    assert (code, "can never be leased" in err) == (3, True)
 
 
 @pytest.mark.parametrize(("sizes", "used"), [((19200, 20000), 1), ((20000, 20000), 2), ((9900,) * 4, 2), ((9728,) * 4, 1)])

@@ -111,9 +111,9 @@ def test_a_run_inside_a_run_is_a_part_of_it(ledger: Ledger) -> None:
         (["--memory", "1GiB", "--gpus", "0", "x.py"], 2, "gpuconf run: --gpus must be at least 1, but got 0"),
         (["--timeout", "3", "x.py"], 2, "gpuconf run: --timeout needs --memory or --gpus"),
         (["--memory", "1GiB", "--timeout", "3", "--no-wait", "x.py"], 2, "--timeout and --no-wait exclude each other"),
-        (["--memory", "1GiB", "--gpus", "3", "x.py"], 1, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
-        (["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"], 1, "2 GPUs are requested, but only 1 is visible"),
-        (["--memory", "16GiB", "x.py"], 1, "can never be leased"),
+        (["--memory", "1GiB", "--gpus", "3", "x.py"], 3, "gpuconf run: 3 GPUs are requested, but only 2 are visible"),
+        (["--simulate", "T4", "--memory", "1GiB", "--gpus", "2", "x.py"], 3, "2 GPUs are requested, but only 1 is visible"),
+        (["--memory", "16GiB", "x.py"], 3, "can never be leased"),
         (["--memory", "1GiB", "--simulate", "Z80", "x.py"], 2, "gpuconf run: --simulate: cannot simulate"),
         (["--memory", "1GiB", "--json-report", "/no/such/file", "x.py"], 2, "--json-report: there is no folder /no/such"),
         (["--memory", "1GiB", "--json-report", "/tmp", "x.py"], 2, "--json-report: /tmp is a folder"),
@@ -520,3 +520,15 @@ def test_programs_of_different_needs_share_the_cards(ledger: Ledger, tmp_path: P
         time.sleep(0.05)
     for gib, process in processes.items():
         assert process.communicate() == (f"{gib << 30}\n", "")
+
+
+def test_a_python_below_a_pid_namespace_that_is_limited_is_not_reported() -> None:
+    """Its own report has its PID in there. A container is one process that lives for seconds, as here."""
+    inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--map-root-user", "--user", "--mount"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make namespaces")
+    program = "import os, time; print(os.getpid(), os.environ['GPUCONF_MEMORY_LIMIT']); time.sleep(4)"
+    assert run("--memory=1GiB", *inside, sys.executable, "-c", program) == (0, f"1 {1 << 30}\n", "")
+    code, _, err = run("--memory=1GiB", *inside, sys.executable, "-I", "-c", program)
+    assert code == 0
+    assert "was not limited: Python's option -I disables startup code" in err

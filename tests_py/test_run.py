@@ -131,18 +131,53 @@ def test_a_program_that_cannot_start(tmp_path: Path, command: list[str]) -> None
     """The exit codes are those of env, timeout and shells."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "text").write_text("#!/bin/sh\n")
-    (tmp_path / "bare").write_text("echo no\n")
+    (tmp_path / "bare").write_bytes(b"\x7fOTHER\0")
     (tmp_path / "bare").chmod(0o755)
     cases = [
         ("no-such-command", 127, "command not found"),
         (str(tmp_path / "missing"), 127, "command not found"),
         ("./folder", 126, "Permission denied"),
         ("./text", 126, "Permission denied"),
-        ("./bare", 126, "Exec format error; a script needs a first line such as #!/bin/sh"),
+        ("./bare", 126, "Exec format error: it is no program of this machine, and no script"),
     ]
+    env = {"GPUCONF_SIMULATE": "T4", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
     for program, code, why in cases:
-        found = run(*command[1:], program, cwd=tmp_path, command=[COMMAND, command[0]], env={"GPUCONF_SIMULATE": "T4"})
+        found = run(*command[1:], program, cwd=tmp_path, command=[COMMAND, command[0]], env=env)
         assert found == (code, "", f"gpuconf {command[0]}: {program}: {why}\n")
+
+
+@pytest.mark.parametrize("command", [["run"], ["run", "--memory", "1GiB"], ["simulate", "T4"]], ids=" ".join)
+def test_a_script_without_a_first_line(tmp_path: Path, command: list[str]) -> None:
+    """As in bash, env and nice, /bin/sh runs it, with its arguments, by its path or from PATH."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bare").write_text('echo "$0" "$@"\nexit 7\n')
+    (tmp_path / "bin" / "bare").chmod(0o755)
+    env = {"GPUCONF_SIMULATE": "T4", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    for program, path in (("bare", f"{tmp_path}/bin/bare"), ("bin/bare", "bin/bare")):
+        found = run(*command[1:], program, "a b", cwd=tmp_path, command=[COMMAND, command[0]], env=env)
+        assert found == (7, f"{path} a b\n", "")
+
+
+@pytest.mark.parametrize("options", [[], ["--memory", "1GiB"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["python", "python3", f"python3.{sys.version_info[1]}"])
+def test_python_is_that_of_path(tmp_path: Path, options: list[str], name: str) -> None:
+    """As in a shell: pyenv's, a module's, or a container's. It was gpuconf's own, which has other libraries."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / name).write_text('#!/bin/sh\necho of PATH: "$@"\n')
+    (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "x.py").write_text("import sys; print(sys.executable)")
+    env = {"GPUCONF_SIMULATE": "T4", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "GPUCONF_LEDGER": str(tmp_path / "ledger")}
+    env["VIRTUAL_ENV"] = sys.prefix  # means nothing: what counts of an activated environment is its PATH
+    assert run(*options, name, "x.py", cwd=tmp_path, env=env) == (0, "of PATH: x.py\n", "")
+    assert run(*options, "x.py", cwd=tmp_path, env=env) == (0, f"{sys.executable}\n", "")
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1", "soon", "1e9"])
+def test_a_timeout_that_is_no_time(tmp_path: Path, seconds: str) -> None:
+    code, out, err = run("--memory", "1GiB", f"--timeout={seconds}", "true", cwd=tmp_path, env={"GPUCONF_SIMULATE": "T4"})
+    assert (code, out) == (2, "")
+    assert f"argument --timeout: '{seconds}' is not a number of seconds: pass 0 or more, or leave --timeout out" in err
+    assert "None" not in err
 
 
 @pytest.mark.parametrize(

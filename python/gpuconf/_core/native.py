@@ -29,6 +29,8 @@ __all__ = ["by_hand", "core", "keep", "library_path", "loaded", "refuse_in_child
 # pybind/process/gate.go encodes an error as "\x1e" + code + "\x1e" + message.
 _MARK = "\x1e"
 
+_LEAST_ADDRESS_SPACE = 1 << 30  # bytes; Go alone does not start with 800 MB
+
 _lock = module_lock(globals(), "_lock")  # a buffer's __del__ or a signal handler may call the core while this thread loads it
 _loader_pid: int | None = None  # set before the load begins, so that a fork during the load counts as a fork after it
 _forked_from: int | None = None
@@ -112,6 +114,7 @@ def _load() -> Any:
     with _lock:
         if _loader_pid is None:
             _loader_pid = os.getpid()
+        _check_address_space()
         try:
             from . import _gpuconf
         except ImportError as error:
@@ -135,6 +138,21 @@ def _load() -> Any:
         while when_loaded:
             when_loaded.pop()()
         return _gpuconf
+
+
+def _check_address_space() -> None:
+    """Raise UnavailableError if the core would not start: Go reserves address space, and ends the process if it gets none."""
+    global _loader_pid
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < _LEAST_ADDRESS_SPACE:
+        _loader_pid = None
+        raise errors.UnavailableError(
+            f"the address space of this process is limited to {limit >> 20} MiB (ulimit -v; some batch systems set it from a limit "
+            f"of memory, such as Grid Engine's h_vmem), and gpuconf's core needs {_LEAST_ADDRESS_SPACE >> 20} MiB: raise "
+            "the limit. Address space is not memory"
+        )
 
 
 def by_hand() -> Any:

@@ -30,5 +30,5 @@ class ProgramError(Exception):
 
 def _reason(error: OSError) -> str:
     if error.errno == errno.ENOEXEC:
-        return f"{error.strerror}; a script needs a first line such as #!/bin/sh"
+        return f"{error.strerror}: it is no program of this machine, and no script"
     return str(error.strerror)

@@ -37,9 +37,9 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
     supervisor, asked = Supervisor(), time.monotonic()
     try:
         granted = granted_to(options, supervisor, words)
-    except (errors.NotFoundError, errors.DeadlineExceededError) as error:
+    except (errors.NotFoundError, errors.DeadlineExceededError, _NeverError) as error:
         console.complain(f"gpuconf {options.command}: {error}")
-        return CONDITION if isinstance(error, errors.NotFoundError) else TIMED_OUT
+        return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
     with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
         environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
         watch = _Watch(job, guard.counts)
@@ -65,12 +65,20 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
 
 
 def granted_to(options: argparse.Namespace, supervisor: Supervisor, words: Sequence[str]) -> Grant:
-    """Wait for the memory that the options ask for. Raises NotFoundError without a GPU, and DeadlineExceededError."""
+    """Wait for the memory that the options ask for. Raises NotFoundError, DeadlineExceededError and _NeverError."""
     request = request_of(options, words)
     devices = supervisor.load(lambda: _devices(options.simulate))
     asked = f"{options.memory or 'all memory'} on {request.gpus} GPU{'s' * (request.gpus > 1)}"
     with Progress(f"gpuconf {options.command}") as progress:
-        return grant(request, devices, shlex.join(words), lambda: progress.show(f"waiting for {asked} (see gpuconf lease --list)"))
+        waiting = f"waiting for {asked} (see gpuconf lease --list)"
+        try:
+            return grant(request, devices, shlex.join(words), lambda: progress.show(waiting))
+        except errors.InvalidArgumentError as error:
+            raise _NeverError(error) from None
+
+
+class _NeverError(Exception):
+    """The GPUs of this machine can never give what is requested, or the administrator does not allow it."""
 
 
 def request_of(options: argparse.Namespace, words: Sequence[str]) -> Request:

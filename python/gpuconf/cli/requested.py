@@ -25,7 +25,7 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         help="processes that use each GPU at the same time, each with a CUDA context for which the lease takes room beside the "
         "memory (default: the ranks of torchrun on a GPU, else 1)",
     )
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give up after this time, with exit code 124")
+    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this time, with exit code 124")
     parser.add_argument(
         "--policy", choices=("spread", "pack"), default="spread", help="lease on the GPUs with the most room (default) or the least"
     )
@@ -37,6 +37,17 @@ def add_request(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="let pools reserve memory as needed, or all of it at once",
     )
+
+
+def _seconds(text: str) -> float:
+    try:
+        count = float(text)
+    except ValueError:
+        count = -1.0
+    if not 0 <= count < 1e9:  # not a number, too
+        why = "pass 0 or more, or leave --timeout out to wait without limit"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds: {why}")
+    return count
 
 
 def simulated_here(spec: str) -> None:

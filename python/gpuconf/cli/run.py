@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
 from .._typing import Any
-from .exits import EMPTY, ProgramError, UsageError
+from .execute import become
+from .exits import EMPTY, UsageError
 from .guard_modes import MODES
 from .output import FILES, example
 from .requested import add_request, simulated_here
 
-_THIS_PYTHON = ("python", "python3", f"python3.{sys.version_info[1]}")
 _EXAMPLE = """
 gpuconf run --memory 10GiB python train.py
 gpuconf run --memory 20GiB --gpus 2 --timeout 600 torchrun --nproc-per-node 2 train.py
@@ -67,7 +66,8 @@ def add_to(commands: Any) -> None:
         "program",
         nargs=argparse.REMAINDER,
         metavar="PROGRAM",
-        help="a command, a Python script, or - for a script from standard input",
+        help="a command, which is found as a shell finds it; or a Python script, or - for one from standard input. A script runs "
+        "with gpuconf's own Python, as -m and -c do, unless you name one",
     )
     parser.set_defaults(run=_run)
 
@@ -84,11 +84,7 @@ def _run(options: argparse.Namespace) -> int:
     variables = {**os.environ, **own}
     if options.simulate is not None:
         _check(options.simulate)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a program would inherit that
-    try:
-        os.execvpe(words[0], words, variables)
-    except OSError as error:
-        raise ProgramError(words[0], error) from None
+    return become(words, variables)
 
 
 def _check_combinations(options: argparse.Namespace, leases: bool) -> None:
@@ -132,7 +128,7 @@ def _own_variables(options: argparse.Namespace, words: Sequence[str]) -> dict[st
 
 
 def _program(options: argparse.Namespace) -> list[str]:
-    """Return the words of the command: with the Python that has gpuconf, if they name a script, or just "python"."""
+    """Return the words of the command: with the Python that has gpuconf, if they name a script and no Python."""
     for letter in ("m", "c"):
         rest = getattr(options, letter)
         if rest is not None:
@@ -148,16 +144,7 @@ def _program(options: argparse.Namespace) -> list[str]:
         raise UsageError("no program: name a command or a Python script")
     if not words[0]:
         raise UsageError(EMPTY)
-    if words[0] in _THIS_PYTHON:
-        return [_python(words[0]), *words[1:]]
     return [sys.executable, *words] if _is_script(words[0]) else words
-
-
-def _python(name: str) -> str:
-    """Return the Python that has gpuconf, whatever PATH has. But an activated environment has the program's libraries."""
-    prefix = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
-    active = os.path.join(prefix, "bin", name) if prefix else ""
-    return active if os.access(active, os.X_OK) else sys.executable
 
 
 def _is_script(word: str) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 
 from .. import errors
 from .._typing import Any
 from ..machine.cards import models, survey
 from ..machine.simulate import simulate
-from .exits import EMPTY, OK, ProgramError, UsageError
+from .execute import become
+from .exits import EMPTY, OK, UsageError
 from .output import add_json, example, print_json, print_table, size
 
 _EXAMPLE = """
@@ -55,17 +55,8 @@ def _simulate(options: argparse.Namespace) -> int:
             raise UsageError("--json cannot be used with a command")
         if not words[0]:
             raise UsageError(EMPTY)
-        _execute(words, spec)
+        become(words, {**os.environ, "GPUCONF_SIMULATE": spec})
     return _show(options, spec)
-
-
-def _execute(words: list[str], spec: str) -> None:
-    """Become the command."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and the command would inherit that
-    try:
-        os.execvpe(words[0], words, {**os.environ, "GPUCONF_SIMULATE": spec})
-    except OSError as error:
-        raise ProgramError(words[0], error) from None
 
 
 def _show(options: argparse.Namespace, spec: str) -> int:

@@ -20,6 +20,7 @@ from _thread import get_ident, start_new_thread  # of threading, whose import th
 from collections.abc import Callable, Mapping, Sequence
 
 from .._typing import Any
+from .execute import start
 from .exits import ProgramError
 from .passed_on import PassedOn
 
@@ -71,14 +72,17 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON | {signal.SIGCHLD})
         for limit, value in self._limits.items():
             resource.setrlimit(limit, value)
+
+        def spawn(command: Sequence[str]) -> int:
+            variables = dict(environment)
+            return os.posix_spawnp(command[0], list(command), variables, setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON)
+
         try:
-            self.pid = os.posix_spawnp(
-                words[0], list(words), dict(environment), setsigmask=self._mask, setsigdef=_IGNORED_BY_PYTHON
-            )
-        except OSError as error:
+            self.pid = start(words, spawn)
+        except ProgramError:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._passed_on.end()
-            raise ProgramError(words[0], error) from None
+            raise
         self._passed_on.begin(self.pid)
         ended: list[int] = []
         start_new_thread(self._wait, (get_ident(), ended))

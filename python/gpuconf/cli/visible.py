@@ -55,8 +55,21 @@ def _visible(options: argparse.Namespace) -> int:
     else:
         for text in said.texts:
             console.complain(f"gpuconf visible: {text}")
+        if not devices and not said.texts:
+            console.complain(f"gpuconf visible: {_why_none()}")
         print(",".join(_form(device, options.form) for device in devices))
     return OK if devices else CONDITION
+
+
+def _why_none() -> str:
+    from ..machine.cards import survey
+    from .processes import no_gpus
+
+    found = survey()
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if not found.cards or shown is None:
+        return no_gpus(found)
+    return f"no GPUs: CUDA_VISIBLE_DEVICES={shown!r} shows none of the {len(found.cards)} GPUs of this machine"
 
 
 def _form(device: VisibleDevice, form: str) -> str:

@@ -8,6 +8,8 @@ import re
 from collections import namedtuple
 from collections.abc import Sequence, Set
 
+from ._proc import inner_pid
+
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?")
 _OUR_FOLDER = b"/gpuconf-job-"  # sharing/_budget.py
 _OF_CUDA = "/dev/nvidia-uvm"  # NVML does not open it
@@ -48,7 +50,7 @@ def pythons_below(root: int, folder: str, known: Set[int]) -> dict[int, Found]:
 
     ``folder`` is the job's own. A look at a process with many mappings takes milliseconds, in which it cannot make others.
     """
-    return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder)) is not None}
+    return {pid: found for pid in below({root}) - {root} - known if (found := _python(pid, folder, known)) is not None}
 
 
 def past_the_guard_below(root: int, guarded: set[tuple[int, str]]) -> dict[int, str]:
@@ -92,8 +94,8 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _python(pid: int, folder: str) -> Found | None:
-    """Return a process if it is a Python, and not in another job."""
+def _python(pid: int, folder: str, known: Set[int]) -> Found | None:
+    """Return a process if it is a Python, not in another job, and not known by its PID in a PID namespace of its own."""
     try:
         if not _PYTHON.fullmatch(os.path.basename(os.readlink(f"/proc/{pid}/exe"))):
             return None
@@ -110,6 +112,8 @@ def _python(pid: int, folder: str) -> Found | None:
     if jobs and jobs != [f"GPUCONF_RUN={folder}".encode()]:
         return None
     why = why_isolated(words) if jobs else "its environment was cleared"
+    if not why and inner_pid(pid) in known:
+        return None
     return Found(pid, " ".join(words), why or "its Python did not run gpuconf's startup code", uses_gpu)
 
 

@@ -39,7 +39,7 @@ def look_up(pid: int) -> Process | None:
         user=user,
         command=_command(folder) or f"[{printable(name.decode('utf-8', 'replace'))}]",
         state=fields[0].decode(),
-        inner_pid=_inner_pid(folder, pid),
+        inner_pid=inner_pid(pid),
         elsewhere=_namespace(folder) not in (None, _namespace("/proc/self")),
     )
 
@@ -77,9 +77,10 @@ def _command(folder: str) -> str:
     return printable(" ".join(word.decode("utf-8", "replace") for word in words))
 
 
-def _inner_pid(folder: str, pid: int) -> int:
+def inner_pid(pid: int) -> int:
+    """Return a process's PID in its own PID namespace."""
     try:
-        with open(f"{folder}/status", "rb") as file:
+        with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:
                 if line.startswith(b"NSpid:"):
                     return int(line.split()[-1])
