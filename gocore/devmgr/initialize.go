@@ -111,6 +111,7 @@ func (m *Manager) build(layout config.Layout, env config.Env) (pools []*pool, lo
 		logical = append(logical, d)
 	}
 	m.noticeOvercommitted(pools)
+	m.noticePeers(pools)
 	for _, p := range pools {
 		m.notice(config.Notice{Level: "info", Text: fmt.Sprintf("Created device %s/device:GPU:%d with %d MB memory:  -> %s",
 			localTask, p.number, p.limitBytes>>20, candidate(p.device))})

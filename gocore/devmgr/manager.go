@@ -45,6 +45,7 @@ type Manager struct {
 
 	publisher Publisher // guarded by mu; nil: the figures are not published
 
+	saidPeers bool // noticePeers has said what it says; guarded by mu
 	noticesMu sync.Mutex
 	notices   []config.Notice // guarded by noticesMu
 }
