@@ -378,3 +378,30 @@ def test_the_blas_is_that_of_the_programs_python(simulated: dict[str, str], tmp_
     there = about(findings(simulated, str(tmp_path / "v" / "bin" / "python"), "x.py")[1], "BLAS")
     assert len(there) == 1
     assert there != here, "an environment without NumPy"
+
+
+TWO_H100 = ONE_H100 + ONE_H100.splitlines(keepends=True)[-1].replace("GPU-1", "GPU-2").replace("bus=23", "bus=24")
+
+
+def test_growth_between_gpus_is_told_of_real_ones(library: Path, tmp_path: Path, simulated: dict[str, str]) -> None:
+    _, found = findings(simulated)
+    assert about(found, "growth") == []
+    _, found = findings(real(library, tmp_path, ONE_H100))
+    assert about(found, "growth") == []
+    _, found = findings(real(library, tmp_path, TWO_H100))
+    [told] = about(found, "growth")
+    assert told.startswith("note: ")
+    assert all(word in told for word in ("peer copies", "NCCL", "cuIpc", "Dask-CUDA", "UCX", "RDMA", "NIXL"))
+
+
+def test_wsl_is_recognized(tmp_path: Path) -> None:
+    release, device = tmp_path / "osrelease", tmp_path / "dxg"
+    assert not diagnosis.is_wsl(str(release), str(device))
+    release.write_text("6.8.0-45-generic\n")
+    assert not diagnosis.is_wsl(str(release), str(device))
+    release.write_text("5.15.153.1-microsoft-standard-WSL2\n")
+    assert diagnosis.is_wsl(str(release), str(device))
+    release.write_bytes(b"\xff\xfe\n")
+    assert not diagnosis.is_wsl(str(release), str(device))
+    device.touch()
+    assert diagnosis.is_wsl(str(release), str(device))

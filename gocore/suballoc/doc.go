@@ -80,8 +80,8 @@
 //   - Handles of several granules that stay. A handle can only be mapped as a whole, so one that a small block touches
 //     could not be moved, and MiniMalloc's problems would need 1 to 3 % more memory. Whether a request succeeds (11) would
 //     depend on where the edges of earlier handles lie. So large handles are replaced by granules before that.
-//   - Large handles for smaller steps. With steps of 64 MiB a pool that was never asked for more would make the calls of a
-//     split, too, and wait for the device once for each handle.
+//   - Large handles for smaller steps. Blocks of such sizes are often followed by smaller ones at the same place, and each
+//     split waits for the device once.
 //   - Mapping a handle in two places. Two blocks could then share the same memory.
 //   - One MemAlloc for each request larger than the granules can serve. It would need its own accounting, while the
 //     rest is one number.

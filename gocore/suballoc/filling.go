@@ -143,8 +143,7 @@ func (f *filling) fill(p piece) error {
 	return nil
 }
 
-// take returns a handle of a size: a loose one, or a new one, for which loose ones of other sizes are given back if
-// necessary.
+// take returns a handle of a size: a loose one, or a new one. If necessary it releases loose ones of other sizes for it.
 func (f *filling) take(granules int) (handle uint64, err error) {
 	for {
 		for i, l := range slices.Backward(f.loose) {
@@ -163,7 +162,7 @@ func (f *filling) take(granules int) (handle uint64, err error) {
 	}
 }
 
-// giveBack returns a loose handle to the device. If the device refuses, it is a stray.
+// giveBack releases a loose handle. If the device refuses, it is a stray.
 func (f *filling) giveBack() bool {
 	last := len(f.loose) - 1
 	if last < 0 {

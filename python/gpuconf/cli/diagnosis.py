@@ -54,6 +54,8 @@ def of_machine(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from _cuda(found.survey, environ)
     for card in found.survey.cards:
         yield from _card(card)
+    yield from _between_gpus(found.survey)
+    yield from _wsl(found.survey)
     yield from _processes(found)
     yield from _limits(found.survey, environ)
     yield from _ledger(found, environ)
@@ -243,6 +245,35 @@ def _card(card: Card) -> Iterator[Finding]:
         yield Finding(NOTE, who, f"{card.name} {_KINDS[memory.kind]} (source: {memory.source or 'unknown'})")
     if card.processes_error:
         yield Finding(NOTE, who, f"the driver does not list its processes: {card.processes_error}")
+
+
+def _between_gpus(found: Survey) -> Iterator[Finding]:
+    if not found.simulated and _usable(found) > 1:
+        text = (
+            "gpuconf's pools with growth do not work between GPUs yet (peer copies, NCCL), with CUDA IPC (cuIpc: Dask-CUDA, UCX) "
+            "or with RDMA (GPUDirect: NCCL, UCX, NIXL across machines)"
+        )
+        yield Finding(NOTE, "growth", text, "programs that use these: gpuconf.configure(limit=..., growth=False)")
+
+
+def _wsl(found: Survey) -> Iterator[Finding]:
+    if not found.simulated and is_wsl():
+        text = (
+            "this is WSL2: Windows manages the GPU's memory. Allocations beyond it may succeed, free memory is an estimate, "
+            "and processes are not listed; only gpuconf's own limits are exact"
+        )
+        yield Finding(NOTE, "WSL2", text, "set a limit; if growth fails, use growth=False")
+
+
+def is_wsl(release: str = "/proc/sys/kernel/osrelease", device: str = "/dev/dxg") -> bool:
+    """Whether this Linux runs under Windows."""
+    if os.path.exists(device):
+        return True
+    try:
+        with open(release, encoding="utf-8", errors="replace") as file:
+            return "microsoft" in file.read(256).lower()
+    except OSError:
+        return False
 
 
 def _processes(found: View) -> Iterator[Finding]:
