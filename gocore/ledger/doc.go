@@ -54,15 +54,16 @@
 //     processes; who states it wrongly only steps aside.
 //  11. What a writer writes, every reader accepts, whatever hostile files the writer has read.
 //
-// # Versions
-//
-// The format can grow. Lengths in each record say where its parts begin; readers skip what they do not know: more words in the first line of
-// a file, more bytes in heads and rows, tags of the tail, kinds of slots (which take no memory; a live one is not overwritten). For what
-// they need, a record names a least version, with which only its leased cards count for older readers, and the header names the least
-// version for all. A reader below that refuses the ledger, and says which version it needs.
-//
 // Check checks 1, 2 and 4, that directory and records agree, and what reading refuses or passes over: damaged files, other versions, wrong owners,
 // modes and sizes.
+//
+// # Versions
+//
+// The format can grow. Lengths in each record say where its parts begin, and readers skip what they do not know: more words in the first line of
+// a file, more bytes in heads and rows, tags of the tail, kinds of slots (which take no memory; a live one is not overwritten).
+//
+// A record may name a least version. For a reader below it, only the leased cards of the record count. The header names the least version for the whole
+// ledger. A reader below it refuses the ledger, and says which version it needs.
 //
 // # Locks in memory
 //

@@ -361,7 +361,10 @@ def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
         return
     ledger = open_ledger(create=False)
     for text in ledger.check():
-        yield Finding(PROBLEM, "ledger", f"{found.ledger}: {text}", "end the processes that use it, then remove the folder")
+        fix = "end the processes that use it, then remove the folder"
+        if ledger.shared:  # by its administrator, or the user who spoiled a file
+            fix = "its administrator, or the user that the text names, ends the processes that use the file, then removes it"
+        yield Finding(PROBLEM, "ledger", f"{found.ledger}: {text}", fix)
     claims = ledger.claims()
     waiting = sum(claim.state == "waiting" for claim in claims)
     publishing = len(ledger.processes())
