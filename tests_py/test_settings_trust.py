@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import gpuconf
 import pytest
@@ -16,6 +17,9 @@ from gpuconf._core import settings, settings_file, simulation_notice, trust
 from hypothesis import given
 from hypothesis import strategies as st
 from script import environment, run_well
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMMAND = str(Path(sys.executable).with_name("gpuconf"))
 GIB = 1 << 30
@@ -31,12 +35,13 @@ def command(*words: str, cwd: Path, env: dict[str, str] | None = None) -> tuple[
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory, two folders below the one where a test puts files."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for the files of a test, one above the working directory."""
+    before = os.umask(0o022)  # the files of a user whose group has others would be untrusted
     (tmp_path / "project" / "below").mkdir(parents=True)
-    (tmp_path / "project").chmod(0o755)
     monkeypatch.chdir(tmp_path / "project" / "below")
-    return tmp_path / "project"
+    yield tmp_path / "project"
+    os.umask(before)
 
 
 @pytest.fixture(scope="module")

@@ -181,6 +181,7 @@ def test_a_limit_of_the_environment_is_missing_too(by: str, tmp_path: Path, monk
         said = "GPUCONF_MEMORY_LIMIT=4GiB in the environment is not in force"
     else:
         (tmp_path / "gpuconf.toml").write_text('memory_limit = "4GiB"\n')
+        (tmp_path / "gpuconf.toml").chmod(0o644)
         said = f"memory_limit in {tmp_path}/gpuconf.toml, line 1 is not in force"
     with pytest.raises(LookupError, match=said):
         gpuconf.configure()
@@ -368,6 +369,7 @@ def beside(driver: Path, folder: Path, program: str, **environment: str) -> list
     library(folder, "jax", JAX)
     library(folder, "tensorflow", TENSORFLOW)
     path = f"{folder}:{':'.join(sys.path)}"
+    environment["GPUCONF_LEDGER"] = str(folder / "no-ledger")
     return no_gpu.run(driver, program, PYTHONPATH=path, FAKECUDA_GPUS="3", **environment).splitlines()
 
 

@@ -53,7 +53,7 @@ LEFT_OUT = {
         frameworks/test_plugin_abi.py frameworks/test_pytorch_notebook.py frameworks/test_readme.py
         frameworks/test_run_with_libraries.py frameworks/test_segments.py frameworks/test_standins.py
         frameworks/test_tensorflow.py frameworks/test_torch.py gpu/test_unattended.py guard test_allocator_benchmarks.py
-        test_c_abi.py test_cuda_driver.py test_gpu_operations.py test_visible_names.py
+        test_c_abi.py test_cuda_driver.py test_gpu_operations.py test_settings_trust.py test_visible_names.py
     """,
     "reads the sources or checks them with tools of this machine": """
         test_arm64_lists.py test_binding.py test_docs.py test_fuzz_verdict.py test_license.py test_types.py test_words.py
@@ -73,6 +73,8 @@ DESELECTED = {
         test_cards.py::test_a_card_and_its_processes test_cards.py::test_a_card_that_cannot_be_read_hides_no_other
         test_cards.py::test_coherent_memory_is_the_cards test_cards.py::test_instances
         test_cards.py::test_unified_memory_is_the_hosts test_doctor.py::test_cards_of_the_driver
+        test_doctor.py::test_a_library_is_routed_only_where_something_routes_it
+        test_doctor.py::test_the_environment_of_a_container_with_gpus
         test_examples.py::test_demo_uses_the_gpus_of_the_machine test_metrics.py::test_dcgm_names
         test_metrics.py::test_opentelemetry_of_real_cards test_out_of_memory.py::test_a_full_gpu_lists_the_other_processes
         test_out_of_memory.py::test_without_nvml_the_report_names_no_processes
