@@ -27,6 +27,9 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 	defer d.leave(g)
 	answer := C.cudacall_mem_info(C.uint64_t(g.context))
 	freeBytes, totalBytes = uint64(answer.value), uint64(answer.second)
+	if freeBytes > totalBytes { // more is in use than there is, as under WSL2: the driver's difference has wrapped around
+		freeBytes = 0
+	}
 	if g.info.MemoryKind == gpu.Unified {
 		freeBytes = max(freeBytes, min(reclaimable(), totalBytes))
 	}

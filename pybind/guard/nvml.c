@@ -55,7 +55,7 @@ EXPORT CUresult nvmlDeviceGetMemoryInfo(void *device, nvmlMemory *memory)
 	CUresult result = INSIDE(real.nvmlDeviceGetMemoryInfo(device, memory));
 	if (result == 0 && memory != NULL && limited(device, &use)) {
 		memory->total = smaller(memory->total, use.limit);
-		memory->free = smaller(memory->free, use.left);
+		memory->free = smaller(memory->total, smaller(memory->free, use.left)); /* under WSL2 free may be wrong */
 		memory->used = memory->total - memory->free;
 	}
 	return result;

@@ -193,6 +193,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	if (result == SUCCESS) {
 		*total = fake.gpu[context->gpu].total;
 		*available = free_bytes(&fake.gpu[context->gpu]);
+		if (getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
+			*available = 0 - (size_t)(16 << 20);
 	}
 	UNLOCK;
 	return result;
