@@ -145,6 +145,10 @@ test-arm64: wheels ## run Python tests on the arm64 wheel under qemu (downloads 
 test-python314: wheels ## run the Python tests on the x86-64 wheel under CPython 3.14 (downloads it; needs apt on Debian)
 	$(BIN)/python tests_py/wheel/python314.py dist
 
+.PHONY: test-versions
+test-versions: $(VENV)/dev ## share a ledger with older versions of gpuconf, which it builds from the repository's history
+	$(BIN)/python tests_py/wheel/previous.py
+
 .PHONY: bench
 bench: $(VENV)/dev ## run the benchmarks and write docs/benchmarks.md
 	$(BIN)/python benchmarks/run.py
