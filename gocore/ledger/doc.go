@@ -48,7 +48,7 @@
 //  7. A process writes only slots that it has locked, in files of its own user. It writes the directory entry last.
 //  8. A file gets its name when it is complete, and never changes its size.
 //  9. No order depends on a clock. Tickets count up from the highest live one, or the highest that is not forged (view.next).
-//  10. A waiter that is stopped (SIGSTOP, a frozen container) delays nobody: each time a waiter looks, it writes the time since boot into
+//  10. A waiter that is stopped (SIGSTOP, a frozen container) delays no other: each time a waiter looks, it writes the time since boot into
 //     its directory entry, and all others decide as if a waiter whose time is more than 5 seconds ago, or still to come, were not there
 //     (5 and 6 hold among the others). When it continues, it takes its old place again. The time since boot is one for all
 //     processes; who states it wrongly only steps aside.
@@ -77,7 +77,7 @@
 // come without control characters. The user of a slot is the owner of its file, whatever it says.
 //
 // In a private ledger, and for a user's own files, what cannot be read is refused. In a shared ledger, what another user's files say and cannot be read is
-// passed over, and Check names it: only that user can have spoiled it, and loses by it, because nobody counts those leases any longer. It is as if
+// passed over, and Check names it: only that user can have spoiled it, and loses by it, because no process counts those leases any longer. It is as if
 // their programs used GPUs without a lease. Refusing would let any user stop all others. A user has at most 32 slot files, each with 128 slots; more
 // are ignored, so they cost others no descriptors.
 //

@@ -109,7 +109,7 @@ func (l *Ledger) closeSlotFile(name string) {
 
 // mayPass reports whether what a user's files say may be ignored if it cannot be read.
 //
-// In a shared ledger, it may for other users. They alone can have spoiled it, and they harm themselves: nobody counts their leases any longer, as if
+// In a shared ledger, it may for other users. They alone can have spoiled it, and they harm themselves: no process counts their leases any longer, as if
 // their programs used the GPUs without one, which they could do too. Refusing would let any user stop all others. In a private ledger, and for
 // this user's own files, it is an error.
 func (l *Ledger) mayPass(owner uint32) bool { return l.Shared && owner != l.uid }

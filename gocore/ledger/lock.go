@@ -23,7 +23,7 @@ type grantLock struct {
 // ErrBusy is wrapped by the errors of calls that did not get the grant lock in time. The caller may try again, after a nap.
 var ErrBusy = status.Errorf(status.Unavailable, "the ledger is locked")
 
-// Busy is such an error. Its text names the process that holds the lock, and is made only if somebody reads it.
+// Busy is such an error. Its text names the process that holds the lock, and is made only when it is read.
 type Busy struct {
 	Nap    Nap // until it is worth trying again
 	folder string
@@ -40,8 +40,8 @@ func (b *Busy) Error() string {
 
 // queue is how long this process has been trying to take the grant lock. Who finds it taken sleeps on a word of the wake file. An unlock
 // wakes one process, the contender, which tries again and again for some milliseconds; until it has the lock or sleeps again, an unlock wakes
-// nobody. So at most one process competes with those that are running anyway: with many awake, each would wait for a processor while
-// nobody has the lock. A contender that was not fast enough sleeps on another word, in front of those that were never woken.
+// no process. So at most one process competes with those that are running anyway: with many awake, each would wait for a processor while
+// no process has the lock. A contender that was not fast enough sleeps on another word, in front of those that were never woken.
 //
 // The words are hints. A contender may be killed, and in a shared ledger anybody may write them or swallow what they wake. So no sleep is
 // long, and waking too often ends in plain sleeps.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockers names the processes that hold read locks of files, as far as the kernel tells: of open-file-description locks it does not. gpuconf takes
+// lockers names the processes that hold read locks of files, as far as the kernel lists them: open-file-description locks have no process there. gpuconf takes
 // none, so they only keep the owner from using the files.
 func lockers(files []*slotFile) string {
 	text, err := os.ReadFile("/proc/locks")

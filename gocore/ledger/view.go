@@ -163,7 +163,7 @@ func (l *Ledger) isLocked(f *slotFile, slot int) (bool, error) {
 var errVanished = errors.New("the slot is free again")
 
 // mostAttempts is how often a record is read that is being written, 100 microseconds apart; mostRetries, how often all those of other users that may be
-// passed over are read again for one view: nobody can make others spend their time.
+// passed over are read again for one view: no user can make others spend their time.
 const (
 	mostAttempts = 100
 	mostRetries  = 20

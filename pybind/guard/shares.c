@@ -40,7 +40,7 @@ static uint64_t bit(int slot) { return UINT64_C(1) << (slot % 64); }
 
 static uint32_t used_shares(const struct budget *budget) { return budget->file->shares < SHARES ? budget->file->shares : SHARES; }
 
-/* Ends the shares that nobody holds, and adds up the others. */
+/* Ends the shares that no process holds, and adds up the others. */
 static void recount(const struct budget *budget)
 {
 	uint64_t sums[MAX_CARDS] = {0};

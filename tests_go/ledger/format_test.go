@@ -226,7 +226,7 @@ func TestTheNumberOfContexts(t *testing.T) {
 	}
 }
 
-// A record may need a later reader. Its cards count nevertheless; what it waits for is unknown, so nobody waits for it.
+// A record may need a later reader. Its cards count nevertheless; what it waits for is unknown, so no request waits for it.
 func TestARecordThatNeedsALaterVersionCounts(t *testing.T) {
 	l := private(t)
 	lease, waiter := thisVersion(7, leasedCard("A", 30*gib, 30*gib)), thisVersion(1, card("A", 40*gib))

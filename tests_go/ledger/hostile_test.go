@@ -245,7 +245,7 @@ func TestManyFilesOfAnotherUser(t *testing.T) {
 	require.ErrorContains(t, err, folder+" holds more than 4096 files, most of them of user 61002")
 }
 
-// Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep nobody from a lease, and make no more files than
+// Read locks on another user's slots, of which there is a new one as soon as there is a new file, keep no user from a lease, and make no more files than
 // leases. At the end of all files, the error names the process.
 func TestReadLocksOnAnotherUsersSlots(t *testing.T) {
 	folder := shared(t, -1)

@@ -208,7 +208,7 @@ def test_a_call_that_blocks_in_the_driver_stops_no_other_thread(driver: Path, na
 
 
 def test_what_is_charged_after_requests_in_flight_together_is_what_is_reserved(driver: Path) -> None:
-    """Threads allocate from one pool and launch one graph at a time; all of it is given back."""
+    """Threads allocate from one pool and launch one graph at a time; all of it is freed."""
     with job(driver, 64 * MIB) as one:
         told = one.python(f"""
             import signal, threading

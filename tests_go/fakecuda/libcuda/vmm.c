@@ -180,7 +180,7 @@ static void end_unused(void) {
 	}
 }
 
-/* Descriptors are closed without the driver's library being told. */
+/* Descriptors are closed without a call of the driver's library. */
 void exports_closed(void) {
 	if (has_exports)
 		end_unused();
