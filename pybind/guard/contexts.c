@@ -246,6 +246,14 @@ AFTER(cuGreenCtxDestroy, (CUgreenCtx context), (context), green_ended())
 AFTER(cuDevicePrimaryCtxReset, (CUdevice device), (device), was_reset(device))
 AFTER(cuDevicePrimaryCtxReset_v2, (CUdevice device), (device), was_reset(device))
 
+static void limit_set(int limit, size_t value)
+{
+	if (limit == LIMIT_HEAP)
+		NOTE_ONCE("the heap of malloc() on the device was set to %zu bytes (cuCtxSetLimit), which are not counted", value);
+}
+
+AFTER(cuCtxSetLimit, (int limit, size_t value), (limit, value), limit_set(limit, value))
+
 #define DESTROY(name) \
 	EXPORT CUresult name(CUcontext context) \
 	{ \

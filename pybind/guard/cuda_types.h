@@ -17,6 +17,7 @@ enum {
 	CUDA_ERROR_NOT_SUPPORTED = 801,
 };
 
+enum { LIMIT_HEAP = 2 }; /* CU_LIMIT_MALLOC_HEAP_SIZE */
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1;

@@ -87,6 +87,7 @@
 	X(cuCtxCreate_v4, "cuCtxCreate", 12050, 0, (CUcontext * out, void *params, unsigned int flags, CUdevice device), (out, params, flags, device)) \
 	X(cuCtxDestroy, "cuCtxDestroy", 2000, 0, (CUcontext context), (context)) \
 	X(cuCtxDestroy_v2, "cuCtxDestroy", 4000, 0, (CUcontext context), (context)) \
+	X(cuCtxSetLimit, "cuCtxSetLimit", 3010, 0, (int limit, size_t value), (limit, value)) \
 	X(cuCtxDetach, "cuCtxDetach", 2000, 0, (CUcontext context), (context)) \
 	X(cuGreenCtxCreate, "cuGreenCtxCreate", 12040, 0, (CUgreenCtx * out, void *resources, CUdevice device, unsigned int flags), (out, resources, device, flags)) \
 	X(cuGreenCtxDestroy, "cuGreenCtxDestroy", 12040, 0, (CUgreenCtx context), (context)) \

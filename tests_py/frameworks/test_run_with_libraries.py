@@ -67,13 +67,13 @@ def run(folder: Path, tmp_path: Path, words: list[str], program: str, **more: st
 def test_pytorch_is_routed_whichever_function_comes_first(driver: Path, tmp_path: Path) -> None:
     done = run(driver, tmp_path, [sys.executable], FIRST)
     assert done.stdout == "64 ['torch']\n"
-    assert "peak torch 20.00MiB of 64.00MiB; guard (proxy): peak 64.00MiB" in done.stderr.splitlines()[-1]
+    assert "peak torch 20.00MiB of 64.00MiB; guard (preload): peak 64.00MiB" in done.stderr.splitlines()[-1]
 
 
 def test_expandable_segments_are_replaced(driver: Path, tmp_path: Path) -> None:
     done = run(driver, tmp_path, [sys.executable], FIRST, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True")
     assert done.stdout == "64 ['torch']\n"
-    assert "peak torch 4.00MiB of 64.00MiB; guard (proxy): peak 64.00MiB" in done.stderr.splitlines()[-1]
+    assert "peak torch 4.00MiB of 64.00MiB; guard (preload): peak 64.00MiB" in done.stderr.splitlines()[-1]
 
 
 def test_a_program_may_fork_between_the_import_and_the_first_use(driver: Path, tmp_path: Path) -> None:

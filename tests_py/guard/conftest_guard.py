@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent.parent
 CARDS = [f"GPU-{0xF0 - 3 * i:02x}ced00d-1234-4567-89ab-cdef012345{i:02x}" for i in range(4)]  # of tests_go/fakecuda
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 DROPPED = ("GPUCONF_", "FAKECUDA_", "CUDA_", "LD_", "FAKE_NVML")
 
 
@@ -97,7 +97,7 @@ PRELUDE = """
 import ctypes, os, sys
 from ctypes import byref, c_int, c_size_t, c_uint64, c_void_p
 cuda = ctypes.CDLL("libcuda.so.1")
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 def begin(device=0):
     context = c_void_p()
     assert cuda.cuInit(0) == 0

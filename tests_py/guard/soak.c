@@ -181,6 +181,17 @@ static void check(int failed)
 	publish(is_taken - lost);
 }
 
+/* What the driver takes for linear memory. */
+static uint64_t pages(uint64_t bytes)
+{
+	uint64_t part = 512;
+	if (bytes > MIB)
+		return (bytes + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
+	while (part < bytes)
+		part *= 2;
+	return part;
+}
+
 static void take_one(int i)
 {
 	const struct row *row = &rows[random_number(ROWS)];
@@ -194,6 +205,8 @@ static void take_one(int i)
 	calm();
 	if (result == 0)
 		kind[i] = row;
+	if (row->take == take_linear || row->take == take_linear_v1)
+		held[i].bytes = pages(held[i].bytes);
 	__atomic_fetch_add(result == 0 ? &shared->granted[row - rows] : &shared->refused[row - rows], 1, __ATOMIC_RELAXED);
 	if (result != 0 && result != 2 && result != 999)
 		wrong("result %d", result);

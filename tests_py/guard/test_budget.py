@@ -177,11 +177,11 @@ def test_jobs_are_nested_eight_deep(driver: Path) -> None:
         for limit in range(511, 504, -1):
             variables = {**outer.environment, **inner[-1].environment}
             inner.append(stack.enter_context(_budget.prepare({CARDS[0]: limit * MIB}, environment=variables)))
-        assert outer.python("begin(); print(info()[1] // MIB, allocate(505 * MIB)[0])", **inner[-1].environment).split() == [
+        assert outer.python("begin(); print(info()[1] // MIB, allocate(504 * MIB)[0])", **inner[-1].environment).split() == [
             "505",
             "0",
         ]
-        assert [one.usage()[CARDS[0]].peak for one in inner] == [505 * MIB] * 8
+        assert [one.usage()[CARDS[0]].peak for one in inner] == [504 * MIB] * 8
         with pytest.raises(errors.FailedPreconditionError, match="at most 8 deep"):
             _budget.prepare({CARDS[0]: MIB}, environment={**outer.environment, **inner[-1].environment})
 

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment
+from conftest_guard import CARDS, MIB, ROOT, Run, compile_c, environment, job
+from gpuconf.sharing._not_counted import NOT_COUNTED
 
 GIB = 1 << 30
 
@@ -48,6 +49,7 @@ def test_an_unchanged_c_program_is_limited(run: Run, client: dict[str, Path], tm
         "why": "",
         "gpus": {CARDS[0]: {"limit_bytes": 512 * MIB, "peak_bytes": 512 * MIB, "refused": 1, "contexts": 1, "contexts_peak": 1}},
         "notes": [],
+        "not_counted": list(NOT_COUNTED),
     }
 
 
@@ -156,3 +158,29 @@ def test_on_simulated_gpus_there_is_no_driver_to_stand_before(run: Run, tmp_path
     report = tmp_path / "report"
     run("--simulate", "T4", "--memory", "1GiB", "--json-report", report, "-c", "pass")
     assert json.loads(report.read_text())["guard"]["mode"] == "off"
+
+
+def test_what_is_not_counted_is_said_in_the_same_words_everywhere(run: Run, driver: Path) -> None:
+    """In the docs, the reports and doctor."""
+    page = " ".join((ROOT / "docs/guard.md").read_text(encoding="utf-8").replace("`", "").split())
+    assert [text for text in NOT_COUNTED if text not in page] == []
+    said = f"the guard does not count: {'; '.join(NOT_COUNTED)}"
+    assert said in run("--guard=proxy", "--memory", "512MiB", "--report", "--", "true").stderr
+    assert said not in run("--guard=off", "--memory", "512MiB", "--report", "--", "true").stderr
+    with job(driver, 512 * MIB) as one:
+        words = [sys.executable, "-m", "gpuconf", "doctor"]
+        told = subprocess.run(words, env=one.environment, capture_output=True, text=True, check=False, timeout=120).stdout
+        assert " ".join(said.split()) in " ".join(told.split())
+
+
+def test_a_heap_on_the_device_is_named_at_the_end(run: Run) -> None:
+    code = """
+import ctypes
+cuda, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context)
+print(cuda.cuCtxSetLimit(1, ctypes.c_size_t(1 << 20)), cuda.cuCtxSetLimit(2, ctypes.c_size_t(1 << 30)), cuda.cuCtxSetLimit(9, 0))
+"""
+    done = run("--guard=proxy", "--memory", "512MiB", "--", sys.executable, "-c", code)
+    assert done.stdout == "0 0 1\n"
+    assert "the heap of malloc() on the device was set to 1073741824 bytes (cuCtxSetLimit), which are not counted" in done.stderr
+    assert done.stderr.count("\n") == 1

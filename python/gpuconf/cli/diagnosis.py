@@ -23,6 +23,7 @@ from ..machine.visible import visible_devices
 from ..sharing._contexts import VARIABLE, context_bytes
 from ..sharing._driver_limits import in_force, may_be_set
 from ..sharing._job_memory import of_this_job
+from ..sharing._not_counted import NOT_COUNTED
 from ..sharing._view import View, view
 from . import go_runtimes
 
@@ -309,6 +310,7 @@ def _limits(found: Survey, environ: Mapping[str, str]) -> Iterator[Finding]:
     if os.path.exists(environ.get("GPUCONF_GUARD", "")):  # else its job has ended
         said.append("gpuconf's guard counts the memory of every library in this job and refuses allocations beyond the limit")
         said += [f"the guard's budget for {job.uuid}: {job}" for job in of_this_job()]
+        said.append(f"the guard does not count: {'; '.join(NOT_COUNTED)}")
     if environ.get("GPUCONF_LEASE") and os.path.exists(environ.get("GPUCONF_RUN", "")):
         said.append("this is a job of gpuconf run, with a lease")
     said += [f"{name}={environ[name]}: {who}" for name, who in _FOREIGN_LIMITS.items() if environ.get(name)]

@@ -78,6 +78,8 @@ class Guard:
             return {"mode": "driver", "why": self.describe(), "gpus": cards, "notes": []}
         if self._budget is None:
             return {"mode": "off", "why": self._why_not, "gpus": {}, "notes": []}
+        from ..sharing._not_counted import NOT_COUNTED
+
         try:
             use = self._budget.usage()
         except errors.UnavailableError:  # the program has damaged it
@@ -93,7 +95,7 @@ class Guard:
             for uuid, one in use.items()
         }
         notes = [*self._budget.log(), *self._too_many_contexts({uuid: one.contexts_peak for uuid, one in use.items()})]
-        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": notes}
+        return {"mode": self._budget.mode, "why": "", "gpus": cards, "notes": notes, "not_counted": list(NOT_COUNTED)}
 
     def _too_many_contexts(self, made: Mapping[str, int]) -> Iterator[str]:
         """Yield a sentence for each GPU on which the program had more CUDA contexts than the lease has room for."""

@@ -183,6 +183,8 @@ def _write(options: argparse.Namespace, report: dict[str, Any]) -> None:
         console.complain(f"gpuconf run: PID {one['pid']} bypassed the guard: {one['command']}")
     for note in report["guard"]["notes"]:
         console.complain(f"gpuconf run: guard: {note}")
+    if options.report and report["guard"].get("not_counted"):
+        console.complain(f"gpuconf run: the guard does not count: {'; '.join(report['guard']['not_counted'])}")
     if options.report:
         console.complain(f"gpuconf run: {_line(report)}")
     if options.json_report is not None:

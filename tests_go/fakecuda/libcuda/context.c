@@ -219,6 +219,17 @@ EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	return result;
 }
 
+/* Limits take no memory here. */
+EXPORT CUresult cuCtxSetLimit(int limit, size_t value) {
+	CALLED(cuCtxSetLimit);
+	struct context *context;
+	(void)value;
+	LOCK;
+	CUresult result = current_context(&context);
+	UNLOCK;
+	return result != SUCCESS || (limit >= 0 && limit <= 2) ? result : INVALID_VALUE;
+}
+
 EXPORT CUresult cuCtxGetApiVersion(CUcontext context, unsigned *version) {
 	CALLED(cuCtxGetApiVersion);
 	*version = 3020;

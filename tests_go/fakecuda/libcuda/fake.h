@@ -150,6 +150,7 @@ int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GP
 int within_host(uint64_t addr, uint64_t bytes);
 int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
+uint64_t pages(uint64_t bytes); /* what linear memory takes */
 
 /* pools.c: memory outside of the arenas */
 #if defined(__x86_64__)

@@ -7,6 +7,16 @@
 
 uint64_t charge(uint64_t bytes) { return (bytes + 511) / 512 * 512; }
 
+/* Pages of 2 MiB; what is not larger than half of one shares it, as its power of two. */
+uint64_t pages(uint64_t bytes) {
+	uint64_t part = 512;
+	if (bytes > MIB)
+		return (bytes + GRANULE - 1) / GRANULE * GRANULE;
+	while (part < bytes)
+		part *= 2;
+	return part;
+}
+
 int count_list(const struct allocation *list) {
 	int count = 0;
 	for (; list != NULL; list = list->next)
@@ -58,13 +68,13 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 		struct gpu *gpu = &fake.gpu[context->gpu];
 		uint64_t addr;
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total || charge(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total) {
+		if (bytes > gpu->total || pages(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
 			*new = (struct allocation){{addr, bytes}, context, *at};
 			*at = new;
-			gpu->used += charge(bytes);
+			gpu->used += pages(bytes);
 			*out = addr;
 		}
 	}
@@ -82,7 +92,7 @@ static void drop_device(struct allocation **at) {
 	uint64_t from = ((*at)->range.addr + 4095) / 4096 * 4096, to = ((*at)->range.addr + (*at)->range.bytes) / 4096 * 4096;
 	if (to > from)
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
-	fake.gpu[(*at)->context->gpu].used -= charge((*at)->range.bytes);
+	fake.gpu[(*at)->context->gpu].used -= pages((*at)->range.bytes);
 	drop(at);
 }
 

@@ -67,7 +67,7 @@ static void drop(struct outside **at) {
 	if (gone->kind == POOL_MEMORY)
 		gone->pool->used -= charge(gone->range.bytes);
 	if (gone->kind == LOW_MEMORY) {
-		fake.gpu[gone->gpu].used -= charge(gone->range.bytes);
+		fake.gpu[gone->gpu].used -= pages(gone->range.bytes);
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
 	}
 	*at = gone->next;
@@ -129,13 +129,13 @@ static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
 	struct gpu *gpu = &fake.gpu[context->gpu];
 	if (bytes == 0)
 		return INVALID_VALUE;
-	if (charge(bytes) > gpu->total - gpu->used)
+	if (pages(bytes) > gpu->total - gpu->used)
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, context->gpu, LOW_MEMORY, MAP_32BIT_ON_X86);
 	if (new == NULL)
 		return OUT_OF_MEMORY;
 	new->context = context;
-	gpu->used += charge(bytes);
+	gpu->used += pages(bytes);
 	*out = (unsigned)new->range.addr;
 	return SUCCESS;
 }
