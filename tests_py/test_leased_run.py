@@ -532,3 +532,37 @@ def test_a_python_below_a_pid_namespace_that_is_limited_is_not_reported() -> Non
     code, _, err = run("--memory=1GiB", *inside, sys.executable, "-I", "-c", program)
     assert code == 0
     assert "was not limited: Python's option -I disables startup code" in err
+
+
+def test_a_program_that_leases_gets_a_part_of_the_jobs_lease(tmp_path: Path) -> None:
+    """As a nested ``gpuconf run`` does. It was a NestingError."""
+    (tmp_path / "x.py").write_text("""
+import os, gpuconf
+from gpuconf.sharing._ledger import open_ledger
+
+def state():
+    (claim,) = open_ledger().claims()
+    published = [(one.claim_id == claim.id, one.pid == os.getpid()) for one in open_ledger().processes()]
+    return os.environ["GPUCONF_LEASE"] == claim.id, os.environ["GPUCONF_MEMORY_LIMIT"], published
+
+before = state()
+for memory, limit in (("1GiB", 1 << 30), ("2GiB", 2 << 30), (None, 3 << 30)):
+    with gpuconf.lease(memory=memory, timeout=0) as leased:
+        assert leased.memory == gpuconf.memory.stats("GPU:0").bytes_limit == limit
+        assert leased.gpus == [os.environ["CUDA_VISIBLE_DEVICES"]]
+        assert state() == (True, str(limit), [(True, True)]), state()
+        try:
+            gpuconf.lease(memory="1GiB").__enter__()
+        except gpuconf.errors.NestingError:
+            print("nested")
+    assert state() == before == (True, str(3 << 30), [(True, True)]), (before, state())
+try:
+    gpuconf.lease(memory="4GiB").__enter__()
+except gpuconf.errors.FailedPreconditionError as error:
+    print(error)
+assert gpuconf.memory.stats("GPU:0").bytes_limit == 3 << 30
+""")
+    code, out, err = run("--memory=3GiB", "python", str(tmp_path / "x.py"))
+    assert (code, err) == (0, "")
+    assert out.startswith("nested\n" * 3 + "4.00GiB are requested inside lease ")
+    assert "which has 3.00GiB of each GPU: request less memory" in out

@@ -128,12 +128,14 @@ def _limit_by_itself(name: str) -> str:
         return "it has no limit of its own"
     try:
         cuda = sys.modules["torch"].cuda
-        limit = _size_of(os.environ["GPUCONF_MEMORY_LIMIT"]) // _ranks_per_gpu(cuda.device_count())
+        limit = _size_of(os.environ["GPUCONF_MEMORY_LIMIT"])
 
         def limit_all() -> None:
-            for ordinal in range(cuda.device_count()):
+            gpus = cuda.device_count()
+            for ordinal in range(gpus):
+                part = limit_of_rank(limit, ordinal, gpus)
                 total = cuda.get_device_properties(ordinal).total_memory
-                cuda.set_per_process_memory_fraction(min(limit / total, 1.0), ordinal)
+                cuda.set_per_process_memory_fraction(min(part / total, 1.0), ordinal)
 
         cuda._lazy_call(limit_all)  # when PyTorch first uses the GPU
     except Exception as error:
@@ -153,12 +155,28 @@ def _size_of(text: str) -> int:
     return module.size_of(text)  # type: ignore[no-any-return]
 
 
-def _ranks_per_gpu(gpus: int) -> int:
-    """Return the most ranks that share a GPU."""
+def limit_of_rank(limit: int, ordinal: int, gpus: int) -> int:
+    """Return this process's part of the limit of a GPU, by its rank: the rule of gocore/config/ceiling.go.
+
+    tests_go/config/ranks.table is its table.
+    """
+    rank, ranks = _number("LOCAL_RANK"), _number("LOCAL_WORLD_SIZE")
+    if rank is None or ranks is None or not 0 <= rank < ranks or ranks == 1 or ordinal >= gpus:
+        return limit
+    if ordinal >= ranks:  # no rank uses this GPU
+        return limit // ranks
+    if rank % gpus != ordinal:
+        return 0
+    return limit // ((ranks - ordinal + gpus - 1) // gpus)
+
+
+def _number(name: str) -> "int | None":
+    """Return a variable as Go reads a number, without the spaces and underscores that Python accepts; None for anything else."""
+    text = os.environ.get(name, "")
     try:
-        return max(1, -(-int(os.environ["LOCAL_WORLD_SIZE"]) // gpus))
-    except (KeyError, ValueError, ZeroDivisionError):
-        return 1
+        return int(text) if set(text) <= set("+-0123456789") else None
+    except ValueError:
+        return None
 
 
 def tell(event: str, text: str) -> None:

@@ -71,9 +71,8 @@ class Lease(metaclass=Made):
         refuse_in_child()
         global _current
         with _lock:
-            if _current is not None or os.environ.get("GPUCONF_LEASE"):
-                held = repr(_current) if _current is not None else f"lease {os.environ['GPUCONF_LEASE']}, of gpuconf run"
-                raise errors.NestingError(f"leases cannot be nested: this process has {held}. Leave it first")
+            if _current is not None:
+                raise errors.NestingError(f"leases cannot be nested: this process has {_current!r}. Leave it first")
             _current = self
         try:
             self._take()
@@ -102,7 +101,7 @@ class Lease(metaclass=Made):
         for name, value in of_process(granted.cards, granted.limit, survey().simulated).items():
             self._environ[name] = os.environ.get(name)
             os.environ[name] = value
-        self._environ["GPUCONF_LEASE"] = None
+        self._environ["GPUCONF_LEASE"] = os.environ.get("GPUCONF_LEASE")  # of the job that this process is in, if any
         os.environ["GPUCONF_LEASE"] = granted.id
         reset()
         assert self._kept is not None
@@ -133,6 +132,8 @@ class Lease(metaclass=Made):
         granted, self._grant = self._grant, None
         if granted is not None:  # else a signal handler has called release() meanwhile
             granted.release()
+            if granted.claim is None:
+                _publish_in_job(granted.id)
         with _lock:
             if _current is self:
                 _current = None
@@ -163,6 +164,14 @@ class Lease(metaclass=Made):
             return "<gpuconf.lease: nothing is leased>"
         gpus = [f"{uuid} ({kind} memory)" for uuid, kind in zip(self.gpus, self.memory_kinds, strict=True)]
         return f"<gpuconf.lease: {human_bytes(self.memory)} on {', '.join(gpus)}>"
+
+
+def _publish_in_job(lease: str) -> None:
+    """Publish this process's figures as before its part of a job's lease. It can do without."""
+    try:  # noqa: SIM105 - contextlib takes time to import
+        open_ledger(create=False).publish(lease)
+    except errors.GpuconfError:
+        pass
 
 
 def _candidates(request: Request) -> tuple[Sequence[VisibleDevice], bool]:
@@ -225,12 +234,16 @@ def lease(
     Inside the block only the leased GPUs are visible, in ``CUDA_VISIBLE_DEVICES`` (by UUID) and ``gpuconf.visible_devices()``,
     and the limit of each is ``memory``. At the end the environment and the configuration are as before: another lease can follow.
 
+    In a program of ``gpuconf run`` or ``gpuconf lease``, it is a part of that lease, which waits for nothing and takes nothing from
+    other programs, as for a nested ``gpuconf run``. FailedPreconditionError: that lease has less. The parts of several processes
+    are not added up: the job's lease and its guard limit them together.
+
     The lease is cooperative: it binds programs that take part. It ends with the process, however that ends.
 
     Raises DeadlineExceededError after ``timeout``: the message lists who holds the memory. Raises NotFoundError without a GPU,
-    ValueError if the GPUs could never satisfy the request, NestingError inside another lease, and FailedPreconditionError if the
-    GPUs are already in use with another configuration, and at the end of the block while device memory is in use: the memory then
-    stays leased until it is freed and :meth:`Lease.release` is called.
+    ValueError if the GPUs could never satisfy the request, NestingError inside another lease of this process, and
+    FailedPreconditionError if the GPUs are already in use with another configuration, and at the end of the block while device
+    memory is in use: the memory then stays leased until it is freed and :meth:`Lease.release` is called.
 
     >>> with gpuconf.lease(memory="10GiB", name="training") as leased:
     ...     [device.uuid for device in gpuconf.visible_devices()] == leased.gpus
