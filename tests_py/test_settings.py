@@ -295,7 +295,11 @@ def test_another_programs_table_is_not_ours(here: Path) -> None:
     [
         ("GPUCONF_ALLOW_GROWTH", "1", "GPUCONF_ALLOW_GROWTH must be true or false, but got '1'"),
         ("GPUCONF_MEMORY_LIMIT", "0", "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '0'"),
-        ("GPUCONF_MEMORY_LIMIT", "6144", "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '6144'"),
+        (
+            "GPUCONF_MEMORY_LIMIT",
+            "6144",
+            "GPUCONF_MEMORY_LIMIT must be at least 1 MiB, such as '6GiB', but got '6144'; did you mean '6144MiB'?",
+        ),
     ],
 )
 def test_a_bad_value_is_never_ignored(here: Path, variable: str, value: str, told: str) -> None:
