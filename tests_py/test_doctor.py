@@ -405,3 +405,14 @@ def test_wsl_is_recognized(tmp_path: Path) -> None:
     assert not diagnosis.is_wsl(str(release), str(device))
     device.touch()
     assert diagnosis.is_wsl(str(release), str(device))
+
+
+def test_queries_of_a_mig_card_that_a_container_may_not_make(library: Path, tmp_path: Path) -> None:
+    machine = ONE_H100.replace("mig=off", "mig=on") + (
+        "instance MIG-1 gi=1 ci=0 total=10737418240 used=4096 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
+        "fail nvmlDeviceGetMemoryInfo 4 GPU-1\nfail nvmlDeviceGetComputeRunningProcesses_v3 4 GPU-1\n"
+    )
+    _, found = findings(real(library, tmp_path, machine))
+    told = about(found, "GPU 0")
+    assert not any(text.startswith("problem") for text in told)
+    assert any("the card's memory and what other programs use of it are unknown here" in text for text in told)

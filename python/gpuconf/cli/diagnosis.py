@@ -231,7 +231,16 @@ _KINDS = {
 
 def _card(card: Card) -> Iterator[Finding]:
     who = f"GPU {card.index}"
+    refused = [text for text in card.errors if card.instances and "NVML_ERROR_NO_PERMISSION" in text]
+    if refused:
+        text = (
+            "the driver refuses queries of the whole card here, as in containers with MIG: the card's memory and what other "
+            f"programs use of it are unknown here; the instances' memory is known ({refused[0].partition(';')[0]})"
+        )
+        yield Finding(NOTE, who, text)
     for text in card.errors:
+        if text in refused:
+            continue
         yield Finding(PROBLEM, who, text, "see the message; a reset of the GPU or a restart of the machine may help")
     if card.mig == "on" and not card.instances:
         fix = "create instances: nvidia-smi mig -cgi 19 -C; or turn MIG off: nvidia-smi -mig 0"
