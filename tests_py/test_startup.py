@@ -200,7 +200,7 @@ def test_pytorch_limits_itself_where_gpuconf_cannot_be_loaded(libraries: Path, a
     same, events = python(code, executable=another_python, path=libraries, GPUCONF_MEMORY_LIMIT=" 3 gib")
     assert same == out, "the grammar of gpuconf: it was an error of int()"
     out, _ = python(code, executable=another_python, path=libraries, LOCAL_RANK="0", LOCAL_WORLD_SIZE="6")
-    assert out == f"{ {0: 1 / 8, 1: 1 / 8} }\n"
+    assert out == f"{ {0: 1 / 8, 1: 0.0} }\n", "as the core: GPU 1 is that of other ranks"
 
 
 def test_it_can_be_disabled(libraries: Path) -> None:
