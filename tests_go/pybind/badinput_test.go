@@ -67,6 +67,7 @@ var functions = map[string]any{
 	"LedgerLook":              pybind.LedgerLook,
 	"LedgerWords":             pybind.LedgerWords,
 	"LimitBytes":              pybind.LimitBytes,
+	"LimitInForce":            pybind.LimitInForce,
 	"LiveTensors":             pybind.LiveTensors,
 	"LogicalDevices":          pybind.LogicalDevices,
 	"LogicalConfigured":       pybind.LogicalConfigured,
