@@ -50,9 +50,13 @@ func (l *Ledger) folderProblem(err error) error {
 
 // mkdirProblem is the error of creating the folder.
 func (l *Ledger) mkdirProblem(err error) error {
-	if errors.Is(err, unix.ENOENT) {
+	if above := filepath.Dir(l.folder); errors.Is(err, unix.ENOENT) {
+		if unix.Access(above, unix.F_OK) == nil { // as in /proc and /sys
+			return status.Errorf(status.Unavailable, "cannot create the ledger's folder %s: no folder can be created in %s. Set GPUCONF_LEDGER to another folder",
+				l.folder, above)
+		}
 		return status.Errorf(status.NotFound, "cannot create the ledger's folder %s: %s does not exist. Create it, or set GPUCONF_LEDGER to "+
-			"another folder", l.folder, filepath.Dir(l.folder))
+			"another folder", l.folder, above)
 	}
 	return l.problem(err, "", "cannot create")
 }

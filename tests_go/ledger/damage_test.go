@@ -254,6 +254,11 @@ func tmpfs(t *testing.T, options string) string {
 	return folder
 }
 
+func TestALedgerInAFolderThatTakesNone(t *testing.T) {
+	_, err := ledger.Open("/proc/x", true)
+	require.EqualError(t, err, "cannot create the ledger's folder /proc/x: no folder can be created in /proc. Set GPUCONF_LEDGER to another folder")
+}
+
 func TestALedgerThatCannotBeCreated(t *testing.T) {
 	place := tmpfs(t, "size=8k")
 	_, err := ledger.Open(place+"/a/b", true)
