@@ -114,6 +114,7 @@ var functions = map[string]any{
 	"VisibleDevices":          pybind.VisibleDevices,
 	"WaitForFree":             pybind.WaitForFree,
 	"WaitJob":                 pybind.WaitJob,
+	"WhyNoGPU":                pybind.WhyNoGPU,
 }
 
 // setTag leaves no tag behind: it belongs to the thread, on which other tests run later.
