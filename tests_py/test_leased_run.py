@@ -475,6 +475,8 @@ def test_a_shell_holds_a_lease(ledger: Ledger) -> None:
         ("me", "granted", "/bin/sh", 2 * GIB)
     ]
     assert run("--list", command="lease") == (0, "no leases\n", "")
+    code, out, err = run("--list", "extra", command="lease")
+    assert (code, out, "--list takes no command, but got 'extra'" in err) == (2, "", True)
     code, out, err = run("--memory=2GiB", "--", COMMAND, "lease", "--list", command="lease")
     assert out.splitlines()[0].split() == ["PID", "user", "name", "state", "GPU", "memory", "time", "command"]
     assert " 2.00GiB " in out.splitlines()[1]

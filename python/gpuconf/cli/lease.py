@@ -47,6 +47,8 @@ def add_to(commands: Any) -> None:
 
 def _lease(options: argparse.Namespace) -> int:
     words = options.command_words[1:] if options.command_words[:1] == ["--"] else options.command_words
+    if options.list and words:
+        raise UsageError(f"--list takes no command, but got {words[0]!r}")
     if options.list:
         return _list(options.json)
     if options.json:
