@@ -30,6 +30,16 @@ func LedgerMayMake(folder string) (done bool, err error) {
 	return true, ledger.MayMake(folder)
 }
 
+// LedgerLost returns the leases of this user that the ledger of a folder no longer has, or that older ledgers have: a list of sentences.
+func LedgerLost(folder string) (found string, err error) {
+	defer process.Gate(&err)
+	lost := ledger.Lost(folder)
+	if lost == nil {
+		lost = []string{}
+	}
+	return encode(lost)
+}
+
 // LedgerClose closes a ledger. Claims and published figures stay.
 func LedgerClose(id int64) (done bool, err error) {
 	defer process.Gate(&err)

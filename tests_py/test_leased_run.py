@@ -466,6 +466,19 @@ def test_a_folder_for_temporary_files_that_may_not_be_listed() -> None:
     assert (done.stdout, done.stderr) == ("True []\n", "")
 
 
+def test_a_ledger_that_is_removed_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUCONF_LEDGER", str(tmp_path / "other"))
+    ledger = open_ledger()
+    running = start("--memory=1GiB", "-c", "input()", stdin=subprocess.PIPE)
+    wait_until(ledger.claims)
+    assert running.stderr is not None
+    for name in os.listdir(ledger.folder):
+        os.unlink(os.path.join(ledger.folder, name))
+    assert running.stderr.readline().startswith(f"gpuconf run: the ledger {ledger.folder}, or the file in it with lease ")
+    assert running.communicate("\n")[1] == ""
+    assert running.returncode == 0
+
+
 def test_a_shell_holds_a_lease(ledger: Ledger) -> None:
     listing = f"{COMMAND} lease --list --json"
     code, out, err = run("--memory=2GiB", "--name=me", command="lease", input=listing, variables={"SHELL": "/bin/sh"})

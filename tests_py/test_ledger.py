@@ -7,6 +7,7 @@ import gc
 import multiprocessing
 import os
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -325,12 +326,42 @@ def test_the_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(ledger_folder, "MACHINE_FOLDER", str(tmp_path / "machine"))
     user = os.geteuid()
     assert ledger_folder.default_folder({"GPUCONF_LEDGER": str(tmp_path)}) == str(tmp_path)
-    assert ledger_folder.default_folder({"XDG_RUNTIME_DIR": str(tmp_path)}) == str(tmp_path / "gpuconf-ledger")
-    expected = {f"/tmp/gpuconf-ledger-{user}", f"/run/user/{user}/gpuconf-ledger"}
-    assert ledger_folder.default_folder({"XDG_RUNTIME_DIR": "relative", "TMPDIR": str(tmp_path)}) in expected
+    for variables in ({}, {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}):  # a login has them, and cron has not
+        assert ledger_folder.default_folder(variables) == f"/var/tmp/gpuconf-{user}"
     _ledger.init_shared(str(tmp_path / "machine"))
     assert ledger_folder.default_folder({}) == str(tmp_path / "machine")
     assert _ledger.open_ledger(str(tmp_path / "machine")).shared
+
+
+HOLDER = """
+import sys
+from gpuconf.sharing._ledger import open_ledger
+from gpuconf.sharing._rows import Card
+claim = open_ledger(sys.argv[1]).claim([Card(sys.argv[2], 40 << 30, 30 << 30)])
+print(1, flush=True)
+input()
+claim.release()
+"""
+
+
+@pytest.mark.parametrize("removed", ["all", "slots-*"])
+def test_a_ledger_that_is_removed_in_use_leases_nothing_twice(tmp_path: Path, removed: str) -> None:
+    """As a logout does with a run-time directory. The next ledger used to lease the whole card again."""
+    folder = tmp_path / "ledger"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder), CARD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "1\n"
+    for path in folder.glob("*" if removed == "all" else removed):
+        path.unlink()
+    who = rf"process {holder.pid} \(python.*\) has a lease in {folder}, in a file that was removed while it was in use"
+    with pytest.raises(errors.FailedPreconditionError, match=who + ". A lease here could take the same memory again"):
+        _ledger.open_ledger(str(folder)).claim([card(20)])
+    assert [re.search(who, text) is not None for text in _ledger.lost(str(folder))] == [True]
+    holder.communicate("\n")
+    with _ledger.open_ledger(str(folder)).claim([card(20)]):
+        assert _ledger.lost(str(folder)) == []
 
 
 def test_a_process_publishes_by_itself_where_there_is_a_ledger(ledger: _ledger.Ledger, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ type Claim struct {
 	held     holding // guarded by mu, as are all fields below
 	record   record
 	released bool
+	toucher  *time.Timer
 }
 
 // patience is how long a call waits for the grant lock in Go. Others hold it for microseconds.
@@ -45,9 +46,13 @@ func (l *Ledger) Claim(request Request) (*Claim, error) {
 		process: l.self, since: now(), cards: request.Cards, text: request.Text, contexts: uint32(request.Contexts)}}
 	_, _ = rand.Read(c.record.id[:]) // never fails
 	c.record.word = order.Uint32(c.record.id[:]) % mostWords
+	if err := refuseLost(l.olderLeases()); err != nil {
+		return nil, err
+	}
 	if err := l.enter(c.enter); err != nil {
 		return nil, err
 	}
+	c.touch()
 	return c, nil
 }
 
@@ -205,6 +210,7 @@ func (c *Claim) Release() {
 	defer c.mu.Unlock()
 	if !c.released {
 		c.released = true
+		c.toucher.Stop()
 		c.ledger.drop(c.held)
 		c.ledger.wakeNext()
 	}

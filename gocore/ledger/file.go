@@ -241,6 +241,9 @@ func (l *Ledger) checkFile(f *slotFile) error {
 // createFile creates a slot file of this user, and takes its first slot. The slot is locked before others can open the file: a program that locks
 // what it can read, which keeps its owner from taking slots, cannot keep it from this one. The caller holds the grant lock.
 func (l *Ledger) createFile() (holding, error) {
+	if err := refuseLost(lostLeases(l.folder, true, nil)); err != nil { // this user's files, or the whole ledger, may have been removed
+		return holding{}, err
+	}
 	if err := l.removeUnfinished(); err != nil {
 		return holding{}, err
 	}

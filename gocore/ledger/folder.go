@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,10 @@ func (l *Ledger) openFolder() error {
 		return l.folderProblem(err)
 	}
 	l.owner, l.mode = stat.Uid, stat.Mode
+	if isOwnPlace(l.folder) && (stat.Uid != l.uid || stat.Mode&0o022 != 0) {
+		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s belongs to user %d and has mode %04o; it must be yours alone. %s", l.folder, stat.Uid,
+			stat.Mode&0o7777, wayOut)
+	}
 	if err := l.checkPlace(); err != nil {
 		return err
 	}
@@ -34,6 +39,14 @@ func (l *Ledger) openFolder() error {
 			"that several users share run: gpuconf ledger init --shared %s", l.folder, stat.Mode&0o7777, l.folder)
 	}
 	return l.checkAbove()
+}
+
+// wayOut ends the errors of a folder that another user has taken.
+const wayOut = "Set GPUCONF_LEDGER to another folder, or ask the administrator to remove this one, or to run: gpuconf ledger init --shared"
+
+// isOwnPlace reports whether a folder is the default one of this user. Everybody can make it before they do.
+func isOwnPlace(folder string) bool {
+	return filepath.Base(folder) == fmt.Sprintf("gpuconf-%d", unix.Geteuid()) && (filepath.Dir(folder) == "/var/tmp" || filepath.Dir(folder) == "/tmp")
 }
 
 func (l *Ledger) folderProblem(err error) error {
@@ -45,7 +58,12 @@ func (l *Ledger) folderProblem(err error) error {
 	case errors.Is(err, unix.ENOTDIR):
 		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is not a folder", l.folder)
 	}
-	return status.Errorf(status.Unavailable, "cannot open the ledger's folder %s: %w", l.folder, err)
+	text := ""
+	var stat unix.Stat_t
+	if unix.Lstat(l.folder, &stat) == nil && stat.Uid != uint32(unix.Geteuid()) {
+		text = fmt.Sprintf(". It belongs to user %d, not to you. %s", stat.Uid, wayOut)
+	}
+	return status.Errorf(status.Unavailable, "cannot open the ledger's folder %s: %w%s", l.folder, err, text)
 }
 
 // mkdirProblem is the error of creating the folder.
@@ -70,6 +88,8 @@ func isLink(path string) bool {
 var remote = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.AFS_SUPER_MAGIC: "AFS",
 	unix.AFS_FS_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
+	unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9p", 0x01161970: "GFS2", 0x20030528: "OrangeFS", 0x6a656a63: "virtiofs", 0x786f4256: "vboxsf",
+	0x564c: "NCP", 0x19830326: "BeeGFS", 0xaad7aaea: "PanFS",
 }
 
 func (l *Ledger) checkPlace() error {
@@ -78,7 +98,7 @@ func (l *Ledger) checkPlace() error {
 		return l.folderProblem(err)
 	}
 	if name := remote[int64(uint32(stat.Type))]; name != "" {
-		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is on a network file system (%s). A ledger is for one machine: set GPUCONF_LEDGER to "+
+		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is on a network file system or another one on which locks may not hold for all programs (%s). A ledger is for one machine: set GPUCONF_LEDGER to "+
 			"a local folder", l.folder, name)
 	}
 	return nil

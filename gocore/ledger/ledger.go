@@ -37,6 +37,8 @@ type Ledger struct {
 	closed bool                 // guarded by mu
 	queue  queue                // guarded by mu
 
+	hasLookedBack bool // guarded by mu; for leases of gpuconf 0.2
+
 	directory [entryBytes * slotsInFile]byte // guarded by mu; what is read of a file
 }
 

@@ -1854,6 +1854,32 @@ PyObject * _wrap__gpuconf_pybind_LedgerGrant(PyObject * PYBINDGEN_UNUSED(dummy),
 
 
 PyObject *
+_wrap__gpuconf_pybind_LedgerLost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
+{
+    PyObject *py_retval;
+    char *retval;
+    char *folder;
+    const char *keywords[] = {"folder", NULL};
+
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, (char *) "s", (char **) keywords, &folder)) {
+        return NULL;
+    }
+    if (refused()) {
+        return NULL;
+    }
+    retval = pybind_LedgerLost(folder);
+    if (PyErr_Occurred()) {
+        if (retval != NULL) free(retval);
+        return NULL;
+    }
+    py_retval = Py_BuildValue((char *) "s", retval);
+    free(retval);
+    return py_retval;
+}
+PyObject * _wrap__gpuconf_pybind_LedgerLost(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs);
+
+
+PyObject *
 _wrap__gpuconf_pybind_LedgerRows(PyObject * PYBINDGEN_UNUSED(dummy), PyObject *args, PyObject *kwargs)
 {
     PyObject *py_retval;
@@ -2588,6 +2614,7 @@ static PyMethodDef _gpuconf_functions[] = {
     {(char *) "pybind_JobResult", (PyCFunction) _wrap__gpuconf_pybind_JobResult, METH_VARARGS|METH_KEYWORDS, "pybind_JobResult(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerCheck", (PyCFunction) _wrap__gpuconf_pybind_LedgerCheck, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerCheck(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LedgerGrant", (PyCFunction) _wrap__gpuconf_pybind_LedgerGrant, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerGrant(claim)\n\ntype: claim: int64_t" },
+    {(char *) "pybind_LedgerLost", (PyCFunction) _wrap__gpuconf_pybind_LedgerLost, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerLost(folder)\n\ntype: folder: char *" },
     {(char *) "pybind_LedgerRows", (PyCFunction) _wrap__gpuconf_pybind_LedgerRows, METH_VARARGS|METH_KEYWORDS, "pybind_LedgerRows(id)\n\ntype: id: int64_t" },
     {(char *) "pybind_LimitInForce", (PyCFunction) _wrap__gpuconf_pybind_LimitInForce, METH_VARARGS|METH_KEYWORDS, "pybind_LimitInForce(position, env)\n\ntype: position: int64_t\ntype: env: char *" },
     {(char *) "pybind_LiveTensors", (PyCFunction) _wrap__gpuconf_pybind_LiveTensors, METH_NOARGS, "pybind_LiveTensors()\n\n" },

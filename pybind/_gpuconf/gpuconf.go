@@ -709,6 +709,21 @@ func pybind_LedgerLook(claim C.longlong, cards *C.char, last C.char) C.longlong 
 	return C.longlong(cret)
 }
 
+//export pybind_LedgerLost
+func pybind_LedgerLost(folder *C.char) *C.char {
+	_saved_thread := C.PyEval_SaveThread()
+	cret, __err := pybind.LedgerLost(C.GoString(folder))
+
+	C.PyEval_RestoreThread(_saved_thread)
+	if __err != nil {
+		estr := C.CString(__err.Error())
+		C.PyErr_SetString(C.PyExc_RuntimeError, estr)
+		C.free(unsafe.Pointer(estr))
+		return C.CString("")
+	}
+	return C.CString(cret)
+}
+
 //export pybind_LedgerMayMake
 func pybind_LedgerMayMake(folder *C.char) C.char {
 	_saved_thread := C.PyEval_SaveThread()

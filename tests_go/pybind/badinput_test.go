@@ -64,6 +64,7 @@ var functions = map[string]any{
 	"LedgerRelease":           pybind.LedgerRelease,
 	"LedgerRows":              pybind.LedgerRows,
 	"LedgerUnpublish":         pybind.LedgerUnpublish,
+	"LedgerLost":              pybind.LedgerLost,
 	"LedgerLook":              pybind.LedgerLook,
 	"LedgerWords":             pybind.LedgerWords,
 	"LimitBytes":              pybind.LimitBytes,

@@ -22,7 +22,8 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
 
     ``GPUCONF_LEDGER`` sets it, or ``ledger`` in gpuconf.toml.
 
-    A private ledger is in the user's run-time directory, or in ``/tmp`` if there is none. ``TMPDIR`` is not read: batch systems
+    A private ledger is in ``/var/tmp``, which outlives the login and is the same for cron and ssh. The user's run-time directory
+    and ``/dev/shm`` may be emptied at logout, and a home may be on a network file system. ``TMPDIR`` is not read: batch systems
     give each job its own, and jobs with different ledgers would not see each other's leases.
     """
     environ = os.environ if environ is None else environ
@@ -31,19 +32,8 @@ def default_folder(environ: Mapping[str, str] | None = None) -> str:
         return os.path.abspath(os.path.expanduser(chosen))
     if has_ledger(MACHINE_FOLDER):
         return MACHINE_FOLDER
-    user = os.geteuid()
-    for place in (environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{user}"):
-        if os.path.isabs(place) and _is_own(place, user):
-            return os.path.join(place, "gpuconf-ledger")
-    return f"/tmp/gpuconf-ledger-{user}"
-
-
-def _is_own(place: str, user: int) -> bool:
-    """Whether a folder belongs to this user. After ``su``, XDG_RUNTIME_DIR is still that of the other user."""
-    try:
-        return os.stat(place).st_uid == user
-    except OSError:
-        return False
+    place = "/var/tmp" if os.path.isdir("/var/tmp") else "/tmp"
+    return f"{place}/gpuconf-{os.geteuid()}"
 
 
 def has_ledger(folder: str) -> bool:

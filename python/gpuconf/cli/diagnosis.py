@@ -356,8 +356,14 @@ _FOREIGN_LIMITS = {
 
 
 def _ledger(found: View, environ: Mapping[str, str]) -> Iterator[Finding]:
-    from ..sharing._ledger import default_folder, open_ledger, why_unusable
+    from ..sharing._view import hidden_users
 
+    for text in hidden_users(found):
+        yield Finding(NOTE, "ledger", text)
+    from ..sharing._ledger import default_folder, lost, open_ledger, why_unusable
+
+    for text in lost(default_folder()):
+        yield Finding(PROBLEM, "ledger", text, "end the process, or wait until it has ended: other programs do not see its lease")
     if found.ledger_error:
         yield Finding(PROBLEM, "ledger", found.ledger_error, "see the message, and gpuconf ledger check")
         return

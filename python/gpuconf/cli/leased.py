@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, words: Sequence[str], own: Mapping[str, str
         return TIMED_OUT if isinstance(error, errors.DeadlineExceededError) else CONDITION
     with granted, guarded.guard(options, granted, words, {**os.environ, **own}) as guard, Job() as job:
         environment = {**os.environ, **own, **_environment(options, granted, job, guard), **guard.environment()}
-        watch = _Watch(job, guard.counts)
+        watch = _Watch(job, guard.counts, granted)
         if getattr(options, "check", False):
             print(guard.describe(), flush=True)
         for text in guard.warnings():
@@ -115,8 +115,10 @@ def _environment(options: argparse.Namespace, granted: Grant, job: Job, guard: g
 class _Watch:
     """Looks for Python processes that do not run gpuconf's startup code, and, if there is a guard, for processes that it misses."""
 
-    def __init__(self, job: Job, guarded: bool) -> None:
+    def __init__(self, job: Job, guarded: bool, granted: Grant) -> None:
         self._job = job
+        self._granted = granted
+        self._said_lost = False
         self._guarded = guarded
         self._past: dict[int, str] = {}  # command lines of processes past the guard
         self._under: set[tuple[int, str]] = set()  # processes under it, and their programs
@@ -129,6 +131,9 @@ class _Watch:
         for pid, found in pythons_below(os.getpid(), self._job.folder, self._job.started()).items():
             first, _, before = self._seen.get(pid, (now, now, found))
             self._seen[pid] = (first, now, found._replace(uses_gpu=found.uses_gpu or before.uses_gpu))
+        if not self._said_lost and (text := self._granted.why_lost()):
+            self._said_lost = True
+            console.complain(f"gpuconf run: {text}")
         if self._guarded:
             self._past.update(past_the_guard_below(os.getpid(), self._under))
         return _SOON if now < self._began + 5 else _LATER

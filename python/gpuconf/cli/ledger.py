@@ -8,7 +8,7 @@ import grp
 
 from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE
 from .._typing import Any
-from ..sharing._ledger import init_shared, open_ledger
+from ..sharing._ledger import init_shared, lost, open_ledger
 from ..sharing._proc import user_name
 from ..sharing._rows import CardLease, ClaimRow, ProcessRow
 from .exits import CONDITION, OK, UsageError
@@ -107,7 +107,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     ledger = open_ledger(options.folder, create=False)
-    findings = ledger.check()
+    findings = [*ledger.check(), *lost(ledger.folder)]
     if options.json:
         print_json({"folder": ledger.folder, "shared": ledger.shared, "findings": findings})
     else:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import argparse
 
 from .._typing import Any
-from ..sharing._view import View, view
+from ..sharing._ledger import default_folder, lost
+from ..sharing._view import View, hidden_users, view
 from . import console
 from .exits import CONDITION, OK
 from .jobs import jobs_on, print_jobs
@@ -56,5 +57,5 @@ def _print(found: View) -> None:
         print("no processes")
     if any(place.shares for place in found.others):
         console.complain("gpuconf ps: cards called by their UUID are not visible here: they are simulated, or of another container")
-    for text in errors_of(found):
+    for text in [*errors_of(found), *lost(found.ledger or default_folder()), *hidden_users(found)]:
         console.complain(f"gpuconf ps: {text}")

@@ -42,6 +42,15 @@ class Grant:
         if not self._left_to_others:
             self.release()
 
+    def why_lost(self) -> str:
+        """Return that the ledger no longer shows the claim; "" if it does."""
+        if self.claim is None or not self.claim.is_lost():
+            return ""
+        return (
+            f"the ledger {self.claim.folder}, or the file in it with lease {self.id}, was removed while it was in use. New "
+            f"programs do not see this lease"
+        )
+
     def release(self) -> None:
         """Release the claim. A second call does nothing."""
         if self.claim is not None:

@@ -130,6 +130,10 @@ class Lease(metaclass=Made):
         unpublish()
         self._put_back()
         granted, self._grant = self._grant, None
+        if granted is not None and (text := granted.why_lost()):
+            import logging
+
+            logging.getLogger("gpuconf").warning("gpuconf.lease: %s", text)
         if granted is not None:  # else a signal handler has called release() meanwhile
             granted.release()
             if granted.claim is None:

@@ -68,6 +68,14 @@ def why_unusable(folder: str) -> str:
     return ""
 
 
+def lost(folder: str) -> list[str]:
+    """Return the leases of this user that the ledger of a folder does not have: one that was removed, or 0.2's. Changes nothing."""
+    import json
+
+    found: list[str] = json.loads(core.pybind_LedgerLost(_text(folder)))
+    return found
+
+
 def init_shared(folder: str, group: int | None = None) -> None:
     """Make a folder a ledger for all users, or for those of a group (a number). The caller becomes its administrator.
 
@@ -285,6 +293,18 @@ class Claim(Handle):
         if self.closed:
             raise errors.FailedPreconditionError("the claim was released")
         return self._descriptor
+
+    @property
+    def folder(self) -> str:
+        """The ledger's folder."""
+        return self._ledger.folder
+
+    def is_lost(self) -> bool:
+        """Whether the ledger was removed, or the file with this claim: new programs do not see it then."""
+        try:
+            return os.fstat(self.fileno()).st_nlink == 0 or not os.path.exists(os.path.join(self._ledger.folder, "ledger"))
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Free the bytes at once, even if children inherited the descriptor. Does nothing on a second call."""
