@@ -131,7 +131,7 @@ func refuseLost(found []string) error {
 }
 
 // touchEvery is how often a granted claim touches the files of its ledger. Programs that clean up folders for temporary files remove what
-// nobody has touched for days.
+// has been still for days.
 const touchEvery = 6 * time.Hour
 
 // touch touches them, and again later. The files of others in a shared ledger are theirs to touch.
