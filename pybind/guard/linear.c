@@ -3,7 +3,7 @@
 #include "guard.h"
 
 /*
- * What the driver takes for a request, which is more than the program asks for. Measured by others with cudaMalloc, in MiB (RTX 3090, CUDA 13.1,
+ * What the driver takes for a request, which is more than the program requests. Measured by others with cudaMalloc, in MiB (RTX 3090, CUDA 13.1,
  * https://github.com/JustVugg/colibri/pull/1244; figures of an H100 and an H200 fit, issue 687 there; not measured by this project):
  *
  *     0.75 -> 1    1 -> 1    1 and a byte -> 2    1.5 -> 2    2 -> 2    2 and a byte -> 4    6 -> 6
