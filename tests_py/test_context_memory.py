@@ -3,6 +3,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -176,7 +177,7 @@ def test_what_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "448.00MiB" in output("devices")
     assert json.loads(output("devices", "--json"))["devices"][0]["context_bytes"] == 448 * MIB
     inside = "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-m', 'gpuconf', *sys.argv[1:]]))"
-    leased = ("run", "--memory", "2GiB", "--contexts", "2", "python", "-c", inside)
+    leased = ("run", "--memory", "2GiB", "--contexts", "2", sys.executable, "-c", inside)
     shown = json.loads(output(*leased, "ps", "--json"))
     assert shown["gpus"][0]["leased"] == 2 * GIB + 2 * 448 * MIB
     assert [(one["lease"], one["contexts"], one["context_bytes"]) for one in shown["processes"]] == [(2 * GIB, 2, 896 * MIB)]

@@ -93,14 +93,18 @@ func (l *Ledger) checkRequest(r *Request) error {
 		}
 	}
 	if possible < r.Count {
-		cards, why := human.Count(uint64(r.Count), "card"), fmt.Sprintf("the largest card has %s", human.Exact(largest))
+		asked := human.Exact(r.Cards[0].Bytes)
+		if beside := r.Cards[0].Charge - r.Cards[0].Bytes; beside > 0 {
+			asked += fmt.Sprintf(", with %s for CUDA contexts,", human.Bytes(beside))
+		}
+		cards, why := human.Count(uint64(r.Count), "card"), fmt.Sprintf("at most %s of a card", human.Exact(largest))
 		if r.Count > 1 {
 			cards = "each of " + cards
 		}
 		if possible > 0 {
 			why = fmt.Sprintf("only %d of the %d cards can hold that", possible, len(r.Cards))
 		}
-		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s after the reserve for the system", human.Exact(r.Cards[0].Charge), cards, why)
+		return status.Errorf(status.InvalidArgument, "%s on %s can never be leased: %s", asked, cards, why)
 	}
 	r.Text = Text{Clean(r.Text.Name, NameBytes), Clean(r.Text.Job, JobBytes), Clean(r.Text.Command, CommandText)}
 	return nil

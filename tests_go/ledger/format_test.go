@@ -153,7 +153,7 @@ func TestSumsAreMadeOfWhatALeaseTakes(t *testing.T) {
 	require.Equal(t, status.InvalidArgument, status.CodeOf(err), "%v", err)
 	with.Bytes, with.Charge = 40*gib, 41*gib
 	_, err = l.Claim(request(1, with))
-	require.ErrorContains(t, err, "41.00GiB (44023414784 bytes) on 1 card can never be leased")
+	require.ErrorContains(t, err, "40.00GiB (42949672960 bytes), with 1.00GiB for CUDA contexts, on 1 card can never be leased")
 }
 
 // A ledger of a later gpuconf, which says that version 3 can read it: longer heads and rows, unknown tags, a longer file, an unknown kind of

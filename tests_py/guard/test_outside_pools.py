@@ -88,7 +88,8 @@ def machine(both: Path, tmp_path: Path) -> Machine:
 
 def test_statistics(machine: Machine) -> None:
     """What a process allocates past the pools, and what another process of the job has in pools and outside of them."""
-    told = machine.run("""
+    told = machine.run(
+        """
 import subprocess, time
 source = open(__file__).read().partition("import subprocess")[0]
 pool = memory.stats("GPU:0").bytes_reserved // MIB
@@ -108,7 +109,10 @@ assert budget() == [512, pool, 0, 512 - pool], budget()
 buffer.free()
 memory.release()
 print(budget()[1:3])
-""")
+""",
+        "--contexts",
+        "2",
+    )
     assert told == "[0, 0]\n"
 
 
@@ -138,7 +142,8 @@ print(budget())
 
 
 def test_of_nested_jobs_the_one_with_the_least_left_is_shown(machine: Machine) -> None:
-    told = machine.run("""
+    told = machine.run(
+        """
 import subprocess
 source = open(__file__).read().partition("import subprocess")[0]
 inner = "print(*budget()[:3:2], memory.stats('GPU:0').bytes_limit // MIB)"
@@ -148,7 +153,10 @@ memory.release()
 for bytes in (50 * MIB, 150 * MIB):
     outside(bytes)
     subprocess.run(words, check=True)
-""")
+""",
+        "--contexts",
+        "2",
+    )
     assert told.splitlines() == ["400 0 400", "512 200 400"]
 
 

@@ -165,6 +165,9 @@ _read: dict[str, tuple[tuple[int, ...], Any]] = {}  # by path: its identity when
 def read(path: str) -> dict[str, Any] | None:
     """Return the contents of a file that the user or the administrator has named; None for no file."""
     try:
+        identity = _identity(os.stat(path))  # a process that can open no more files goes on if this one is missing or known
+        if path in _read and _read[path][0] == identity:
+            return _read[path][1]  # type: ignore[no-any-return]
         descriptor = os.open(path, _READING)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -185,7 +188,7 @@ def _unreadable(path: str, error: OSError) -> errors.UnavailableError:
 def _parsed(path: str, descriptor: int) -> dict[str, Any]:
     """Return a TOML file's contents; {} for a pyproject.toml that does not mention gpuconf."""
     at = os.fstat(descriptor)
-    identity = (at.st_dev, at.st_ino, at.st_ctime_ns, at.st_mtime_ns, at.st_size)
+    identity = _identity(at)
     if path in _read and _read[path][0] == identity:
         return _read[path][1]  # type: ignore[no-any-return]
     text = _contents(path, descriptor, at.st_mode)
@@ -193,6 +196,10 @@ def _parsed(path: str, descriptor: int) -> dict[str, Any]:
     found = {} if others else _toml(path, text)
     _read[path] = identity, found
     return found
+
+
+def _identity(at: os.stat_result) -> tuple[int, ...]:
+    return (at.st_dev, at.st_ino, at.st_ctime_ns, at.st_mtime_ns, at.st_size)
 
 
 def _plain(text: bytes) -> bytes:
