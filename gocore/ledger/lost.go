@@ -19,14 +19,14 @@ import (
 // Leases that live in files which the ledger no longer has: its folder or a slot file was removed while programs used it, or they run an
 // older gpuconf, whose ledger lies elsewhere. The processes still hold the open files, and /proc shows those of this user.
 
-// oldFolders are where gpuconf 0.2 had the private ledger of a user, if the folder is today's. The run-time directory goes away when the
-// user logs out, and their jobs may not.
+// oldFolders are where gpuconf 0.2 had the private ledger of a user, if the folder is today's. The run-time directory, here where systemd
+// puts it, goes away when the user logs out, and their jobs may not.
 func oldFolders(folder string) []string {
 	uid := strconv.Itoa(os.Geteuid())
 	if !isOwnPlace(folder) {
 		return nil
 	}
-	return []string{"/run/user/" + uid + "/gpuconf-ledger", "/tmp/gpuconf-ledger-" + uid, filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "gpuconf-ledger")}
+	return []string{"/run/user/" + uid + "/gpuconf-ledger", "/tmp/gpuconf-ledger-" + uid}
 }
 
 // Lost returns the leases of this user that are not in the ledger of a folder, and not below it either, one sentence for each process.
