@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import gpuconf
@@ -12,6 +15,8 @@ import pytest
 from gpuconf.cli.main import main
 from gpuconf.sharing import _ledger
 from gpuconf.sharing._rows import Card
+from holder import holder
+from script import environment
 
 GIB = 1 << 30
 
@@ -54,6 +59,40 @@ def test_check(ledger: _ledger.Ledger, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["ledger", "check", "--json"]) == 3
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [text.split()[0] for text in findings] == [f"{ledger.folder}/wake", f"{ledger.folder}/notes.txt"]
+
+
+def test_a_ledger_that_was_removed_in_use(tmp_path: Path) -> None:
+    """``check`` used to say only that there is no ledger, and ``ps`` and ``doctor`` nothing."""
+    folder = tmp_path / "ledger"
+    env = {"GPUCONF_SIMULATE": "2xH100-80GB", "GPUCONF_LEDGER": str(folder)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).with_name("gpuconf")), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment(env))
+
+    with holder(env, lease=10 * GIB) as program:
+        shutil.rmtree(folder)
+        complaint = run("ps").stderr
+        (said,) = (one for one in json.loads(run("doctor", "--json").stdout)["findings"] if one["level"] == "problem")
+        checked = run("ledger", "check")
+        as_json = run("ledger", "check", "--json", "--folder", f"{folder}/../ledger")
+        assert not folder.exists(), "looking makes no ledger"
+    lost = f"process {program.pid} "
+    where = f"has a lease in {folder}, in a file that was removed while it was in use"
+    assert complaint.startswith(f"gpuconf ps: {lost}")
+    assert complaint.endswith(f"{where}\n")
+    assert said["subject"] == "ledger"
+    assert said["text"].startswith(lost)
+    assert said["text"].endswith(where)
+    assert (checked.returncode, checked.stderr) == (3, "")
+    first, second = checked.stdout.splitlines()
+    assert first == f"there is no ledger: {folder} does not exist. The first lease creates one"
+    assert second.startswith(lost)
+    assert second.endswith(where)
+    assert as_json.returncode == 3
+    assert json.loads(as_json.stdout) == {"schema": 1, "folder": str(folder), "shared": False, "findings": [first, second]}
+    ended = run("ledger", "check")
+    assert (ended.returncode, ended.stdout) == (1, ""), "the process and its lease have ended"
 
 
 def test_no_ledger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

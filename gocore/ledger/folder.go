@@ -61,7 +61,7 @@ func (l *Ledger) folderProblem(err error) error {
 	text := ""
 	var stat unix.Stat_t
 	if unix.Lstat(l.folder, &stat) == nil && stat.Uid != uint32(unix.Geteuid()) {
-		text = fmt.Sprintf(". It belongs to user %d, not to you. %s", stat.Uid, wayOut)
+		text = fmt.Sprintf(". It belongs to user %d, not to you, and has mode %04o. %s", stat.Uid, stat.Mode&0o7777, wayOut)
 	}
 	return status.Errorf(status.Unavailable, "cannot open the ledger's folder %s: %w%s", l.folder, err, text)
 }
@@ -84,12 +84,18 @@ func isLink(path string) bool {
 	return unix.Lstat(path, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// remote are file systems on which locks or shared mappings do not work between machines, or at all.
+// remote are file systems on which locks or shared mappings do not work between machines, or at all. virtiofs calls itself FUSE. The numbers
+// that linux/magic.h lacks are those of the kernel's gfs2, orangefs and vboxsf, and of the clients of the others.
 var remote = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.AFS_SUPER_MAGIC: "AFS",
 	unix.AFS_FS_MAGIC: "AFS", unix.CEPH_SUPER_MAGIC: "Ceph", unix.CODA_SUPER_MAGIC: "Coda", unix.OCFS2_SUPER_MAGIC: "OCFS2", 0x0bd00bd0: "Lustre", 0x47504653: "GPFS",
-	unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9p", 0x01161970: "GFS2", 0x20030528: "OrangeFS", 0x6a656a63: "virtiofs", 0x786f4256: "vboxsf",
-	0x564c: "NCP", 0x19830326: "BeeGFS", 0xaad7aaea: "PanFS",
+	unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9p", 0x01161970: "GFS2", 0x20030528: "OrangeFS", 0x786f4256: "vboxsf",
+	unix.NCP_SUPER_MAGIC: "NCP", 0x19830326: "BeeGFS", 0xaad7aaea: "PanFS",
+}
+
+// RemoteName returns the name of a type of statfs that a ledger refuses, "" for one that it takes.
+func RemoteName(kind int64) string {
+	return remote[int64(uint32(kind))] // int32 on some machines
 }
 
 func (l *Ledger) checkPlace() error {
@@ -97,7 +103,7 @@ func (l *Ledger) checkPlace() error {
 	if err := unix.Fstatfs(l.dir, &stat); err != nil {
 		return l.folderProblem(err)
 	}
-	if name := remote[int64(uint32(stat.Type))]; name != "" {
+	if name := RemoteName(int64(stat.Type)); name != "" {
 		return status.Errorf(status.FailedPrecondition, "the ledger's folder %s is on a network file system or another one on which locks may not hold for all programs (%s). A ledger is for one machine: set GPUCONF_LEDGER to "+
 			"a local folder", l.folder, name)
 	}

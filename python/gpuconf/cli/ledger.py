@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import grp
+import os
 
-from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE
+from .. import errors
+from .._core.ledger_folder import MACHINE_FOLDER, VARIABLE, default_folder
 from .._typing import Any
 from ..sharing._ledger import init_shared, lost, open_ledger
 from ..sharing._proc import user_name
@@ -106,12 +108,20 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> int:
-    ledger = open_ledger(options.folder, create=False)
-    findings = [*ledger.check(), *lost(ledger.folder)]
-    if options.json:
-        print_json({"folder": ledger.folder, "shared": ledger.shared, "findings": findings})
+    folder = default_folder() if options.folder is None else os.path.abspath(os.path.expanduser(options.folder))
+    findings, shared = lost(folder), False
+    try:
+        ledger = open_ledger(folder, create=False)
+    except errors.NotFoundError as error:
+        if not findings:
+            raise
+        findings.insert(0, str(error))  # it was removed while programs used it
     else:
-        print(*(findings or [f"{ledger.folder}: no problems found"]), sep="\n")
+        findings, shared = [*ledger.check(), *findings], ledger.shared
+    if options.json:
+        print_json({"folder": folder, "shared": shared, "findings": findings})
+    else:
+        print(*(findings or [f"{folder}: no problems found"]), sep="\n")
     return CONDITION if findings else OK
 
 
