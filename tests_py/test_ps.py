@@ -235,3 +235,16 @@ def test_the_pids_of_a_job_join(simulated: dict[str, str]) -> None:
     assert table[0] == 0
     assert "service: " in table[1]
     assert "are not visible here" in table[2]
+
+
+def test_a_mig_card_whose_own_queries_a_container_may_not_make(library: Path, tmp_path: Path) -> None:
+    """Each instance repeated the refusals, with advice on the permissions of device files."""
+    machine = ONE_H100.replace("mig=off", "mig=on") + (
+        "instance MIG-1 gi=1 ci=0 total=10737418240 used=4096 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
+        "instance MIG-2 gi=2 ci=0 total=10737418240 used=4096 NVIDIA H100 80GB HBM3 MIG 1g.10gb\n"
+        "fail nvmlDeviceGetMemoryInfo 4 GPU-1\nfail nvmlDeviceGetComputeRunningProcesses_v3 4 GPU-1\n"
+    )
+    found = shown(real(library, tmp_path, machine=machine))
+    assert [gpu["uuid"] for gpu in found["gpus"]] == ["MIG-1", "MIG-2"]
+    (told,) = found["errors"]
+    assert told.startswith("GPU 0: the driver refuses queries of the whole card here, as in containers with MIG")

@@ -278,6 +278,7 @@ func TestKindsOfMemory(t *testing.T) {
 		{"a card whose driver mirrors the host's pages", named("NVIDIA H100 80GB HBM3") + "addressing hmm\n", gpu.Dedicated},
 		{"no memory of its own", named("NVIDIA Something New") + "fail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
 		{"a GB10", named("NVIDIA GB10") + "addressing ats\nfail nvmlDeviceGetMemoryInfo 3\n", gpu.Unified},
+		{"an N1X, whose numbers are plausible", named("NVIDIA N1X"), gpu.Unified},
 		{"a Jetson with wrong numbers", named("Orin (nvgpu)"), gpu.Unified},
 		{"the host's page tables", named("NVIDIA GH200 480GB") + "addressing ats\n", gpu.Coherent},
 		{"an old driver", named("NVIDIA GH200 480GB") + "fail nvmlDeviceGetAddressingMode 13\n", gpu.Dedicated},

@@ -26,6 +26,7 @@ from ..sharing._job_memory import of_this_job
 from ..sharing._not_counted import NOT_COUNTED
 from ..sharing._view import View, view
 from . import go_runtimes
+from .processes import WHOLE_CARD_UNKNOWN, refused_queries
 
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
@@ -231,13 +232,9 @@ _KINDS = {
 
 def _card(card: Card) -> Iterator[Finding]:
     who = f"GPU {card.index}"
-    refused = [text for text in card.errors if card.instances and "NVML_ERROR_NO_PERMISSION" in text]
+    refused = refused_queries(card)
     if refused:
-        text = (
-            "the driver refuses queries of the whole card here, as in containers with MIG: the card's memory and what other "
-            f"programs use of it are unknown here; the instances' memory is known ({refused[0].partition(';')[0]})"
-        )
-        yield Finding(NOTE, who, text)
+        yield Finding(NOTE, who, f"{WHOLE_CARD_UNKNOWN} ({refused[0].partition(';')[0]})")
     for text in card.errors:
         if text in refused:
             continue

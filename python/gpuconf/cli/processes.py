@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from .._typing import Any
-from ..machine.cards import Survey
+from ..machine.cards import Card, Survey
 from ..sharing._view import Place, Share, View
 from .output import Cell, size
 
@@ -89,11 +89,26 @@ def as_json(found: View) -> dict[str, Any]:
     }
 
 
+WHOLE_CARD_UNKNOWN = (
+    "the driver refuses queries of the whole card here, as in containers with MIG: the card's memory and what other "
+    "programs use of it are unknown here; the instances' memory is known"
+)
+
+
+def refused_queries(card: Card) -> list[str]:
+    """Return the errors of queries of a card that a container with some of its MIG instances may not make."""
+    return [text for text in card.errors if card.instances and "NVML_ERROR_NO_PERMISSION" in text]
+
+
 def errors_of(found: View) -> list[str]:
     """Return what could not be read."""
-    said = [text for place in found.places for text in place.errors]
+    said = []
     for card in found.survey.cards:
-        if card.processes_error:
+        refused = refused_queries(card)
+        said += [text for text in card.errors if text not in refused]
+        if refused:
+            said.append(f"GPU {card.index}: {WHOLE_CARD_UNKNOWN}")
+        elif card.processes_error:
             said.append(f"GPU {card.index}: the driver's processes are unknown: {card.processes_error}")
     if found.ledger_error:
         said.append(f"the ledger cannot be read: {found.ledger_error}")

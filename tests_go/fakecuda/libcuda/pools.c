@@ -1,6 +1,7 @@
 /*
  * Stream-ordered allocation. A pool reserves whole granules, keeps what is freed, and gives what is beyond its threshold back at a
- * synchronization. A free takes effect at once: the order within streams is not modeled.
+ * synchronization. A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
+ * observed, which may need a synchronization of every stream that freed (github.com/rapidsai/rmm/issues/1245).
  *
  * Also memory outside of the arenas: CUDA 2's 32-bit addresses, and the memory of graphs.
  */
