@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from fake_nvml import ONE_H100, fake_nvml
-from gpuconf.sharing._ledger import open_ledger
+from gpuconf.sharing._ledger import init_shared, open_ledger
 from gpuconf.sharing._rows import Card
 from holder import holder
 from script import environment
@@ -131,6 +131,33 @@ def test_processes_of_the_driver(library: Path, tmp_path: Path) -> None:
         assert (rows[gone]["notes"], rows[gone]["command"]) == (["gone"], None)
     assert rows[gone]["bytes"] is None
     assert found["gpus"][0]["memory"]["used"] == GIB
+
+
+def test_the_leases_of_other_users_are_not_seen(library: Path, tmp_path: Path) -> None:
+    """A private ledger says nothing of the others who use the card."""
+    user = 54321 if os.geteuid() == 0 else None
+    with subprocess.Popen(["sleep", "60"], user=user) as sleeper:
+        pid = 1 if user is None else sleeper.pid  # root's
+        try:
+            env = real(library, tmp_path, f"process {pid} bytes={5 * MIB} list=compute gi=-1 ci=-1")
+            shared = {**env, "GPUCONF_LEDGER": str(tmp_path / "shared")}
+            (row,) = shown(env)["processes"]
+            none = run("ps", env=env)[2], run("doctor", "--json", env=env)[1]
+            open_ledger(env["GPUCONF_LEDGER"])
+            private = run("ps", env=env)[2], run("doctor", "--json", env=env)[1]
+            init_shared(shared["GPUCONF_LEDGER"])
+            silent = run("ps", env=shared)[2], run("doctor", "--json", env=shared)[1]
+        finally:
+            sleeper.kill()
+    if row["notes"] == ["host PID"]:
+        pytest.skip("this test runs in a container: whose the driver's processes are is not known")
+    said = f"{row['user']} use these GPUs, but the ledger ({env['GPUCONF_LEDGER']}) is yours alone: it does not show their leases. "
+    said += "For one that all users share: sudo gpuconf ledger init --shared"
+    for complaint, findings in (none, private):
+        assert complaint == f"gpuconf ps: {said}\n"
+        assert [one["level"] for one in json.loads(findings)["findings"] if one["text"] == said] == ["note"]
+    assert silent[0] == ""
+    assert "yours alone" not in silent[1]
 
 
 def test_unified_memory_and_broken_cards(library: Path, tmp_path: Path) -> None:
