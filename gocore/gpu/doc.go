@@ -15,6 +15,8 @@
 //  4. MemAlloc returns an address that is aligned to at least 256 bytes, never 0, and never inside a live allocation of any
 //     device: the machine has one flat address space. Size 0 is ErrorInvalidValue.
 //  5. MemAlloc fails with ErrorOutOfMemory if the device does not have enough free bytes, and then changes nothing.
+//     Under WSL2 it may succeed, and takes memory of the host (github.com/microsoft/WSL/issues/11050): only limits keep a pool on the card
+//     there.
 //  6. MemFree accepts only an address that MemAlloc returned and that is still live, else ErrorInvalidValue.
 //  7. An allocation reduces MemGetInfo's free bytes by at least its size; freeing it restores them.
 //  8. A copy or a fill must lie within one live allocation of the device, or within adjacent mappings that it

@@ -3,7 +3,9 @@ package ledger_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -56,4 +58,30 @@ func TestADefaultFolderThatAnotherUserTookIsRefused(t *testing.T) {
 	require.NoError(t, os.Chmod(folder, 0o700))
 	_, line := start(t, "as", user, user, "hold", folder, 1)
 	require.Equal(t, "granted: true", line)
+}
+
+// Programs that clean up folders for temporary files remove what has been still for days. A new claim touches the ledger, as does a timer of a
+// claim that lasts.
+func TestAClaimTouchesTheLedger(t *testing.T) {
+	l := private(t)
+	first := claim(t, l, request(1, card("A", gib)))
+	names := []string{"."}
+	entries, err := os.ReadDir(l.Folder())
+	require.NoError(t, err)
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	require.Len(t, names, 4, "the folder, the header, the wake file and a slot file")
+	old := time.Now().AddDate(0, 0, -100)
+	for _, name := range names {
+		require.NoError(t, os.Chtimes(filepath.Join(l.Folder(), name), old, old))
+	}
+	second := claim(t, l, request(1, card("A", gib)))
+	for _, name := range names {
+		at, err := os.Stat(filepath.Join(l.Folder(), name))
+		require.NoError(t, err)
+		require.Less(t, time.Since(at.ModTime()), time.Hour, name)
+	}
+	first.Release()
+	second.Release()
 }
