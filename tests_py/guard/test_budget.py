@@ -145,6 +145,9 @@ def test_a_program_under_a_damaged_budget_is_refused_and_the_log_says_why(driver
         assert one.python(code).split() == ["2", "2"]
         assert len(one.budget.log()) == 1
         assert "allocations are refused" in one.budget.log()[0]
+        if kind == "link":  # the launcher follows no link, and would leave the folder to a later job
+            os.replace(one.budget.path + "2", one.budget.path)
+    assert not Path(one.budget.path).parent.exists()
 
 
 @pytest.mark.parametrize("kind", ["gone", "foreign", "version", "short", "empty"])

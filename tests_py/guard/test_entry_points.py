@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from conftest_guard import CARDS, MIB, ROOT, build_driver, job
+from conftest_guard import CARDS, MIB, PRELUDE, ROOT, build_driver, environment, job
 from gpuconf.sharing import _elf
 
 # The rows of rows.h, by the CUDA version that they need.
@@ -114,3 +116,58 @@ def test_the_newest_driver_of_these_tests_has_every_hook(tmp_path: Path) -> None
     exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
     assert exported is not None
     assert not hooks() - exported
+
+
+# What the resolver answers, and of which names of the driver the address is, as far as dlsym tells.
+ASK = """
+names = sys.argv[1:]
+versions = [0, 1000, 2000, 3010, 3020, 9020, 10020, 11000, 11020, 11030, 11040, 12000, 12040, 12050, 13000, 13010, 99000]
+for name in ["", "cuNothing", "cuMemAlloc_v2", "cuMemAllocAsync_ptsz", *names]:
+    for version in versions:
+        for flags in (0, 1, 2, 8):
+            place, status = c_void_p(), c_int(-1)
+            call = (name.encode(), byref(place), version, c_uint64(flags))
+            print(name or "-", version, flags, cuda.cuGetProcAddress(*call), bool(place), end=" ")
+            if hasattr(cuda, "cuGetProcAddress_v2"):
+                print(cuda.cuGetProcAddress_v2(*call, byref(status)), bool(place), status.value, end="")
+            print()
+"""
+
+
+def bases() -> list[str]:
+    text = (ROOT / "pybind/guard/functions.h").read_text()
+    return sorted(set(re.findall(r'^\tX\(cu\w+, "(\w+)"', text, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("aliases", ["", "1"])
+@pytest.mark.parametrize("version", [11030, 12040, 13050])
+def test_the_resolver_answers_as_without_the_guard(tmp_path: Path, version: int, aliases: str) -> None:
+    """Also for a name that the driver does not know, a version without the function, and flags that do not exist."""
+    folder = build_driver(tmp_path / "driver", version)
+    more = {"FAKECUDA_ALIASES": aliases} if aliases else {}
+    command = [sys.executable, "-c", PRELUDE + ASK, *bases()]
+    alone = subprocess.run(command, env=environment(folder, **more), capture_output=True, text=True, check=True).stdout
+    with job(folder, 512 * MIB, **more) as one:
+        assert one.run(*command).splitlines() == alone.splitlines()
+        assert one.budget.log() == []
+    second = version >= 12000
+    for question, first, with_status in (
+        ("- 12000 0", "500 False", "0 False 1"),
+        ("cuNothing 12000 0", "500 False", "0 False 1"),
+        ("cuMemAlloc_v2 12000 0", "500 False", "0 False 1"),
+        ("cuMemAlloc 1000 0", "500 False", "0 False 2"),
+        ("cuMemAllocAsync 11000 0", "500 False", "0 False 2"),
+        ("cuMemAllocAsync 11020 2", "0 True", "0 True 0"),
+        ("cuMemAlloc 99000 0", "0 True", "0 True 0"),
+        ("cuMemAlloc 12000 8", "1 False", "1 False -1"),
+    ):
+        assert f"{question} {first} {with_status if second else ''}" in alone.splitlines()
+
+
+def test_the_resolver_of_these_tests_knows_each_exported_function(tmp_path: Path) -> None:
+    """A function without its version in resolver.c would be there in every version."""
+    exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
+    assert exported is not None
+    table = (ROOT / "tests_go/fakecuda/libcuda/resolver.c").read_text()
+    known = set(re.findall(r"ONE\((cu\w+),", table)) | set(re.findall(r'\{"\w+", "(\w+)", \d+\}', table))
+    assert {name.removesuffix("_ptsz") for name in exported if name.startswith("cu")} == known

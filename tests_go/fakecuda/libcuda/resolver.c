@@ -13,7 +13,7 @@
 #if FAKECUDA_VERSION >= 11030
 #define PER_THREAD_STREAM 2
 
-/* Base names with several forms, in the order of their versions. */
+/* The base names, each with its forms in the order of their versions. */
 static const struct {
 	const char *base, *exported;
 	int version;
@@ -44,6 +44,32 @@ static const struct {
 	{"cuMulticastBindMem", "cuMulticastBindMem", 12010}, {"cuMulticastBindMem", "cuMulticastBindMem_v2", 13010},
 	{"cuMulticastBindAddr", "cuMulticastBindAddr", 12010}, {"cuMulticastBindAddr", "cuMulticastBindAddr_v2", 13010},
 	{"cuGetProcAddress", "cuGetProcAddress", 11030}, {"cuGetProcAddress", "cuGetProcAddress_v2", 12000},
+#define ONE(name, version) {#name, #name, version},
+	ONE(cuInit, 2000) ONE(cuDriverGetVersion, 2020) ONE(cuDeviceGet, 2000) ONE(cuDeviceGetCount, 2000) ONE(cuDeviceGetName, 2000)
+	ONE(cuDeviceGetAttribute, 2000) ONE(cuDeviceGetPCIBusId, 4010) ONE(cuDeviceGetDefaultMemPool, 11020) ONE(cuDeviceGetMemPool, 11020)
+	ONE(cuDeviceSetMemPool, 11020) ONE(cuDeviceGetGraphMemAttribute, 11040) ONE(cuDeviceGraphMemTrim, 11040)
+	ONE(cuDevicePrimaryCtxGetState, 7000) ONE(cuDevicePrimaryCtxRetain, 7000) ONE(cuCtxDetach, 2000) ONE(cuCtxFromGreenCtx, 12040)
+	ONE(cuCtxGetApiVersion, 3020) ONE(cuCtxGetCurrent, 4000) ONE(cuCtxSetCurrent, 4000) ONE(cuCtxGetDevice, 2000)
+	ONE(cuCtxGetStreamPriorityRange, 5050) ONE(cuCtxSetLimit, 3010) ONE(cuGreenCtxCreate, 12040) ONE(cuGreenCtxDestroy, 12040)
+	ONE(cuEventCreate, 2000) ONE(cuEventQuery, 2000) ONE(cuEventRecord, 2000) ONE(cuEventSynchronize, 2000)
+	ONE(cuGraphAddChildGraphNode, 10000) ONE(cuGraphAddMemAllocNode, 11040) ONE(cuGraphAddMemFreeNode, 11040)
+	ONE(cuGraphChildGraphNodeGetGraph, 10000) ONE(cuGraphCreate, 10000) ONE(cuGraphDestroy, 10000) ONE(cuGraphExecDestroy, 10000)
+	ONE(cuGraphGetNodes, 10000) ONE(cuGraphInstantiateWithFlags, 11040) ONE(cuGraphInstantiateWithParams, 12000) ONE(cuGraphLaunch, 10000)
+	ONE(cuGraphMemAllocNodeGetParams, 11040) ONE(cuGraphMemFreeNodeGetParams, 11040) ONE(cuGraphNodeGetType, 10000)
+	ONE(cuGraphRetainUserObject, 11030) ONE(cuGraphUpload, 11010) ONE(cuMemAddressFree, 10020) ONE(cuMemAddressReserve, 10020)
+	ONE(cuMemAllocAsync, 11020) ONE(cuMemAllocFromPoolAsync, 11020) ONE(cuMemAllocManaged, 6000) ONE(cuMemCreate, 10020)
+	ONE(cuMemExportToShareableHandle, 10020) ONE(cuMemFreeAsync, 11020) ONE(cuMemFreeHost, 2000) ONE(cuMemGetAllocationGranularity, 10020)
+	ONE(cuMemGetDefaultMemPool, 13000) ONE(cuMemGetMemPool, 13000) ONE(cuMemSetMemPool, 13000) ONE(cuMemHostAlloc, 2020)
+	ONE(cuMemImportFromShareableHandle, 10020) ONE(cuMemMap, 10020) ONE(cuMemMapArrayAsync, 11010) ONE(cuMemPoolCreate, 11020)
+	ONE(cuMemPoolDestroy, 11020) ONE(cuMemPoolExportToShareableHandle, 11020) ONE(cuMemPoolGetAttribute, 11020)
+	ONE(cuMemPoolImportFromShareableHandle, 11020) ONE(cuMemPoolSetAttribute, 11020) ONE(cuMemPoolTrimTo, 11020) ONE(cuMemRelease, 10020)
+	ONE(cuMemRetainAllocationHandle, 11000) ONE(cuMemSetAccess, 10020) ONE(cuMemUnmap, 10020) ONE(cuMemsetD8Async, 3020)
+	ONE(cuArrayDestroy, 2000) ONE(cuMipmappedArrayCreate, 5000) ONE(cuMipmappedArrayDestroy, 5000) ONE(cuMulticastCreate, 12010)
+	ONE(cuMulticastUnbind, 12010) ONE(cuStreamCreateWithPriority, 5050) ONE(cuStreamEndCapture, 10000) ONE(cuStreamGetCtx, 9020)
+	ONE(cuStreamGetId, 12000) ONE(cuStreamGetPriority, 5050) ONE(cuStreamIsCapturing, 10000) ONE(cuStreamQuery, 2000)
+	ONE(cuStreamSynchronize, 2000) ONE(cuStreamWaitEvent, 3020) ONE(cuThreadExchangeStreamCaptureMode, 10010) ONE(cuUserObjectCreate, 11030)
+	ONE(cuUserObjectRelease, 11030)
+#undef ONE
 };
 
 #define MAX_ALIASES 512
@@ -81,48 +107,77 @@ static void *alias(void *function) {
 	return found;
 }
 
-/* Symbols that the build hides are not found here either. */
-static CUresult resolve(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-	CUresult result = called("cuGetProcAddress", 0);
-	*function = NULL;
-	if (result != SUCCESS || version > FAKECUDA_VERSION)
-		return result != SUCCESS ? result : INVALID_VALUE;
-	const char *exported = NULL;
-	int known = 0;
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-		if (strcmp(forms[i].base, symbol) == 0) {
-			known = 1;
-			if (forms[i].version <= version)
-				exported = forms[i].exported;
-		}
-	}
-	if (!known)
-		exported = symbol;
+static void *exported_as(const char *name, uint64_t flags) {
 	Dl_info self;
-	void *library = dladdr((void *)&fake, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	if (library != NULL && exported != NULL) {
-		char own[128];
-		snprintf(own, sizeof own, "%s_ptsz", exported);
-		if (flags & PER_THREAD_STREAM)
-			*function = dlsym(library, own);
-		if (*function == NULL)
-			*function = dlsym(library, exported);
-		dlclose(library);
-	}
-	if (*function != NULL && getenv("FAKECUDA_ALIASES") != NULL)
-		*function = alias(*function);
-	if (status != NULL)
-		*status = *function != NULL ? 0 : 1;
-	return SUCCESS;
+	void *library = dladdr((void *)&fake, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL, *function = NULL;
+	if (library == NULL)
+		return NULL;
+	char own[128];
+	snprintf(own, sizeof own, "%s_ptsz", name);
+	if (flags == PER_THREAD_STREAM)
+		function = dlsym(library, own);
+	if (function == NULL)
+		function = dlsym(library, name);
+	dlclose(library);
+	return function;
 }
 
+enum found { FOUND, UNKNOWN_NAME, VERSION_TOO_OLD };
+
+/*
+ * The newest form that the driver has in the requested version, which may be above the driver's own. Exported names with a suffix are not
+ * base names, and symbols that the build hides are not found here either. Functions that a build adds are there in every version.
+ */
+static enum found find(const char *symbol, void **function, int version, uint64_t flags) {
+	enum found found = UNKNOWN_NAME;
+	int added = strncmp(symbol, "cu", 2) == 0 && strchr(symbol, '_') == NULL;
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+		if (strcmp(forms[i].base, symbol) != 0)
+			continue;
+		added = 0;
+		if (forms[i].version > FAKECUDA_VERSION)
+			continue;
+		void *form = exported_as(forms[i].exported, flags);
+		if (forms[i].version <= version)
+			*function = form; /* a hidden form is missing: an older one does not stand in for it */
+		if (form != NULL)
+			found = VERSION_TOO_OLD;
+	}
+	if (added)
+		*function = exported_as(symbol, flags);
+	if (*function != NULL)
+		found = FOUND;
+	if (found == FOUND && getenv("FAKECUDA_ALIASES") != NULL)
+		*function = alias(*function);
+	return found;
+}
+
+/* Works before cuInit, too. */
+static CUresult resolve(const char *symbol, void **function, int version, uint64_t flags, enum found *found) {
+	CUresult result = called("cuGetProcAddress", 0);
+	if (result == SUCCESS && (symbol == NULL || function == NULL || flags > PER_THREAD_STREAM))
+		result = INVALID_VALUE;
+	if (function != NULL)
+		*function = NULL;
+	if (result == SUCCESS)
+		*found = find(symbol, function, version, flags);
+	return result;
+}
+
+/* Without a status to write, what is not found is an error. */
 EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
-	return resolve(symbol, function, version, flags, NULL);
+	enum found found;
+	CUresult result = resolve(symbol, function, version, flags, &found);
+	return result == SUCCESS && found != FOUND ? NOT_FOUND : result;
 }
 #endif
 
 #if FAKECUDA_VERSION >= 12000
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-	return resolve(symbol, function, version, flags, status);
+	enum found found;
+	CUresult result = resolve(symbol, function, version, flags, &found);
+	if (result == SUCCESS && status != NULL)
+		*status = (int)found;
+	return result;
 }
 #endif
