@@ -1,4 +1,4 @@
-// Package fakecuda builds and controls the fake CUDA driver in libcuda/: a real libcuda.so.1 that needs no GPU.
+// Package fakecuda builds and controls the simulated CUDA driver of pybind/simulator/cuda: a real libcuda.so.1 that needs no GPU.
 //
 // The loader finds the library through LD_LIBRARY_PATH, which it reads when a process starts. So a test binary builds the library,
 // re-executes itself (Exec) or starts itself as a child (Command), and then attaches to the library that the code under test has loaded.
@@ -22,7 +22,7 @@ type Options struct {
 // Source returns the folder of the library's source.
 func Source() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "libcuda")
+	return filepath.Join(filepath.Dir(file), "..", "..", "pybind", "simulator", "cuda")
 }
 
 // Build compiles libcuda.so.1 into folder. It needs a C compiler: $CC, or cc.

@@ -1,7 +1,7 @@
 """Builds the CUDA driver without a GPU: `build(folder)`, or `python build.py FOLDER` from a shell.
 
 A process started with LD_LIBRARY_PATH=folder loads it as libcuda.so.1. What it offers to tests (fakecuda_count,
-fakecuda_fail ...) and the environment that it reads are described in libcuda/fake.h and libcuda/control.c.
+fakecuda_fail ...) and the environment that it reads are described in pybind/simulator/cuda: driver.h and control.c.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "pybind" / "simulator" / "cuda"
 
 
 def build(
@@ -35,7 +37,7 @@ def build(
         script = Path(folder) / "exports.map"
         script.write_text("{ global: cu*; fakecuda_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
-    command += sorted(str(source) for source in (Path(__file__).parent / "libcuda").glob("*.c")) + [str(source) for source in extra]
+    command += sorted(str(source) for source in SOURCE.glob("*.c")) + [str(source) for source in extra]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return library
 

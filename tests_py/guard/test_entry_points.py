@@ -168,6 +168,6 @@ def test_the_resolver_of_these_tests_knows_each_exported_function(tmp_path: Path
     """A function without its version in resolver.c would be there in every version."""
     exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
     assert exported is not None
-    table = (ROOT / "tests_go/fakecuda/libcuda/resolver.c").read_text()
+    table = (ROOT / "pybind/simulator/cuda/resolver.c").read_text()
     known = set(re.findall(r"ONE\((cu\w+),", table)) | set(re.findall(r'\{"\w+", "(\w+)", \d+\}', table))
     assert {name.removesuffix("_ptsz") for name in exported if name.startswith("cu")} == known

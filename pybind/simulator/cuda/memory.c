@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory, page-locked memory, and synchronous copies. */
-#include "fake.h"
+#include "driver.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,18 +36,18 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 	return 0;
 }
 
-int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, fake.hosts); }
+int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, m->hosts); }
 
 /* There is one address space: a context can access the allocations of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
-	return inside_list(addr, bytes, fake.allocations) || inside_list(addr, bytes, fake.managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_mappings(addr, bytes, gpu);
+	return inside_list(addr, bytes, m->allocations) || inside_list(addr, bytes, m->managed_memory) || within_host(addr, bytes) || within_outside(addr, bytes) || within_mappings(addr, bytes, gpu);
 }
 
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
-	struct allocation **at = &fake.allocations;
+	struct allocation **at = &m->allocations;
 	uint64_t alignment = bytes >= GRANULE ? GRANULE : 512;
-	*addr = fake.gpu[gpu].arena;
+	*addr = m->gpu[gpu].arena;
 	for (; *at != NULL; at = &(*at)->next) {
 		if ((*at)->context->gpu != gpu)
 			continue;
@@ -65,7 +66,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 	if (result == SUCCESS && bytes == 0)
 		result = INVALID_VALUE;
 	if (result == SUCCESS) {
-		struct gpu *gpu = &fake.gpu[context->gpu];
+		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total ? charge(bytes) : 0, &addr);
 		if (bytes > gpu->total || pages(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total) {
@@ -92,7 +93,7 @@ static void drop_device(struct allocation **at) {
 	uint64_t from = ((*at)->range.addr + 4095) / 4096 * 4096, to = ((*at)->range.addr + (*at)->range.bytes) / 4096 * 4096;
 	if (to > from)
 		madvise((void *)(uintptr_t)from, to - from, MADV_DONTNEED);
-	fake.gpu[(*at)->context->gpu].used -= pages((*at)->range.bytes);
+	m->gpu[(*at)->context->gpu].used -= pages((*at)->range.bytes);
 	drop(at);
 }
 
@@ -103,19 +104,19 @@ static void drop_host(struct allocation **at) {
 }
 
 void end_memory(struct context *context) {
-	for (struct allocation **at = &fake.allocations; *at != NULL;)
+	for (struct allocation **at = &m->allocations; *at != NULL;)
 		if ((*at)->context == context)
 			drop_device(at);
 		else
 			at = &(*at)->next;
-	for (struct allocation **at = &fake.managed_memory; *at != NULL;)
+	for (struct allocation **at = &m->managed_memory; *at != NULL;)
 		if ((*at)->context == context)
 			drop_managed(at);
 		else
 			at = &(*at)->next;
 	end_outside(context);
 	end_arrays(context);
-	for (struct allocation **at = &fake.hosts; *at != NULL;)
+	for (struct allocation **at = &m->hosts; *at != NULL;)
 		if ((*at)->context == context)
 			drop_host(at);
 		else
@@ -127,7 +128,7 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && fake.lenient)
+	if (result == SUCCESS && m->lenient)
 		wait_idle(context);
 	if (result == SUCCESS) {
 		struct allocation **at = list;
@@ -143,8 +144,8 @@ static CUresult release(struct allocation **list, uint64_t addr, void (*drop_one
 }
 
 CUresult free_linear(uint64_t addr) {
-	CUresult result = release(&fake.allocations, addr, drop_device);
-	return result == INVALID_VALUE ? release(&fake.managed_memory, addr, drop_managed) : result;
+	CUresult result = release(&m->allocations, addr, drop_device);
+	return result == INVALID_VALUE ? release(&m->managed_memory, addr, drop_managed) : result;
 }
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr addr) {
@@ -168,7 +169,7 @@ EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *pitch, size_t width
 
 EXPORT CUresult cuMemFreeHost(void *memory) {
 	CALLED(cuMemFreeHost);
-	return release(&fake.hosts, (uint64_t)(uintptr_t)memory, drop_host);
+	return release(&m->hosts, (uint64_t)(uintptr_t)memory, drop_host);
 }
 
 EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
@@ -184,8 +185,8 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context, fake.hosts};
-			fake.hosts = new;
+			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context, m->hosts};
+			m->hosts = new;
 		}
 	}
 	UNLOCK;
@@ -201,8 +202,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 	CUresult result = current_context(&context);
 	exports_closed();
 	if (result == SUCCESS) {
-		*total = fake.gpu[context->gpu].total;
-		*available = free_bytes(&fake.gpu[context->gpu]);
+		*total = m->gpu[context->gpu].total;
+		*available = free_bytes(&m->gpu[context->gpu]);
 		if (getenv("FAKECUDA_OVERFULL") != NULL) /* as WSL2 says of memory beyond the card's: the difference wraps around */
 			*available = 0 - (size_t)(16 << 20);
 	}

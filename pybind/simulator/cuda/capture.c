@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captures of streams, graphs, and the objects with the same lifetime. Calls that CUDA forbids while a stream is captured fail and
  * invalidate the captures involved. So do calls that a capture does not record, unless the thread has chosen relaxed mode.
@@ -10,9 +11,6 @@
 enum { GLOBAL, THREAD_LOCAL, RELAXED };
 enum { NONE, ACTIVE, INVALIDATED };
 
-static struct capture *captures;
-static struct graph *graphs;
-static uint64_t last_capture;
 static __thread int thread_mode = GLOBAL;
 
 static struct graph *make_graph(struct body *body, int executable) {
@@ -20,8 +18,8 @@ static struct graph *make_graph(struct body *body, int executable) {
 	body->holds++;
 	graph->body = body;
 	graph->executable = executable;
-	graph->next = graphs;
-	graphs = graph;
+	graph->next = m->graphs;
+	m->graphs = graph;
 	return graph;
 }
 
@@ -45,7 +43,7 @@ static void destroy_graph(struct graph *graph) {
 }
 
 static CUresult find_graph(CUgraph handle, int executable) {
-	for (struct graph *one = graphs; one != NULL; one = one->next)
+	for (struct graph *one = m->graphs; one != NULL; one = one->next)
 		if (one == handle)
 			return one->executable == executable && !one->destroyed ? SUCCESS : INVALID_VALUE;
 	return INVALID_VALUE;
@@ -53,7 +51,7 @@ static CUresult find_graph(CUgraph handle, int executable) {
 
 int count_graphs(void) {
 	int count = 0;
-	for (struct graph *one = graphs; one != NULL; one = one->next)
+	for (struct graph *one = m->graphs; one != NULL; one = one->next)
 		count += !one->destroyed;
 	return count;
 }
@@ -65,10 +63,10 @@ static void end_capture(struct capture *capture) {
 }
 
 void end_captures(void) {
-	for (struct capture *one = captures; one != NULL; one = one->next)
+	for (struct capture *one = m->captures; one != NULL; one = one->next)
 		if (!one->over)
 			end_capture(one);
-	for (struct graph *one = graphs; one != NULL; one = one->next)
+	for (struct graph *one = m->graphs; one != NULL; one = one->next)
 		if (!one->destroyed)
 			destroy_graph(one);
 }
@@ -86,13 +84,13 @@ static const char *const unseen[] = {"cuMemAlloc", "cuMemAllocManaged", "cuMemFr
 CUresult forbidden(const char *name) {
 	CUresult result = SUCCESS;
 	size_t i = 0;
-	if (captures == NULL)
+	if (m->captures == NULL)
 		return SUCCESS;
 	while (i < sizeof unseen / sizeof *unseen && strcmp(unseen[i], name) != 0)
 		i++;
 	if (i == sizeof unseen / sizeof *unseen || thread_mode == RELAXED)
 		return SUCCESS;
-	for (struct capture *one = captures; one != NULL; one = one->next) {
+	for (struct capture *one = m->captures; one != NULL; one = one->next) {
 		int mine = pthread_equal(one->thread, pthread_self());
 		if (!one->over && (mine ? one->mode != RELAXED : one->mode == GLOBAL && thread_mode == GLOBAL))
 			result = spoil(one, STREAM_CAPTURE_UNSUPPORTED);
@@ -207,12 +205,12 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
 			result = INVALID_VALUE;
 		else {
 			struct capture *capture = calloc(1, sizeof *capture);
-			capture->id = ++last_capture;
+			capture->id = ++m->last_capture;
 			capture->mode = mode;
 			capture->thread = pthread_self();
 			capture->graph = make_graph(calloc(1, sizeof(struct body)), 0);
-			capture->next = captures;
-			captures = capture;
+			capture->next = m->captures;
+			m->captures = capture;
 			join_capture(capture, stream);
 		}
 	});

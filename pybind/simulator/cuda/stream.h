@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by stream.c and capture.c. */
-#ifndef FAKE_STREAM_H
-#define FAKE_STREAM_H
+#ifndef STREAM_H
+#define STREAM_H
 
-#include "fake.h"
+#include "driver.h"
 
 #define MAX_MEMBERS 8
 

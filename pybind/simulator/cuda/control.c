@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counters, injected failures, and functions for tests. */
-#include "fake.h"
+#include "driver.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,8 +10,6 @@
 
 #define MAX_NAMES 1024
 #define MAX_FAULTS 32
-
-struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER};
 
 /* Separate from the big lock, so that a call can be counted while another one waits inside it. */
 static pthread_mutex_t counters_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -30,18 +29,9 @@ static int faults_armed; /* how many of them; without any, a call looks through 
 
 EXPORT void fakecuda_fail(const char *name, unsigned long nth, int result);
 
-/* A child may use the driver, as far as it needs no thread of it. The locks are free there, whatever the threads of streams were doing. */
-static void before_fork(void) {
-	LOCK;
-	pthread_mutex_lock(&counters_lock);
-}
+void lock_counters(void) { pthread_mutex_lock(&counters_lock); }
 
-static void after_fork(void) {
-	pthread_mutex_unlock(&counters_lock);
-	UNLOCK;
-}
-
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+void unlock_counters(void) { pthread_mutex_unlock(&counters_lock); }
 
 /* The failures in the environment apply once per process. */
 static pthread_once_t environ_read = PTHREAD_ONCE_INIT;
@@ -126,11 +116,12 @@ static void wait_at_the_gate(const char *name) {
 }
 
 CUresult called(const char *name, int needs_start) {
+	enter_machine();
 	CUresult result = count_and_fail(name);
 	wait_at_the_gate(name);
 	if (result == SUCCESS && needs_start) {
 		LOCK;
-		result = fake.started ? forbidden(name) : NOT_INITIALIZED;
+		result = m->started ? forbidden(name) : NOT_INITIALIZED;
 		UNLOCK;
 	}
 	return result;
@@ -191,8 +182,9 @@ void drop_faults(void) {
 
 /* fakecuda_delay delays each copy and fill in a stream. */
 EXPORT void fakecuda_delay(unsigned us) {
+	enter_machine();
 	LOCK;
-	fake.delay_us = us;
+	m->delay_us = us;
 	UNLOCK;
 }
 
@@ -201,14 +193,15 @@ EXPORT void fakecuda_delay(unsigned us) {
  * "reservations", "streams", "events", "retains", "graphs", "arrays".
  */
 EXPORT int fakecuda_live(const char *what) {
+	enter_machine();
 	int handles, mappings, reservations, streams, events, retains = 0, graphs;
 	LOCK;
 	count_virtual(&handles, &mappings, &reservations);
 	count_streams(&streams, &events);
 	graphs = count_graphs();
-	for (int i = 0; i < fake.gpus; i++)
-		retains += fake.gpu[i].retains;
-	int allocations = count_list(fake.allocations) + count_list(fake.managed_memory) + count_outside(), arrays = count_arrays(), hosts = count_list(fake.hosts);
+	for (int i = 0; i < m->gpus; i++)
+		retains += m->gpu[i].retains;
+	int allocations = count_list(m->allocations) + count_list(m->managed_memory) + count_outside(), arrays = count_arrays(), hosts = count_list(m->hosts);
 	UNLOCK;
 	const struct {
 		const char *name;
@@ -222,25 +215,29 @@ EXPORT int fakecuda_live(const char *what) {
 }
 
 /* fakecuda_depth returns how many contexts are on the calling thread's stack. */
-EXPORT int fakecuda_depth(void) { return depth_of_thread(); }
+EXPORT int fakecuda_depth(void) {
+	enter_machine();
+	return depth_of_thread();
+}
 
 /* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */
 EXPORT void fakecuda_restart(void) {
+	enter_machine();
 	drop_faults();
 	LOCK;
-	for (struct context *context = fake.contexts; context != NULL; context = context->next)
+	for (struct context *context = m->contexts; context != NULL; context = context->next)
 		if (context->alive)
 			end_context(context);
 	end_virtual();
 	end_captures();
 	end_pools();
 	end_graph_memory();
-	for (int i = 0; i < fake.gpus; i++) {
-		fake.gpu[i].retains = 0;
-		fake.gpu[i].primary = NULL;
+	for (int i = 0; i < m->gpus; i++) {
+		m->gpu[i].retains = 0;
+		m->gpu[i].primary = NULL;
 	}
-	fake.started = fake.gpus = 0;
-	fake.delay_us = 0;
-	forget_threads();
+	m->started = m->gpus = 0;
+	m->delay_us = 0;
+	m->era = new_era();
 	UNLOCK;
 }

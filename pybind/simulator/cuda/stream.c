@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams: queues of work, each with its own thread while it has work. Work waits for other work, as the legacy stream's rules and
  * events require, given as pairs of a stream and a number in it. Streams and events are never freed, so that use of a stale handle
@@ -9,34 +10,31 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct stream *streams;
-static struct event *events;
-static uint64_t last_id;
 
-struct stream *all_streams(void) { return streams; }
+struct stream *all_streams(void) { return m->streams; }
 
 struct stream *make_stream(struct context *context, int blocking, int priority) {
 	struct stream *stream = calloc(1, sizeof *stream);
 	stream->context = context;
 	stream->blocking = blocking;
 	stream->priority = priority;
-	stream->id = ++last_id;
+	stream->id = ++m->last_stream;
 	stream->tail = &stream->head;
-	stream->next = streams;
-	streams = stream;
+	stream->next = m->streams;
+	m->streams = stream;
 	return stream;
 }
 
 void count_streams(int *stream_count, int *event_count) {
 	*stream_count = *event_count = 0;
-	for (struct stream *one = streams; one != NULL; one = one->next)
+	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		*stream_count += !one->destroyed && !one->ended && one != one->context->legacy && !one->own;
-	for (struct event *one = events; one != NULL; one = one->next)
+	for (struct event *one = m->events; one != NULL; one = one->next)
 		*event_count += !one->destroyed && one->context->alive;
 }
 
 static struct stream *per_thread(struct context *context) {
-	for (struct stream *one = streams; one != NULL; one = one->next)
+	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		if (one->own && one->context == context && pthread_equal(one->thread, pthread_self()))
 			return one;
 	struct stream *stream = make_stream(context, 1, 0);
@@ -56,13 +54,12 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 		return SUCCESS;
 	}
 	/* PyTorch makes 32 streams at a time, and a driver finds one in the same time however many there are. */
-	static struct stream *last;
-	for (struct stream *one = streams; last != handle && one != NULL; one = one->next)
+	for (struct stream *one = m->streams; m->found != handle && one != NULL; one = one->next)
 		if (one == handle)
-			last = one;
-	if (last != handle || last->destroyed || last->ended)
+			m->found = one;
+	if (m->found != handle || m->found->destroyed || m->found->ended)
 		return INVALID_HANDLE;
-	*out = last;
+	*out = m->found;
 	return SUCCESS;
 }
 
@@ -113,8 +110,8 @@ static void run_kernel(struct stream *stream, struct work *work) {
 }
 
 void run_work(struct stream *stream, struct work *work) {
-	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && fake.delay_us > 0)
-		pause_unlocked(fake.delay_us);
+	if ((work->kind == COPY || work->kind == FILL || work->kind == KERNEL) && m->delay_us > 0)
+		pause_unlocked(m->delay_us);
 	if (stream->ended)
 		return;
 	switch (work->kind) {
@@ -157,10 +154,11 @@ static void drop_head(struct stream *stream) {
 /* A worker ends when the queue is empty; the next work starts another. */
 static void *run_queue(void *argument) {
 	struct stream *stream = argument;
+	m = stream->context->machine;
 	LOCK;
 	while (stream->head != NULL) {
 		if (!stream->ended && !ready(stream->head)) {
-			pthread_cond_wait(&fake.progress, &fake.lock);
+			pthread_cond_wait(&m->progress, &m->lock);
 			continue;
 		}
 		stream->running = 1;
@@ -169,10 +167,10 @@ static void *run_queue(void *argument) {
 		stream->running = 0;
 		stream->done = stream->head->seq;
 		drop_head(stream);
-		pthread_cond_broadcast(&fake.progress);
+		pthread_cond_broadcast(&m->progress);
 	}
 	stream->worker = 0;
-	pthread_cond_broadcast(&fake.progress);
+	pthread_cond_broadcast(&m->progress);
 	UNLOCK;
 	return NULL;
 }
@@ -195,7 +193,7 @@ static uint64_t enqueue_after(struct stream *stream, struct work work, struct ma
 	piece->seq = ++stream->last;
 	depend(piece, other);
 	if (stream == legacy) {
-		for (struct stream *one = streams; one != NULL; one = one->next)
+		for (struct stream *one = m->streams; one != NULL; one = one->next)
 			if (one->context == stream->context && one->blocking)
 				depend(piece, (struct mark){one, one->last});
 	} else if (stream->blocking) {
@@ -216,34 +214,34 @@ uint64_t enqueue(struct stream *stream, struct work work) { return enqueue_after
 
 void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
-		pthread_cond_wait(&fake.progress, &fake.lock);
+		pthread_cond_wait(&m->progress, &m->lock);
 }
 
 /* Returns when all work of the context that is queued by now is done. */
 void wait_idle(struct context *context) {
-	for (struct stream *one = streams; one != NULL; one = one->next)
+	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		if (one->context == context)
 			wait_done(one, one->last);
 }
 
 /* Returns when no thread works in the context any more. */
 void end_streams(struct context *context) {
-	for (struct stream *one = streams; one != NULL; one = one->next) {
+	for (struct stream *one = m->streams; one != NULL; one = one->next) {
 		if (one->context == context) {
 			leave_capture(one);
 			one->ended = 1;
 		}
 	}
-	pthread_cond_broadcast(&fake.progress);
-	for (struct stream *one = streams; one != NULL; one = one->next)
+	pthread_cond_broadcast(&m->progress);
+	for (struct stream *one = m->streams; one != NULL; one = one->next)
 		while (one->context == context && one->worker)
-			pthread_cond_wait(&fake.progress, &fake.lock);
+			pthread_cond_wait(&m->progress, &m->lock);
 }
 
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
 	CALLED(cuStreamCreateWithPriority);
 	struct context *context;
-	int greatest = !fake.priorities ? 0 : fake.major >= 7 ? -5 : -2;
+	int greatest = !m->priorities ? 0 : m->major >= 7 ? -5 : -2;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && flags > 1)
@@ -295,7 +293,7 @@ EXPORT CUresult cuStreamSynchronize_ptsz(CUstream handle) { return cuStreamSynch
 
 static int idle(struct stream *stream) {
 	if (stream == stream->context->legacy)
-		for (struct stream *one = streams; one != NULL; one = one->next)
+		for (struct stream *one = m->streams; one != NULL; one = one->next)
 			if (one->context == stream->context && one->blocking && one->done < one->last)
 				return 0;
 	return stream->done == stream->last;
@@ -311,7 +309,7 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 }
 
 static int event_gone(const struct event *event) {
-	for (struct event *one = events; one != NULL; one = one->next)
+	for (struct event *one = m->events; one != NULL; one = one->next)
 		if (one == event)
 			return one->destroyed || !one->context->alive;
 	return 1;
@@ -341,8 +339,8 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	if (result == SUCCESS) {
 		struct event *event = calloc(1, sizeof *event);
 		event->context = context;
-		event->next = events;
-		events = event;
+		event->next = m->events;
+		m->events = event;
 		*out = event;
 	}
 	UNLOCK;
@@ -415,7 +413,7 @@ EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 #if FAKECUDA_VERSION >= 11070
 static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 	IN_STREAM(handle, {
-		if (!fake.memops)
+		if (!m->memops)
 			result = NOT_SUPPORTED;
 		else if (addr % 8 != 0 || !within(addr, 8, context->gpu))
 			result = INVALID_VALUE;
@@ -453,7 +451,7 @@ static CUresult copy_checked(struct work *work, int from_host, int gpu) {
 static CUresult queue(CUstream handle, struct work work, int dst_host, int src_host) {
 	IN_STREAM(handle, {
 		int gpu = context->gpu;
-		int at_once = fake.lenient && ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)));
+		int at_once = m->lenient && ((dst_host && !within_host(work.dst, work.bytes)) || (src_host && !within_host(work.src, work.bytes)));
 		if (at_once) {
 			work.to_pageable = dst_host;
 			if ((result = admits(stream)) == SUCCESS && (result = copy_checked(&work, src_host, gpu)) == SUCCESS) {

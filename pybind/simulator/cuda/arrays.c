@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and mipmapped arrays: only their size and lifetime. */
-#include "fake.h"
+#include "driver.h"
 
 #include <stdlib.h>
 
@@ -37,11 +38,10 @@ typedef struct {
 	unsigned channels, flags;
 } shape3d;
 
-static struct array *arrays;
 
 int count_arrays(void) {
 	int count = 0;
-	for (struct array *one = arrays; one != NULL; one = one->next)
+	for (struct array *one = m->arrays; one != NULL; one = one->next)
 		count++;
 	return count;
 }
@@ -63,13 +63,13 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && (shape->width == 0 || shape->channels == 0 || (shape->channels == 3 && shape->format < 0x50) || shape->channels > 4 || levels == 0 || shape->format == 0))
 		result = INVALID_VALUE;
-	if (result == SUCCESS && bytes > fake.gpu[context->gpu].total - fake.gpu[context->gpu].used)
+	if (result == SUCCESS && bytes > m->gpu[context->gpu].total - m->gpu[context->gpu].used)
 		result = OUT_OF_MEMORY;
 	if (result == SUCCESS) {
 		struct array *new = calloc(1, sizeof *new);
-		*new = (struct array){context->gpu, mipmapped, bytes, context, arrays};
-		arrays = new;
-		fake.gpu[context->gpu].used += bytes;
+		*new = (struct array){context->gpu, mipmapped, bytes, context, m->arrays};
+		m->arrays = new;
+		m->gpu[context->gpu].used += bytes;
 		*out = new;
 	}
 	UNLOCK;
@@ -78,14 +78,14 @@ static CUresult create(struct array **out, const shape3d *shape, unsigned levels
 
 static void drop(struct array **at) {
 	struct array *gone = *at;
-	fake.gpu[gone->gpu].used -= gone->bytes;
+	m->gpu[gone->gpu].used -= gone->bytes;
 	*at = gone->next;
 	free(gone);
 }
 
 static CUresult destroy(struct array *array, int mipmapped) {
 	LOCK;
-	struct array **at = &arrays;
+	struct array **at = &m->arrays;
 	while (*at != NULL && *at != array)
 		at = &(*at)->next;
 	CUresult result = *at == NULL || (*at)->mipmapped != mipmapped ? INVALID_HANDLE : SUCCESS;
@@ -96,7 +96,7 @@ static CUresult destroy(struct array *array, int mipmapped) {
 }
 
 void end_arrays(struct context *context) {
-	for (struct array **at = &arrays; *at != NULL;)
+	for (struct array **at = &m->arrays; *at != NULL;)
 		if ((*at)->context == context)
 			drop(at);
 		else

@@ -1,15 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs and their properties. */
-#include "fake.h"
+#include "driver.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-/* The arenas are kept across restarts: a stale pointer reads garbage but never faults. */
-static uint64_t arenas[MAX_GPUS];
-static uint64_t arena_bytes[MAX_GPUS];
 
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
@@ -21,8 +18,8 @@ static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
 /* "GPU-..." or, for a MIG instance, "MIG-...". */
 int device_uuid_text(int physical, char *text) {
 	unsigned char b[16];
-	uuid_bytes(physical, fake.mig, b);
-	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", fake.mig ? "MIG" : "GPU", b[0], b[1],
+	uuid_bytes(physical, m->mig, b);
+	return sprintf(text, "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", m->mig ? "MIG" : "GPU", b[0], b[1],
 	               b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
 }
 
@@ -83,35 +80,35 @@ static int lacks(const char *what) {
 }
 
 static uint64_t arena(int gpu, uint64_t bytes) {
-	if (arena_bytes[gpu] < bytes) {
+	if (m->arena_bytes[gpu] < bytes) {
 		void *at = mmap(NULL, bytes + GRANULE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at == MAP_FAILED)
 			return 0;
-		arenas[gpu] = ((uint64_t)(uintptr_t)at + GRANULE - 1) / GRANULE * GRANULE;
-		arena_bytes[gpu] = bytes;
+		m->arenas[gpu] = ((uint64_t)(uintptr_t)at + GRANULE - 1) / GRANULE * GRANULE;
+		m->arena_bytes[gpu] = bytes;
 	}
-	return arenas[gpu];
+	return m->arenas[gpu];
 }
 
 CUresult start(void) {
-	if (fake.started)
-		return fake.gpus > 0 ? SUCCESS : NO_DEVICE;
+	if (m->started)
+		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
 	int physical[MAX_GPUS];
 	int count = (int)number_from("FAKECUDA_GPUS", 1);
 	const char *capability = getenv("FAKECUDA_CAPABILITY"), *mig = getenv("FAKECUDA_MIG");
-	fake.major = 9, fake.minor = 0;
+	m->major = 9, m->minor = 0;
 	if (capability != NULL)
-		sscanf(capability, "%d.%d", &fake.major, &fake.minor);
-	fake.mig = mig != NULL && *mig != 0;
-	fake.lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
-	fake.vmm = !lacks("vmm");
-	fake.memops = !lacks("memops");
-	fake.priorities = !lacks("priorities");
-	fake.managed = !lacks("managed");
-	fake.concurrent = fake.managed && fake.major >= 6 && !lacks("concurrent");
-	fake.gpus = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
-	for (int i = 0; i < fake.gpus; i++) {
-		struct gpu *gpu = &fake.gpu[i];
+		sscanf(capability, "%d.%d", &m->major, &m->minor);
+	m->mig = mig != NULL && *mig != 0;
+	m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+	m->vmm = !lacks("vmm");
+	m->memops = !lacks("memops");
+	m->priorities = !lacks("priorities");
+	m->managed = !lacks("managed");
+	m->concurrent = m->managed && m->major >= 6 && !lacks("concurrent");
+	m->gpus = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
+	for (int i = 0; i < m->gpus; i++) {
+		struct gpu *gpu = &m->gpu[i];
 		int file = gpu->memory_file;
 		memset(gpu, 0, sizeof *gpu);
 		gpu->physical = physical[i];
@@ -121,9 +118,9 @@ CUresult start(void) {
 		if (gpu->arena == 0 || gpu->memory_file < 0)
 			return UNKNOWN;
 	}
-	if (fake.gpus == 0)
+	if (m->gpus == 0)
 		return NO_DEVICE;
-	fake.started = 1;
+	m->started = 1;
 	return SUCCESS;
 }
 
@@ -149,25 +146,25 @@ EXPORT CUresult cuDriverGetVersion(int *version) {
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
 	CALLED(cuDeviceGetCount);
-	*count = fake.gpus;
+	*count = m->gpus;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 	CALLED(cuDeviceGet);
-	if (ordinal < 0 || ordinal >= fake.gpus)
+	if (ordinal < 0 || ordinal >= m->gpus)
 		return INVALID_DEVICE;
 	*device = ordinal;
 	return SUCCESS;
 }
 
-static int unknown(CUdevice device) { return device < 0 || device >= fake.gpus; }
+static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
 EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(fake.gpu[device].total >> 30), fake.mig ? " MIG 1g.10gb" : "");
+	snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(m->gpu[device].total >> 30), m->mig ? " MIG 1g.10gb" : "");
 	return SUCCESS;
 }
 
@@ -175,7 +172,7 @@ EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	uuid_bytes(fake.gpu[device].physical, 0, uuid);
+	uuid_bytes(m->gpu[device].physical, 0, uuid);
 	return SUCCESS;
 }
 
@@ -184,7 +181,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid_v2);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	uuid_bytes(fake.gpu[device].physical, fake.mig, uuid);
+	uuid_bytes(m->gpu[device].physical, m->mig, uuid);
 	return SUCCESS;
 }
 #endif
@@ -195,7 +192,7 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 		return INVALID_DEVICE;
 	if (bytes < 13)
 		return INVALID_VALUE;
-	snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * fake.gpu[device].physical);
+	snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * m->gpu[device].physical);
 	return SUCCESS;
 }
 
@@ -203,7 +200,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	*bytes = fake.gpu[device].total;
+	*bytes = m->gpu[device].total;
 	return SUCCESS;
 }
 
@@ -226,25 +223,25 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 		*value = number_from("FAKECUDA_ATS", 0) != 0;
 		return SUCCESS;
 	case 75:
-		*value = fake.major;
+		*value = m->major;
 		return SUCCESS;
 	case 76:
-		*value = fake.minor;
+		*value = m->minor;
 		return SUCCESS;
 	case 78:
-		*value = fake.priorities;
+		*value = m->priorities;
 		return SUCCESS;
 	case 83:
-		*value = fake.managed;
+		*value = m->managed;
 		return SUCCESS;
 	case 89:
-		*value = fake.concurrent;
+		*value = m->concurrent;
 		return SUCCESS;
 	case 102:
-		*value = fake.vmm;
+		*value = m->vmm;
 		return SUCCESS;
 	case 122:
-		*value = fake.memops;
+		*value = m->memops;
 		return FAKECUDA_VERSION >= 11070 ? SUCCESS : INVALID_VALUE;
 	}
 	return INVALID_VALUE;
@@ -254,6 +251,6 @@ EXPORT CUresult cuDeviceTotalMem(unsigned *bytes, CUdevice device) {
 	CALLED(cuDeviceTotalMem_v1);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	*bytes = fake.gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)fake.gpu[device].total;
+	*bytes = m->gpu[device].total > UINT32_MAX ? UINT32_MAX : (unsigned)m->gpu[device].total;
 	return SUCCESS;
 }

@@ -1,23 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts, and each thread's stack of them. */
-#include "fake.h"
+#include "driver.h"
 
 #include <stdlib.h>
 
 #define MAX_DEPTH 32
 
-/* A stack belongs to one start of the driver; an older one counts as empty. */
-static int era = 1;
+/* A stack belongs to one start of one machine; another one's counts as empty. */
 static __thread struct {
 	int era, depth;
 	struct context *at[MAX_DEPTH];
 } stack;
 
 static void refresh(void) {
-	if (stack.era != era)
-		stack.era = era, stack.depth = 0;
+	if (stack.era != m->era)
+		stack.era = m->era, stack.depth = 0;
 }
-
-void forget_threads(void) { era++; }
 
 int depth_of_thread(void) {
 	refresh();
@@ -34,10 +32,11 @@ CUresult current_context(struct context **out) {
 
 static struct context *make_context(int gpu) {
 	struct context *context = calloc(1, sizeof *context);
+	context->machine = m;
 	context->gpu = gpu;
 	context->alive = 1;
-	context->next = fake.contexts;
-	fake.contexts = context;
+	context->next = m->contexts;
+	m->contexts = context;
 	context->legacy = make_stream(context, 0, 0);
 	return context;
 }
@@ -54,11 +53,13 @@ void end_context(struct context *context) {
  * exists.
  */
 EXPORT CUcontext fakecuda_current(void) {
+	enter_machine();
 	refresh();
 	return stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
 }
 
 EXPORT int fakecuda_alive(CUcontext context) {
+	enter_machine();
 	LOCK;
 	int alive = context->alive;
 	UNLOCK;
@@ -67,10 +68,10 @@ EXPORT int fakecuda_alive(CUcontext context) {
 
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 	CALLED(cuDevicePrimaryCtxRetain);
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	struct gpu *gpu = &fake.gpu[device];
+	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains++ == 0)
 		gpu->primary = make_context(device);
 	*out = gpu->primary;
@@ -80,19 +81,19 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
 	CALLED(cuDevicePrimaryCtxGetState);
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	*flags = 0;
-	*active = fake.gpu[device].retains > 0;
+	*active = m->gpu[device].retains > 0;
 	return SUCCESS;
 }
 
 /* The context stays retained, but empty. */
 static CUresult reset(CUdevice device) {
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	struct gpu *gpu = &fake.gpu[device];
+	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains > 0) {
 		end_memory(gpu->primary);
 		end_streams(gpu->primary);
@@ -113,11 +114,11 @@ EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 }
 
 static CUresult release(CUdevice device) {
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	CUresult result = INVALID_CONTEXT;
 	LOCK;
-	struct gpu *gpu = &fake.gpu[device];
+	struct gpu *gpu = &m->gpu[device];
 	if (gpu->retains > 0) {
 		result = SUCCESS;
 		if (--gpu->retains == 0)
@@ -157,7 +158,7 @@ EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice d
 
 EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
 	CALLED(cuCtxFromGreenCtx);
-	*out = fake.gpu[green->device].primary;
+	*out = m->gpu[green->device].primary;
 	return SUCCESS;
 }
 
@@ -170,7 +171,7 @@ EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
 #endif
 
 static CUresult create(CUcontext *out, CUdevice device) {
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	refresh();
 	if (stack.depth == MAX_DEPTH)
@@ -310,6 +311,6 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	CUresult result = current_context(&context);
 	UNLOCK;
 	*least = 0;
-	*greatest = !fake.priorities ? 0 : fake.major >= 7 ? -5 : -2;
+	*greatest = !m->priorities ? 0 : m->major >= 7 ? -5 : -2;
 	return result;
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stream-ordered allocation. A pool reserves whole granules, keeps what is freed, and gives what is beyond its threshold back at a
  * synchronization. A free takes effect at once here: the order within streams is not modeled. A real driver trims only frees that it has
@@ -13,13 +14,6 @@
 
 enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2 };
 
-struct pool {
-	int gpu; /* -1: the host's */
-	int gone;
-	uint64_t reserved, used, threshold;
-	struct pool *next;
-};
-
 struct outside {
 	struct range range;
 	int gpu;
@@ -29,11 +23,9 @@ struct outside {
 	struct outside *next;
 };
 
-static struct outside *list;
-static struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS];
 
 int within_outside(uint64_t addr, uint64_t bytes) {
-	for (struct outside *one = list; one != NULL; one = one->next)
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
 			return 1;
 	return 0;
@@ -41,7 +33,7 @@ int within_outside(uint64_t addr, uint64_t bytes) {
 
 int count_outside(void) {
 	int count = 0;
-	for (struct outside *one = list; one != NULL; one = one->next)
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		count += one->kind != GRAPH_MEMORY;
 	return count;
 }
@@ -51,8 +43,8 @@ static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int 
 	if (at == MAP_FAILED)
 		return NULL;
 	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){{(uint64_t)(uintptr_t)at, bytes}, gpu, kind, NULL, NULL, list};
-	list = new;
+	*new = (struct outside){{(uint64_t)(uintptr_t)at, bytes}, gpu, kind, NULL, NULL, m->outside};
+	m->outside = new;
 	return new;
 }
 
@@ -68,7 +60,7 @@ static void drop(struct outside **at) {
 	if (gone->kind == POOL_MEMORY)
 		gone->pool->used -= charge(gone->range.bytes);
 	if (gone->kind == LOW_MEMORY) {
-		fake.gpu[gone->gpu].used -= pages(gone->range.bytes);
+		m->gpu[gone->gpu].used -= pages(gone->range.bytes);
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes); /* there is little of it */
 	}
 	*at = gone->next;
@@ -76,7 +68,7 @@ static void drop(struct outside **at) {
 }
 
 void end_outside(struct context *context) {
-	for (struct outside **at = &list; *at != NULL;)
+	for (struct outside **at = &m->outside; *at != NULL;)
 		if ((*at)->context != NULL && (*at)->context == context)
 			drop(at);
 		else
@@ -90,19 +82,19 @@ static void shrink(struct pool *pool, uint64_t keep) {
 	if (wanted >= pool->reserved)
 		return;
 	if (pool->gpu >= 0)
-		fake.gpu[pool->gpu].used -= pool->reserved - wanted;
+		m->gpu[pool->gpu].used -= pool->reserved - wanted;
 	pool->reserved = wanted;
 }
 
 void pools_synchronized(void) {
-	for (int i = 0; i < fake.gpus; i++)
-		shrink(&standard[i], standard[i].threshold);
-	for (struct pool *one = pools; one != NULL; one = one->next)
+	for (int i = 0; i < m->gpus; i++)
+		shrink(&m->standard[i], m->standard[i].threshold);
+	for (struct pool *one = m->pools; one != NULL; one = one->next)
 		shrink(one, one->gone ? 0 : one->threshold);
 }
 
 CUresult free_outside(uint64_t addr) {
-	struct outside **at = &list;
+	struct outside **at = &m->outside;
 	while (*at != NULL && (*at)->range.addr != addr)
 		at = &(*at)->next;
 	if (*at == NULL)
@@ -118,16 +110,17 @@ CUresult free_outside(uint64_t addr) {
 
 /* A new driver: nothing is left of pools. */
 void end_pools(void) {
-	while (list != NULL)
-		drop(&list);
-	for (struct pool *one = pools; one != NULL; one = one->next)
+	while (m->outside != NULL)
+		drop(&m->outside);
+	for (struct pool *one = m->pools; one != NULL; one = one->next)
 		one->gone = 1;
-	memset(standard, 0, sizeof standard);
-	memset(current, 0, sizeof current);
+	memset(m->standard, 0, sizeof m->standard);
+	m->standard_host = m->standard_managed = (struct pool){.gpu = -1};
+	memset(m->current, 0, sizeof m->current);
 }
 
 static CUresult low(CUcontext context, unsigned *out, unsigned bytes) {
-	struct gpu *gpu = &fake.gpu[context->gpu];
+	struct gpu *gpu = &m->gpu[context->gpu];
 	if (bytes == 0)
 		return INVALID_VALUE;
 	if (pages(bytes) > gpu->total - gpu->used)
@@ -189,25 +182,24 @@ typedef struct {
 	unsigned char reserved[56];
 } pool_props;
 
-static struct pool standard_host = {.gpu = -1}, standard_managed = {.gpu = -1};
 
-static int unknown(CUdevice device) { return device < 0 || device >= fake.gpus; }
+static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
 static struct pool *find_pool(struct pool *handle) {
-	for (int i = 0; i < fake.gpus; i++)
-		if (handle == &standard[i])
+	for (int i = 0; i < m->gpus; i++)
+		if (handle == &m->standard[i])
 			return handle;
-	if (handle == &standard_host || handle == &standard_managed)
+	if (handle == &m->standard_host || handle == &m->standard_managed)
 		return handle;
-	for (struct pool *one = pools; one != NULL; one = one->next)
+	for (struct pool *one = m->pools; one != NULL; one = one->next)
 		if (one == handle && !one->gone)
 			return one;
 	return NULL;
 }
 
 static struct pool *standard_pool(int gpu) {
-	standard[gpu].gpu = gpu;
-	return &standard[gpu];
+	m->standard[gpu].gpu = gpu;
+	return &m->standard[gpu];
 }
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
@@ -217,8 +209,8 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
 	LOCK;
-	new->next = pools;
-	pools = new;
+	new->next = m->pools;
+	m->pools = new;
 	UNLOCK;
 	*out = new;
 	return SUCCESS;
@@ -229,13 +221,13 @@ EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 	CALLED(cuMemPoolDestroy);
 	LOCK;
 	struct pool *pool = find_pool(handle);
-	CUresult result = pool == NULL || pool == &standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
+	CUresult result = pool == NULL || pool == &m->standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS) {
 		pool->gone = 1;
 		shrink(pool, 0);
-		for (int i = 0; i < fake.gpus; i++)
-			if (current[i] == pool)
-				current[i] = NULL;
+		for (int i = 0; i < m->gpus; i++)
+			if (m->current[i] == pool)
+				m->current[i] = NULL;
 	}
 	UNLOCK;
 	return result;
@@ -293,8 +285,8 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = ((struct pool *)handle)->gpu;
 	LOCK;
-	new->next = pools;
-	pools = new;
+	new->next = m->pools;
+	m->pools = new;
 	UNLOCK;
 	*out = new;
 	return SUCCESS;
@@ -314,7 +306,7 @@ EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where,
 	CALLED(cuMemGetDefaultMemPool);
 	if (where->type == LOCATION_DEVICE && unknown(where->id))
 		return INVALID_DEVICE;
-	*out = type == 2 ? &standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &standard_host;
+	*out = type == 2 ? &m->standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &m->standard_host;
 	return SUCCESS;
 }
 
@@ -325,7 +317,7 @@ EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 	if (unknown(device))
 		return INVALID_DEVICE;
 	LOCK;
-	*out = current[device] != NULL ? current[device] : standard_pool(device);
+	*out = m->current[device] != NULL ? m->current[device] : standard_pool(device);
 	UNLOCK;
 	return SUCCESS;
 }
@@ -336,7 +328,7 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	struct pool *pool = find_pool(handle);
 	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS)
-		current[device] = pool;
+		m->current[device] = pool;
 	UNLOCK;
 	return result;
 }
@@ -360,7 +352,7 @@ static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 		return OUT_OF_MEMORY;
 	uint64_t wanted = (pool->used + charge(bytes) + GRANULE - 1) / GRANULE * GRANULE;
 	uint64_t growth = wanted > pool->reserved ? wanted - pool->reserved : 0;
-	struct gpu *gpu = pool->gpu < 0 ? NULL : &fake.gpu[pool->gpu];
+	struct gpu *gpu = pool->gpu < 0 ? NULL : &m->gpu[pool->gpu];
 	if (gpu != NULL && growth > gpu->total - gpu->used)
 		return OUT_OF_MEMORY;
 	struct outside *new = add(bytes, pool->gpu, POOL_MEMORY, 0);
@@ -384,7 +376,7 @@ static CUresult allocate_async(CUdeviceptr *out, size_t bytes, struct pool *hand
 		result = find_stream(stream, context, &its);
 	int gpu = result == SUCCESS ? its->context->gpu : 0;
 	if (result == SUCCESS && (result = captured_allocation(out, bytes, stream)) == NOT_READY)
-		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : current[gpu] != NULL ? current[gpu] : standard_pool(gpu));
+		result = allocate(out, bytes, handle != NULL ? find_pool(handle) : m->current[gpu] != NULL ? m->current[gpu] : standard_pool(gpu));
 	UNLOCK;
 	return result;
 }

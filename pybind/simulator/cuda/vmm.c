@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Virtual memory management: reservations, handles, mappings. */
-#include "fake.h"
+#include "driver.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -55,19 +56,14 @@ struct reservation {
 	struct reservation *next;
 };
 
-static struct memory *memories;
-static int has_exports; /* whether there ever was a descriptor */
-static struct handle *handles;
-static struct mapping *mappings; /* in address order */
-static struct reservation *reservations;
 
 void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
 	*handle_count = *mapping_count = *reservation_count = 0;
-	for (struct handle *one = handles; one != NULL; one = one->next)
+	for (struct handle *one = m->handles; one != NULL; one = one->next)
 		*handle_count += one->held;
-	for (struct mapping *one = mappings; one != NULL; one = one->next)
+	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		++*mapping_count;
-	for (struct reservation *one = reservations; one != NULL; one = one->next)
+	for (struct reservation *one = m->reservations; one != NULL; one = one->next)
 		++*reservation_count;
 }
 
@@ -75,10 +71,10 @@ static CUresult check_prop(const allocation_prop *prop) {
 	if (prop->type != 1 || prop->location.type < 1 || prop->location.type > 3)
 		return INVALID_VALUE;
 	if (prop->location.type != 1)
-		return fake.vmm ? SUCCESS : NOT_SUPPORTED;
-	if (prop->location.id < 0 || prop->location.id >= fake.gpus)
+		return m->vmm ? SUCCESS : NOT_SUPPORTED;
+	if (prop->location.id < 0 || prop->location.id >= m->gpus)
 		return INVALID_DEVICE;
-	return fake.vmm ? SUCCESS : NOT_SUPPORTED;
+	return m->vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
@@ -90,7 +86,7 @@ EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_pr
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
 	CALLED(cuMemAddressReserve);
 	(void)hint;
-	if (!fake.vmm)
+	if (!m->vmm)
 		return NOT_SUPPORTED;
 	if (bytes == 0 || bytes % 4096 != 0 || flags != 0 || (alignment & (alignment - 1)) != 0)
 		return INVALID_VALUE;
@@ -108,8 +104,8 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
 	munmap((void *)(uintptr_t)(addr + bytes), begin + alignment - addr);
 	LOCK;
 	struct reservation *new = calloc(1, sizeof *new);
-	*new = (struct reservation){{addr, bytes}, reservations};
-	reservations = new;
+	*new = (struct reservation){{addr, bytes}, m->reservations};
+	m->reservations = new;
 	UNLOCK;
 	*out = addr;
 	return SUCCESS;
@@ -123,11 +119,11 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	CALLED(cuMemAddressFree);
 	CUresult result = INVALID_VALUE;
 	LOCK;
-	struct reservation **at = &reservations;
+	struct reservation **at = &m->reservations;
 	while (*at != NULL && ((*at)->range.addr != addr || (*at)->range.bytes != bytes))
 		at = &(*at)->next;
 	int busy = 0;
-	for (struct mapping *one = mappings; one != NULL; one = one->next)
+	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		busy |= overlap(one->range, addr, bytes);
 	if (*at != NULL && !busy) {
 		struct reservation *gone = *at;
@@ -142,8 +138,8 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 
 static CUhandle add_handle(struct memory *memory) {
 	struct handle *new = calloc(1, sizeof *new);
-	*new = (struct handle){memory, 1, 0, handles};
-	handles = new;
+	*new = (struct handle){memory, 1, 0, m->handles};
+	m->handles = new;
 	memory->handles++;
 	return (CUhandle)(uintptr_t)new;
 }
@@ -151,8 +147,8 @@ static CUhandle add_handle(struct memory *memory) {
 static struct memory *add_memory(struct memory memory) {
 	struct memory *new = calloc(1, sizeof *new);
 	*new = memory;
-	new->next = memories;
-	memories = new;
+	new->next = m->memories;
+	m->memories = new;
 	return new;
 }
 
@@ -163,7 +159,7 @@ static int is_exported(const struct memory *memory) {
 }
 
 static void end_unused(void) {
-	for (struct memory **at = &memories; *at != NULL;) {
+	for (struct memory **at = &m->memories; *at != NULL;) {
 		struct memory *one = *at;
 		if (one->handles > 0 || is_exported(one)) {
 			at = &one->next;
@@ -174,7 +170,7 @@ static void end_unused(void) {
 		else
 			fallocate(one->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)one->offset, (off_t)one->bytes);
 		if (!one->foreign && !one->host)
-			fake.gpu[one->gpu].used -= one->bytes;
+			m->gpu[one->gpu].used -= one->bytes;
 		*at = one->next;
 		free(one);
 	}
@@ -182,7 +178,7 @@ static void end_unused(void) {
 
 /* Descriptors are closed without a call of the driver's library. */
 void exports_closed(void) {
-	if (has_exports)
+	if (m->has_exports)
 		end_unused();
 }
 
@@ -195,7 +191,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 		return INVALID_VALUE;
 	LOCK;
 	int host = prop->location.type != 1, number = host ? 0 : prop->location.id;
-	struct gpu *gpu = &fake.gpu[number];
+	struct gpu *gpu = &m->gpu[number];
 	exports_closed();
 	if ((!host && bytes > gpu->total - gpu->used) || ftruncate64(gpu->memory_file, (off64_t)(gpu->file_end + bytes)) != 0) {
 		result = OUT_OF_MEMORY;
@@ -209,7 +205,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 }
 
 static struct handle *find_handle(CUhandle number) {
-	struct handle *one = handles;
+	struct handle *one = m->handles;
 	while (one != NULL && (one != (struct handle *)(uintptr_t)number || !one->held))
 		one = one->next;
 	return one;
@@ -218,7 +214,7 @@ static struct handle *find_handle(CUhandle number) {
 static void drop_handle(struct handle *handle) {
 	if (handle->held || handle->mappings > 0)
 		return;
-	struct handle **at = &handles;
+	struct handle **at = &m->handles;
 	while (*at != handle)
 		at = &(*at)->next;
 	*at = handle->next;
@@ -244,7 +240,7 @@ EXPORT CUresult cuMemRetainAllocationHandle(CUhandle *out, void *addr) {
 	uint64_t at = (uint64_t)(uintptr_t)addr;
 	CUresult result = INVALID_VALUE;
 	LOCK;
-	for (struct mapping *one = mappings; one != NULL; one = one->next)
+	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		if (at >= one->range.addr && at - one->range.addr < one->range.bytes) {
 			one->handle->held++;
 			*out = (CUhandle)(uintptr_t)one->handle;
@@ -265,7 +261,7 @@ static int export_descriptor(const struct memory *memory) {
 	snprintf(path, sizeof path, "/proc/self/fd/%d", memory->file);
 	int descriptor = open(path, O_RDWR | O_CLOEXEC);
 	off_t position = (off_t)(memory->offset + memory->bytes / GRANULE);
-	has_exports = 1;
+	m->has_exports = 1;
 	if (descriptor >= 0 && (fcntl(descriptor, F_OFD_SETLK, &mark) != 0 || lseek(descriptor, position, SEEK_SET) < 0)) {
 		close(descriptor);
 		return -1;
@@ -291,7 +287,7 @@ EXPORT CUresult cuMemExportToShareableHandle(void *out, CUhandle number, int typ
 
 static struct memory *part_of_ours(const struct part *part) {
 	struct stat facts;
-	for (struct memory *one = memories; one != NULL; one = one->next)
+	for (struct memory *one = m->memories; one != NULL; one = one->next)
 		if (!one->foreign && one->offset == part->offset && fstat(one->file, &facts) == 0 && facts.st_ino == part->file)
 			return one;
 	return NULL;
@@ -330,7 +326,6 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 
 /* Multicast objects and sparse arrays refer to memory, one at a time; which part of which is not modeled. */
 #if FAKECUDA_VERSION >= 12010
-static struct handle *bound;
 
 EXPORT CUresult cuMulticastCreate(CUhandle *out, const void *prop) {
 	CALLED(cuMulticastCreate);
@@ -346,7 +341,7 @@ EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle numbe
 	struct handle *handle = find_handle(number);
 	if (handle != NULL) {
 		handle->mappings++;
-		bound = handle;
+		m->bound = handle;
 	}
 	UNLOCK;
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
@@ -356,12 +351,12 @@ EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr a
 	CALLED(cuMulticastBindAddr);
 	(void)multicast, (void)at, (void)flags;
 	LOCK;
-	struct mapping *one = mappings;
+	struct mapping *one = m->mappings;
 	while (one != NULL && (addr < one->range.addr || addr + bytes > one->range.addr + one->range.bytes))
 		one = one->next;
 	if (one != NULL) {
 		one->handle->mappings++;
-		bound = one->handle;
+		m->bound = one->handle;
 	}
 	UNLOCK;
 	return one != NULL ? SUCCESS : INVALID_VALUE;
@@ -369,11 +364,11 @@ EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr a
 
 #if FAKECUDA_VERSION >= 13010
 EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
-	return device < 0 || device >= fake.gpus ? INVALID_DEVICE : cuMulticastBindMem(multicast, at, number, offset, bytes, flags);
+	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindMem(multicast, at, number, offset, bytes, flags);
 }
 
 EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
-	return device < 0 || device >= fake.gpus ? INVALID_DEVICE : cuMulticastBindAddr(multicast, at, addr, bytes, flags);
+	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindAddr(multicast, at, addr, bytes, flags);
 }
 #endif
 
@@ -381,8 +376,8 @@ EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at
 	CALLED(cuMulticastUnbind);
 	(void)multicast, (void)device, (void)at, (void)bytes;
 	LOCK;
-	struct handle *handle = bound;
-	bound = NULL;
+	struct handle *handle = m->bound;
+	m->bound = NULL;
 	if (handle != NULL) {
 		handle->mappings--;
 		drop_handle(handle);
@@ -393,7 +388,6 @@ EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at
 #endif
 
 #if FAKECUDA_VERSION >= 11010
-static struct handle *tiled;
 
 typedef struct {
 	int resource_type;
@@ -412,13 +406,13 @@ EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream str
 	(void)stream;
 	LOCK;
 	for (unsigned i = 0; i < count && result == SUCCESS; i++) {
-		struct handle *handle = list[i].operation == 1 ? find_handle(list[i].handle) : tiled;
+		struct handle *handle = list[i].operation == 1 ? find_handle(list[i].handle) : m->tiled;
 		if (handle == NULL) {
 			result = INVALID_VALUE;
 			break;
 		}
 		handle->mappings += list[i].operation == 1 ? 1 : -1;
-		tiled = list[i].operation == 1 ? handle : NULL;
+		m->tiled = list[i].operation == 1 ? handle : NULL;
 		drop_handle(handle);
 	}
 	UNLOCK;
@@ -429,7 +423,7 @@ EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstrea
 #endif
 
 static int reserved(uint64_t addr, uint64_t bytes) {
-	for (struct reservation *one = reservations; one != NULL; one = one->next)
+	for (struct reservation *one = m->reservations; one != NULL; one = one->next)
 		if (addr >= one->range.addr && addr - one->range.addr < one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
 			return 1;
 	return 0;
@@ -442,7 +436,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	struct handle *handle = find_handle(number);
 	int fits = handle != NULL && offset == 0 && flags == 0 && bytes > 0 && bytes % GRANULE == 0 && addr % GRANULE == 0 &&
 	           bytes <= handle->memory->bytes && reserved(addr, bytes);
-	struct mapping **at = &mappings;
+	struct mapping **at = &m->mappings;
 	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
 		fits = !overlap((*at)->range, addr, bytes);
 	if (fits) {
@@ -462,7 +456,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 
 /* The first of the whole mappings that make up a range, and the end of the last; NULL if they do not. */
 static struct mapping **whole(uint64_t addr, uint64_t bytes, struct mapping **end) {
-	struct mapping **first = &mappings;
+	struct mapping **first = &m->mappings;
 	while (*first != NULL && (*first)->range.addr < addr)
 		first = &(*first)->next;
 	uint64_t next = addr;
@@ -500,7 +494,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 	LOCK;
 	struct mapping **first = count == 1 && access->location.type == 1 && access->flags == 3 ? whole(addr, bytes, &end) : NULL;
 	if (first != NULL) {
-		result = access->location.id < fake.gpus ? SUCCESS : INVALID_DEVICE;
+		result = access->location.id < m->gpus ? SUCCESS : INVALID_DEVICE;
 		for (struct mapping *one = *first; one != end; one = one->next)
 			if (one->handle->memory->gpu != access->location.id)
 				result = INVALID_DEVICE;
@@ -515,7 +509,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 }
 
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
-	for (struct mapping *one = mappings; one != NULL && bytes > 0; one = one->next) {
+	for (struct mapping *one = m->mappings; one != NULL && bytes > 0; one = one->next) {
 		if (addr < one->range.addr || addr - one->range.addr >= one->range.bytes)
 			continue;
 		if ((one->access >> gpu & 1) == 0)
@@ -530,20 +524,20 @@ int within_mappings(uint64_t addr, uint64_t bytes, int gpu) {
 }
 
 void end_virtual(void) {
-	while (mappings != NULL) {
-		struct mapping *gone = mappings;
-		mappings = gone->next;
+	while (m->mappings != NULL) {
+		struct mapping *gone = m->mappings;
+		m->mappings = gone->next;
 		gone->handle->mappings--;
 		drop_handle(gone->handle);
 		free(gone);
 	}
-	while (handles != NULL) {
-		handles->held = 0;
-		drop_handle(handles);
+	while (m->handles != NULL) {
+		m->handles->held = 0;
+		drop_handle(m->handles);
 	}
-	while (reservations != NULL) {
-		struct reservation *gone = reservations;
-		reservations = gone->next;
+	while (m->reservations != NULL) {
+		struct reservation *gone = m->reservations;
+		m->reservations = gone->next;
 		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes);
 		free(gone);
 	}

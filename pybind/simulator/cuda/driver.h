@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fake CUDA driver: libcuda.so.1 over host memory, for tests of code that loads the real one. It follows CUDA's rules as far as
  * they are known, and is stricter where CUDA leaves a mistake undefined. Its types are declared here a second time on purpose:
@@ -21,8 +22,8 @@
  * memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and beyond that as on the host. Each
  * stream has a thread that does its work. One lock guards everything; work runs under it.
  */
-#ifndef FAKE_H
-#define FAKE_H
+#ifndef DRIVER_H
+#define DRIVER_H
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -99,6 +100,7 @@ struct gpu {
 };
 
 struct context {
+	struct machine *machine;
 	int gpu;
 	int alive;
 	CUresult sticky; /* the error of failed work, which every later call returns */
@@ -106,20 +108,62 @@ struct context {
 	struct context *next;
 };
 
-struct fake {
+struct pool {
+	int gpu; /* -1: the host's */
+	int gone;
+	uint64_t reserved, used, threshold;
+	struct pool *next;
+};
+
+/*
+ * One simulated machine. A process has one, which cuInit starts; tests open several (machine.c). The lock guards all but era, which never
+ * changes.
+ */
+struct machine {
 	pthread_mutex_t lock;
 	pthread_cond_t progress;
+	int era; /* tells the machines of a process apart, and the restarts of one */
 	int started;
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int major, minor, mig, vmm, memops, priorities, managed, concurrent;
 	int lenient;
 	unsigned delay_us; /* delays each copy and fill in a stream */
+	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
+
 	struct context *contexts;
 	struct allocation *allocations, *hosts, *managed_memory;
+	struct array *arrays;
+	struct outside *outside;
+	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed;
+	struct {
+		uint64_t reserved, used;
+	} graph_reserve[MAX_GPUS];
+	struct live *graph_lives; /* allocated by a graph that has run, and not freed */
+
+	struct stream *streams, *found; /* found: the stream that was looked for last */
+	struct event *events;
+	uint64_t last_stream;
+	struct capture *captures;
+	struct graph *graphs;
+	uint64_t last_capture;
+
+	struct memory *memories;
+	struct handle *handles, *bound, *tiled;
+	struct mapping *mappings; /* in address order */
+	struct reservation *reservations;
+	int has_exports; /* whether there ever was a descriptor */
+
+	const struct simulator_card *cards; /* of a machine that was opened with them; NULL: the environment says */
+	int card_count;
+	struct machine *next;
 };
 
-extern struct fake fake;
+/* machine.c. The machine of the calling thread, which CALLED sets: the one that it is bound to, else the process's. */
+struct simulator_card;
+extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
+void enter_machine(void);
+int new_era(void);
 
 /* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the lock. */
 CUresult called(const char *name, int needs_start);
@@ -130,8 +174,10 @@ CUresult called(const char *name, int needs_start);
 			return refused_; \
 	} while (0)
 void drop_faults(void);
-#define LOCK pthread_mutex_lock(&fake.lock)
-#define UNLOCK pthread_mutex_unlock(&fake.lock)
+void lock_counters(void);
+void unlock_counters(void);
+#define LOCK pthread_mutex_lock(&m->lock)
+#define UNLOCK pthread_mutex_unlock(&m->lock)
 
 /* The functions below are called with the lock held. */
 
@@ -139,7 +185,7 @@ void drop_faults(void);
 CUresult current_context(struct context **out);
 void end_context(struct context *context);
 int depth_of_thread(void);
-void forget_threads(void);
+
 
 /* device.c */
 CUresult start(void);

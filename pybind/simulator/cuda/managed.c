@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Managed memory. Pages that move between the GPU and the host are only counted, not moved. */
-#include "fake.h"
+#include "driver.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,25 +9,25 @@
 #define ATTACH_HOST 2 /* a GPU without concurrent access needs cuStreamAttachMemAsync, which is not implemented */
 
 uint64_t free_bytes(const struct gpu *gpu) {
-	uint64_t room = gpu->total - gpu->used, resident = fake.concurrent ? gpu->managed : 0;
+	uint64_t room = gpu->total - gpu->used, resident = m->concurrent ? gpu->managed : 0;
 	return resident < room ? room - resident : 0;
 }
 
 void drop_managed(struct allocation **at) {
 	struct allocation *gone = *at;
-	struct gpu *gpu = &fake.gpu[gone->context->gpu];
+	struct gpu *gpu = &m->gpu[gone->context->gpu];
 	/* It stays mapped: a stale pointer reads garbage but never faults. */
 	madvise((void *)(uintptr_t)gone->range.addr, gone->range.bytes, MADV_DONTNEED);
 	gpu->managed -= charge(gone->range.bytes);
-	if (!fake.concurrent)
+	if (!m->concurrent)
 		gpu->used -= charge(gone->range.bytes);
 	*at = gone->next;
 	free(gone);
 }
 
 static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes) {
-	struct gpu *gpu = &fake.gpu[context->gpu];
-	if (!fake.concurrent && (bytes > gpu->total || charge(bytes) > gpu->total - gpu->used))
+	struct gpu *gpu = &m->gpu[context->gpu];
+	if (!m->concurrent && (bytes > gpu->total || charge(bytes) > gpu->total - gpu->used))
 		return OUT_OF_MEMORY;
 	if (bytes > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
@@ -34,10 +35,10 @@ static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes
 	if (at == MAP_FAILED)
 		return OUT_OF_MEMORY;
 	struct allocation *new = calloc(1, sizeof *new);
-	*new = (struct allocation){{(uint64_t)(uintptr_t)at, bytes}, context, fake.managed_memory};
-	fake.managed_memory = new;
+	*new = (struct allocation){{(uint64_t)(uintptr_t)at, bytes}, context, m->managed_memory};
+	m->managed_memory = new;
 	gpu->managed += charge(bytes);
-	if (!fake.concurrent)
+	if (!m->concurrent)
 		gpu->used += charge(bytes);
 	*out = new->range.addr;
 	return SUCCESS;
@@ -48,10 +49,10 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags
 	struct context *context;
 	LOCK;
 	CUresult result = current_context(&context);
-	if (result == SUCCESS && !fake.managed)
+	if (result == SUCCESS && !m->managed)
 		result = NOT_SUPPORTED;
 	/* ATTACH_SINGLE and combinations are for cuStreamAttachMemAsync. */
-	if (result == SUCCESS && (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !fake.concurrent))))
+	if (result == SUCCESS && (bytes == 0 || (flags != ATTACH_GLOBAL && (flags != ATTACH_HOST || !m->concurrent))))
 		result = INVALID_VALUE;
 	if (result == SUCCESS)
 		result = allocate(context, out, bytes);

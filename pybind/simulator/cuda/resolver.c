@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuGetProcAddress. With FAKECUDA_ALIASES in the environment it returns other addresses than dlsym: jumps to the functions, as a driver may
  * have entries of its own.
  */
-#include "fake.h"
+#include "driver.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static void *alias(void *function) {
 
 static void *exported_as(const char *name, uint64_t flags) {
 	Dl_info self;
-	void *library = dladdr((void *)&fake, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL, *function = NULL;
+	void *library = dladdr((void *)enter_machine, &self) != 0 ? dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD) : NULL, *function = NULL;
 	if (library == NULL)
 		return NULL;
 	char own[128];

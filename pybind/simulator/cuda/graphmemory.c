@@ -1,5 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs that allocate memory. Each GPU has a reserve for them, which a launch or an upload grows in whole granules to what is needed, and
+ * Graphs that allocate memory. Each GPU has a m->graph_reserve for them, which a launch or an upload grows in whole granules to what is needed, and
  * which only a trim returns. Nodes take effect at the launch.
  */
 #include "stream.h"
@@ -31,18 +32,15 @@ typedef struct {
 	CUdeviceptr addr;
 } alloc_params;
 
-static struct {
-	uint64_t reserved, used;
-} reserve[MAX_GPUS];
-static struct live {
+struct live {
 	uint64_t addr, bytes;
 	int gpu;
 	struct live *next;
-} *lives; /* allocated by a graph that has run, and not freed */
+};
 
 void end_graph_memory(void) {
-	memset(reserve, 0, sizeof reserve);
-	lives = NULL;
+	memset(m->graph_reserve, 0, sizeof m->graph_reserve);
+	m->graph_lives = NULL;
 }
 
 static struct node *append(struct body *body, struct node node) {
@@ -56,10 +54,10 @@ static struct node *append(struct body *body, struct node node) {
 }
 
 CUresult graph_memory_freed(uint64_t addr) {
-	for (struct live **at = &lives; *at != NULL; at = &(*at)->next)
+	for (struct live **at = &m->graph_lives; *at != NULL; at = &(*at)->next)
 		if ((*at)->addr == addr) {
 			struct live *gone = *at;
-			reserve[gone->gpu].used -= charge(gone->bytes);
+			m->graph_reserve[gone->gpu].used -= charge(gone->bytes);
 			*at = gone->next;
 			free(gone);
 			return SUCCESS;
@@ -96,12 +94,12 @@ CUresult reserve_graph_memory(struct body *body) {
 	uint64_t wanted = need(body, &gpu);
 	if (wanted == 0)
 		return SUCCESS;
-	wanted = (reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
-	uint64_t growth = wanted > reserve[gpu].reserved ? wanted - reserve[gpu].reserved : 0;
-	if (growth > fake.gpu[gpu].total - fake.gpu[gpu].used)
+	wanted = (m->graph_reserve[gpu].used + wanted + GRANULE - 1) / GRANULE * GRANULE;
+	uint64_t growth = wanted > m->graph_reserve[gpu].reserved ? wanted - m->graph_reserve[gpu].reserved : 0;
+	if (growth > m->gpu[gpu].total - m->gpu[gpu].used)
 		return OUT_OF_MEMORY;
-	reserve[gpu].reserved += growth;
-	fake.gpu[gpu].used += growth;
+	m->graph_reserve[gpu].reserved += growth;
+	m->gpu[gpu].used += growth;
 	return SUCCESS;
 }
 
@@ -113,9 +111,9 @@ void run_graph_memory(struct body *body) {
 			graph_memory_freed(one->addr);
 		} else if (one->type == ALLOC_NODE) {
 			struct live *new = malloc(sizeof *new);
-			*new = (struct live){one->addr, one->bytes, one->gpu, lives};
-			lives = new;
-			reserve[one->gpu].used += charge(one->bytes);
+			*new = (struct live){one->addr, one->bytes, one->gpu, m->graph_lives};
+			m->graph_lives = new;
+			m->graph_reserve[one->gpu].used += charge(one->bytes);
 		}
 	}
 }
@@ -149,7 +147,7 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
 	CALLED(cuGraphAddMemAllocNode);
 	(void)after, (void)count;
-	if (params->location.type != 1 || params->location.id < 0 || params->location.id >= fake.gpus || params->bytes == 0)
+	if (params->location.type != 1 || params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
 		return INVALID_VALUE;
 	LOCK;
 	params->addr = add_graph_memory(params->bytes, params->location.id);
@@ -223,22 +221,22 @@ EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr
 
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {
 	CALLED(cuDeviceGetGraphMemAttribute);
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	*(uint64_t *)value = attribute == 2 ? reserve[device].reserved : reserve[device].used;
+	*(uint64_t *)value = attribute == 2 ? m->graph_reserve[device].reserved : m->graph_reserve[device].used;
 	UNLOCK;
 	return attribute == 0 || attribute == 2 ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	CALLED(cuDeviceGraphMemTrim);
-	if (device < 0 || device >= fake.gpus)
+	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
-	uint64_t wanted = (reserve[device].used + GRANULE - 1) / GRANULE * GRANULE;
-	fake.gpu[device].used -= reserve[device].reserved - wanted;
-	reserve[device].reserved = wanted;
+	uint64_t wanted = (m->graph_reserve[device].used + GRANULE - 1) / GRANULE * GRANULE;
+	m->gpu[device].used -= m->graph_reserve[device].reserved - wanted;
+	m->graph_reserve[device].reserved = wanted;
 	UNLOCK;
 	return SUCCESS;
 }
