@@ -14,6 +14,7 @@
  *     FAKECUDA_LENIENT     not empty: a free waits for the work of its context, and copies in a stream accept host memory that is not
  *                          page-locked, which NVIDIA's driver does, too; otherwise both depend on time, or are refused
  *     FAKECUDA_FAIL        "name:nth:result,...": as fakecuda_fail
+ *     FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
  * and at compile time: FAKECUDA_VERSION, the CUDA version that it reports (12040). Newer functions are left out.
@@ -228,6 +229,9 @@ void end_arrays(struct context *context);
 /* managed.c */
 uint64_t free_bytes(const struct gpu *gpu);
 void drop_managed(struct allocation **at);
+
+/* hostmemory.c: called where memory is handed out, with the lock held or not */
+void watch_host_memory(void);
 
 /* vmm.c */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);

@@ -41,6 +41,7 @@ static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes
 	if (!m->concurrent)
 		gpu->used += charge(bytes);
 	*out = new->range.addr;
+	watch_host_memory();
 	return SUCCESS;
 }
 

@@ -77,6 +77,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 			*at = new;
 			gpu->used += pages(bytes);
 			*out = addr;
+			watch_host_memory();
 		}
 	}
 	UNLOCK;

@@ -45,6 +45,7 @@ static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int 
 	struct outside *new = calloc(1, sizeof *new);
 	*new = (struct outside){{(uint64_t)(uintptr_t)at, bytes}, gpu, kind, NULL, NULL, m->outside};
 	m->outside = new;
+	watch_host_memory();
 	return new;
 }
 

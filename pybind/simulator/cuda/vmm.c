@@ -199,6 +199,7 @@ EXPORT CUresult cuMemCreate(CUhandle *out, size_t bytes, const allocation_prop *
 		*out = add_handle(add_memory((struct memory){bytes, gpu->file_end, number, gpu->memory_file, host, 0, prop->handle_types, 0, NULL}));
 		gpu->file_end += bytes; /* offsets in the file are never reused; holes cost nothing */
 		gpu->used += host ? 0 : bytes;
+		watch_host_memory();
 	}
 	UNLOCK;
 	return result;
