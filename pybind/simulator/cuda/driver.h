@@ -123,7 +123,7 @@ struct pool {
 struct machine {
 	pthread_mutex_t lock;
 	pthread_cond_t progress;
-	int era; /* tells the machines of a process apart, and the restarts of one */
+	int era; /* differs between the machines of a process, and between the starts of one */
 	int started;
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];

@@ -43,7 +43,7 @@ static uint64_t number_in(const char *path, const char *name) {
 
 /* A control group of version 2, or of version 1's memory controller. Pages of files that the kernel drops first count as left. */
 static void look_at_group(const char *folder, int version, struct room *room) {
-	char path[1024];
+	char path[1100];
 	snprintf(path, sizeof path, "%s/%s", folder, version == 2 ? "memory.max" : "memory.limit_in_bytes");
 	uint64_t most = number_in(path, "");
 	if (most == 0 || most >= UINT64_C(1) << 60) /* "max", or no such group */
@@ -62,7 +62,7 @@ static void look_at_group(const char *folder, int version, struct room *room) {
 
 /* A group's limit holds for the groups below it, so all of them up to the root count. */
 static void look_at_groups(const char *root, char *group, int version, struct room *room) {
-	char folder[1024];
+	char folder[1060];
 	for (;;) {
 		snprintf(folder, sizeof folder, "%s%s", root, group);
 		look_at_group(folder, version, room);
