@@ -104,12 +104,13 @@ fmt: $(VENV)/dev ## format the sources
 	$(BIN)/ruff format --quiet python pybind gocore tests_go tests_py examples benchmarks docs/conf.py
 
 .PHONY: generate
-generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md and the types of ConfigProto
+generate: $(VENV)/dev ## regenerate the binding, the trampolines, docs/differences.md, the types of ConfigProto and the simulator's list of functions
 	$(BIN)/python pybind/generate.py
 	$(BIN)/python gocore/nvml/generate_trampolines.py
 	$(BIN)/python tests_py/oracle/differences.py
 	$(BIN)/python tests_py/oracle/message_stubs.py
 	$(BIN)/python tests_py/oracle/tensorflow_names.py
+	$(BIN)/python tests_py/driver_answers/functions.py
 
 .PHONY: check-generated
 check-generated: $(VENV)/dev ## fail if a committed generated file is out of date
@@ -118,6 +119,14 @@ check-generated: $(VENV)/dev ## fail if a committed generated file is out of dat
 	$(BIN)/python tests_py/oracle/differences.py --check
 	$(BIN)/python tests_py/oracle/message_stubs.py --check
 	$(BIN)/python tests_py/oracle/tensorflow_names.py --check
+	$(BIN)/python tests_py/driver_answers/functions.py --check
+
+# What only NVIDIA's own driver can tell, and what it tells without a GPU. Needs apt's tools, as on Debian, and a network.
+.PHONY: record-driver
+record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packages, 15 MB) answer without a GPU; nothing is installed
+	$(BIN)/python tests_py/driver_answers/headers.py
+	$(BIN)/python tests_py/driver_answers/record.py
+	$(BIN)/python tests_py/driver_answers/functions.py
 
 .PHONY: docs
 docs: $(VENV)/dev ## build the documentation site in build/docs
