@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build hook: one `go build` makes the extension of the wheel, and the C compiler the guard.
+"""The build hook: one `go build` makes the extension of the wheel, and the C compiler the guard and the simulator.
 
 The extension uses CPython's stable ABI only, so one wheel serves every CPython from 3.10, and links no libpython. It exports
 the module's start and the C symbols gpuconf_* (pybind/exports.map), nothing else.
@@ -45,6 +45,10 @@ GUARD_FLAGS = (
     "-Wl,-Bsymbolic",
 )
 
+# The simulator (pybind/simulator): a CUDA driver over host memory. Only simulating loads it, and it has no GPUs by itself.
+SIMULATOR = {"libcuda.so.1": "pybind/simulator/cuda"}
+SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
+
 
 def wanted_go(root: Path) -> tuple[int, int]:
     """The Go version in go.mod."""
@@ -64,12 +68,16 @@ def suitable_go(root: Path) -> str | None:
     return go if found and (int(found[1]), int(found[2])) >= wanted_go(root) else None
 
 
-def build_guard(root: Path, folder: Path) -> None:
-    """Compile the guard's libraries into a folder. CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`."""
+def build_libraries(root: Path, folder: Path) -> None:
+    """Compile the guard's and the simulator's libraries into a folder.
+
+    CC may be several words, such as `zig cc -target aarch64-linux-gnu.2.17`.
+    """
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    for name, source in GUARD.items():
+    for name, source in {**GUARD, **SIMULATOR}.items():
+        flags = GUARD_FLAGS if name in GUARD else SIMULATOR_FLAGS
         files = sorted(str(path) for path in Path(root, source).glob("*.c"))
-        command = [*compiler, *GUARD_FLAGS, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
+        command = [*compiler, *flags, f"-Wl,-soname,{name}", "-o", str(folder / name), *files, "-lpthread", "-ldl"]
         if subprocess.run(command, check=False).returncode:
             raise SystemExit(f"gpuconf: the C compiler failed on {source}; see its messages above.")
 
@@ -97,8 +105,9 @@ class GoBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             )
         self.folder = tempfile.TemporaryDirectory()
         self.go_build(Path(self.folder.name, LIBRARY))
-        build_guard(Path(self.root), Path(self.folder.name))
-        for name, place in {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard")}.items():
+        build_libraries(Path(self.root), Path(self.folder.name))
+        places = {LIBRARY: "_core", **dict.fromkeys(GUARD, "_guard"), **dict.fromkeys(SIMULATOR, "_simulator")}
+        for name, place in places.items():
             built = Path(self.folder.name, name)
             if version == "editable":
                 in_place = Path(self.root, "python", "gpuconf", place, name)

@@ -49,8 +49,7 @@ def test_no_data_race(tmp_path: Path) -> None:
 
 def test_a_missing_lock_is_found(tmp_path: Path) -> None:
     """The same test over a driver whose allocation takes no lock: it must see the race."""
-    broken = tmp_path / "broken"
-    shutil.copytree(ROOT / "pybind/simulator/cuda", broken)
+    broken = shutil.copytree(ROOT / "pybind/simulator", tmp_path / "broken") / "cuda"
     text = (broken / "memory.c").read_text()
     (broken / "memory.c").write_text(
         text.replace(

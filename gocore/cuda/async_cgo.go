@@ -40,7 +40,7 @@ func (d *driver) MemcpyHtoDAsync(ordinal int, dst, hostSrc, bytes uint64, stream
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_to_async(C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(hostSrc), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_copy_to_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(hostSrc), C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemcpyHtoDAsync of %d bytes to %#x on GPU %d", bytes, dst, uint64(ordinal))
 }
 
@@ -54,7 +54,7 @@ func (d *driver) MemcpyDtoHAsync(ordinal int, hostDst, src, bytes uint64, stream
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_from_async(C.uint64_t(g.context), C.uint64_t(hostDst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_copy_from_async(d.machine, C.uint64_t(g.context), C.uint64_t(hostDst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemcpyDtoHAsync of %d bytes from %#x on GPU %d", bytes, src, uint64(ordinal))
 }
 
@@ -68,7 +68,7 @@ func (d *driver) MemcpyDtoDAsync(ordinal int, dst, src, bytes uint64, stream gpu
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_within_async(C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_copy_within_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemcpyDtoDAsync of %d bytes from %#x to %#x on GPU %d", bytes, src, dst, uint64(ordinal))
 }
 
@@ -82,6 +82,6 @@ func (d *driver) MemsetD8Async(ordinal int, dst uint64, value byte, bytes uint64
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_fill_async(C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes), C.uint64_t(stream))
+	result := C.cudacall_fill_async(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes), C.uint64_t(stream))
 	return d.failure(result, "cuMemsetD8Async of %d bytes at %#x on GPU %d", bytes, dst, uint64(ordinal))
 }

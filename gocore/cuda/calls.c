@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* BOUND binds a machine to the thread until the end of the block. */
+#define BOUND(machine) __attribute__((cleanup(simulated_unbind))) const struct simulated_binding bound_ = simulated_bind(machine)
+
 /* CALL calls a function of the table, or returns MISSING if the driver lacks it. */
 #define CALL(field, ...) (cuda.field != NULL ? cuda.field(__VA_ARGS__) : MISSING(field))
 
@@ -75,12 +78,26 @@ static void *pointer_of(uint64_t number) { return (void *)(uintptr_t)number; }
 /* A synchronous call may return before its work is done; done waits for it, in the legacy default stream. */
 static CUresult done(CUresult queued) { return queued != 0 ? queued : cuda.cuStreamSynchronize(NULL); }
 
-CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit) { return enter((CUcontext)(uintptr_t)context, visit); }
-void cudacall_leave(const struct cuda_visit *visit) { leave(visit); }
+CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit) {
+	visit->binding = simulated_bind(machine);
+	CUresult result = enter((CUcontext)(uintptr_t)context, visit);
+	if (result != 0)
+		simulated_unbind(&visit->binding);
+	return result;
+}
 
-CUresult cudacall_init(void) { return cuda.cuInit(0); }
+void cudacall_leave(const struct cuda_visit *visit) {
+	leave(visit);
+	simulated_unbind(&visit->binding);
+}
 
-struct cuda_answer cudacall_device_count(void) {
+CUresult cudacall_init(void *machine) {
+	BOUND(machine);
+	return cuda.cuInit(0);
+}
+
+struct cuda_answer cudacall_device_count(void *machine) {
+	BOUND(machine);
 	int count = 0;
 	CUresult result = cuda.cuDeviceGetCount(&count);
 	return (struct cuda_answer){result, (uint64_t)count, 0};
@@ -96,7 +113,8 @@ static CUmemAllocationProp pinned_on(CUdevice device) {
 	return (CUmemAllocationProp){.type = ALLOCATION_PINNED, .location = {LOCATION_DEVICE, device}};
 }
 
-struct cuda_answer cudacall_granularity(CUdevice device) {
+struct cuda_answer cudacall_granularity(void *machine, CUdevice device) {
+	BOUND(machine);
 	CUmemAllocationProp prop = pinned_on(device);
 	size_t minimum = 0, recommended = 0;
 	CUresult result = cuda.cuMemGetAllocationGranularity(&minimum, &prop, GRANULARITY_MINIMUM);
@@ -105,7 +123,8 @@ struct cuda_answer cudacall_granularity(CUdevice device) {
 	return (struct cuda_answer){result, minimum, recommended};
 }
 
-CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
+CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *out) {
+	BOUND(machine);
 	CUresult result = cuda.cuDeviceGet(&out->device, ordinal);
 	CUdevice device = out->device;
 	if (result == 0)
@@ -137,157 +156,229 @@ CUresult cudacall_describe(int ordinal, struct cuda_description *out) {
 	out->integrated = supports(device, ATTRIBUTE_INTEGRATED);
 	out->host_page_tables = supports(device, ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
 	if (out->virtual_memory) {
-		struct cuda_answer granularity = cudacall_granularity(device);
+		struct cuda_answer granularity = cudacall_granularity(machine, device);
 		out->granularity = granularity.value;
 		result = granularity.result;
 	}
 	return result;
 }
 
-struct cuda_answer cudacall_retain(CUdevice device) {
+struct cuda_answer cudacall_retain(void *machine, CUdevice device) {
+	BOUND(machine);
 	CUcontext context = NULL;
 	CUresult result = cuda.cuDevicePrimaryCtxRetain(&context, device);
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)context, 0};
 }
 
-CUresult cudacall_release(CUdevice device) { return cuda.cuDevicePrimaryCtxRelease(device); }
+CUresult cudacall_release(void *machine, CUdevice device) {
+	BOUND(machine);
+	return cuda.cuDevicePrimaryCtxRelease(device);
+}
 
-struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment) {
+struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment) {
+	BOUND(machine);
 	CUdeviceptr addr = 0;
 	CUresult result = RELAXED(cuda.cuMemAddressReserve(&addr, bytes, alignment, 0, 0));
 	return (struct cuda_answer){result, addr, 0};
 }
 
-CUresult cudacall_address_free(uint64_t addr, uint64_t bytes) { return RELAXED(cuda.cuMemAddressFree(addr, bytes)); }
-CUresult cudacall_mem_release(uint64_t handle) { return RELAXED(cuda.cuMemRelease(handle)); }
-CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle) { return RELAXED(cuda.cuMemMap(addr, bytes, 0, handle, 0)); }
-CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes) { return RELAXED(cuda.cuMemUnmap(addr, bytes)); }
+CUresult cudacall_address_free(void *machine, uint64_t addr, uint64_t bytes) {
+	BOUND(machine);
+	return RELAXED(cuda.cuMemAddressFree(addr, bytes));
+}
 
-struct cuda_answer cudacall_mem_create(uint64_t context, CUdevice device, uint64_t bytes) {
+CUresult cudacall_mem_release(void *machine, uint64_t handle) {
+	BOUND(machine);
+	return RELAXED(cuda.cuMemRelease(handle));
+}
+
+CUresult cudacall_mem_map(void *machine, uint64_t addr, uint64_t bytes, uint64_t handle) {
+	BOUND(machine);
+	return RELAXED(cuda.cuMemMap(addr, bytes, 0, handle, 0));
+}
+
+CUresult cudacall_mem_unmap(void *machine, uint64_t addr, uint64_t bytes) {
+	BOUND(machine);
+	return RELAXED(cuda.cuMemUnmap(addr, bytes));
+}
+
+struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes) {
+	BOUND(machine);
 	CUmemAllocationProp prop = pinned_on(device);
 	CUmemGenericAllocationHandle handle = 0;
 	CUresult result = IN_RELAXED(context, cuMemCreate, &handle, bytes, &prop, 0);
 	return (struct cuda_answer){result, handle, 0};
 }
 
-CUresult cudacall_set_access(uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes) {
+CUresult cudacall_set_access(void *machine, uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes) {
+	BOUND(machine);
 	CUmemAccessDesc access = {{LOCATION_DEVICE, device}, ACCESS_READWRITE};
 	return IN_RELAXED(context, cuMemSetAccess, addr, bytes, &access, 1);
 }
 
-struct cuda_answer cudacall_mem_info(uint64_t context) {
+struct cuda_answer cudacall_mem_info(void *machine, uint64_t context) {
+	BOUND(machine);
 	size_t free = 0, total = 0;
 	CUresult result = IN(context, cuMemGetInfo, &free, &total);
 	return (struct cuda_answer){result, free, total};
 }
 
-struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes) {
+struct cuda_answer cudacall_mem_alloc(void *machine, uint64_t context, uint64_t bytes) {
+	BOUND(machine);
 	CUdeviceptr addr = 0;
 	CUresult result = IN_RELAXED(context, cuMemAlloc, &addr, bytes);
 	return (struct cuda_answer){result, addr, 0};
 }
 
-struct cuda_answer cudacall_mem_alloc_managed(uint64_t context, uint64_t bytes) {
+struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, uint64_t bytes) {
+	BOUND(machine);
 	CUdeviceptr addr = 0;
 	CUresult result = IN_RELAXED(context, cuMemAllocManaged, &addr, bytes, MEM_ATTACH_GLOBAL);
 	return (struct cuda_answer){result, addr, 0};
 }
 
-CUresult cudacall_mem_free(uint64_t context, uint64_t addr) { return IN_RELAXED(context, cuMemFree, addr); }
+CUresult cudacall_mem_free(void *machine, uint64_t context, uint64_t addr) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuMemFree, addr);
+}
 
-CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes) {
+CUresult cudacall_copy_to(void *machine, uint64_t context, uint64_t dst, const void *src, uint64_t bytes) {
+	BOUND(machine);
 	return IN_DO(context, RELAXED(done(cuda.cuMemcpyHtoD(dst, src, bytes))));
 }
 
-CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
+CUresult cudacall_copy_from(void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes) {
+	BOUND(machine);
 	return IN_RELAXED(context, cuMemcpyDtoH, dst, src, bytes); /* the only copy that is always done when it returns */
 }
 
-CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
+CUresult cudacall_copy_within(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes) {
+	BOUND(machine);
 	return IN_DO(context, RELAXED(done(cuda.cuMemcpyDtoD(dst, src, bytes))));
 }
 
-CUresult cudacall_fill(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes) {
+CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes) {
+	BOUND(machine);
 	return IN_DO(context, RELAXED(done(cuda.cuMemsetD8(dst, value, bytes))));
 }
 
-CUresult cudacall_copy_to_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_to_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	BOUND(machine);
 	return IN(context, cuMemcpyHtoDAsync, dst, pointer_of(src), bytes, stream_of(stream));
 }
 
-CUresult cudacall_copy_from_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_from_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	BOUND(machine);
 	return IN(context, cuMemcpyDtoHAsync, pointer_of(dst), src, bytes, stream_of(stream));
 }
 
-CUresult cudacall_copy_within_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_copy_within_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream) {
+	BOUND(machine);
 	return IN(context, cuMemcpyDtoDAsync, dst, src, bytes, stream_of(stream));
 }
 
-CUresult cudacall_fill_async(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
+CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream) {
+	BOUND(machine);
 	return IN(context, cuMemsetD8Async, dst, value, bytes, stream_of(stream));
 }
 
-struct cuda_memory cudacall_host_alloc(uint64_t context, uint64_t bytes) {
+struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes) {
+	BOUND(machine);
 	void *memory = NULL;
 	CUresult result = IN_RELAXED(context, cuMemHostAlloc, &memory, bytes, MEMHOSTALLOC_PORTABLE | MEMHOSTALLOC_DEVICEMAP);
 	return (struct cuda_memory){result, memory};
 }
 
-CUresult cudacall_host_free(uint64_t context, uint64_t addr) { return IN_RELAXED(context, cuMemFreeHost, pointer_of(addr)); }
+CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuMemFreeHost, pointer_of(addr));
+}
 
-struct cuda_answer cudacall_stream_create(uint64_t context, unsigned int flags, int priority) {
+struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority) {
+	BOUND(machine);
 	CUstream stream = NULL;
 	CUresult result = IN(context, cuStreamCreateWithPriority, &stream, flags, priority);
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)stream, 0};
 }
 
-CUresult cudacall_stream_destroy(uint64_t context, uint64_t stream) { return IN(context, cuStreamDestroy, stream_of(stream)); }
+CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
+	return IN(context, cuStreamDestroy, stream_of(stream));
+}
 
-struct cuda_answer cudacall_stream_id(uint64_t context, uint64_t stream) {
+struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
 	unsigned long long id = 0;
 	CUresult result = IN_RELAXED(context, cuStreamGetId, stream_of(stream), &id);
 	return (struct cuda_answer){result, id, 0};
 }
 
-struct cuda_answer cudacall_stream_priority(uint64_t context, uint64_t stream) {
+struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
 	int priority = 0;
 	CUresult result = IN(context, cuStreamGetPriority, stream_of(stream), &priority);
 	return (struct cuda_answer){result, (uint64_t)(int64_t)priority, 0};
 }
 
-CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream) { return IN_RELAXED(context, cuStreamSynchronize, stream_of(stream)); }
-CUresult cudacall_stream_query(uint64_t context, uint64_t stream) { return IN_RELAXED(context, cuStreamQuery, stream_of(stream)); }
+CUresult cudacall_stream_synchronize(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuStreamSynchronize, stream_of(stream));
+}
 
-CUresult cudacall_stream_wait_event(uint64_t context, uint64_t stream, uint64_t event) {
+CUresult cudacall_stream_query(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuStreamQuery, stream_of(stream));
+}
+
+CUresult cudacall_stream_wait_event(void *machine, uint64_t context, uint64_t stream, uint64_t event) {
+	BOUND(machine);
 	return IN(context, cuStreamWaitEvent, stream_of(stream), event_of(event), 0);
 }
 
-CUresult cudacall_stream_write(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+CUresult cudacall_stream_write(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+	BOUND(machine);
 	return IN(context, cuStreamWriteValue64, stream_of(stream), addr, value, STREAM_WRITE_VALUE_DEFAULT);
 }
 
-CUresult cudacall_stream_wait(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+CUresult cudacall_stream_wait(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value) {
+	BOUND(machine);
 	return IN(context, cuStreamWaitValue64, stream_of(stream), addr, value, STREAM_WAIT_VALUE_GEQ);
 }
 
-struct cuda_answer cudacall_event_create(uint64_t context) {
+struct cuda_answer cudacall_event_create(void *machine, uint64_t context) {
+	BOUND(machine);
 	CUevent event = NULL;
 	CUresult result = IN(context, cuEventCreate, &event, EVENT_DISABLE_TIMING);
 	return (struct cuda_answer){result, (uint64_t)(uintptr_t)event, 0};
 }
 
-CUresult cudacall_event_destroy(uint64_t context, uint64_t event) { return IN(context, cuEventDestroy, event_of(event)); }
+CUresult cudacall_event_destroy(void *machine, uint64_t context, uint64_t event) {
+	BOUND(machine);
+	return IN(context, cuEventDestroy, event_of(event));
+}
 
-CUresult cudacall_event_record(uint64_t context, uint64_t event, uint64_t stream) {
+CUresult cudacall_event_record(void *machine, uint64_t context, uint64_t event, uint64_t stream) {
+	BOUND(machine);
 	return IN(context, cuEventRecord, event_of(event), stream_of(stream));
 }
 
-CUresult cudacall_event_synchronize(uint64_t context, uint64_t event) { return IN_RELAXED(context, cuEventSynchronize, event_of(event)); }
-CUresult cudacall_event_query(uint64_t context, uint64_t event) { return IN_RELAXED(context, cuEventQuery, event_of(event)); }
+CUresult cudacall_event_synchronize(void *machine, uint64_t context, uint64_t event) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuEventSynchronize, event_of(event));
+}
 
-CUresult cudacall_context_synchronize(uint64_t context) { return IN_DO(context, RELAXED(cuda.cuCtxSynchronize())); }
+CUresult cudacall_event_query(void *machine, uint64_t context, uint64_t event) {
+	BOUND(machine);
+	return IN_RELAXED(context, cuEventQuery, event_of(event));
+}
 
-struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream) {
+CUresult cudacall_context_synchronize(void *machine, uint64_t context) {
+	BOUND(machine);
+	return IN_DO(context, RELAXED(cuda.cuCtxSynchronize()));
+}
+
+struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
 	int status = CAPTURE_STATUS_NONE;
 	uint64_t id = 0;
 	CUresult result = IN(context, cuStreamGetCaptureInfo, stream_of(stream), &status, &id);
@@ -319,7 +410,8 @@ static CUresult hold(CUstream stream, int32_t *life) {
 	return result;
 }
 
-struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream) {
+struct cuda_memory cudacall_capture_life(void *machine, uint64_t context, uint64_t stream) {
+	BOUND(machine);
 	int32_t *life = calloc(1, sizeof *life);
 	if (life == NULL)
 		return (struct cuda_memory){OUT_OF_HOST_MEMORY, NULL};

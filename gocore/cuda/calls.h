@@ -2,11 +2,14 @@
 /*
  * The driver calls for Go: one cgo call each. A call that needs a context makes it current and restores the thread's previous
  * context. Handles are numbers, because Go must not hold foreign pointers.
+ *
+ * machine is a simulated one (simulated.h), which is bound to the thread for the time of the call; NULL for the loaded driver's own.
  */
 #ifndef GPUCONF_CUDA_CALLS_H
 #define GPUCONF_CUDA_CALLS_H
 
 #include "cuda_abi.h"
+#include "simulated.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -25,6 +28,7 @@ struct cuda_memory {
 struct cuda_visit {
 	CUcontext caller, context;
 	int pushed;
+	struct simulated_binding binding;
 };
 
 struct cuda_description {
@@ -41,57 +45,57 @@ struct cuda_description {
 };
 
 /* Calls without a context. */
-CUresult cudacall_init(void);
-struct cuda_answer cudacall_device_count(void);
-CUresult cudacall_describe(int ordinal, struct cuda_description *out);
-struct cuda_answer cudacall_retain(CUdevice device);
-CUresult cudacall_release(CUdevice device);
-struct cuda_answer cudacall_granularity(CUdevice device);
-struct cuda_answer cudacall_address_reserve(uint64_t bytes, uint64_t alignment);
-CUresult cudacall_address_free(uint64_t addr, uint64_t bytes);
-CUresult cudacall_mem_release(uint64_t handle);
-CUresult cudacall_mem_map(uint64_t addr, uint64_t bytes, uint64_t handle);
-CUresult cudacall_mem_unmap(uint64_t addr, uint64_t bytes);
+CUresult cudacall_init(void *machine);
+struct cuda_answer cudacall_device_count(void *machine);
+CUresult cudacall_describe(void *machine, int ordinal, struct cuda_description *out);
+struct cuda_answer cudacall_retain(void *machine, CUdevice device);
+CUresult cudacall_release(void *machine, CUdevice device);
+struct cuda_answer cudacall_granularity(void *machine, CUdevice device);
+struct cuda_answer cudacall_address_reserve(void *machine, uint64_t bytes, uint64_t alignment);
+CUresult cudacall_address_free(void *machine, uint64_t addr, uint64_t bytes);
+CUresult cudacall_mem_release(void *machine, uint64_t handle);
+CUresult cudacall_mem_map(void *machine, uint64_t addr, uint64_t bytes, uint64_t handle);
+CUresult cudacall_mem_unmap(void *machine, uint64_t addr, uint64_t bytes);
 
 /* Enter a context and leave it, on the same thread. */
-CUresult cudacall_enter(uint64_t context, struct cuda_visit *visit);
+CUresult cudacall_enter(void *machine, uint64_t context, struct cuda_visit *visit);
 void cudacall_leave(const struct cuda_visit *visit);
 
 /* Calls with a context. */
-struct cuda_answer cudacall_mem_info(uint64_t context);
-struct cuda_answer cudacall_mem_alloc(uint64_t context, uint64_t bytes);
-struct cuda_answer cudacall_mem_alloc_managed(uint64_t context, uint64_t bytes);
-CUresult cudacall_mem_free(uint64_t context, uint64_t addr);
-CUresult cudacall_copy_to(uint64_t context, uint64_t dst, const void *src, uint64_t bytes);
-CUresult cudacall_copy_from(uint64_t context, void *dst, uint64_t src, uint64_t bytes);
-CUresult cudacall_copy_within(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes);
-CUresult cudacall_fill(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes);
-CUresult cudacall_copy_to_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_from_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_copy_within_async(uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
-CUresult cudacall_fill_async(uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
-struct cuda_memory cudacall_host_alloc(uint64_t context, uint64_t bytes);
-CUresult cudacall_host_free(uint64_t context, uint64_t addr);
-struct cuda_answer cudacall_mem_create(uint64_t context, CUdevice device, uint64_t bytes);
-CUresult cudacall_set_access(uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes);
-struct cuda_answer cudacall_stream_create(uint64_t context, unsigned int flags, int priority);
-CUresult cudacall_stream_destroy(uint64_t context, uint64_t stream);
-struct cuda_answer cudacall_stream_id(uint64_t context, uint64_t stream);
-struct cuda_answer cudacall_stream_priority(uint64_t context, uint64_t stream);
-CUresult cudacall_stream_synchronize(uint64_t context, uint64_t stream);
-CUresult cudacall_stream_query(uint64_t context, uint64_t stream);
-CUresult cudacall_stream_wait_event(uint64_t context, uint64_t stream, uint64_t event);
-CUresult cudacall_stream_write(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
-CUresult cudacall_stream_wait(uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
-struct cuda_answer cudacall_event_create(uint64_t context);
-CUresult cudacall_event_destroy(uint64_t context, uint64_t event);
-CUresult cudacall_event_record(uint64_t context, uint64_t event, uint64_t stream);
-CUresult cudacall_event_synchronize(uint64_t context, uint64_t event);
-CUresult cudacall_event_query(uint64_t context, uint64_t event);
-CUresult cudacall_context_synchronize(uint64_t context);
-struct cuda_answer cudacall_capture_info(uint64_t context, uint64_t stream); /* the id, 0 for none */
+struct cuda_answer cudacall_mem_info(void *machine, uint64_t context);
+struct cuda_answer cudacall_mem_alloc(void *machine, uint64_t context, uint64_t bytes);
+struct cuda_answer cudacall_mem_alloc_managed(void *machine, uint64_t context, uint64_t bytes);
+CUresult cudacall_mem_free(void *machine, uint64_t context, uint64_t addr);
+CUresult cudacall_copy_to(void *machine, uint64_t context, uint64_t dst, const void *src, uint64_t bytes);
+CUresult cudacall_copy_from(void *machine, uint64_t context, void *dst, uint64_t src, uint64_t bytes);
+CUresult cudacall_copy_within(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes);
+CUresult cudacall_fill(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes);
+CUresult cudacall_copy_to_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_from_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_copy_within_async(void *machine, uint64_t context, uint64_t dst, uint64_t src, uint64_t bytes, uint64_t stream);
+CUresult cudacall_fill_async(void *machine, uint64_t context, uint64_t dst, uint8_t value, uint64_t bytes, uint64_t stream);
+struct cuda_memory cudacall_host_alloc(void *machine, uint64_t context, uint64_t bytes);
+CUresult cudacall_host_free(void *machine, uint64_t context, uint64_t addr);
+struct cuda_answer cudacall_mem_create(void *machine, uint64_t context, CUdevice device, uint64_t bytes);
+CUresult cudacall_set_access(void *machine, uint64_t context, CUdevice device, uint64_t addr, uint64_t bytes);
+struct cuda_answer cudacall_stream_create(void *machine, uint64_t context, unsigned int flags, int priority);
+CUresult cudacall_stream_destroy(void *machine, uint64_t context, uint64_t stream);
+struct cuda_answer cudacall_stream_id(void *machine, uint64_t context, uint64_t stream);
+struct cuda_answer cudacall_stream_priority(void *machine, uint64_t context, uint64_t stream);
+CUresult cudacall_stream_synchronize(void *machine, uint64_t context, uint64_t stream);
+CUresult cudacall_stream_query(void *machine, uint64_t context, uint64_t stream);
+CUresult cudacall_stream_wait_event(void *machine, uint64_t context, uint64_t stream, uint64_t event);
+CUresult cudacall_stream_write(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
+CUresult cudacall_stream_wait(void *machine, uint64_t context, uint64_t stream, uint64_t addr, uint64_t value);
+struct cuda_answer cudacall_event_create(void *machine, uint64_t context);
+CUresult cudacall_event_destroy(void *machine, uint64_t context, uint64_t event);
+CUresult cudacall_event_record(void *machine, uint64_t context, uint64_t event, uint64_t stream);
+CUresult cudacall_event_synchronize(void *machine, uint64_t context, uint64_t event);
+CUresult cudacall_event_query(void *machine, uint64_t context, uint64_t event);
+CUresult cudacall_context_synchronize(void *machine, uint64_t context);
+struct cuda_answer cudacall_capture_info(void *machine, uint64_t context, uint64_t stream); /* the id, 0 for none */
 void *cudacall_capture_info_function(void);
-struct cuda_memory cudacall_capture_life(uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
+struct cuda_memory cudacall_capture_life(void *machine, uint64_t context, uint64_t stream); /* a word that becomes 1 when the graph's lifetime ends; free it then */
 
 #pragma GCC visibility pop
 

@@ -23,7 +23,7 @@ func (d *driver) ContextSynchronize(ordinal int) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_context_synchronize(C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_context_synchronize(d.machine, C.uint64_t(g.context)), "cuCtxSynchronize on GPU %d", uint64(ordinal))
 }
 
 // StreamGetCaptureInfo returns the capture that a stream is in.
@@ -33,7 +33,7 @@ func (d *driver) StreamGetCaptureInfo(ordinal int, stream gpu.Stream) (capture u
 		return 0, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_capture_info(C.uint64_t(g.context), C.uint64_t(stream))
+	answer := C.cudacall_capture_info(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
 	if err := d.failure(answer.result, "cuStreamGetCaptureInfo on GPU %d", uint64(ordinal)); err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func (d *driver) StreamGetCaptureLife(ordinal int, stream gpu.Stream) (gpu.Captu
 		return nil, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_capture_life(C.uint64_t(g.context), C.uint64_t(stream))
+	answer := C.cudacall_capture_life(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
 	if err := d.failure(answer.result, "the life of a graph on GPU %d", uint64(ordinal)); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (d *driver) ContextRetain(ordinal int) error {
 func (d *driver) firstRetainLocked(g *device) error {
 	g.changing = true
 	d.mu.Unlock()
-	answer := C.cudacall_retain(g.number)
+	answer := C.cudacall_retain(d.machine, g.number)
 	d.mu.Lock()
 	g.changing = false
 	d.idle.Broadcast()
@@ -85,20 +85,20 @@ func (d *driver) dropContext(g *device) error {
 	d.mu.Unlock()
 	context := C.uint64_t(g.context)
 	for stream := range streams {
-		C.cudacall_stream_destroy(context, C.uint64_t(stream))
+		C.cudacall_stream_destroy(d.machine, context, C.uint64_t(stream))
 	}
 	for event := range events {
-		C.cudacall_event_destroy(context, C.uint64_t(event))
+		C.cudacall_event_destroy(d.machine, context, C.uint64_t(event))
 	}
 	for _, one := range memory {
 		if !one.mapped {
-			C.cudacall_mem_free(context, C.uint64_t(one.begin))
+			C.cudacall_mem_free(d.machine, context, C.uint64_t(one.begin))
 		}
 	}
 	for _, one := range host {
-		C.cudacall_host_free(context, C.uint64_t(one.begin))
+		C.cudacall_host_free(d.machine, context, C.uint64_t(one.begin))
 	}
-	result := C.cudacall_release(g.number)
+	result := C.cudacall_release(d.machine, g.number)
 
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,13 +115,13 @@ func (d *driver) dropVirtual() (failed error) {
 		failed = errors.Join(failed, d.failure(result, what, number))
 	}
 	for addr, bytes := range d.mappings {
-		note(C.cudacall_mem_unmap(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap at %#x", addr)
+		note(C.cudacall_mem_unmap(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap at %#x", addr)
 	}
 	for handle := range d.handles {
-		note(C.cudacall_mem_release(C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
+		note(C.cudacall_mem_release(d.machine, C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
 	}
 	for addr, bytes := range d.reservations {
-		note(C.cudacall_address_free(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree at %#x", addr)
+		note(C.cudacall_address_free(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree at %#x", addr)
 	}
 	return failed
 }

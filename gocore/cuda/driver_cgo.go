@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"gpuconf/gocore/gpu"
 	"gpuconf/gocore/status"
@@ -21,8 +22,9 @@ import (
 // driver is a gpu.Driver over the loaded library. The caller of Open closes it.
 type driver struct {
 	version     C.int
-	devices     []*device // the slice never changes
-	granularity uint64    // the largest of the devices' minimum granularities; never changes
+	machine     unsafe.Pointer // a simulated one (simulated_cgo.go), nil for the loaded driver's own; never changes
+	devices     []*device      // the slice never changes
+	granularity uint64         // the largest of the devices' minimum granularities; never changes
 
 	mu     sync.Mutex // guards all below, and the fields of a device that say so
 	idle   *sync.Cond // signaled when no call is inside a device or the driver, or when a context change is over
@@ -60,18 +62,28 @@ func Open() (gpu.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
+	d, err := start(version, nil)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// start makes the driver of a machine, nil for the loaded driver's own.
+func start(version C.int, machine unsafe.Pointer) (*driver, error) {
 	d := &driver{
-		version: version, reservations: map[uint64]uint64{}, handles: map[gpu.Handle]struct{}{}, mappings: map[uint64]uint64{},
+		version: version, machine: machine,
+		reservations: map[uint64]uint64{}, handles: map[gpu.Handle]struct{}{}, mappings: map[uint64]uint64{},
 	}
 	d.idle = sync.NewCond(&d.mu)
-	switch result := C.cudacall_init(); gpu.Result(result) {
+	switch result := C.cudacall_init(d.machine); gpu.Result(result) {
 	case 0:
 	case gpu.ErrorNoDevice:
 		return d, nil
 	default:
 		return nil, status.Errorf(status.Unavailable, "the CUDA driver failed to start (cuInit): %w", startFailure(result))
 	}
-	answer := C.cudacall_device_count()
+	answer := C.cudacall_device_count(d.machine)
 	if gpu.Result(answer.result) == gpu.ErrorNoDevice {
 		return d, nil
 	}
@@ -91,7 +103,7 @@ func Open() (gpu.Driver, error) {
 // describe reads one device. Open is the only caller.
 func (d *driver) describe(ordinal int) (*device, error) {
 	var c C.struct_cuda_description
-	if err := d.failure(C.cudacall_describe(C.int(ordinal), &c), "describe GPU %d", uint64(ordinal)); err != nil {
+	if err := d.failure(C.cudacall_describe(d.machine, C.int(ordinal), &c), "describe GPU %d", uint64(ordinal)); err != nil {
 		return nil, err
 	}
 	name := C.GoString(&c.name[0])

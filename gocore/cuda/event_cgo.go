@@ -20,7 +20,7 @@ func (d *driver) EventCreate(ordinal int) (gpu.Event, error) {
 		return 0, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_event_create(C.uint64_t(g.context))
+	answer := C.cudacall_event_create(d.machine, C.uint64_t(g.context))
 	if err := d.failure(answer.result, "cuEventCreate on GPU %d", uint64(ordinal)); err != nil {
 		return 0, err
 	}
@@ -45,7 +45,7 @@ func (d *driver) EventDestroy(ordinal int, event gpu.Event) error {
 	if !ok {
 		return fmt.Errorf("unknown event %#x on GPU %d: %w", uint64(event), ordinal, gpu.ErrorInvalidHandle)
 	}
-	err = d.failure(C.cudacall_event_destroy(C.uint64_t(g.context), C.uint64_t(event)), "cuEventDestroy on GPU %d", uint64(ordinal))
+	err = d.failure(C.cudacall_event_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *driver) EventRecord(ordinal int, event gpu.Event, stream gpu.Stream) er
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_event_record(C.uint64_t(g.context), C.uint64_t(event), C.uint64_t(stream))
+	result := C.cudacall_event_record(d.machine, C.uint64_t(g.context), C.uint64_t(event), C.uint64_t(stream))
 	return d.failure(result, "cuEventRecord on GPU %d", uint64(ordinal))
 }
 
@@ -72,7 +72,7 @@ func (d *driver) EventSynchronize(ordinal int, event gpu.Event) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_event_synchronize(C.uint64_t(g.context), C.uint64_t(event)), "cuEventSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_event_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventSynchronize on GPU %d", uint64(ordinal))
 }
 
 // EventQuery reports whether the work that an event marks is done.
@@ -82,5 +82,5 @@ func (d *driver) EventQuery(ordinal int, event gpu.Event) (done bool, err error)
 		return false, err
 	}
 	defer d.leave(g)
-	return d.ready(C.cudacall_event_query(C.uint64_t(g.context), C.uint64_t(event)), "cuEventQuery on GPU %d", uint64(ordinal))
+	return d.ready(C.cudacall_event_query(d.machine, C.uint64_t(g.context), C.uint64_t(event)), "cuEventQuery on GPU %d", uint64(ordinal))
 }

@@ -27,7 +27,7 @@ func (d *driver) MemHostAlloc(ordinal int, bytes uint64) (gpu.HostMemory, error)
 	if bytes >= tooManyBytes {
 		return gpu.HostMemory{}, fmt.Errorf("cuMemHostAlloc of %d bytes: %w", bytes, gpu.ErrorOutOfMemory)
 	}
-	answer := C.cudacall_host_alloc(C.uint64_t(g.context), C.uint64_t(bytes))
+	answer := C.cudacall_host_alloc(d.machine, C.uint64_t(g.context), C.uint64_t(bytes))
 	if err := d.failure(answer.result, "cuMemHostAlloc of %d bytes", bytes); err != nil {
 		return gpu.HostMemory{}, err
 	}
@@ -55,7 +55,7 @@ func (d *driver) MemFreeHost(ordinal int, addr uint64) error {
 	if !ok {
 		return fmt.Errorf("%#x is not an allocation of page-locked memory of GPU %d's context: %w", addr, ordinal, gpu.ErrorInvalidValue)
 	}
-	err = d.failure(C.cudacall_host_free(C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x", addr)
+	err = d.failure(C.cudacall_host_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFreeHost of %#x", addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

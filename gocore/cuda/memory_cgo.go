@@ -25,12 +25,12 @@ func (d *driver) MemGetInfo(ordinal int) (freeBytes, totalBytes uint64, err erro
 		return 0, 0, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_mem_info(C.uint64_t(g.context))
+	answer := C.cudacall_mem_info(d.machine, C.uint64_t(g.context))
 	freeBytes, totalBytes = uint64(answer.value), uint64(answer.second)
 	if freeBytes > totalBytes { // more is in use than there is, as under WSL2: the driver's difference has wrapped around
 		freeBytes = 0
 	}
-	if g.info.MemoryKind == gpu.Unified {
+	if g.info.MemoryKind == gpu.Unified && d.machine == nil {
 		freeBytes = max(freeBytes, min(reclaimable(), totalBytes))
 	}
 	return freeBytes, totalBytes, d.failure(answer.result, "cuMemGetInfo of GPU %d", uint64(ordinal))
@@ -48,14 +48,14 @@ func reclaimable() uint64 {
 // MemAlloc allocates memory.
 func (d *driver) MemAlloc(ordinal int, bytes uint64) (addr uint64, err error) {
 	return d.allocate(ordinal, bytes, "cuMemAlloc of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
-		return C.cudacall_mem_alloc(C.uint64_t(g.context), C.uint64_t(bytes))
+		return C.cudacall_mem_alloc(d.machine, C.uint64_t(g.context), C.uint64_t(bytes))
 	})
 }
 
 // MemAllocManaged allocates managed memory. As in TensorFlow, it gives no memory advice: CUDA decides where pages reside.
 func (d *driver) MemAllocManaged(ordinal int, bytes uint64) (addr uint64, err error) {
 	return d.allocate(ordinal, bytes, "cuMemAllocManaged of %d bytes on GPU %d", func(g *device) C.struct_cuda_answer {
-		return C.cudacall_mem_alloc_managed(C.uint64_t(g.context), C.uint64_t(bytes))
+		return C.cudacall_mem_alloc_managed(d.machine, C.uint64_t(g.context), C.uint64_t(bytes))
 	})
 }
 
@@ -91,7 +91,7 @@ func (d *driver) MemFree(ordinal int, addr uint64) error {
 	if !ok {
 		return fmt.Errorf("%#x is not a live allocation of GPU %d: %w", addr, ordinal, gpu.ErrorInvalidValue)
 	}
-	err = d.failure(C.cudacall_mem_free(C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
+	err = d.failure(C.cudacall_mem_free(d.machine, C.uint64_t(g.context), C.uint64_t(addr)), "cuMemFree of %#x on GPU %d", addr, uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -127,7 +127,7 @@ func (d *driver) MemcpyHtoD(ordinal int, dst uint64, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_to(C.uint64_t(g.context), C.uint64_t(dst), unsafe.Pointer(&src[0]), C.uint64_t(len(src)))
+	result := C.cudacall_copy_to(d.machine, C.uint64_t(g.context), C.uint64_t(dst), unsafe.Pointer(&src[0]), C.uint64_t(len(src)))
 	return d.failure(result, "cuMemcpyHtoD of %d bytes to %#x on GPU %d", uint64(len(src)), dst, uint64(ordinal))
 }
 
@@ -141,7 +141,7 @@ func (d *driver) MemcpyDtoH(ordinal int, dst []byte, src uint64) error {
 	if len(dst) == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_from(C.uint64_t(g.context), unsafe.Pointer(&dst[0]), C.uint64_t(src), C.uint64_t(len(dst)))
+	result := C.cudacall_copy_from(d.machine, C.uint64_t(g.context), unsafe.Pointer(&dst[0]), C.uint64_t(src), C.uint64_t(len(dst)))
 	return d.failure(result, "cuMemcpyDtoH of %d bytes from %#x on GPU %d", uint64(len(dst)), src, uint64(ordinal))
 }
 
@@ -155,7 +155,7 @@ func (d *driver) MemcpyDtoD(ordinal int, dst, src, bytes uint64) error {
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_copy_within(C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes))
+	result := C.cudacall_copy_within(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint64_t(src), C.uint64_t(bytes))
 	return d.failure(result, "cuMemcpyDtoD of %d bytes from %#x to %#x on GPU %d", bytes, src, dst, uint64(ordinal))
 }
 
@@ -169,6 +169,6 @@ func (d *driver) MemsetD8(ordinal int, dst uint64, value byte, bytes uint64) err
 	if bytes == 0 {
 		return nil
 	}
-	result := C.cudacall_fill(C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes))
+	result := C.cudacall_fill(d.machine, C.uint64_t(g.context), C.uint64_t(dst), C.uint8_t(value), C.uint64_t(bytes))
 	return d.failure(result, "cuMemsetD8 of %d bytes at %#x on GPU %d", bytes, dst, uint64(ordinal))
 }

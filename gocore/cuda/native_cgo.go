@@ -38,7 +38,7 @@ func (d *driver) visit(g *device, work func() error) (err, failed error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var visit C.struct_cuda_visit
-	result := C.cudacall_enter(C.uint64_t(g.context), &visit)
+	result := C.cudacall_enter(d.machine, C.uint64_t(g.context), &visit)
 	if err := d.failure(result, "enter the context of GPU %d", uint64(g.info.Ordinal)); err != nil {
 		return nil, err
 	}

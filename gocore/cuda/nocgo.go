@@ -14,3 +14,8 @@ func Open() (gpu.Driver, error) {
 	return nil, status.Errorf(status.Unavailable,
 		"CUDA is not available: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }
+
+// OpenSimulator fails, too: the simulator is a library for C.
+func OpenSimulator(string, []SimulatedCard, SimulatedOptions) (gpu.Driver, error) {
+	return nil, status.Errorf(status.Unavailable, "GPUs cannot be simulated: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
+}

@@ -22,7 +22,7 @@ func (d *driver) StreamCreate(ordinal int, flags gpu.StreamFlags, priority int) 
 	}
 	defer d.leave(g)
 	priority = max(math.MinInt32, min(priority, math.MaxInt32))
-	answer := C.cudacall_stream_create(C.uint64_t(g.context), C.uint(flags), C.int(priority))
+	answer := C.cudacall_stream_create(d.machine, C.uint64_t(g.context), C.uint(flags), C.int(priority))
 	if err := d.failure(answer.result, "cuStreamCreateWithPriority on GPU %d", uint64(ordinal)); err != nil {
 		return 0, err
 	}
@@ -47,7 +47,7 @@ func (d *driver) StreamDestroy(ordinal int, stream gpu.Stream) error {
 	if !ok {
 		return fmt.Errorf("stream %#x on GPU %d was not created by gpuconf: %w", uint64(stream), ordinal, gpu.ErrorInvalidHandle)
 	}
-	err = d.failure(C.cudacall_stream_destroy(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamDestroy on GPU %d", uint64(ordinal))
+	err = d.failure(C.cudacall_stream_destroy(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamDestroy on GPU %d", uint64(ordinal))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -63,7 +63,7 @@ func (d *driver) StreamGetID(ordinal int, stream gpu.Stream) (id uint64, err err
 		return 0, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_stream_id(C.uint64_t(g.context), C.uint64_t(stream))
+	answer := C.cudacall_stream_id(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
 	return uint64(answer.value), d.failure(answer.result, "cuStreamGetId on GPU %d", uint64(ordinal))
 }
 
@@ -74,7 +74,7 @@ func (d *driver) StreamGetPriority(ordinal int, stream gpu.Stream) (priority int
 		return 0, err
 	}
 	defer d.leave(g)
-	answer := C.cudacall_stream_priority(C.uint64_t(g.context), C.uint64_t(stream))
+	answer := C.cudacall_stream_priority(d.machine, C.uint64_t(g.context), C.uint64_t(stream))
 	return int(int64(answer.value)), d.failure(answer.result, "cuStreamGetPriority on GPU %d", uint64(ordinal))
 }
 
@@ -85,7 +85,7 @@ func (d *driver) StreamSynchronize(ordinal int, stream gpu.Stream) error {
 		return err
 	}
 	defer d.leave(g)
-	return d.failure(C.cudacall_stream_synchronize(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamSynchronize on GPU %d", uint64(ordinal))
+	return d.failure(C.cudacall_stream_synchronize(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamSynchronize on GPU %d", uint64(ordinal))
 }
 
 // StreamQuery reports whether a stream is done.
@@ -95,7 +95,7 @@ func (d *driver) StreamQuery(ordinal int, stream gpu.Stream) (done bool, err err
 		return false, err
 	}
 	defer d.leave(g)
-	return d.ready(C.cudacall_stream_query(C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamQuery on GPU %d", uint64(ordinal))
+	return d.ready(C.cudacall_stream_query(d.machine, C.uint64_t(g.context), C.uint64_t(stream)), "cuStreamQuery on GPU %d", uint64(ordinal))
 }
 
 // ready converts a query's result.
@@ -113,7 +113,7 @@ func (d *driver) StreamWaitEvent(ordinal int, stream gpu.Stream, event gpu.Event
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_stream_wait_event(C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(event))
+	result := C.cudacall_stream_wait_event(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(event))
 	return d.failure(result, "cuStreamWaitEvent on GPU %d", uint64(ordinal))
 }
 
@@ -143,7 +143,7 @@ func (d *driver) StreamWriteValue64(ordinal int, stream gpu.Stream, addr, value 
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_stream_write(C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
+	result := C.cudacall_stream_write(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
 	return d.failure(result, "cuStreamWriteValue64 at %#x on GPU %d", addr, uint64(ordinal))
 }
 
@@ -154,6 +154,6 @@ func (d *driver) StreamWaitValue64(ordinal int, stream gpu.Stream, addr, value u
 		return err
 	}
 	defer d.leave(g)
-	result := C.cudacall_stream_wait(C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
+	result := C.cudacall_stream_wait(d.machine, C.uint64_t(g.context), C.uint64_t(stream), C.uint64_t(addr), C.uint64_t(value))
 	return d.failure(result, "cuStreamWaitValue64 at %#x on GPU %d", addr, uint64(ordinal))
 }

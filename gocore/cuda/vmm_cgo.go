@@ -32,7 +32,7 @@ func (d *driver) MemGetAllocationGranularity(ordinal int) (minimum, recommended 
 	if err != nil {
 		return 0, 0, err
 	}
-	answer := C.cudacall_granularity(g.number)
+	answer := C.cudacall_granularity(d.machine, g.number)
 	err = d.failure(answer.result, "cuMemGetAllocationGranularity of GPU %d", uint64(ordinal))
 	return uint64(answer.value), uint64(answer.second), err
 }
@@ -46,7 +46,7 @@ func (d *driver) MemAddressReserve(bytes, alignment uint64) (addr uint64, err er
 	if alignment&(alignment-1) == 0 {
 		alignment = max(alignment, d.granularity)
 	}
-	answer := C.cudacall_address_reserve(C.uint64_t(bytes), C.uint64_t(alignment))
+	answer := C.cudacall_address_reserve(d.machine, C.uint64_t(bytes), C.uint64_t(alignment))
 	if err := d.failure(answer.result, "cuMemAddressReserve of %d bytes aligned to %d", bytes, alignment); err != nil {
 		return 0, err
 	}
@@ -71,7 +71,7 @@ func (d *driver) MemAddressFree(addr, bytes uint64) error {
 	if !ok {
 		return fmt.Errorf("%d bytes at %#x are not a reservation: %w", bytes, addr, gpu.ErrorInvalidValue)
 	}
-	err := d.failure(C.cudacall_address_free(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree of %d bytes at %#x", bytes, addr)
+	err := d.failure(C.cudacall_address_free(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemAddressFree of %d bytes at %#x", bytes, addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -90,7 +90,7 @@ func (d *driver) MemCreate(ordinal int, bytes uint64) (gpu.Handle, error) {
 	if err := g.supportsVMM(); err != nil {
 		return 0, err
 	}
-	answer := C.cudacall_mem_create(C.uint64_t(g.context), g.number, C.uint64_t(bytes))
+	answer := C.cudacall_mem_create(d.machine, C.uint64_t(g.context), g.number, C.uint64_t(bytes))
 	if err := d.failure(answer.result, "cuMemCreate of %d bytes on GPU %d", bytes, uint64(ordinal)); err != nil {
 		return 0, err
 	}
@@ -114,7 +114,7 @@ func (d *driver) MemRelease(handle gpu.Handle) error {
 	if !ok {
 		return noHandle(handle)
 	}
-	err := d.failure(C.cudacall_mem_release(C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
+	err := d.failure(C.cudacall_mem_release(d.machine, C.uint64_t(handle)), "cuMemRelease of %#x", uint64(handle))
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -139,7 +139,7 @@ func (d *driver) MemMap(addr, bytes uint64, handle gpu.Handle) error {
 	if !ok {
 		return noHandle(handle)
 	}
-	result := C.cudacall_mem_map(C.uint64_t(addr), C.uint64_t(bytes), C.uint64_t(handle))
+	result := C.cudacall_mem_map(d.machine, C.uint64_t(addr), C.uint64_t(bytes), C.uint64_t(handle))
 	if err := d.failure(result, "cuMemMap of %d bytes at %#x", bytes, addr); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (d *driver) MemSetAccess(ordinal int, addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	result := C.cudacall_set_access(C.uint64_t(g.context), g.number, C.uint64_t(addr), C.uint64_t(bytes))
+	result := C.cudacall_set_access(d.machine, C.uint64_t(g.context), g.number, C.uint64_t(addr), C.uint64_t(bytes))
 	if err := d.failure(result, "cuMemSetAccess of %d bytes at %#x for GPU %d", bytes, addr, uint64(ordinal)); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (d *driver) MemUnmap(addr, bytes uint64) error {
 	if err != nil {
 		return err
 	}
-	err = d.failure(C.cudacall_mem_unmap(C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap of %d bytes at %#x", bytes, addr)
+	err = d.failure(C.cudacall_mem_unmap(d.machine, C.uint64_t(addr), C.uint64_t(bytes)), "cuMemUnmap of %d bytes at %#x", bytes, addr)
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()

@@ -42,7 +42,7 @@ func Build(folder string, options Options) error {
 	}
 	if len(options.Missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
-		text := "{ global: cu*; fakecuda_*; local: " + strings.Join(options.Missing, "; ") + "; *; };\n"
+		text := "{ global: cu*; fakecuda_*; gpuconf_*; local: " + strings.Join(options.Missing, "; ") + "; *; };\n"
 		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return err
 		}

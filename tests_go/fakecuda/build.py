@@ -35,7 +35,7 @@ def build(
     command += [f"-DFAKECUDA_VERSION={version}", "-o", str(library)]
     if missing:
         script = Path(folder) / "exports.map"
-        script.write_text("{ global: cu*; fakecuda_*; local: " + "; ".join(missing) + "; *; };\n")
+        script.write_text("{ global: cu*; fakecuda_*; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
     command += sorted(str(source) for source in SOURCE.glob("*.c")) + [str(source) for source in extra]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)

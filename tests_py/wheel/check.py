@@ -20,7 +20,12 @@ from pathlib import Path
 
 import licenses
 
-LIBRARIES = ["gpuconf/_core/_gpuconf.abi3.so", "gpuconf/_guard/libgpuconf-guard.so", "gpuconf/_guard/libgpuconf-preload.so"]
+LIBRARIES = [
+    "gpuconf/_core/_gpuconf.abi3.so",
+    "gpuconf/_guard/libgpuconf-guard.so",
+    "gpuconf/_guard/libgpuconf-preload.so",
+    "gpuconf/_simulator/libcuda.so.1",
+]
 
 SMOKE = """
 import gpuconf as tf

@@ -5,28 +5,36 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 32
+#define MAX_STACKS 4 /* machines that a thread has contexts of at one time */
 
 /* A stack belongs to one start of one machine; another one's counts as empty. */
-static __thread struct {
+static __thread struct stack_of_machine {
 	int era, depth;
 	struct context *at[MAX_DEPTH];
-} stack;
+} stacks[MAX_STACKS], *stack;
 
 static void refresh(void) {
-	if (stack.era != m->era)
-		stack.era = m->era, stack.depth = 0;
+	struct stack_of_machine *unused = &stacks[0];
+	for (stack = stacks; stack < stacks + MAX_STACKS; stack++) {
+		if (stack->era == m->era)
+			return;
+		if (stack->depth == 0)
+			unused = stack;
+	}
+	stack = unused;
+	stack->era = m->era, stack->depth = 0;
 }
 
 int depth_of_thread(void) {
 	refresh();
-	return stack.depth;
+	return stack->depth;
 }
 
 CUresult current_context(struct context **out) {
 	refresh();
-	if (stack.depth == 0)
+	if (stack->depth == 0)
 		return INVALID_CONTEXT;
-	*out = stack.at[stack.depth - 1];
+	*out = stack->at[stack->depth - 1];
 	return (*out)->alive ? (*out)->sticky : CONTEXT_IS_DESTROYED;
 }
 
@@ -55,7 +63,7 @@ void end_context(struct context *context) {
 EXPORT CUcontext fakecuda_current(void) {
 	enter_machine();
 	refresh();
-	return stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+	return stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 }
 
 EXPORT int fakecuda_alive(CUcontext context) {
@@ -174,11 +182,11 @@ static CUresult create(CUcontext *out, CUdevice device) {
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	refresh();
-	if (stack.depth == MAX_DEPTH)
+	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
 	LOCK;
 	*out = make_context(device);
-	stack.at[stack.depth++] = *out;
+	stack->at[stack->depth++] = *out;
 	UNLOCK;
 	return SUCCESS;
 }
@@ -241,8 +249,8 @@ static CUresult destroy(CUcontext context) {
 	LOCK;
 	refresh();
 	end_context(context);
-	if (stack.depth > 0 && stack.at[stack.depth - 1] == context)
-		stack.depth--;
+	if (stack->depth > 0 && stack->at[stack->depth - 1] == context)
+		stack->depth--;
 	UNLOCK;
 	return SUCCESS;
 }
@@ -265,7 +273,7 @@ EXPORT CUresult cuCtxDetach(CUcontext context) {
 EXPORT CUresult cuCtxGetCurrent(CUcontext *out) {
 	CALLED(cuCtxGetCurrent);
 	refresh();
-	*out = stack.depth > 0 ? stack.at[stack.depth - 1] : NULL;
+	*out = stack->depth > 0 ? stack->at[stack->depth - 1] : NULL;
 	return SUCCESS;
 }
 
@@ -275,10 +283,10 @@ EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
 	refresh();
 	if (context != NULL && !context->alive)
 		return CONTEXT_IS_DESTROYED;
-	if (stack.depth > 0)
-		stack.depth--;
+	if (stack->depth > 0)
+		stack->depth--;
 	if (context != NULL)
-		stack.at[stack.depth++] = context;
+		stack->at[stack->depth++] = context;
 	return SUCCESS;
 }
 
@@ -289,18 +297,18 @@ EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
 		return INVALID_VALUE;
 	if (!context->alive)
 		return CONTEXT_IS_DESTROYED;
-	if (stack.depth == MAX_DEPTH)
+	if (stack->depth == MAX_DEPTH)
 		return INVALID_CONTEXT;
-	stack.at[stack.depth++] = context;
+	stack->at[stack->depth++] = context;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out) {
 	CALLED(cuCtxPopCurrent);
 	refresh();
-	if (stack.depth == 0)
+	if (stack->depth == 0)
 		return INVALID_CONTEXT;
-	*out = stack.at[--stack.depth];
+	*out = stack->at[--stack->depth];
 	return called("cuCtxPopCurrent, when done", 1); /* fails as if work that was queued before had failed */
 }
 
@@ -311,6 +319,6 @@ EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 	CUresult result = current_context(&context);
 	UNLOCK;
 	*least = 0;
-	*greatest = !m->priorities ? 0 : m->major >= 7 ? -5 : -2;
+	*greatest = result == SUCCESS ? m->gpu[context->gpu].greatest_priority : 0;
 	return result;
 }

@@ -220,11 +220,7 @@ EXPORT int fakecuda_depth(void) {
 	return depth_of_thread();
 }
 
-/* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */
-EXPORT void fakecuda_restart(void) {
-	enter_machine();
-	drop_faults();
-	LOCK;
+void end_machine(void) {
 	for (struct context *context = m->contexts; context != NULL; context = context->next)
 		if (context->alive)
 			end_context(context);
@@ -232,6 +228,14 @@ EXPORT void fakecuda_restart(void) {
 	end_captures();
 	end_pools();
 	end_graph_memory();
+}
+
+/* fakecuda_restart acts like a new process: all state is dropped, and cuInit reads the environment again. */
+EXPORT void fakecuda_restart(void) {
+	enter_machine();
+	drop_faults();
+	LOCK;
+	end_machine();
 	for (int i = 0; i < m->gpus; i++) {
 		m->gpu[i].retains = 0;
 		m->gpu[i].primary = NULL;

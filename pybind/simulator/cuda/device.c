@@ -2,13 +2,23 @@
 /* The GPUs and their properties. */
 #include "driver.h"
 
+#include "../simulator.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#ifndef FAKECUDA_GPUS
+#define FAKECUDA_GPUS 1 /* where the environment does not say */
+#endif
+
 static void uuid_bytes(int physical, int instance, unsigned char *bytes) {
+	if (m->cards != NULL) {
+		memcpy(bytes, instance ? m->cards[physical].instance : m->cards[physical].uuid, 16);
+		return;
+	}
 	static const unsigned char model[16] = {0xfa, 0xce, 0xd0, 0x0d, 0x12, 0x34, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23, 0x45, 0x00};
 	memcpy(bytes, model, sizeof model);
 	bytes[0] = (unsigned char)(0xf0 - physical * 3); /* UUIDs differ in their first byte */
@@ -81,6 +91,11 @@ static int lacks(const char *what) {
 
 static uint64_t arena(int gpu, uint64_t bytes) {
 	if (m->arena_bytes[gpu] < bytes) {
+		if (m->cards != NULL) {
+			m->arenas[gpu] = map_in_order(bytes, GRANULE, PROT_NONE);
+			m->arena_bytes[gpu] = m->arenas[gpu] != 0 ? bytes : 0;
+			return m->arenas[gpu];
+		}
 		void *at = mmap(NULL, bytes + GRANULE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at == MAP_FAILED)
 			return 0;
@@ -90,34 +105,72 @@ static uint64_t arena(int gpu, uint64_t bytes) {
 	return m->arenas[gpu];
 }
 
-CUresult start(void) {
-	if (m->started)
-		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
-	int physical[MAX_GPUS];
-	int count = (int)number_from("FAKECUDA_GPUS", 1);
-	const char *capability = getenv("FAKECUDA_CAPABILITY"), *mig = getenv("FAKECUDA_MIG");
-	m->major = 9, m->minor = 0;
+/* GPUs without a description of their own are alike. */
+static void read_environment(struct gpu *gpu) {
+	const char *capability = getenv("FAKECUDA_CAPABILITY");
+	gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
+	gpu->major = 9, gpu->minor = 0;
 	if (capability != NULL)
-		sscanf(capability, "%d.%d", &m->major, &m->minor);
-	m->mig = mig != NULL && *mig != 0;
-	m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
-	m->vmm = !lacks("vmm");
-	m->memops = !lacks("memops");
-	m->priorities = !lacks("priorities");
-	m->managed = !lacks("managed");
-	m->concurrent = m->managed && m->major >= 6 && !lacks("concurrent");
-	m->gpus = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
-	for (int i = 0; i < m->gpus; i++) {
-		struct gpu *gpu = &m->gpu[i];
+		sscanf(capability, "%d.%d", &gpu->major, &gpu->minor);
+	gpu->vmm = !lacks("vmm");
+	gpu->memops = !lacks("memops");
+	gpu->greatest_priority = lacks("priorities") ? 0 : gpu->major >= 7 ? -5 : -2;
+	gpu->managed_memory = !lacks("managed");
+	gpu->concurrent = gpu->managed_memory && gpu->major >= 6 && !lacks("concurrent");
+}
+
+static void read_card(struct gpu *gpu, const struct simulator_card *card) {
+	gpu->total = card->total;
+	gpu->used = card->used_by_others;
+	gpu->major = card->major, gpu->minor = card->minor;
+	gpu->vmm = card->granularity != 0;
+	gpu->memops = card->memops;
+	gpu->greatest_priority = card->greatest_priority;
+	gpu->managed_memory = card->managed;
+	gpu->concurrent = card->managed && card->oversubscribes;
+}
+
+/* After a failure, m->gpus is the GPU that could not be made. */
+static CUresult make_gpus(const int *physical, int count) {
+	for (m->gpus = 0; m->gpus < count; m->gpus++) {
+		struct gpu *gpu = &m->gpu[m->gpus];
 		int file = gpu->memory_file;
 		memset(gpu, 0, sizeof *gpu);
-		gpu->physical = physical[i];
-		gpu->total = number_from("FAKECUDA_MEMORY", 1024 * MIB);
-		gpu->arena = arena(i, 2 * gpu->total);
-		gpu->memory_file = file != 0 ? file : memfd_create("fakecuda", MFD_CLOEXEC);
+		gpu->memory_file = file;
+		gpu->physical = physical[m->gpus];
+		if (m->cards != NULL)
+			read_card(gpu, &m->cards[m->gpus]);
+		else
+			read_environment(gpu);
+		m->vmm |= gpu->vmm;
+		gpu->arena = arena(m->gpus, (2 * gpu->total + GRANULE - 1) / GRANULE * GRANULE);
+		gpu->committed = m->cards != NULL ? gpu->arena : gpu->arena + m->arena_bytes[m->gpus];
+		if (file == 0)
+			gpu->memory_file = memfd_create("gpuconf-simulated-gpu", MFD_CLOEXEC);
 		if (gpu->arena == 0 || gpu->memory_file < 0)
 			return UNKNOWN;
 	}
+	return SUCCESS;
+}
+
+CUresult start(void) {
+	if (m->started)
+		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
+	int physical[MAX_GPUS], count = m->card_count;
+	m->vmm = 0;
+	if (m->cards == NULL) {
+		const char *mig = getenv("FAKECUDA_MIG");
+		m->mig = mig != NULL && *mig != 0;
+		m->lenient = number_from("FAKECUDA_LENIENT", 0) != 0;
+		count = (int)number_from("FAKECUDA_GPUS", FAKECUDA_GPUS);
+		count = select_visible(count < MAX_GPUS ? count : MAX_GPUS, physical);
+	} else {
+		for (int i = 0; i < count; i++)
+			physical[i] = i;
+	}
+	CUresult result = make_gpus(physical, count);
+	if (result != SUCCESS)
+		return result;
 	if (m->gpus == 0)
 		return NO_DEVICE;
 	m->started = 1;
@@ -164,7 +217,10 @@ EXPORT CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetName);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(m->gpu[device].total >> 30), m->mig ? " MIG 1g.10gb" : "");
+	if (m->cards != NULL)
+		snprintf(name, (size_t)bytes, "%s", m->cards[device].name);
+	else
+		snprintf(name, (size_t)bytes, "NVIDIA Fake %dGB%s", (int)(m->gpu[device].total >> 30), m->mig ? " MIG 1g.10gb" : "");
 	return SUCCESS;
 }
 
@@ -181,7 +237,7 @@ EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
 	CALLED(cuDeviceGetUuid_v2);
 	if (unknown(device))
 		return INVALID_DEVICE;
-	uuid_bytes(m->gpu[device].physical, m->mig, uuid);
+	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
 	return SUCCESS;
 }
 #endif
@@ -192,7 +248,10 @@ EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 		return INVALID_DEVICE;
 	if (bytes < 13)
 		return INVALID_VALUE;
-	snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * m->gpu[device].physical);
+	if (m->cards != NULL)
+		snprintf(id, (size_t)bytes, "%s", m->cards[device].pci_bus_id);
+	else
+		snprintf(id, (size_t)bytes, "0000:%02X:00.0", 0x1a + 0x10 * m->gpu[device].physical);
 	return SUCCESS;
 }
 
@@ -208,40 +267,42 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 	CALLED(cuDeviceGetAttribute);
 	if (unknown(device))
 		return INVALID_DEVICE;
+	const struct gpu *gpu = &m->gpu[device];
+	const struct simulator_card *card = m->cards != NULL ? &m->cards[device] : NULL;
 	switch (attribute) {
 	case 16:
-		*value = 132;
+		*value = card != NULL ? card->multiprocessors : 132;
 		return SUCCESS;
 	case 18:
-		*value = number_from("FAKECUDA_INTEGRATED", 0) != 0;
+		*value = card != NULL ? card->integrated : number_from("FAKECUDA_INTEGRATED", 0) != 0;
 		return SUCCESS;
 	case 19: /* page-locked memory has a device's address */
 	case 41: /* which is the host's */
 		*value = 1;
 		return SUCCESS;
 	case 100:
-		*value = number_from("FAKECUDA_ATS", 0) != 0;
+		*value = card != NULL ? card->host_page_tables : number_from("FAKECUDA_ATS", 0) != 0;
 		return SUCCESS;
 	case 75:
-		*value = m->major;
+		*value = gpu->major;
 		return SUCCESS;
 	case 76:
-		*value = m->minor;
+		*value = gpu->minor;
 		return SUCCESS;
 	case 78:
-		*value = m->priorities;
+		*value = gpu->greatest_priority != 0;
 		return SUCCESS;
 	case 83:
-		*value = m->managed;
+		*value = gpu->managed_memory;
 		return SUCCESS;
 	case 89:
-		*value = m->concurrent;
+		*value = gpu->concurrent;
 		return SUCCESS;
 	case 102:
-		*value = m->vmm;
+		*value = gpu->vmm;
 		return SUCCESS;
 	case 122:
-		*value = m->memops;
+		*value = gpu->memops;
 		return FAKECUDA_VERSION >= 11070 ? SUCCESS : INVALID_VALUE;
 	}
 	return INVALID_VALUE;

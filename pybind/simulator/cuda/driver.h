@@ -36,7 +36,7 @@
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
-#define MAX_GPUS 16
+#define MAX_GPUS 64
 #define MAX_TOUCHED 4 /* by a kernel */
 #define MIB (UINT64_C(1) << 20)
 #define GRANULE (2 * MIB)
@@ -93,7 +93,8 @@ struct gpu {
 	int physical; /* its index before CUDA_VISIBLE_DEVICES */
 	uint64_t total, used;
 	uint64_t managed; /* if managed memory must fit on the GPU, this is included in used */
-	uint64_t arena;
+	uint64_t arena, committed; /* below committed it is readable and writable */
+	int major, minor, vmm, memops, greatest_priority, managed_memory, concurrent;
 	int memory_file;
 	uint64_t file_end;
 	struct context *primary;
@@ -127,8 +128,9 @@ struct machine {
 	int started;
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
-	int major, minor, mig, vmm, memops, priorities, managed, concurrent;
+	int mig, vmm; /* vmm: some GPU has it */
 	int lenient;
+	int to_the_byte; /* what memory is charged; simulator.h */
 	unsigned delay_us; /* delays each copy and fill in a stream */
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
 
@@ -153,6 +155,8 @@ struct machine {
 	struct handle *handles, *bound, *tiled;
 	struct mapping *mappings; /* in address order */
 	struct reservation *reservations;
+	struct held *ranges;
+	uint64_t next_place;
 	int has_exports; /* whether there ever was a descriptor */
 
 	const struct simulator_card *cards; /* of a machine that was opened with them; NULL: the environment says */
@@ -191,6 +195,15 @@ int depth_of_thread(void);
 /* device.c */
 CUresult start(void);
 int device_uuid_text(int physical, char *text);
+
+/* control.c: drops all that programs have made. */
+void end_machine(void);
+
+/* ranges.c: addresses from the host, 0 if it refuses; a range that is given back stays mapped, but its pages are dropped. */
+uint64_t take_range(uint64_t bytes, uint64_t alignment, int access);
+void give_range(uint64_t addr);
+void drop_ranges(void);
+uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 
 /* memory.c */
 void end_memory(struct context *context);

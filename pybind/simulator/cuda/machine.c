@@ -1,29 +1,141 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machines of a process, and which one a call is about. */
-#include "driver.h"
+#include "stream.h"
 
+#include "../simulator.h"
+
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 __thread struct machine *m __attribute__((tls_model("initial-exec")));
 static __thread struct machine *bound_to __attribute__((tls_model("initial-exec")));
 
 static struct machine own = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .progress = PTHREAD_COND_INITIALIZER, .era = 1, .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
+static struct machine *of_process = &own;
+static pthread_mutex_t opened_lock = PTHREAD_MUTEX_INITIALIZER; /* taken before a machine's */
+static struct machine *opened = &own;                            /* all machines */
 static int last_era = 1;
 
 int new_era(void) { return __atomic_add_fetch(&last_era, 1, __ATOMIC_SEQ_CST); }
 
-void enter_machine(void) { m = bound_to != NULL ? bound_to : &own; }
+void enter_machine(void) { m = bound_to != NULL ? bound_to : __atomic_load_n(&of_process, __ATOMIC_SEQ_CST); }
+
+static struct machine *bind_machine(struct machine *machine) {
+	struct machine *before = bound_to;
+	bound_to = machine;
+	return before;
+}
+
+static void use_machine(struct machine *machine) { __atomic_store_n(&of_process, machine != NULL ? machine : &own, __ATOMIC_SEQ_CST); }
+
+static void free_list(void *first, size_t next) {
+	while (first != NULL) {
+		char *gone = first;
+		memcpy(&first, gone + next, sizeof first);
+		free(gone);
+	}
+}
+
+/* What a machine keeps so that stale handles and addresses are detected. No thread works in it any more. */
+static void free_machine(struct machine *machine) {
+	drop_ranges();
+	for (int i = 0; i < MAX_GPUS; i++) {
+		if (machine->gpu[i].memory_file > 0)
+			close(machine->gpu[i].memory_file);
+		if (machine->arenas[i] != 0)
+			munmap((void *)(uintptr_t)machine->arenas[i], machine->arena_bytes[i]);
+	}
+	free_list(machine->streams, offsetof(struct stream, next));
+	free_list(machine->events, offsetof(struct event, next));
+	free_list(machine->contexts, offsetof(struct context, next));
+	free_list(machine->pools, offsetof(struct pool, next));
+	free_list(machine->captures, offsetof(struct capture, next));
+	free_list(machine->graphs, offsetof(struct graph, next));
+	free((void *)(uintptr_t)machine->cards);
+	pthread_mutex_destroy(&machine->lock);
+	pthread_cond_destroy(&machine->progress);
+	free(machine);
+}
+
+static void close_machine(struct machine *machine) {
+	struct machine *expected = machine, *before = bind_machine(machine);
+	__atomic_compare_exchange_n(&of_process, &expected, &own, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	enter_machine();
+	pthread_mutex_lock(&opened_lock);
+	struct machine **at = &opened;
+	while (*at != machine)
+		at = &(*at)->next;
+	*at = machine->next;
+	pthread_mutex_unlock(&opened_lock);
+	LOCK;
+	end_machine();
+	UNLOCK;
+	free_machine(machine);
+	bind_machine(before);
+	enter_machine();
+}
+
+static struct machine *open_machine(const struct simulator_card *cards, int count, const struct simulator_options *options, char *complaint, size_t room) {
+	if (count < 0 || count > MAX_GPUS) {
+		snprintf(complaint, room, "cannot simulate %d GPUs; a machine has at most %d", count, MAX_GPUS);
+		return NULL;
+	}
+	struct machine *machine = calloc(1, sizeof *machine);
+	struct simulator_card *copy = calloc((size_t)count + 1, sizeof *copy);
+	if (machine == NULL || copy == NULL) {
+		snprintf(complaint, room, "the host has no memory left");
+		free(machine);
+		free(copy);
+		return NULL;
+	}
+	if (count > 0)
+		memcpy(copy, cards, (size_t)count * sizeof *copy);
+	*machine = (struct machine){.era = new_era(), .cards = copy, .card_count = count, .to_the_byte = options->to_the_byte, .lenient = options->lenient,
+	                            .standard_host = {.gpu = -1}, .standard_managed = {.gpu = -1}};
+	pthread_mutex_init(&machine->lock, NULL);
+	pthread_cond_init(&machine->progress, NULL);
+	pthread_mutex_lock(&opened_lock);
+	machine->next = opened;
+	opened = machine;
+	pthread_mutex_unlock(&opened_lock);
+	struct machine *before = bind_machine(machine);
+	enter_machine();
+	LOCK;
+	CUresult result = start();
+	int failed = machine->gpus; /* the one that was being made */
+	UNLOCK;
+	bind_machine(before);
+	if (result == SUCCESS || result == NO_DEVICE)
+		return machine;
+	snprintf(complaint, room, "the host refused %d GiB of address space for simulated GPU %d, %s. No memory is used yet. "
+	                          "Check the limit of address space (ulimit -v), or simulate less memory, such as T4:1GiB",
+	         (int)(2 * copy[failed].total >> 30), failed, copy[failed].name);
+	close_machine(machine);
+	return NULL;
+}
+
+EXPORT const struct gpuconf_simulator *gpuconf_simulator(uint32_t abi) {
+	static const struct gpuconf_simulator table = {open_machine, close_machine, bind_machine, use_machine};
+	return abi == GPUCONF_SIMULATOR_ABI ? &table : NULL;
+}
 
 /* A child may use the driver, as far as it needs no thread of it. The locks are free there, whatever the threads of streams were doing. */
 static void before_fork(void) {
-	pthread_mutex_lock(&own.lock);
+	pthread_mutex_lock(&opened_lock);
+	for (struct machine *one = opened; one != NULL; one = one->next)
+		pthread_mutex_lock(&one->lock);
 	lock_counters();
 }
 
 static void after_fork(void) {
 	unlock_counters();
-	pthread_mutex_unlock(&own.lock);
+	for (struct machine *one = opened; one != NULL; one = one->next)
+		pthread_mutex_unlock(&one->lock);
+	pthread_mutex_unlock(&opened_lock);
 }
 
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }

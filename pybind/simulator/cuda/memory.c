@@ -6,11 +6,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-uint64_t charge(uint64_t bytes) { return (bytes + 511) / 512 * 512; }
+static uint64_t unit(void) { return m->to_the_byte ? 256 : 512; }
+
+uint64_t charge(uint64_t bytes) { return (bytes + unit() - 1) / unit() * unit(); }
 
 /* Pages of 2 MiB; what is not larger than half of one shares it, as its power of two. */
 uint64_t pages(uint64_t bytes) {
 	uint64_t part = 512;
+	if (m->to_the_byte)
+		return charge(bytes);
 	if (bytes > MIB)
 		return (bytes + GRANULE - 1) / GRANULE * GRANULE;
 	while (part < bytes)
@@ -46,7 +50,7 @@ int within(uint64_t addr, uint64_t bytes, int gpu) {
 /* First fit: the lowest hole of the arena. The list is in address order. */
 static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 	struct allocation **at = &m->allocations;
-	uint64_t alignment = bytes >= GRANULE ? GRANULE : 512;
+	uint64_t alignment = bytes >= GRANULE ? GRANULE : unit();
 	*addr = m->gpu[gpu].arena;
 	for (; *at != NULL; at = &(*at)->next) {
 		if ((*at)->context->gpu != gpu)
@@ -56,6 +60,17 @@ static struct allocation **hole(int gpu, uint64_t bytes, uint64_t *addr) {
 		*addr = ((*at)->range.addr + charge((*at)->range.bytes) + alignment - 1) / alignment * alignment;
 	}
 	return at;
+}
+
+/* Address space is reserved when the machine starts; the host may count memory that is readable and writable as in use. */
+static int commit(struct gpu *gpu, uint64_t end) {
+	end = (end + GRANULE - 1) / GRANULE * GRANULE;
+	if (end > gpu->committed) {
+		if (mprotect((void *)(uintptr_t)gpu->committed, end - gpu->committed, PROT_READ | PROT_WRITE) != 0)
+			return 0;
+		gpu->committed = end;
+	}
+	return 1;
 }
 
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
@@ -69,7 +84,8 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 		struct gpu *gpu = &m->gpu[context->gpu];
 		uint64_t addr;
 		struct allocation **at = hole(context->gpu, bytes <= gpu->total ? charge(bytes) : 0, &addr);
-		if (bytes > gpu->total || pages(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total) {
+		if (bytes > gpu->total || pages(bytes) > gpu->total - gpu->used || addr + charge(bytes) > gpu->arena + 2 * gpu->total ||
+		    !commit(gpu, addr + charge(bytes))) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
@@ -100,7 +116,7 @@ static void drop_device(struct allocation **at) {
 
 /* Page-locked memory stays mapped: a stale pointer reads garbage but never faults. */
 static void drop_host(struct allocation **at) {
-	madvise((void *)(uintptr_t)(*at)->range.addr, (*at)->range.bytes, MADV_DONTNEED);
+	give_range((*at)->range.addr);
 	drop(at);
 }
 
@@ -181,12 +197,13 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 	if (result == SUCCESS && (bytes == 0 || flags > 7))
 		result = INVALID_VALUE;
 	if (result == SUCCESS) {
-		*out = bytes > (UINT64_C(1) << 40) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (*out == MAP_FAILED) {
+		uint64_t addr = bytes > (UINT64_C(1) << 40) ? 0 : take_range(bytes, 4096, PROT_READ | PROT_WRITE);
+		*out = (void *)(uintptr_t)addr;
+		if (addr == 0) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{(uint64_t)(uintptr_t)*out, bytes}, context, m->hosts};
+			*new = (struct allocation){{addr, bytes}, context, m->hosts};
 			m->hosts = new;
 		}
 	}

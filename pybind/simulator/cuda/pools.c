@@ -39,11 +39,16 @@ int count_outside(void) {
 }
 
 static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int flags) {
-	void *at = bytes == 0 || bytes > (UINT64_C(1) << 46) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
-	if (at == MAP_FAILED)
+	const int access = PROT_READ | PROT_WRITE;
+	uint64_t addr = kind != LOW_MEMORY ? take_range(bytes, GRANULE, access) : 0;
+	if (kind == LOW_MEMORY && bytes > 0) {
+		void *at = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
+		addr = at == MAP_FAILED ? 0 : (uint64_t)(uintptr_t)at;
+	}
+	if (addr == 0)
 		return NULL;
 	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){{(uint64_t)(uintptr_t)at, bytes}, gpu, kind, NULL, NULL, m->outside};
+	*new = (struct outside){{addr, bytes}, gpu, kind, NULL, NULL, m->outside};
 	m->outside = new;
 	watch_host_memory();
 	return new;
@@ -57,7 +62,7 @@ uint64_t add_graph_memory(uint64_t bytes, int gpu) {
 /* It stays mapped: a stale pointer reads garbage but never faults. */
 static void drop(struct outside **at) {
 	struct outside *gone = *at;
-	madvise((void *)(uintptr_t)gone->range.addr, gone->range.bytes, MADV_DONTNEED);
+	give_range(gone->range.addr);
 	if (gone->kind == POOL_MEMORY)
 		gone->pool->used -= charge(gone->range.bytes);
 	if (gone->kind == LOW_MEMORY) {

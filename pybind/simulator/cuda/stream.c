@@ -241,13 +241,14 @@ void end_streams(struct context *context) {
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
 	CALLED(cuStreamCreateWithPriority);
 	struct context *context;
-	int greatest = !m->priorities ? 0 : m->major >= 7 ? -5 : -2;
 	LOCK;
 	CUresult result = current_context(&context);
 	if (result == SUCCESS && flags > 1)
 		result = INVALID_VALUE;
-	if (result == SUCCESS)
+	if (result == SUCCESS) {
+		int greatest = m->gpu[context->gpu].greatest_priority;
 		*out = make_stream(context, flags == 0, priority > 0 ? 0 : priority < greatest ? greatest : priority);
+	}
 	UNLOCK;
 	return result;
 }
@@ -413,7 +414,7 @@ EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 #if FAKECUDA_VERSION >= 11070
 static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 	IN_STREAM(handle, {
-		if (!m->memops)
+		if (!m->gpu[context->gpu].memops)
 			result = NOT_SUPPORTED;
 		else if (addr % 8 != 0 || !within(addr, 8, context->gpu))
 			result = INVALID_VALUE;

@@ -47,7 +47,7 @@ struct handle {
 struct mapping {
 	struct range range;
 	struct handle *handle;
-	unsigned access; /* a bit for each GPU */
+	uint64_t access; /* a bit for each GPU */
 	struct mapping *next;
 };
 
@@ -74,13 +74,34 @@ static CUresult check_prop(const allocation_prop *prop) {
 		return m->vmm ? SUCCESS : NOT_SUPPORTED;
 	if (prop->location.id < 0 || prop->location.id >= m->gpus)
 		return INVALID_DEVICE;
-	return m->vmm ? SUCCESS : NOT_SUPPORTED;
+	return m->gpu[prop->location.id].vmm ? SUCCESS : NOT_SUPPORTED;
 }
 
 EXPORT CUresult cuMemGetAllocationGranularity(size_t *bytes, const allocation_prop *prop, int option) {
 	CALLED(cuMemGetAllocationGranularity);
 	*bytes = GRANULE;
 	return option == 0 || option == 1 ? check_prop(prop) : INVALID_VALUE;
+}
+
+/* Strictly, an address that is not mapped faults, and so does one of a reservation that was freed. */
+static uint64_t reserve(uint64_t bytes, uint64_t alignment) {
+	if (m->to_the_byte)
+		return take_range(bytes, alignment, PROT_NONE);
+	void *got = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (got == MAP_FAILED)
+		return 0;
+	uint64_t begin = (uint64_t)(uintptr_t)got, addr = (begin + alignment - 1) / alignment * alignment;
+	if (addr > begin)
+		munmap(got, addr - begin);
+	munmap((void *)(uintptr_t)(addr + bytes), begin + alignment - addr);
+	return addr;
+}
+
+static void unreserve(struct range range) {
+	if (m->to_the_byte)
+		give_range(range.addr);
+	else
+		munmap((void *)(uintptr_t)range.addr, range.bytes);
 }
 
 EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr hint, unsigned long long flags) {
@@ -94,15 +115,12 @@ EXPORT CUresult cuMemAddressReserve(CUdeviceptr *out, size_t bytes, size_t align
 		alignment = 4096; /* CUDA promises no more than pages */
 	if (bytes > (UINT64_C(1) << 46) || alignment > (UINT64_C(1) << 46))
 		return OUT_OF_MEMORY;
-	const int flags_none = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	void *got = mmap(NULL, bytes + alignment, PROT_NONE, flags_none, -1, 0);
-	if (got == MAP_FAILED)
-		return OUT_OF_MEMORY;
-	uint64_t begin = (uint64_t)(uintptr_t)got, addr = (begin + alignment - 1) / alignment * alignment;
-	if (addr > begin)
-		munmap(got, addr - begin);
-	munmap((void *)(uintptr_t)(addr + bytes), begin + alignment - addr);
 	LOCK;
+	uint64_t addr = reserve(bytes, alignment);
+	if (addr == 0) {
+		UNLOCK;
+		return OUT_OF_MEMORY;
+	}
 	struct reservation *new = calloc(1, sizeof *new);
 	*new = (struct reservation){{addr, bytes}, m->reservations};
 	m->reservations = new;
@@ -128,7 +146,7 @@ EXPORT CUresult cuMemAddressFree(CUdeviceptr addr, size_t bytes) {
 	if (*at != NULL && !busy) {
 		struct reservation *gone = *at;
 		*at = gone->next;
-		munmap((void *)(uintptr_t)addr, bytes);
+		unreserve(gone->range);
 		free(gone);
 		result = SUCCESS;
 	}
@@ -441,7 +459,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 	for (; fits && *at != NULL && (*at)->range.addr < addr + bytes; at = &(*at)->next)
 		fits = !overlap((*at)->range, addr, bytes);
 	if (fits) {
-		result = UNKNOWN;
+		result = OUT_OF_MEMORY; /* the host limits the number of mappings */
 		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
 		         (off_t)handle->memory->offset) != MAP_FAILED) {
 			struct mapping *new = calloc(1, sizeof *new);
@@ -474,7 +492,7 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr addr, size_t bytes) {
 	LOCK;
 	struct mapping **first = whole(addr, bytes, &end);
 	if (first != NULL) {
-		mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		mmap((void *)(uintptr_t)addr, bytes, m->to_the_byte ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 		while (*first != end) {
 			struct mapping *gone = *first;
 			*first = gone->next;
@@ -503,7 +521,7 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr addr, size_t bytes, const access_desc
 	if (result == SUCCESS) {
 		mprotect((void *)(uintptr_t)addr, bytes, PROT_READ | PROT_WRITE);
 		for (struct mapping *one = *first; one != end; one = one->next)
-			one->access |= 1U << access->location.id;
+			one->access |= UINT64_C(1) << access->location.id;
 	}
 	UNLOCK;
 	return result;
@@ -539,7 +557,7 @@ void end_virtual(void) {
 	while (m->reservations != NULL) {
 		struct reservation *gone = m->reservations;
 		m->reservations = gone->next;
-		munmap((void *)(uintptr_t)gone->range.addr, gone->range.bytes);
+		unreserve(gone->range);
 		free(gone);
 	}
 }

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build cgo && linux && (amd64 || arm64)
+
+package cuda
+
+// #include <stdlib.h>
+// #include "library.h"
+// #include "simulated.h"
+import "C"
+
+import (
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// simulated is a driver whose machine is the simulator's. It has only what every driver has: no captures, no native handles, no budget.
+type simulated struct {
+	gpu.Driver
+	machine unsafe.Pointer
+	close   sync.Once
+}
+
+// OpenSimulator opens a machine of simulated GPUs with the library at path, pybind/simulator's libcuda.so.1. A process may have several.
+//
+// It fails with FailedPrecondition if the library must not be loaded here: another user could have written it, the program has rights
+// that its caller does not have, or NVIDIA's driver is already loaded. A process has one driver.
+func OpenSimulator(path string, cards []SimulatedCard, options SimulatedOptions) (gpu.Driver, error) {
+	version, err := loadSimulator(path)
+	if err != nil {
+		return nil, err
+	}
+	described := make([]C.struct_simulator_card, len(cards)+1)
+	for i, card := range cards {
+		if err := card.check(i); err != nil {
+			return nil, err
+		}
+		card.describe(&described[i])
+	}
+	var complaint [512]C.char
+	how := C.struct_simulator_options{to_the_byte: 1}
+	machine := C.simulated_open(&described[0], C.int(len(cards)), &how, &complaint[0], C.size_t(len(complaint)))
+	if machine == nil {
+		return nil, status.Errorf(status.ResourceExhausted, "%s", C.GoString(&complaint[0]))
+	}
+	d, err := start(version, machine)
+	if err != nil {
+		C.simulated_close(machine)
+		return nil, err
+	}
+	for i, g := range d.devices {
+		g.info.GreatestPriority = cards[i].Device.GreatestPriority // CUDA has no query without a context
+	}
+	if options.OfProcess {
+		C.simulated_use(machine)
+	}
+	return &simulated{Driver: d, machine: machine}, nil
+}
+
+// HostVisible returns true: a device address is a host address, and stays one until Close.
+func (s *simulated) HostVisible() bool { return true }
+
+// Close frees what is left, ends all work and unmaps all memory: addresses that the machine returned must not be used any more.
+func (s *simulated) Close() (err error) {
+	s.close.Do(func() {
+		err = s.Driver.Close()
+		C.simulated_close(s.machine)
+	})
+	return err
+}
+
+// loadSimulator loads the library once.
+func loadSimulator(path string) (version C.int, err error) {
+	library.Lock()
+	defer library.Unlock()
+	path, err = trusted(path)
+	if err != nil {
+		return 0, err
+	}
+	if other := otherDriver(path); other != "" {
+		return 0, status.Errorf(status.FailedPrecondition, "this process has loaded %s, and a process has one driver: simulate GPUs "+
+			"before anything loads it, or in another process", other)
+	}
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	if library.version == 0 {
+		var answer C.struct_cuda_load_answer
+		C.cuda_load(name, &answer)
+		switch answer.state {
+		case C.CUDA_LOADED:
+			library.version = answer.version
+		case C.CUDA_NO_LIBRARY:
+			return 0, status.Errorf(status.Unavailable, "the simulator cannot be loaded: %s", C.GoString(&answer.text[0]))
+		default:
+			return 0, unusable(path, &answer)
+		}
+	}
+	if C.simulated_find(name) == 0 {
+		return 0, status.Errorf(status.FailedPrecondition, "%s is not the simulator of this gpuconf: install gpuconf again", path)
+	}
+	return library.version, nil
+}
+
+// trusted returns the real path of a library that only root and the caller can have written.
+func trusted(path string) (string, error) {
+	if C.simulated_is_privileged() != 0 {
+		return "", status.Errorf(status.FailedPrecondition,
+			"GPUs are not simulated in a program with rights that its caller does not have (setuid, file capabilities)")
+	}
+	if !filepath.IsAbs(path) {
+		return "", status.Errorf(status.InvalidArgument, "the simulator's path %q is not absolute", path)
+	}
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", status.Errorf(status.Unavailable, "the simulator's library is missing: %w. Install gpuconf again", err)
+	}
+	for _, part := range []string{path, filepath.Dir(path)} {
+		var facts syscall.Stat_t
+		if err := syscall.Stat(part, &facts); err != nil {
+			return "", status.Errorf(status.Unavailable, "the simulator's library cannot be read: %s: %w", part, err)
+		}
+		if why := writers(facts.Uid, facts.Gid, facts.Mode); why != "" {
+			return "", status.Errorf(status.FailedPrecondition, "the simulator is not loaded from %s: %s %s. "+
+				"Install gpuconf where only its owner can write", path, part, why)
+		}
+	}
+	return path, nil
+}
+
+// writers says which other users can write a file, "" if none. A group with its owner's number is taken as that user's own.
+func writers(owner, group, mode uint32) string {
+	switch {
+	case owner != 0 && int(owner) != os.Geteuid():
+		return "belongs to another user"
+	case mode&0o002 != 0:
+		return "can be written by every user"
+	case mode&0o020 != 0 && group != owner:
+		return "can be written by its group"
+	}
+	return ""
+}
+
+// otherDriver returns the path of a driver library of NVIDIA's that is mapped, "" if there is none. The simulator's are in one folder.
+func otherDriver(simulator string) string {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return "" // without /proc nothing is known
+	}
+	for line := range strings.Lines(string(maps)) {
+		at := strings.IndexByte(line, '/')
+		if at < 0 {
+			continue
+		}
+		path := strings.TrimSpace(line[at:])
+		name := filepath.Base(path)
+		if (strings.HasPrefix(name, "libcuda.so") || strings.HasPrefix(name, "libnvidia-ml.so")) &&
+			filepath.Dir(path) != filepath.Dir(simulator) {
+			return path
+		}
+	}
+	return ""
+}
+
+func (card SimulatedCard) describe(out *C.struct_simulator_card) {
+	device := card.Device
+	text(out.name[:], device.Name)
+	text(out.pci_bus_id[:], device.PCIBusID)
+	kind, digits, _ := strings.Cut(device.UUID, "-")
+	if id, err := hex.DecodeString(strings.ReplaceAll(digits, "-", "")); err == nil {
+		for i := range min(len(id), len(out.uuid)) {
+			out.uuid[i], out.instance[i] = C.uchar(id[i]), C.uchar(id[i])
+		}
+	}
+	if kind == "MIG" {
+		out.uuid[0] ^= 0xff // the card's, which differs
+	}
+	out.total, out.used_by_others = C.uint64_t(device.TotalBytes), C.uint64_t(card.UsedBytes)
+	if device.VMM {
+		out.granularity = granuleBytes
+	}
+	out.major, out.minor, out.multiprocessors = C.int(device.ComputeMajor), C.int(device.ComputeMinor), C.int(device.Multiprocessors)
+	out.greatest_priority = C.int(device.GreatestPriority)
+	out.memops, out.managed, out.oversubscribes = number(device.StreamMemOps), number(device.Managed), number(device.Oversubscribes)
+	out.integrated = number(device.MemoryKind == gpu.Unified)
+	out.host_page_tables = number(device.MemoryKind == gpu.Coherent)
+}
+
+func number(yes bool) C.int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// text copies a string into an array of C, cut to its room. The array is zero before.
+func text(out []C.char, value string) {
+	for i := range min(len(value), len(out)-1) {
+		out[i] = C.char(value[i])
+	}
+}

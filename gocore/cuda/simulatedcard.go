@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cuda
+
+import (
+	"gpuconf/gocore/gpu"
+	"gpuconf/gocore/status"
+)
+
+// SimulatedCard is a GPU of a simulated machine.
+type SimulatedCard struct {
+	Device    gpu.Device // as it is to be reported; Ordinal and LeastPriority are not read
+	UsedBytes uint64     // of its memory, by other processes
+}
+
+// SimulatedOptions changes a simulated machine.
+type SimulatedOptions struct {
+	// OfProcess makes it the machine that other libraries of the process find: CUDA's functions are about it in every thread.
+	OfProcess bool
+}
+
+const (
+	chargeUnitBytes = 256
+	granuleBytes    = 2 << 20
+	mostCardBytes   = 16 << 40
+)
+
+func (card SimulatedCard) check(ordinal int) error {
+	total := card.Device.TotalBytes
+	if total == 0 || total > mostCardBytes || total%chargeUnitBytes != 0 {
+		return status.Errorf(status.InvalidArgument, "cannot simulate a GPU %d of %d bytes; its memory is a multiple of %d bytes, at most 16TiB",
+			ordinal, total, chargeUnitBytes)
+	}
+	if card.UsedBytes > total {
+		return status.Errorf(status.InvalidArgument, "%d bytes cannot be in use on a GPU of %d bytes", card.UsedBytes, total)
+	}
+	return nil
+}
