@@ -108,7 +108,7 @@ def observe(
         resolver[name, int(flags)] = answers
     results = (line.split() for line in ask("call", sorted(calls & exports)))
     errors = {}
-    for line in ask("errors", []):
+    for line in ask("errors", []) if "cuGetErrorName" in exports else []:
         number, *answer = line.split("\t")
         errors[int(number)] = (answer[0], answer[1], answer[2], answer[3])
     process = dict(line.split(" ", 1) for line in ask("process", []))

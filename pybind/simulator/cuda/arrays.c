@@ -127,6 +127,7 @@ EXPORT CUresult cuArray3DCreate(struct array **out, const shape3d_v1 *shape) {
 }
 
 EXPORT CUresult cuArrayDestroy(struct array *array) {
+	REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuArrayDestroy);
 	return destroy(array, 0);
 }
@@ -137,6 +138,7 @@ EXPORT CUresult cuMipmappedArrayCreate(struct array **out, const shape3d *shape,
 }
 
 EXPORT CUresult cuMipmappedArrayDestroy(struct array *array) {
+	REFUSE(NO_DEVICE_FOUND, 1, array == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuMipmappedArrayDestroy);
 	return destroy(array, 1);
 }

@@ -187,7 +187,9 @@ void run_body(struct stream *stream, struct body *body) {
 }
 
 EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
-	CALLED(cuThreadExchangeStreamCaptureMode);
+	REFUSE(STARTED | NO_DEVICE_FOUND, mode == NULL, INVALID_VALUE);
+	if (time_of_call() != NO_DEVICE_FOUND) /* the mode is the thread's, and needs no device */
+		CALLED(cuThreadExchangeStreamCaptureMode);
 	int before = thread_mode;
 	if (*mode < GLOBAL || *mode > RELAXED)
 		return INVALID_VALUE;
@@ -197,6 +199,8 @@ EXPORT CUresult cuThreadExchangeStreamCaptureMode(int *mode) {
 }
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, int mode) {
+	REFUSE(ANY_TIME, mode < GLOBAL || mode > RELAXED, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamBeginCapture);
 	IN_STREAM(handle, {
 		if (stream == context->legacy)
@@ -224,6 +228,8 @@ static int joined(const struct capture *capture) {
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+	REFUSE(ANY_TIME, FAKECUDA_VERSION < 12040 && graph == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamEndCapture);
 	*graph = NULL;
 	IN_STREAM(handle, {
@@ -262,6 +268,8 @@ static CUresult info(CUstream handle, int *status, uint64_t *id, CUgraph *graph)
 }
 
 EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *id) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCaptureInfo);
 	return info(handle, status, id, NULL);
 }
@@ -272,6 +280,8 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
  * to return dependencies without it; here always.
  */
 EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCaptureInfo_v2);
 	if (dependencies != NULL)
 		return LOSSY_QUERY;
@@ -281,6 +291,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t
 }
 
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
+	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
 	CALLED(cuUserObjectCreate);
 	if (references == 0 || flags != 1)
 		return INVALID_VALUE;
@@ -291,6 +302,7 @@ EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy
 }
 
 EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuUserObjectRelease);
 	LOCK;
 	CUresult result = count == 0 || count > object->references ? INVALID_VALUE : SUCCESS;
@@ -301,6 +313,7 @@ EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 }
 
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuGraphRetainUserObject);
 	LOCK;
 	CUresult result = find_graph(graph, 0);
@@ -314,6 +327,8 @@ EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsi
 #endif
 
 EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
+	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamIsCapturing);
 	IN_STREAM(handle, *status = stream->capture == NULL ? NONE : stream->capture->spoiled ? INVALIDATED : ACTIVE);
 }
@@ -361,6 +376,7 @@ struct instantiation {
 };
 
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
+	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
 	CALLED(cuGraphInstantiateWithParams);
 	CUresult result = instantiate(out, graph);
 	if (result == SUCCESS && params->flags & UPLOAD) {
@@ -377,6 +393,7 @@ EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph grap
 #endif
 
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuGraphUpload);
 	IN_STREAM(handle, {
 		result = find_graph(exec, 1);
@@ -388,6 +405,7 @@ EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 EXPORT CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream handle) { return cuGraphUpload(exec, own_stream(handle)); }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
+	REFUSE(ANY_TIME, flags > 15, INVALID_VALUE);
 	CALLED(cuGraphInstantiate);
 	LOCK;
 	CUresult result = flags != 0 ? INVALID_VALUE : find_graph(graph, 0);
@@ -417,6 +435,7 @@ EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
 }
 
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuGraphLaunch);
 	IN_STREAM(handle, {
 		result = find_graph(exec, 1);

@@ -88,6 +88,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 }
 
 EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active) {
+	REFUSE(ANY_TIME, flags == NULL || active == NULL, INVALID_VALUE);
 	CALLED(cuDevicePrimaryCtxGetState);
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
@@ -165,6 +166,7 @@ EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice d
 }
 
 EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
+	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
 	CALLED(cuCtxFromGreenCtx);
 	*out = m->gpu[green->device].primary;
 	return SUCCESS;
@@ -256,11 +258,13 @@ static CUresult destroy(CUcontext context) {
 }
 
 EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
+	REFUSE(ANY_TIME, FAKECUDA_VERSION >= 12020 && context == NULL, INVALID_VALUE);
 	CALLED(cuCtxDestroy);
 	return destroy(context);
 }
 
 EXPORT CUresult cuCtxDestroy(CUcontext context) {
+	REFUSE(ANY_TIME, FAKECUDA_VERSION >= 12020 && context == NULL, INVALID_VALUE);
 	CALLED(cuCtxDestroy_v1);
 	return destroy(context);
 }

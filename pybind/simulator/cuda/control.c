@@ -127,6 +127,14 @@ CUresult called(const char *name, int needs_start) {
 	return result;
 }
 
+enum when time_of_call(void) {
+	enter_machine();
+	LOCK;
+	enum when when = m->started ? STARTED : m->no_device ? NO_DEVICE_FOUND : NOT_CALLED;
+	UNLOCK;
+	return when;
+}
+
 /* fakecuda_called counts a call of a library over this one, and returns its injected failure, if any. */
 EXPORT int fakecuda_called(const char *name) { return called(name, 0); }
 
@@ -240,7 +248,7 @@ EXPORT void fakecuda_restart(void) {
 		m->gpu[i].retains = 0;
 		m->gpu[i].primary = NULL;
 	}
-	m->started = m->gpus = 0;
+	m->started = m->no_device = m->forked = m->gpus = 0;
 	m->delay_us = 0;
 	m->era = new_era();
 	UNLOCK;

@@ -154,6 +154,8 @@ static CUresult make_gpus(const int *physical, int count) {
 }
 
 CUresult start(void) {
+	if (m->forked)
+		return OPERATING_SYSTEM;
 	if (m->started)
 		return m->gpus > 0 ? SUCCESS : NO_DEVICE;
 	int physical[MAX_GPUS], count = m->card_count;
@@ -171,7 +173,8 @@ CUresult start(void) {
 	CUresult result = make_gpus(physical, count);
 	if (result != SUCCESS)
 		return result;
-	if (m->gpus == 0)
+	m->no_device = m->gpus == 0;
+	if (m->no_device)
 		return NO_DEVICE;
 	m->started = 1;
 	return SUCCESS;
@@ -264,6 +267,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 }
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
+	REFUSE(ANY_TIME, value == NULL, INVALID_VALUE);
 	CALLED(cuDeviceGetAttribute);
 	if (unknown(device))
 		return INVALID_DEVICE;

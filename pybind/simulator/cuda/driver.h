@@ -49,6 +49,7 @@ typedef enum {
 	NO_DEVICE = 100,
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
+	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
 	LOSSY_QUERY = 402,
 	NOT_FOUND = 500,
@@ -125,7 +126,8 @@ struct machine {
 	pthread_mutex_t lock;
 	pthread_cond_t progress;
 	int era; /* differs between the machines of a process, and between the starts of one */
-	int started;
+	int started, no_device; /* cuInit has found devices; has found none */
+	int forked;             /* in a child, after one of these in its parent */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int mig, vmm; /* vmm: some GPU has it */
@@ -177,6 +179,17 @@ CUresult called(const char *name, int needs_start);
 		CUresult refused_ = called(#name, 1); \
 		if (refused_ != SUCCESS) \
 			return refused_; \
+	} while (0)
+/*
+ * What NVIDIA's driver refuses although, or before it looks whether, cuInit was not called or has found no device. It stands before CALLED.
+ * The recorded answers are in tests_py/driver_answers.
+ */
+enum when { NOT_CALLED = 1, NO_DEVICE_FOUND = 2, STARTED = 4, NOT_STARTED = NOT_CALLED | NO_DEVICE_FOUND, ANY_TIME = NOT_STARTED | STARTED };
+enum when time_of_call(void);
+#define REFUSE(when, condition, refusal) \
+	do { \
+		if ((condition) && (time_of_call() & (when))) \
+			return (refusal); \
 	} while (0)
 void drop_faults(void);
 void lock_counters(void);

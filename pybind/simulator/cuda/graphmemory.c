@@ -204,6 +204,7 @@ EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
 }
 
 EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *params) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuGraphMemAllocNodeGetParams);
 	memset(params, 0, sizeof *params);
 	params->type = params->location.type = 1;
@@ -214,6 +215,7 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 }
 
 EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
+	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
 	CALLED(cuGraphMemFreeNodeGetParams);
 	*addr = node->addr;
 	return node->type == FREE_NODE ? SUCCESS : INVALID_VALUE;

@@ -138,4 +138,10 @@ static void after_fork(void) {
 	pthread_mutex_unlock(&opened_lock);
 }
 
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+/* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
+static void after_fork_in_child(void) {
+	own.forked = FAKECUDA_VERSION >= 12040 && (own.started || own.no_device);
+	after_fork();
+}
+
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(before_fork, after_fork, after_fork_in_child); }

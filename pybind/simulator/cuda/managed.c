@@ -43,6 +43,7 @@ static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes
 }
 
 EXPORT CUresult cuMemAllocManaged(CUdeviceptr *out, size_t bytes, unsigned flags) {
+	REFUSE(ANY_TIME, out == NULL || bytes == 0 || (flags != 1 && flags != 2), INVALID_VALUE);
 	CALLED(cuMemAllocManaged);
 	struct context *context;
 	LOCK;

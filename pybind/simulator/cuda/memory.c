@@ -231,12 +231,14 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
 
 EXPORT CUresult cuMemGetInfo(unsigned *available, unsigned *total) {
 	size_t wide_available, wide_total;
+	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
+	if (result != SUCCESS)
+		return result;
 	if (available == NULL || total == NULL)
 		return INVALID_VALUE;
-	CUresult result = cuMemGetInfo_v2(&wide_available, &wide_total);
 	*available = wide_available > UINT32_MAX ? UINT32_MAX : (unsigned)wide_available;
 	*total = wide_total > UINT32_MAX ? UINT32_MAX : (unsigned)wide_total;
-	return result;
+	return SUCCESS;
 }
 
 /* A copy or fill in the legacy stream. Unless wait is set, it may still run when the call returns. */

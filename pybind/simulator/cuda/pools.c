@@ -398,31 +398,37 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 }
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemAllocAsync);
 	return allocate_async(out, bytes, NULL, stream);
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemAllocAsync);
 	return allocate_async(out, bytes, NULL, own_stream(stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemAllocFromPoolAsync);
 	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, stream);
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemAllocFromPoolAsync);
 	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, own_stream(stream));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemFreeAsync);
 	return free_async(addr, stream);
 }
 
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr addr, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemFreeAsync);
 	return free_async(addr, own_stream(stream));
 }

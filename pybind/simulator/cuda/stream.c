@@ -239,6 +239,7 @@ void end_streams(struct context *context) {
 }
 
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+	REFUSE(ANY_TIME, out == NULL || flags > 1, INVALID_VALUE);
 	CALLED(cuStreamCreateWithPriority);
 	struct context *context;
 	LOCK;
@@ -254,6 +255,8 @@ EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int pr
 }
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
+	REFUSE(NOT_STARTED, handle == NULL, INVALID_HANDLE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamDestroy);
 	IN_STREAM(handle, {
 		if ((uintptr_t)handle <= 2)
@@ -266,16 +269,22 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream handle) {
 }
 
 EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
+	REFUSE(ANY_TIME, priority == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetPriority);
 	IN_STREAM(handle, *priority = stream->priority);
 }
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
+	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
+	REFUSE(NOT_STARTED, FAKECUDA_VERSION >= 12050 && handle != NULL, INVALID_HANDLE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCtx);
 	IN_STREAM(handle, *out = stream->context);
 }
 
 EXPORT CUresult cuStreamSynchronize(CUstream handle) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamSynchronize);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -301,6 +310,7 @@ static int idle(struct stream *stream) {
 }
 
 EXPORT CUresult cuStreamQuery(CUstream handle) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamQuery);
 	IN_STREAM(handle, {
 		result = observes(stream);
@@ -317,6 +327,7 @@ static int event_gone(const struct event *event) {
 }
 
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamWaitEvent);
 	IN_STREAM(handle, {
 		if (event_gone(event))
@@ -362,11 +373,13 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags) {
 	return result
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventDestroy);
 	IN_EVENT(event, event->destroyed = 1);
 }
 
 EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuEventRecord);
 	IN_STREAM(handle, {
 		if (event_gone(event) || event->context->gpu != stream->context->gpu)
@@ -381,6 +394,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
 }
 
 EXPORT CUresult cuEventSynchronize(CUevent event) {
+	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventSynchronize);
 	IN_EVENT(event, {
 		result = event_observed(event);
@@ -393,6 +407,7 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
+	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventQuery);
 	IN_EVENT(event, {
 		result = event_observed(event);
@@ -403,6 +418,8 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 
 #if FAKECUDA_VERSION >= 12000
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
+	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetId);
 	IN_STREAM(handle, {
 		result = stream->capture != NULL ? observes(stream) : SUCCESS;
@@ -424,11 +441,13 @@ static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 }
 
 EXPORT CUresult cuStreamWriteValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamWriteValue64);
 	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WRITE_WORD, .dst = addr, .value = value});
 }
 
 EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamWaitValue64);
 	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WAIT_WORD, .dst = addr, .value = value});
 }
@@ -484,6 +503,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t by
 }
 
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t bytes, CUstream stream) {
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemsetD8Async);
 	return queue(stream, (struct work){.kind = FILL, .dst = dst, .value = value, .bytes = bytes}, 0, 0);
 }

@@ -420,6 +420,8 @@ typedef struct {
 } array_map;
 
 EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream stream) {
+	REFUSE(ANY_TIME, list == NULL || count == 0, INVALID_VALUE);
+	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
 	CALLED(cuMemMapArrayAsync);
 	CUresult result = SUCCESS;
 	(void)stream;

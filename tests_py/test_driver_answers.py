@@ -1,0 +1,102 @@
+"""The simulator's libcuda answers what NVIDIA's drivers answer without a device, for each driver version that it supports.
+
+The drivers' answers are committed (`make record-driver`). The same prober asks the simulator. Differences are listed in
+driver_answers/differences.json, with a reason for each.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from driver_answers import compare, functions, observe
+from driver_answers.answers import Answers
+
+BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "build.py"
+ANSWERS = Answers.load()
+
+
+@pytest.fixture(scope="module")
+def prober(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("prober")
+    for place in (folder, folder.parent, folder.parent.parent):  # the prober runs as another user where the tests run as root
+        place.chmod(0o755)
+    return observe.build_prober(folder)
+
+
+def simulator(folder: Path, cuda: int) -> Path:
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import build; print(build.build(sys.argv[2], version=int(sys.argv[3])))"
+    folder.chmod(0o755)
+    command = [sys.executable, "-c", program, BUILD.parent, folder, str(cuda)]
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+
+
+@pytest.mark.parametrize("branch", sorted(ANSWERS.drivers))
+def test_the_simulator_answers_as_the_driver(branch: str, prober: Path, tmp_path: Path) -> None:
+    before = glob.glob("/dev/nvidia*")
+    library = simulator(tmp_path, ANSWERS.cuda(branch))
+    names = frozenset(form.exported for form in ANSWERS.forms) | frozenset(ANSWERS.unresolved)
+    # Those for tests (fakecuda_*) do not begin with cu; cudbg* is the debugger's.
+    calls = frozenset(name for name in names if not name.startswith("cudbg"))
+    seen = observe.observe(library, prober, names, calls, {"FAKECUDA_GPUS": "0"})
+    driver = ANSWERS.observation(branch, sorted({name for name, _ in seen.resolver}))
+    found = compare.differences(seen, driver)
+    assert compare.unexpected(branch, found) == {}
+    assert glob.glob("/dev/nvidia*") == before
+
+
+def test_many_calls_are_compared() -> None:
+    for branch in ANSWERS.drivers:
+        driver = ANSWERS.observation(branch, [])
+        assert sum(len(results) for results in driver.calls.values()) >= 3000
+        crashes = [result for results in driver.calls.values() for result in results if result.startswith("s")]
+        assert 0 < len(crashes) < 100
+
+
+def test_each_listed_difference_has_a_reason_and_names_a_kind() -> None:
+    kinds = {"export", "resolver", "call", "error", "process"}
+    for pattern, reason in compare.accepted().items():
+        assert reason.endswith(".")
+        assert pattern.split()[1] in kinds
+
+
+def test_the_comparison_sees_each_kind_of_difference(prober: Path, tmp_path: Path) -> None:
+    source = tmp_path / "wrong.c"
+    source.write_text(
+        "int cuInit(unsigned flags) { return flags == 0 ? 0 : 7; }\n"
+        "int cuDeviceGetCount(int *count) { *count = 1; return 0; }\n"
+        "int cuDriverGetVersion(int *version) { if (version != 0) *version = 12040; return 0; }\n"
+        'int cuGetErrorName(int n, const char **out) { (void)n; *out = "X"; return 0; }\n'
+        'int cuGetErrorString(int n, const char **out) { (void)n; *out = "X"; return 0; }\n'
+    )
+    tmp_path.chmod(0o755)
+    library = tmp_path / "libcuda.so.1"
+    subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", "-o", library, source], check=True)
+    seen = observe.observe(library, prober, frozenset({"cuMemAlloc"}), observe.exports_of(library))
+    driver = ANSWERS.observation("550", sorted({name for name, _ in seen.resolver}))
+    found = compare.differences(seen, driver)
+    assert found["export cuMemAlloc_v2"] == "missing"
+    assert found["call cuDriverGetVersion before cuInit, 0"] == "0, NVIDIA's: 1"
+    assert "resolver cuMemAlloc 0" in found
+    assert "error 2" in found
+    assert found["process child-init"] == "0, NVIDIA's: 304"
+    # Where NVIDIA's crashes, any answer is right: this one crashes as well, and so would not another.
+    assert "call cuGetErrorName before cuInit, 0" not in found
+
+
+def test_the_table_of_functions_says_what_the_drivers_answer() -> None:
+    forms, unresolved = functions.table(ANSWERS)
+    for branch in ANSWERS.drivers:
+        cuda = ANSWERS.cuda(branch)
+        recorded = {form for form in ANSWERS.forms if form.version <= cuda}
+        assert {form for form in forms if form.version <= cuda} == recorded
+        beyond = ANSWERS.exports(branch) - {form.exported for form in recorded} - set(unresolved)
+        assert all(name.startswith("cudbg") for name in beyond)
+    assert max(form.version for form in forms) >= 13050
+    headers = {row[1] for row in json.loads((functions.HERE / "headers.json").read_text())["forms"]}
+    assert headers <= {form.exported for form in forms} | set(unresolved)
