@@ -35,12 +35,12 @@ def differences(seen: Observation, driver: Observation) -> dict[str, str]:
 
 
 def accepted() -> dict[str, str]:
-    """Return the patterns of the differences that are meant, each with its reason. The driver's branch stands before the rest."""
+    """Return the patterns of the differences that are meant, each with its reason."""
     listed: dict[str, list[str]] = json.loads(ACCEPTED.read_text())
     return {pattern: reason for reason, patterns in listed.items() for pattern in patterns}
 
 
 def unexpected(branch: str, found: dict[str, str]) -> dict[str, str]:
-    """Return the differences from a driver's branch that are not listed."""
+    """Return the differences from a driver's branch that are not listed: no pattern has "550 call cuInit before cuInit, 0: how"."""
     patterns = accepted()
-    return {what: how for what, how in found.items() if not any(fnmatchcase(f"{branch} {what}", pattern) for pattern in patterns)}
+    return {what: how for what, how in found.items() if not any(fnmatchcase(f"{branch} {what}: {how}", one) for one in patterns)}

@@ -80,14 +80,22 @@ def base_name(name: str) -> str:
 
 
 def observe(
-    library: Path, prober: Path, names: frozenset[str], calls: frozenset[str], environment: dict[str, str] | None = None
+    library: Path,
+    prober: Path,
+    names: frozenset[str],
+    calls: frozenset[str],
+    environment: dict[str, str] | None = None,
+    opened: str | None = None,
 ) -> Observation:
-    """Ask library for names in the resolver, and call what of calls it exports. As root, this runs as another user."""
+    """Ask library for names in the resolver, and call what of calls it exports. As root, this runs as another user.
+
+    With opened, the process opens that name in place of the library's path.
+    """
 
     def ask(what: str, lines: list[str]) -> list[str]:
         as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.geteuid() == 0 else []
         done = subprocess.run(
-            [*as_other, prober, library, what],
+            [*as_other, prober, opened or library, what],
             input="".join(f"{line}\n" for line in lines),
             capture_output=True,
             text=True,

@@ -7,6 +7,8 @@
  *     prober LIBRARY call        standard input: exported names. Calls each with every kind of arguments, each time in a new process
  *     prober LIBRARY errors      names and texts of the numbers -1 to 1100, and whether the pointers are set
  *     prober LIBRARY process     what fork and dlclose do
+ *     prober LIBRARY symbols     standard input: exported names. Prints for each in which file dlsym finds it, by the library's handle
+ *                                and by RTLD_DEFAULT: "name file file"
  *
  * A function is printed as the name that the library exports it by, "?" if by none.
  */
@@ -172,9 +174,24 @@ static void process(void) {
 	printf("after-dlclose %s\n", dlopen(path, RTLD_NOW | RTLD_NOLOAD) != NULL ? "loaded" : "unloaded");
 }
 
+static const char *file_of(void *place) {
+	Dl_info found;
+	if (place == NULL || dladdr(place, &found) == 0)
+		return "none";
+	const char *slash = strrchr(found.dli_fname, '/');
+	return slash != NULL ? slash + 1 : found.dli_fname;
+}
+
+static void symbols(void) {
+	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+	char name[256];
+	while (library != NULL && read_name(name, sizeof name))
+		printf("%s %s %s\n", name, file_of(dlsym(library, name)), file_of(dlsym(RTLD_DEFAULT, name)));
+}
+
 int main(int count, char **arguments) {
 	if (count != 3) {
-		fprintf(stderr, "usage: prober LIBRARY resolve|call|errors|process\n");
+		fprintf(stderr, "usage: prober LIBRARY resolve|call|errors|process|symbols\n");
 		return 2;
 	}
 	path = arguments[1];
@@ -184,6 +201,8 @@ int main(int count, char **arguments) {
 		call();
 	else if (strcmp(arguments[2], "errors") == 0)
 		errors();
+	else if (strcmp(arguments[2], "symbols") == 0)
+		symbols();
 	else
 		process();
 	return 0;
