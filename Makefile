@@ -128,6 +128,10 @@ record-driver: $(VENV)/dev ## record anew what NVIDIA's drivers (Debian's packag
 	$(BIN)/python tests_py/driver_answers/record.py
 	$(BIN)/python tests_py/driver_answers/functions.py
 
+.PHONY: test-real-driver
+test-real-driver: $(VENV)/dev ## run the guard over NVIDIA's drivers (Debian's packages, 15 MB), without a GPU; nothing is installed
+	$(BIN)/python tests_py/driver_answers/guard_over_driver.py $(DRIVERS)
+
 .PHONY: docs
 docs: $(VENV)/dev ## build the documentation site in build/docs
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/docs

@@ -79,6 +79,24 @@ def base_name(name: str) -> str:
     return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)
 
 
+def ask(prober: Path, opened: Path | str, what: str, lines: list[str], environment: dict[str, str] | None) -> list[str]:
+    """Run the prober, as another user where this is root, and return its lines."""
+    as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*as_other, prober, opened, what],
+        input="".join(f"{line}\n" for line in lines),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+        cwd="/",
+        env={"PATH": os.defpath} | (environment or {}),
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"prober {opened} {what}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
 def observe(
     library: Path,
     prober: Path,
@@ -87,37 +105,24 @@ def observe(
     environment: dict[str, str] | None = None,
     opened: str | None = None,
 ) -> Observation:
-    """Ask library for names in the resolver, and call what of calls it exports. As root, this runs as another user.
+    """Ask library for names in the resolver, and call what of calls it exports.
 
-    With opened, the process opens that name in place of the library's path.
+    With opened, the processes open that name in place of the library's path.
     """
 
-    def ask(what: str, lines: list[str]) -> list[str]:
-        as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"] if os.geteuid() == 0 else []
-        done = subprocess.run(
-            [*as_other, prober, opened or library, what],
-            input="".join(f"{line}\n" for line in lines),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=900,
-            cwd="/",
-            env={"PATH": os.defpath} | (environment or {}),
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"prober {library} {what}: exit code {done.returncode}: {done.stderr.strip()}")
-        return done.stdout.splitlines()
+    def told(what: str, lines: list[str]) -> list[str]:
+        return ask(prober, opened or library, what, lines, environment)
 
     exports = exports_of(library)
     asked = sorted({base_name(name) for name in names} | names | set(STRANGE))
     resolver = {}
-    for line in ask("resolve", asked):
+    for line in told("resolve", asked):
         name, flags, answers = re.fullmatch(r"(.*?) (\d+) (-2147483648=.*)", line).groups()  # type: ignore[union-attr]
         resolver[name, int(flags)] = answers
-    results = (line.split() for line in ask("call", sorted(calls & exports)))
+    results = (line.split() for line in told("call", sorted(calls & exports)))
     errors = {}
-    for line in ask("errors", []) if "cuGetErrorName" in exports else []:
+    for line in told("errors", []) if "cuGetErrorName" in exports else []:
         number, *answer = line.split("\t")
         errors[int(number)] = (answer[0], answer[1], answer[2], answer[3])
-    process = dict(line.split(" ", 1) for line in ask("process", []))
+    process = dict(line.split(" ", 1) for line in told("process", []))
     return Observation(exports, process, resolver, {name: tuple(answer) for name, *answer in results}, errors)

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,9 +92,15 @@ static void resolve(void) {
 
 typedef long (*any)(long, long, long, long, long, long, long, long, long, long, long, long, long, long, long, long);
 
-/* More arguments than any function has: the callee ignores the rest. */
+/*
+ * More arguments than any function has: the callee ignores the rest. The buffer's address is fixed, because some answers depend on its lower
+ * half, which is a number to functions that take one there.
+ */
 static long call_with(any function, char kind) {
-	static char buffer[1 << 16] __attribute__((aligned(4096)));
+	void *wanted = (void *)0x2000f0000000;
+	char *buffer = mmap(wanted, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	if (buffer != wanted)
+		_exit(4);
 	long at = (long)(buffer + 4096), first = kind == '0' ? 0 : at, rest = kind == 'b' ? at : 0;
 	return function(first, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest, rest);
 }
@@ -174,19 +181,18 @@ static void process(void) {
 	printf("after-dlclose %s\n", dlopen(path, RTLD_NOW | RTLD_NOLOAD) != NULL ? "loaded" : "unloaded");
 }
 
-static const char *file_of(void *place) {
+static const char *file_of(void *place, char *room) {
 	Dl_info found;
-	if (place == NULL || dladdr(place, &found) == 0)
+	if (place == NULL || dladdr(place, &found) == 0 || realpath(found.dli_fname, room) == NULL)
 		return "none";
-	const char *slash = strrchr(found.dli_fname, '/');
-	return slash != NULL ? slash + 1 : found.dli_fname;
+	return strrchr(room, '/') + 1;
 }
 
 static void symbols(void) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
-	char name[256];
+	static char name[256], one[PATH_MAX], other[PATH_MAX];
 	while (library != NULL && read_name(name, sizeof name))
-		printf("%s %s %s\n", name, file_of(dlsym(library, name)), file_of(dlsym(RTLD_DEFAULT, name)));
+		printf("%s %s %s\n", name, file_of(dlsym(library, name), one), file_of(dlsym(RTLD_DEFAULT, name), other));
 }
 
 int main(int count, char **arguments) {
