@@ -229,6 +229,24 @@ def test_a_simulation_does_not_touch_the_driver(folder: Path) -> None:
     assert out.endswith("] 0\n")
 
 
+def test_the_simulators_threads_take_no_signal(folder: Path) -> None:
+    """One that the program blocks waits for sigwait; otherwise it would end the process."""
+    out = run(
+        folder,
+        """
+import os, signal
+tf.memory.allocate(1000).free()
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    for _ in range(20):
+        os.kill(os.getpid(), number)
+        assert signal.sigwait({number}) == number
+print("all came")
+""",
+    )
+    assert out == "all came\n"
+
+
 def test_the_import_binds_all_symbols_at_once(folder: Path) -> None:
     assert run(folder, "print(len(tf.config.list_physical_devices('GPU')))", LD_BIND_NOW="1") == "1\n"
 

@@ -96,7 +96,7 @@ func loadSimulator(path string) (version C.int, err error) {
 		C.cuda_load(name, &answer)
 		switch answer.state {
 		case C.CUDA_LOADED:
-			library.version = answer.version
+			library.version, library.simulator = answer.version, path
 		case C.CUDA_NO_LIBRARY:
 			return 0, status.Errorf(status.Unavailable, "the simulator cannot be loaded: %s", C.GoString(&answer.text[0]))
 		default:
@@ -107,6 +107,13 @@ func loadSimulator(path string) (version C.int, err error) {
 		return 0, status.Errorf(status.FailedPrecondition, "%s is not the simulator of this gpuconf: install gpuconf again", path)
 	}
 	return library.version, nil
+}
+
+// simulatorLoaded returns the path of the simulator if it is the process's driver, else "".
+func simulatorLoaded() string {
+	library.Lock()
+	defer library.Unlock()
+	return library.simulator
 }
 
 // trusted returns the real path of a library that only root and the caller can have written.

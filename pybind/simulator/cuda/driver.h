@@ -147,6 +147,7 @@ struct machine {
 	struct live *graph_lives; /* allocated by a graph that has run, and not freed */
 
 	struct stream *streams, *found; /* found: the stream that was looked for last */
+	int left_work; /* some stream may have work and no worker */
 	struct event *events;
 	uint64_t last_stream;
 	struct capture *captures;
@@ -276,6 +277,7 @@ struct work {
 	struct range touched[MAX_TOUCHED];
 	struct body *body;
 };
+int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument); /* pthread_create, without signals */
 CUstream own_stream(CUstream handle);
 CUresult find_stream(CUstream handle, struct context *context, struct stream **out);
 uint64_t enqueue(struct stream *stream, struct work work);

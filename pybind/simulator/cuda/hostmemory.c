@@ -133,7 +133,7 @@ static void start_watching(void) {
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, 128 << 10);
 	pthread_attr_setdetachstate(&small, PTHREAD_CREATE_DETACHED);
-	pthread_create(&thread, &small, watch, NULL); /* without it, the kernel has the last word */
+	start_thread(&thread, &small, watch, NULL); /* without it, the kernel has the last word */
 	pthread_attr_destroy(&small);
 }
 

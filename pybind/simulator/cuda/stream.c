@@ -6,6 +6,7 @@
  */
 #include "stream.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,6 +64,8 @@ CUresult find_stream(CUstream handle, struct context *context, struct stream **o
 	return SUCCESS;
 }
 
+static int do_left_work(void);
+
 static int finished(struct mark mark) { return mark.stream == NULL || mark.stream->ended || mark.stream->done >= mark.seq; }
 
 static int ready(const struct piece *piece) {
@@ -98,7 +101,8 @@ static void run_wait(struct stream *stream, struct work *work) {
 		const uint64_t *word = (const uint64_t *)(uintptr_t)work->dst;
 		if ((int64_t)(__atomic_load_n(word, __ATOMIC_SEQ_CST) - work->value) >= 0)
 			return;
-		pause_unlocked(50);
+		if (!do_left_work())
+			pause_unlocked(50);
 	}
 }
 
@@ -151,28 +155,70 @@ static void drop_head(struct stream *stream) {
 	free(gone);
 }
 
+static void run_head(struct stream *stream) {
+	stream->running = 1;
+	if (!stream->ended && stream->context->sticky == SUCCESS)
+		run_work(stream, &stream->head->work);
+	stream->running = 0;
+	stream->done = stream->head->seq;
+	drop_head(stream);
+	pthread_cond_broadcast(&m->progress);
+}
+
 /* A worker ends when the queue is empty; the next work starts another. */
 static void *run_queue(void *argument) {
 	struct stream *stream = argument;
 	m = stream->context->machine;
 	LOCK;
 	while (stream->head != NULL) {
-		if (!stream->ended && !ready(stream->head)) {
+		if (!stream->ended && !ready(stream->head))
 			pthread_cond_wait(&m->progress, &m->lock);
-			continue;
-		}
-		stream->running = 1;
-		if (!stream->ended && stream->context->sticky == SUCCESS)
-			run_work(stream, &stream->head->work);
-		stream->running = 0;
-		stream->done = stream->head->seq;
-		drop_head(stream);
-		pthread_cond_broadcast(&m->progress);
+		else
+			run_head(stream);
 	}
 	stream->worker = 0;
 	pthread_cond_broadcast(&m->progress);
 	UNLOCK;
 	return NULL;
+}
+
+/* Where the host refuses a thread, those who wait for work or ask for it do it: one piece at a time. Returns 0 if there is none. */
+static int do_left_work(void) {
+	int left = 0;
+	for (struct stream *one = m->left_work ? m->streams : NULL; one != NULL; one = one->next) {
+		if (one->head == NULL || one->worker)
+			continue;
+		left = 1;
+		if (one->ended || ready(one->head)) {
+			one->worker = 1;
+			run_head(one);
+			one->worker = 0;
+			return 1;
+		}
+	}
+	m->left_work = left;
+	return 0;
+}
+
+/* Signals are for the program's threads: one that they all block waits for sigwait. */
+int start_thread(pthread_t *thread, const pthread_attr_t *how, void *(*run)(void *), void *argument) {
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int failed = pthread_create(thread, how, run, argument);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return failed;
+}
+
+static void start_worker(struct stream *stream) {
+	pthread_t thread;
+	stream->worker = 1;
+	if (start_thread(&thread, NULL, run_queue, stream) == 0) {
+		pthread_detach(thread);
+	} else {
+		stream->worker = 0;
+		m->left_work = 1;
+	}
 }
 
 static void depend(struct piece *piece, struct mark mark) {
@@ -201,12 +247,8 @@ static uint64_t enqueue_after(struct stream *stream, struct work work, struct ma
 	}
 	*stream->tail = piece;
 	stream->tail = &piece->next;
-	if (!stream->worker) {
-		pthread_t thread;
-		stream->worker = 1;
-		pthread_create(&thread, NULL, run_queue, stream);
-		pthread_detach(thread);
-	}
+	if (!stream->worker)
+		start_worker(stream);
 	return piece->seq;
 }
 
@@ -214,7 +256,8 @@ uint64_t enqueue(struct stream *stream, struct work work) { return enqueue_after
 
 void wait_done(struct stream *stream, uint64_t seq) {
 	while (!finished((struct mark){stream, seq}))
-		pthread_cond_wait(&m->progress, &m->lock);
+		if (!do_left_work())
+			pthread_cond_wait(&m->progress, &m->lock);
 }
 
 /* Returns when all work of the context that is queued by now is done. */
@@ -234,8 +277,9 @@ void end_streams(struct context *context) {
 	}
 	pthread_cond_broadcast(&m->progress);
 	for (struct stream *one = m->streams; one != NULL; one = one->next)
-		while (one->context == context && one->worker)
-			pthread_cond_wait(&m->progress, &m->lock);
+		while (one->context == context && (one->worker || one->head != NULL))
+			if (!do_left_work())
+				pthread_cond_wait(&m->progress, &m->lock);
 }
 
 EXPORT CUresult cuStreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
@@ -302,6 +346,8 @@ CUstream own_stream(CUstream handle) { return handle != NULL ? handle : (CUstrea
 EXPORT CUresult cuStreamSynchronize_ptsz(CUstream handle) { return cuStreamSynchronize(own_stream(handle)); }
 
 static int idle(struct stream *stream) {
+	while (do_left_work())
+		;
 	if (stream == stream->context->legacy)
 		for (struct stream *one = m->streams; one != NULL; one = one->next)
 			if (one->context == stream->context && one->blocking && one->done < one->last)
@@ -410,6 +456,8 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 	REFUSE(NOT_STARTED, 1, event == NULL ? INVALID_HANDLE : INVALID_CONTEXT);
 	CALLED(cuEventQuery);
 	IN_EVENT(event, {
+		while (do_left_work())
+			;
 		result = event_observed(event);
 		if (result == SUCCESS)
 			result = finished(event->mark) ? context->sticky : NOT_READY;
