@@ -23,21 +23,3 @@ int cuGetErrorString(int error, const char **text)
 	*text = "an error";
 	return 0;
 }
-
-int cuPointerGetAttribute(void **value, int attribute, unsigned long long ptr)
-{
-	enum { DEVICE_POINTER = 3 }; /* which numba-cuda 0.20 requires */
-
-	*value = attribute == DEVICE_POINTER ? (void *)ptr : NULL;
-	return 0;
-}
-
-int cuMemHostGetDevicePointer_v2(unsigned long long *out, void *host, unsigned flags)
-{
-	*out = (unsigned long long)host;
-	return 0;
-}
-
-int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority);
-
-int cuStreamCreate(void **stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }

@@ -170,4 +170,4 @@ def test_the_resolver_of_these_tests_knows_each_exported_function(tmp_path: Path
     assert exported is not None
     table = (ROOT / "pybind/simulator/cuda/resolver.c").read_text()
     known = set(re.findall(r"ONE\((cu\w+),", table)) | set(re.findall(r'\{"\w+", "(\w+)", \d+\}', table))
-    assert {name.removesuffix("_ptsz") for name in exported if name.startswith("cu")} == known
+    assert {name.removesuffix("_ptsz").removesuffix("_ptds") for name in exported if name.startswith("cu")} == known

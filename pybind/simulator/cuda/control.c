@@ -234,6 +234,7 @@ void end_machine(void) {
 			end_context(context);
 	end_virtual();
 	end_captures();
+	end_modules();
 	end_pools();
 	end_graph_memory();
 }

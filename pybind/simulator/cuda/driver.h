@@ -49,13 +49,18 @@ typedef enum {
 	NO_DEVICE = 100,
 	INVALID_DEVICE = 101,
 	INVALID_CONTEXT = 201,
+	UNSUPPORTED_LIMIT = 215,
+	FILE_NOT_FOUND = 301,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
 	LOSSY_QUERY = 402,
 	NOT_FOUND = 500,
 	NOT_READY = 600,
 	ILLEGAL_ADDRESS = 700,
+	LAUNCH_OUT_OF_RESOURCES = 701,
 	CONTEXT_IS_DESTROYED = 709,
+	HOST_MEMORY_ALREADY_REGISTERED = 712,
+	HOST_MEMORY_NOT_REGISTERED = 713,
 	NOT_SUPPORTED = 801,
 	STREAM_CAPTURE_UNSUPPORTED = 900,
 	STREAM_CAPTURE_INVALIDATED = 901,
@@ -84,10 +89,28 @@ struct range {
 	uint64_t addr, bytes;
 };
 
+/* What pointers.c notes of an allocation. */
+struct notes {
+	uint64_t buffer; /* its number, once it was asked for */
+	int sync_memops;
+};
+
 struct allocation {
 	struct range range;
 	struct context *context; /* ended together with it */
 	struct allocation *next;
+	unsigned flags; /* of page-locked memory */
+	struct notes notes;
+};
+
+/* Memory around an address. */
+struct place {
+	struct range range;
+	struct context *context; /* NULL: none owns it */
+	int gpu;                 /* -1: the host */
+	int managed, linear, mapped, handle_types;
+	struct pool *pool;
+	struct notes *notes;
 };
 
 struct gpu {
@@ -137,7 +160,9 @@ struct machine {
 	uint64_t arenas[MAX_GPUS], arena_bytes[MAX_GPUS]; /* kept across restarts: a stale pointer reads garbage but never faults */
 
 	struct context *contexts;
-	struct allocation *allocations, *hosts, *managed_memory;
+	struct allocation *allocations, *hosts, *registered, *managed_memory;
+	uint64_t last_buffer;
+	struct module *modules;
 	struct array *arrays;
 	struct outside *outside;
 	struct pool *pools, standard[MAX_GPUS], *current[MAX_GPUS], standard_host, standard_managed;
@@ -223,6 +248,7 @@ uint64_t map_in_order(uint64_t bytes, uint64_t alignment, int access);
 void end_memory(struct context *context);
 int within(uint64_t addr, uint64_t bytes, int gpu); /* device memory that the GPU may access, or page-locked memory */
 int within_host(uint64_t addr, uint64_t bytes);
+int inside(uint64_t addr, uint64_t bytes, struct range range);
 int count_list(const struct allocation *list);
 uint64_t charge(uint64_t bytes);
 uint64_t pages(uint64_t bytes); /* what linear memory takes */
@@ -235,6 +261,7 @@ uint64_t pages(uint64_t bytes); /* what linear memory takes */
 #endif
 enum outside_kind { POOL_MEMORY, LOW_MEMORY, GRAPH_MEMORY };
 int within_outside(uint64_t addr, uint64_t bytes);
+int find_outside(uint64_t addr, struct place *out);
 int count_outside(void);
 uint64_t add_graph_memory(uint64_t bytes, int gpu);
 CUresult free_outside(uint64_t addr);
@@ -249,6 +276,16 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle);
 CUresult graph_memory_freed(uint64_t addr);
 void end_graph_memory(void);
 
+/* pointers.c */
+int find_place(uint64_t addr, struct place *out);
+
+/* hostregister.c */
+void end_registered(struct context *context);
+
+/* modules.c */
+void end_modules(void);
+void free_modules(void);
+
 /* arrays.c */
 int count_arrays(void);
 void end_arrays(struct context *context);
@@ -262,6 +299,7 @@ void watch_host_memory(void);
 
 /* vmm.c */
 int within_mappings(uint64_t addr, uint64_t bytes, int gpu);
+int find_mapping(uint64_t addr, struct place *out);
 void count_virtual(int *handles, int *mappings, int *reservations);
 void end_virtual(void);
 void exports_closed(void);

@@ -55,6 +55,7 @@ static void free_machine(struct machine *machine) {
 	free_list(machine->pools, offsetof(struct pool, next));
 	free_list(machine->captures, offsetof(struct capture, next));
 	free_list(machine->graphs, offsetof(struct graph, next));
+	free_modules();
 	free((void *)(uintptr_t)machine->cards);
 	pthread_mutex_destroy(&machine->lock);
 	pthread_cond_destroy(&machine->progress);

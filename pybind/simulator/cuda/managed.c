@@ -32,7 +32,7 @@ static CUresult allocate(struct context *context, CUdeviceptr *out, size_t bytes
 	if (at == 0)
 		return OUT_OF_MEMORY;
 	struct allocation *new = calloc(1, sizeof *new);
-	*new = (struct allocation){{at, bytes}, context, m->managed_memory};
+	*new = (struct allocation){.range = {at, bytes}, .context = context, .next = m->managed_memory};
 	m->managed_memory = new;
 	gpu->managed += charge(bytes);
 	if (!gpu->concurrent)

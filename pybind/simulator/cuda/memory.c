@@ -29,7 +29,7 @@ int count_list(const struct allocation *list) {
 	return count;
 }
 
-static int inside(uint64_t addr, uint64_t bytes, struct range range) {
+int inside(uint64_t addr, uint64_t bytes, struct range range) {
 	return addr >= range.addr && addr - range.addr <= range.bytes && bytes <= range.bytes - (addr - range.addr);
 }
 
@@ -40,7 +40,7 @@ static int inside_list(uint64_t addr, uint64_t bytes, const struct allocation *l
 	return 0;
 }
 
-int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, m->hosts); }
+int within_host(uint64_t addr, uint64_t bytes) { return inside_list(addr, bytes, m->hosts) || inside_list(addr, bytes, m->registered); }
 
 /* There is one address space: a context can access the allocations of every device. */
 int within(uint64_t addr, uint64_t bytes, int gpu) {
@@ -89,7 +89,7 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t bytes) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{addr, bytes}, context, *at};
+			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = *at};
 			*at = new;
 			gpu->used += pages(bytes);
 			*out = addr;
@@ -132,6 +132,7 @@ void end_memory(struct context *context) {
 		else
 			at = &(*at)->next;
 	end_outside(context);
+	end_registered(context);
 	end_arrays(context);
 	for (struct allocation **at = &m->hosts; *at != NULL;)
 		if ((*at)->context == context)
@@ -203,7 +204,7 @@ EXPORT CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
 			result = OUT_OF_MEMORY;
 		} else {
 			struct allocation *new = calloc(1, sizeof *new);
-			*new = (struct allocation){{addr, bytes}, context, m->hosts};
+			*new = (struct allocation){.range = {addr, bytes}, .context = context, .next = m->hosts, .flags = flags};
 			m->hosts = new;
 		}
 	}

@@ -21,6 +21,7 @@ struct outside {
 	struct pool *pool;
 	struct context *context;
 	struct outside *next;
+	struct notes notes;
 };
 
 
@@ -28,6 +29,15 @@ int within_outside(uint64_t addr, uint64_t bytes) {
 	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
 			return 1;
+	return 0;
+}
+
+int find_outside(uint64_t addr, struct place *out) {
+	for (struct outside *one = m->outside; one != NULL; one = one->next)
+		if (inside(addr, 1, one->range)) {
+			*out = (struct place){.range = one->range, .context = one->context, .gpu = one->gpu, .pool = one->pool, .notes = &one->notes};
+			return 1;
+		}
 	return 0;
 }
 
@@ -48,7 +58,7 @@ static struct outside *add(uint64_t bytes, int gpu, enum outside_kind kind, int 
 	if (addr == 0)
 		return NULL;
 	struct outside *new = calloc(1, sizeof *new);
-	*new = (struct outside){{addr, bytes}, gpu, kind, NULL, NULL, m->outside};
+	*new = (struct outside){.range = {addr, bytes}, .gpu = gpu, .kind = kind, .next = m->outside};
 	m->outside = new;
 	watch_host_memory();
 	return new;

@@ -70,6 +70,29 @@ static const struct {
 	ONE(cuStreamGetId, 12000) ONE(cuStreamGetPriority, 5050) ONE(cuStreamIsCapturing, 10000) ONE(cuStreamQuery, 2000)
 	ONE(cuStreamSynchronize, 2000) ONE(cuStreamWaitEvent, 3020) ONE(cuThreadExchangeStreamCaptureMode, 10010) ONE(cuUserObjectCreate, 11030)
 	ONE(cuUserObjectRelease, 11030)
+	ONE(cuCtxGetCacheConfig, 3020) ONE(cuCtxGetFlags, 7000) ONE(cuCtxGetId, 12000) ONE(cuCtxGetLimit, 3010) ONE(cuCtxSetCacheConfig, 3020)
+	ONE(cuDeviceComputeCapability, 2000) ONE(cuDeviceGetByPCIBusId, 4010) ONE(cuDeviceGetLuid, 10000) ONE(cuEventRecordWithFlags, 11010)
+	ONE(cuFuncGetAttribute, 2020) ONE(cuFuncGetModule, 11000) ONE(cuFuncGetName, 12030) ONE(cuFuncLoad, 12040) ONE(cuFuncSetAttribute, 9000)
+	ONE(cuFuncSetCacheConfig, 3000) ONE(cuKernelGetAttribute, 12000) ONE(cuKernelGetFunction, 12000) ONE(cuKernelGetName, 12030)
+	ONE(cuKernelSetAttribute, 12000) ONE(cuLaunchCooperativeKernel, 9000) ONE(cuLaunchHostFunc, 10000) ONE(cuLaunchKernel, 4000)
+	ONE(cuLaunchKernelEx, 11060) ONE(cuLibraryGetKernel, 12000) ONE(cuLibraryGetModule, 12000) ONE(cuLibraryLoadData, 12000)
+	ONE(cuLibraryLoadFromFile, 12000) ONE(cuLibraryUnload, 12000) {"cuMemAllocHost", "cuMemAllocHost_v2", 3020},
+	{"cuMemGetAddressRange", "cuMemGetAddressRange_v2", 3020}, ONE(cuMemGetAllocationPropertiesFromHandle, 10020)
+	{"cuMemHostGetDevicePointer", "cuMemHostGetDevicePointer_v2", 3020}, ONE(cuMemHostGetFlags, 2030)
+	{"cuMemHostRegister", "cuMemHostRegister_v2", 6050}, ONE(cuMemHostUnregister, 4000) ONE(cuMemcpy, 4000)
+	{"cuMemcpy2D", "cuMemcpy2D_v2", 3020}, {"cuMemcpy2DAsync", "cuMemcpy2DAsync_v2", 3020},
+	{"cuMemcpy2DUnaligned", "cuMemcpy2DUnaligned_v2", 3020}, {"cuMemcpy3D", "cuMemcpy3D_v2", 3020},
+	{"cuMemcpy3DAsync", "cuMemcpy3DAsync_v2", 3020}, ONE(cuMemcpyAsync, 4000) {"cuMemsetD16", "cuMemsetD16_v2", 3020},
+	ONE(cuMemsetD16Async, 3020) {"cuMemsetD2D16", "cuMemsetD2D16_v2", 3020}, ONE(cuMemsetD2D16Async, 3020)
+	{"cuMemsetD2D32", "cuMemsetD2D32_v2", 3020}, ONE(cuMemsetD2D32Async, 3020) {"cuMemsetD2D8", "cuMemsetD2D8_v2", 3020},
+	ONE(cuMemsetD2D8Async, 3020) {"cuMemsetD32", "cuMemsetD32_v2", 3020}, ONE(cuMemsetD32Async, 3020) ONE(cuModuleGetFunction, 2000)
+	{"cuModuleGetGlobal", "cuModuleGetGlobal_v2", 3020}, ONE(cuModuleGetLoadingMode, 11070) ONE(cuModuleLoad, 2000) ONE(cuModuleLoadData, 2000)
+	ONE(cuModuleLoadDataEx, 2010) ONE(cuModuleLoadFatBinary, 2000) ONE(cuModuleUnload, 2000)
+	ONE(cuOccupancyAvailableDynamicSMemPerBlock, 10020) ONE(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050)
+	ONE(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000) ONE(cuOccupancyMaxPotentialBlockSize, 6050)
+	ONE(cuOccupancyMaxPotentialBlockSizeWithFlags, 7000) ONE(cuPointerGetAttribute, 4000) ONE(cuPointerGetAttributes, 7000)
+	ONE(cuPointerSetAttribute, 6000) ONE(cuStreamAddCallback, 5000) ONE(cuStreamCreate, 2000) ONE(cuStreamGetDevice, 12080)
+	ONE(cuStreamGetFlags, 5050)
 #undef ONE
 };
 

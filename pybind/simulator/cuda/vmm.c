@@ -49,6 +49,7 @@ struct mapping {
 	struct handle *handle;
 	uint64_t access; /* a bit for each GPU */
 	struct mapping *next;
+	struct notes notes;
 };
 
 struct reservation {
@@ -56,6 +57,16 @@ struct reservation {
 	struct reservation *next;
 };
 
+
+int find_mapping(uint64_t addr, struct place *out) {
+	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
+		if (inside(addr, 1, one->range)) {
+			const struct memory *memory = one->handle->memory;
+			*out = (struct place){.range = one->range, .gpu = memory->host ? -1 : memory->gpu, .mapped = 1, .handle_types = memory->types, .notes = &one->notes};
+			return 1;
+		}
+	return 0;
+}
 
 void count_virtual(int *handle_count, int *mapping_count, int *reservation_count) {
 	*handle_count = *mapping_count = *reservation_count = 0;
@@ -228,6 +239,20 @@ static struct handle *find_handle(CUhandle number) {
 	while (one != NULL && (one != (struct handle *)(uintptr_t)number || !one->held))
 		one = one->next;
 	return one;
+}
+
+EXPORT CUresult cuMemGetAllocationPropertiesFromHandle(allocation_prop *out, CUhandle number) {
+	CALLED(cuMemGetAllocationPropertiesFromHandle);
+	if (out == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	struct handle *handle = find_handle(number);
+	if (handle != NULL) {
+		const struct memory *memory = handle->memory;
+		*out = (allocation_prop){.type = 1, .handle_types = memory->types, .location = {memory->host ? 2 : 1, memory->host ? 0 : memory->gpu}};
+	}
+	UNLOCK;
+	return handle != NULL ? SUCCESS : INVALID_VALUE;
 }
 
 static void drop_handle(struct handle *handle) {
@@ -465,7 +490,7 @@ EXPORT CUresult cuMemMap(CUdeviceptr addr, size_t bytes, size_t offset, CUhandle
 		if (mmap((void *)(uintptr_t)addr, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, handle->memory->file,
 		         (off_t)handle->memory->offset) != MAP_FAILED) {
 			struct mapping *new = calloc(1, sizeof *new);
-			*new = (struct mapping){{addr, bytes}, handle, 0, *at};
+			*new = (struct mapping){.range = {addr, bytes}, .handle = handle, .next = *at};
 			*at = new;
 			handle->mappings++;
 			result = SUCCESS;

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between any two kinds of memory, rectangles and boxes, and fills with wider values. In a stream they are kernels. */
+#include "stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A box of bytes: rows of width bytes, at steps of a pitch, in slices at steps of a slice. */
+struct side {
+	uint64_t addr, pitch, slice;
+};
+
+struct box {
+	struct side to, from;
+	uint64_t width, height, depth;
+	uint32_t value; /* of a fill, in elements of size bytes; size 0: a copy */
+	unsigned size;
+};
+
+static uint64_t extent(struct side side, const struct box *box) {
+	return side.slice * (box->depth - 1) + side.pitch * (box->height - 1) + box->width;
+}
+
+static void fill_row(char *row, const struct box *box) {
+	for (uint64_t x = 0; x < box->width; x += box->size)
+		memcpy(row + x, &box->value, box->size);
+}
+
+static void run_box(void *argument) {
+	const struct box *box = argument;
+	for (uint64_t z = 0; z < box->depth; z++)
+		for (uint64_t y = 0; y < box->height; y++) {
+			char *row = (char *)(uintptr_t)(box->to.addr + z * box->to.slice + y * box->to.pitch);
+			if (box->size != 0)
+				fill_row(row, box);
+			else
+				memmove(row, (const char *)(uintptr_t)(box->from.addr + z * box->from.slice + y * box->from.pitch), box->width);
+		}
+}
+
+enum place_kind { ANYWHERE, HOST, DEVICE };
+
+/* What the work will touch, as far as the driver knows it. Returns whether a side is memory of the program that is not page-locked. */
+static CUresult look(struct side side, const struct box *box, enum place_kind kind, int gpu, struct range *touched, int *pageable) {
+	uint64_t bytes = extent(side, box);
+	if (side.addr + bytes < side.addr || side.addr == 0)
+		return INVALID_VALUE;
+	if (within(side.addr, bytes, gpu)) {
+		*touched = (struct range){side.addr, bytes};
+		return SUCCESS;
+	}
+	if (kind == DEVICE)
+		return INVALID_VALUE;
+	struct place part;
+	if (find_place(side.addr, &part)) /* more than there is */
+		return INVALID_VALUE;
+	*pageable = 1;
+	return SUCCESS;
+}
+
+/* Work of a call that waits may have pageable memory; so may one in a stream, if the machine is lenient, and then it waits. */
+static CUresult queue(CUstream handle, struct box box, enum place_kind to, enum place_kind from, int wait) {
+	IN_STREAM(handle, {
+		struct work work = {.kind = KERNEL, .kernel = run_box};
+		int pageable = 0;
+		int empty = box.width == 0 || box.height == 0 || box.depth == 0;
+		result = admits(stream);
+		if (result == SUCCESS && wait && stream->capture != NULL)
+			result = observes(stream);
+		if (result == SUCCESS && !empty)
+			result = look(box.to, &box, to, context->gpu, &work.touched[0], &pageable);
+		if (result == SUCCESS && !empty && box.size == 0)
+			result = look(box.from, &box, from, context->gpu, &work.touched[1], &pageable);
+		if (result == SUCCESS && pageable && !wait && !m->lenient)
+			result = INVALID_VALUE;
+		if (result == SUCCESS && !empty) {
+			work.staged = malloc(sizeof box);
+			memcpy(work.staged, &box, sizeof box);
+			uint64_t number = enqueue(stream, work);
+			if (wait || (pageable && stream->capture == NULL)) {
+				wait_done(stream, number);
+				result = context->sticky;
+			}
+		}
+	});
+}
+
+static struct box line(uint64_t to, uint64_t from, uint64_t bytes) {
+	return (struct box){.to = {.addr = to}, .from = {.addr = from}, .width = bytes, .height = 1, .depth = 1};
+}
+
+EXPORT CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+	CALLED(cuMemcpy);
+	return queue(NULL, line(to, from, bytes), ANYWHERE, ANYWHERE, 1);
+}
+
+EXPORT CUresult cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+	CALLED(cuMemcpy);
+	return queue(own_stream(NULL), line(to, from, bytes), ANYWHERE, ANYWHERE, 1);
+}
+
+EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+	CALLED(cuMemcpyAsync);
+	return queue(stream, line(to, from, bytes), ANYWHERE, ANYWHERE, 0);
+}
+
+EXPORT CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) { return cuMemcpyAsync(to, from, bytes, own_stream(stream)); }
+
+enum memory_type { OF_HOST = 1, OF_DEVICE, OF_ARRAY, UNIFIED };
+
+struct end2d {
+	size_t x, y;
+	int type;
+	void *host;
+	CUdeviceptr device;
+	void *array;
+	size_t pitch;
+};
+
+struct copy2d {
+	struct end2d from, to;
+	size_t width, height;
+};
+
+struct end3d {
+	size_t x, y, z, level;
+	int type;
+	void *host;
+	CUdeviceptr device;
+	void *array, *unused;
+	size_t pitch, height;
+};
+
+struct copy3d {
+	struct end3d from, to;
+	size_t width, height, depth;
+};
+
+/* Arrays have no bytes here. A pitch of 0 is the width, and a height of 0 the copy's, where there is only one row or slice. */
+static CUresult resolve(const struct end3d *end, const struct copy3d *copy, struct side *side, enum place_kind *kind) {
+	if (end->type == OF_ARRAY)
+		return NOT_SUPPORTED;
+	if (end->type < OF_HOST || end->type > UNIFIED || end->level != 0)
+		return INVALID_VALUE;
+	uint64_t pitch = end->pitch != 0 ? end->pitch : end->x + copy->width, height = end->height != 0 ? end->height : end->y + copy->height;
+	if (copy->width != 0 && copy->height != 0 && copy->depth != 0 &&
+	    ((copy->height > 1 || copy->depth > 1) && (end->x + copy->width > pitch || (copy->depth > 1 && end->y + copy->height > height))))
+		return INVALID_VALUE;
+	uint64_t base = end->type == OF_HOST ? (uint64_t)(uintptr_t)end->host : end->device;
+	*kind = end->type == OF_HOST ? HOST : end->type == OF_DEVICE ? DEVICE : ANYWHERE;
+	*side = (struct side){base + end->z * pitch * height + end->y * pitch + end->x, pitch, pitch * height};
+	return base == 0 && copy->width * copy->height * copy->depth != 0 ? INVALID_VALUE : SUCCESS;
+}
+
+static CUresult copy_box(CUstream stream, const struct copy3d *copy, int wait) {
+	struct box box = {.width = copy->width, .height = copy->height, .depth = copy->depth};
+	enum place_kind to, from;
+	CUresult result = resolve(&copy->to, copy, &box.to, &to);
+	if (result == SUCCESS)
+		result = resolve(&copy->from, copy, &box.from, &from);
+	return result == SUCCESS ? queue(stream, box, to, from, wait) : result;
+}
+
+static struct end3d widened(const struct end2d *end) {
+	return (struct end3d){.x = end->x, .y = end->y, .type = end->type, .host = end->host, .device = end->device, .pitch = end->pitch};
+}
+
+static CUresult copy_rectangle(CUstream stream, const struct copy2d *copy, int wait) {
+	if (copy == NULL)
+		return INVALID_VALUE;
+	return copy_box(stream, &(struct copy3d){widened(&copy->from), widened(&copy->to), copy->width, copy->height, 1}, wait);
+}
+
+/* A copy in three forms: the legacy stream's, the thread's, both of which wait. */
+#define WAITING(name, type, function) \
+	EXPORT CUresult name##_v2(const type *copy) { \
+		CALLED(name); \
+		return copy == NULL ? INVALID_VALUE : function(NULL, copy, 1); \
+	} \
+	EXPORT CUresult name##_v2_ptds(const type *copy) { \
+		CALLED(name); \
+		return copy == NULL ? INVALID_VALUE : function(own_stream(NULL), copy, 1); \
+	}
+#define STREAMED(name, type, function) \
+	EXPORT CUresult name##_v2(const type *copy, CUstream stream) { \
+		CALLED(name); \
+		return copy == NULL ? INVALID_VALUE : function(stream, copy, 0); \
+	} \
+	EXPORT CUresult name##_v2_ptsz(const type *copy, CUstream stream) { return name##_v2(copy, own_stream(stream)); }
+WAITING(cuMemcpy2D, struct copy2d, copy_rectangle)
+WAITING(cuMemcpy2DUnaligned, struct copy2d, copy_rectangle)
+WAITING(cuMemcpy3D, struct copy3d, copy_box)
+STREAMED(cuMemcpy2DAsync, struct copy2d, copy_rectangle)
+STREAMED(cuMemcpy3DAsync, struct copy3d, copy_box)
+
+static CUresult fill(CUstream stream, CUdeviceptr to, size_t pitch, uint32_t value, unsigned size, size_t width, size_t height) {
+	struct box box = {.to = {.addr = to, .pitch = pitch}, .width = width * size, .height = height, .depth = 1, .value = value, .size = size};
+	if (to % size != 0 || (height > 1 && (pitch % size != 0 || pitch < box.width)) || width > SIZE_MAX / size)
+		return INVALID_VALUE;
+	return queue(stream, box, DEVICE, DEVICE, 0);
+}
+
+#define FILLS(bits, type) \
+	EXPORT CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
+		CALLED(cuMemsetD2D##bits##Async); \
+		return fill(stream, to, pitch, value, bits / 8, width, height); \
+	} \
+	EXPORT CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height, CUstream stream) { \
+		return cuMemsetD2D##bits##Async(to, pitch, value, width, height, own_stream(stream)); \
+	} \
+	EXPORT CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) { \
+		CALLED(cuMemsetD2D##bits); \
+		return fill(NULL, to, pitch, value, bits / 8, width, height); \
+	} \
+	EXPORT CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, size_t pitch, type value, size_t width, size_t height) { \
+		CALLED(cuMemsetD2D##bits); \
+		return fill(own_stream(NULL), to, pitch, value, bits / 8, width, height); \
+	}
+#define LINES(bits, type) \
+	EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, size_t count, CUstream stream) { \
+		CALLED(cuMemsetD##bits##Async); \
+		return fill(stream, to, 0, value, bits / 8, count, 1); \
+	} \
+	EXPORT CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, size_t count, CUstream stream) { \
+		return cuMemsetD##bits##Async(to, value, count, own_stream(stream)); \
+	} \
+	EXPORT CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, size_t count) { \
+		CALLED(cuMemsetD##bits); \
+		return fill(NULL, to, 0, value, bits / 8, count, 1); \
+	} \
+	EXPORT CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, size_t count) { \
+		CALLED(cuMemsetD##bits); \
+		return fill(own_stream(NULL), to, 0, value, bits / 8, count, 1); \
+	}
+FILLS(8, unsigned char)
+FILLS(16, unsigned short)
+FILLS(32, unsigned)
+LINES(16, unsigned short)
+LINES(32, unsigned)

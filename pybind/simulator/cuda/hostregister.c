@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Host memory of the program that it registers: page-locked from then on, but still the program's. */
+#include "driver.h"
+
+#include <stdlib.h>
+
+#define MOST_FLAGS 15 /* portable, mapped, memory of a device, read-only */
+
+CUresult cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
+
+static int overlaps(struct range a, const struct allocation *list) {
+	for (; list != NULL; list = list->next)
+		if (a.addr < list->range.addr + list->range.bytes && list->range.addr < a.addr + a.bytes)
+			return 1;
+	return 0;
+}
+
+static void drop(struct allocation **at) {
+	struct allocation *gone = *at;
+	*at = gone->next;
+	free(gone);
+}
+
+void end_registered(struct context *context) {
+	for (struct allocation **at = &m->registered; *at != NULL;)
+		if ((*at)->context == context)
+			drop(at);
+		else
+			at = &(*at)->next;
+}
+
+EXPORT CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+	CALLED(cuMemHostRegister);
+	struct context *context;
+	struct range range = {(uint64_t)(uintptr_t)memory, bytes};
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (memory == NULL || bytes == 0 || flags > MOST_FLAGS || range.addr + bytes < range.addr))
+		result = INVALID_VALUE;
+	if (result == SUCCESS && (overlaps(range, m->registered) || overlaps(range, m->hosts)))
+		result = HOST_MEMORY_ALREADY_REGISTERED;
+	if (result == SUCCESS) {
+		struct allocation *new = calloc(1, sizeof *new);
+		*new = (struct allocation){.range = range, .context = context, .next = m->registered, .flags = flags};
+		m->registered = new;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemHostUnregister(void *memory) {
+	CALLED(cuMemHostUnregister);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && memory == NULL)
+		result = INVALID_VALUE;
+	if (result == SUCCESS) {
+		wait_idle(context); /* no copy uses it any more */
+		struct allocation **at = &m->registered;
+		while (*at != NULL && (*at)->range.addr != (uint64_t)(uintptr_t)memory)
+			at = &(*at)->next;
+		if (*at != NULL)
+			drop(at);
+		else
+			result = HOST_MEMORY_NOT_REGISTERED;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* There is one address space. */
+EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *memory, unsigned flags) {
+	CALLED(cuMemHostGetDevicePointer);
+	struct context *context;
+	uint64_t addr = (uint64_t)(uintptr_t)memory;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (out == NULL || flags != 0 || !within_host(addr, 1)))
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*out = addr;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemHostGetFlags(unsigned *flags, void *memory) {
+	CALLED(cuMemHostGetFlags);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	const struct allocation *one = m->hosts;
+	while (one != NULL && !inside((uint64_t)(uintptr_t)memory, 1, one->range))
+		one = one->next;
+	if (result == SUCCESS && (flags == NULL || one == NULL))
+		result = INVALID_VALUE;
+	if (result == SUCCESS)
+		*flags = one->flags;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemAllocHost_v2(void **out, size_t bytes) {
+	CALLED(cuMemAllocHost);
+	return out == NULL ? INVALID_VALUE : cuMemHostAlloc(out, bytes, 0);
+}

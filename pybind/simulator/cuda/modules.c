@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules, libraries and their functions. The names of functions are read from PTX and from ELF; an image in another form, or compressed, has
+ * every function that is asked for. Modules that were unloaded are kept, so that use of a stale handle is detected.
+ */
+#include "modules.h"
+
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FATBINARY 0xba55ed50u
+#define WRAPPER 0x466243b1u
+#define MOST_IMAGE (UINT64_C(1) << 30)
+
+static struct function *add_function(struct module *module, const char *name, size_t length) {
+	struct function *one = module->functions;
+	while (one != NULL && (strlen(one->name) != length || memcmp(one->name, name, length) != 0))
+		one = one->next;
+	if (one == NULL && (one = calloc(1, sizeof *one)) != NULL) {
+		one->module = module;
+		one->name = strndup(name, length);
+		one->registers = 32;
+		one->max_threads = 1024;
+		one->next = module->functions;
+		module->functions = one;
+	}
+	return one;
+}
+
+static int name_character(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$'; }
+
+static void read_ptx(struct module *module, const char *text) {
+	for (const char *at = text; (at = strstr(at, ".entry")) != NULL;) {
+		at += strlen(".entry");
+		size_t blank = strspn(at, " \t\r\n"), length = 0;
+		while (name_character((unsigned char)at[blank + length]))
+			length++;
+		if (blank > 0 && length > 0)
+			add_function(module, at + blank, length);
+	}
+}
+
+/* Each kernel has a section of its own, named after it. Returns 0 for what is not a whole 64-bit ELF image. */
+static int read_elf(struct module *module, const unsigned char *image) {
+	Elf64_Ehdr head;
+	memcpy(&head, image, sizeof head);
+	uint64_t end = head.e_shoff + (uint64_t)head.e_shnum * sizeof(Elf64_Shdr);
+	if (head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shstrndx >= head.e_shnum || end > MOST_IMAGE)
+		return 0;
+	Elf64_Shdr names, one;
+	memcpy(&names, image + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+	if (names.sh_offset + names.sh_size > MOST_IMAGE)
+		return 0;
+	for (int i = 0; i < head.e_shnum; i++) {
+		memcpy(&one, image + head.e_shoff + (size_t)i * sizeof one, sizeof one);
+		const char *name = (const char *)image + names.sh_offset + one.sh_name;
+		if (one.sh_name < names.sh_size && strncmp(name, ".text.", 6) == 0)
+			add_function(module, name + 6, strlen(name + 6));
+	}
+	return 1;
+}
+
+static int read_image(struct module *module, const unsigned char *image);
+
+struct fat_entry {
+	uint16_t kind, version;
+	uint32_t header;
+	uint64_t bytes;
+	uint32_t compressed, rest[5];
+	uint64_t flags;
+};
+
+/* One part for each architecture, with the same functions. */
+static int read_fatbinary(struct module *module, const unsigned char *image) {
+	struct {
+		uint32_t magic;
+		uint16_t version, header;
+		uint64_t bytes;
+	} head;
+	struct fat_entry entry;
+	memcpy(&head, image, sizeof head);
+	if (head.bytes > MOST_IMAGE)
+		return 0;
+	for (uint64_t at = head.header; at + sizeof entry <= head.header + head.bytes; at += entry.header + entry.bytes) {
+		memcpy(&entry, image + at, sizeof entry);
+		if (entry.header < sizeof entry || entry.bytes > head.bytes || entry.compressed != 0 || !read_image(module, image + at + entry.header))
+			return 0;
+	}
+	return 1;
+}
+
+static int read_image(struct module *module, const unsigned char *image) {
+	uint32_t magic;
+	memcpy(&magic, image, sizeof magic);
+	if (magic == WRAPPER) {
+		const unsigned char *inner;
+		memcpy(&inner, image + 8, sizeof inner);
+		return inner != NULL && read_fatbinary(module, inner);
+	}
+	if (magic == FATBINARY)
+		return read_fatbinary(module, image);
+	if (memcmp(image, ELFMAG, SELFMAG) == 0)
+		return read_elf(module, image);
+	const char *text = (const char *)image + strspn((const char *)image, " \t\r\n");
+	if (*text != '.' && *text != '/')
+		return 0;
+	read_ptx(module, text);
+	return 1;
+}
+
+static CUresult load(struct module **out, const void *image, int library) {
+	struct context *context = NULL;
+	if (out == NULL || image == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = library ? SUCCESS : current_context(&context);
+	if (result == SUCCESS) {
+		struct module *new = calloc(1, sizeof *new);
+		new->context = context;
+		new->library = library;
+		new->any_name = !read_image(new, image);
+		new->next = m->modules;
+		m->modules = *out = new;
+	}
+	UNLOCK;
+	return result;
+}
+
+static CUresult load_file(struct module **out, const char *path, int library) {
+	if (out == NULL || path == NULL)
+		return INVALID_VALUE;
+	FILE *file = fopen(path, "re");
+	if (file == NULL)
+		return FILE_NOT_FOUND;
+	fseek(file, 0, SEEK_END);
+	long bytes = ftell(file);
+	rewind(file);
+	char *image = bytes >= 0 ? calloc(1, (size_t)bytes + 64) : NULL; /* zeros behind it end PTX */
+	CUresult result = image == NULL || fread(image, 1, (size_t)bytes, file) != (size_t)bytes ? INVALID_VALUE : load(out, image, library);
+	fclose(file);
+	free(image);
+	return result;
+}
+
+static int usable(const struct module *module, int library) {
+	for (const struct module *one = m->modules; one != NULL; one = one->next)
+		if (one == module)
+			return !one->unloaded && one->library == library && (one->context == NULL || one->context->alive);
+	return 0;
+}
+
+static CUresult unload(struct module *module, int library) {
+	LOCK;
+	CUresult result = usable(module, library) ? SUCCESS : INVALID_HANDLE;
+	if (result == SUCCESS)
+		module->unloaded = 1;
+	UNLOCK;
+	return result;
+}
+
+void end_modules(void) {
+	for (struct module *one = m->modules; one != NULL; one = one->next)
+		one->unloaded = 1;
+}
+
+void free_modules(void) {
+	while (m->modules != NULL) {
+		struct module *gone = m->modules;
+		m->modules = gone->next;
+		while (gone->functions != NULL) {
+			struct function *one = gone->functions;
+			gone->functions = one->next;
+			free(one->name);
+			free(one);
+		}
+		free(gone);
+	}
+}
+
+struct function *find_function(const struct function *function) {
+	for (struct module *module = m->modules; module != NULL; module = module->next)
+		for (struct function *one = module->functions; one != NULL; one = one->next)
+			if (one == function)
+				return usable(module, module->library) ? one : NULL;
+	return NULL;
+}
+
+static CUresult get_function(struct function **out, struct module *module, const char *name, int library) {
+	if (out == NULL || name == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = usable(module, library) ? SUCCESS : INVALID_HANDLE;
+	if (result == SUCCESS) {
+		struct function *one = module->functions;
+		while (one != NULL && strcmp(one->name, name) != 0)
+			one = one->next;
+		if (one == NULL && module->any_name)
+			one = add_function(module, name, strlen(name));
+		if (one == NULL)
+			result = NOT_FOUND;
+		else
+			*out = one;
+	}
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuModuleLoad(struct module **out, const char *path) {
+	CALLED(cuModuleLoad);
+	return load_file(out, path, 0);
+}
+
+EXPORT CUresult cuModuleLoadData(struct module **out, const void *image) {
+	CALLED(cuModuleLoadData);
+	return load(out, image, 0);
+}
+
+EXPORT CUresult cuModuleLoadDataEx(struct module **out, const void *image, unsigned count, int *options, void **values) {
+	CALLED(cuModuleLoadDataEx);
+	return count > 0 && (options == NULL || values == NULL) ? INVALID_VALUE : load(out, image, 0);
+}
+
+EXPORT CUresult cuModuleLoadFatBinary(struct module **out, const void *image) {
+	CALLED(cuModuleLoadFatBinary);
+	return load(out, image, 0);
+}
+
+EXPORT CUresult cuModuleUnload(struct module *module) {
+	CALLED(cuModuleUnload);
+	return unload(module, 0);
+}
+
+EXPORT CUresult cuModuleGetFunction(struct function **out, struct module *module, const char *name) {
+	CALLED(cuModuleGetFunction);
+	return get_function(out, module, name, 0);
+}
+
+/* Variables are not read from images. */
+EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr *out, size_t *bytes, struct module *module, const char *name) {
+	CALLED(cuModuleGetGlobal);
+	(void)out, (void)bytes;
+	LOCK;
+	CUresult result = name == NULL ? INVALID_VALUE : usable(module, 0) ? NOT_FOUND : INVALID_HANDLE;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuModuleGetLoadingMode(int *mode) {
+	CALLED(cuModuleGetLoadingMode);
+	if (mode == NULL)
+		return INVALID_VALUE;
+	*mode = 2; /* lazy */
+	return SUCCESS;
+}
+
+EXPORT CUresult cuLibraryLoadData(struct module **out, const void *code, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+	CALLED(cuLibraryLoadData);
+	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
+		return INVALID_VALUE;
+	return load(out, code, 1);
+}
+
+EXPORT CUresult cuLibraryLoadFromFile(struct module **out, const char *path, int *options, void **values, unsigned count, int *more, void **more_values, unsigned more_count) {
+	CALLED(cuLibraryLoadFromFile);
+	if ((count > 0 && (options == NULL || values == NULL)) || (more_count > 0 && more == NULL) || (more_values == NULL && more_count > 1))
+		return INVALID_VALUE;
+	return load_file(out, path, 1);
+}
+
+EXPORT CUresult cuLibraryUnload(struct module *library) {
+	CALLED(cuLibraryUnload);
+	return unload(library, 1);
+}
+
+EXPORT CUresult cuLibraryGetKernel(struct function **out, struct module *library, const char *name) {
+	CALLED(cuLibraryGetKernel);
+	return get_function(out, library, name, 1);
+}
+
+/* A library's module in the current context, made at the first call. */
+EXPORT CUresult cuLibraryGetModule(struct module **out, struct module *library) {
+	CALLED(cuLibraryGetModule);
+	struct context *context;
+	if (out == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && !usable(library, 1))
+		result = INVALID_HANDLE;
+	if (result == SUCCESS) {
+		struct module *new = m->modules;
+		while (new != NULL && (new->of != library || new->context != context || new->unloaded))
+			new = new->next;
+		if (new == NULL) {
+			new = calloc(1, sizeof *new);
+			*new = (struct module){.context = context, .any_name = library->any_name, .of = library, .next = m->modules};
+			for (const struct function *one = library->functions; one != NULL; one = one->next)
+				add_function(new, one->name, strlen(one->name));
+			m->modules = new;
+		}
+		*out = new;
+	}
+	UNLOCK;
+	return result;
+}
+
+/* A kernel's handle is its function's in every context. */
+EXPORT CUresult cuKernelGetFunction(struct function **out, struct function *kernel) {
+	CALLED(cuKernelGetFunction);
+	struct context *context;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && (out == NULL || kernel == NULL))
+		result = INVALID_VALUE;
+	if (result == SUCCESS && find_function(kernel) == NULL)
+		result = INVALID_HANDLE;
+	if (result == SUCCESS)
+		*out = kernel;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuFuncGetModule(struct module **out, struct function *function) {
+	CALLED(cuFuncGetModule);
+	LOCK;
+	CUresult result = out == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (result == SUCCESS)
+		*out = function->module;
+	UNLOCK;
+	return result;
+}
+
+static CUresult name_of(const char **out, struct function *function) {
+	LOCK;
+	CUresult result = out == NULL ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (result == SUCCESS)
+		*out = function->name;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuFuncGetName(const char **out, struct function *function) {
+	CALLED(cuFuncGetName);
+	return name_of(out, function);
+}
+
+EXPORT CUresult cuKernelGetName(const char **out, struct function *kernel) {
+	CALLED(cuKernelGetName);
+	return name_of(out, kernel);
+}
+
+EXPORT CUresult cuFuncLoad(struct function *function) {
+	CALLED(cuFuncLoad);
+	LOCK;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	UNLOCK;
+	return result;
+}
+
+enum { MAX_THREADS, STATIC_SHARED, CONSTANT, LOCAL, REGISTERS, PTX_VERSION, BINARY_VERSION, CACHE_MODE, DYNAMIC_SHARED, CARVEOUT, LAST_SIMPLE = CARVEOUT, LAST_OF_ALL = 15 };
+
+static CUresult get_attribute(int *value, int attribute, struct function *function) {
+	if (value == NULL || attribute < 0 || attribute > LAST_OF_ALL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (result == SUCCESS) {
+		int gpu = function->module->context != NULL ? function->module->context->gpu : 0, version = m->gpu[gpu].major * 10 + m->gpu[gpu].minor;
+		const int values[LAST_OF_ALL + 1] = {[MAX_THREADS] = function->max_threads, [REGISTERS] = function->registers, [PTX_VERSION] = version,
+		                                     [BINARY_VERSION] = version, [DYNAMIC_SHARED] = most_dynamic_shared(function), [CARVEOUT] = function->carveout};
+		*value = values[attribute];
+	}
+	UNLOCK;
+	return result;
+}
+
+static CUresult set_attribute(int attribute, int value, struct function *function) {
+	LOCK;
+	CUresult result = find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	if (result == SUCCESS && attribute == DYNAMIC_SHARED && value >= 0 && value <= MOST_SHARED_OF_BLOCK)
+		function->dynamic_shared = value;
+	else if (result == SUCCESS && attribute == CARVEOUT && value >= -1 && value <= 100)
+		function->carveout = value;
+	else if (result == SUCCESS && (attribute < CARVEOUT || attribute > LAST_OF_ALL || attribute == CARVEOUT))
+		result = INVALID_VALUE;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, struct function *function) {
+	CALLED(cuFuncGetAttribute);
+	return get_attribute(value, attribute, function);
+}
+
+EXPORT CUresult cuFuncSetAttribute(struct function *function, int attribute, int value) {
+	CALLED(cuFuncSetAttribute);
+	return set_attribute(attribute, value, function);
+}
+
+EXPORT CUresult cuKernelGetAttribute(int *value, int attribute, struct function *kernel, CUdevice device) {
+	CALLED(cuKernelGetAttribute);
+	return device < 0 || device >= m->gpus ? INVALID_DEVICE : get_attribute(value, attribute, kernel);
+}
+
+EXPORT CUresult cuKernelSetAttribute(int attribute, int value, struct function *kernel, CUdevice device) {
+	CALLED(cuKernelSetAttribute);
+	return device < 0 || device >= m->gpus ? INVALID_DEVICE : set_attribute(attribute, value, kernel);
+}
+
+EXPORT CUresult cuFuncSetCacheConfig(struct function *function, int config) {
+	CALLED(cuFuncSetCacheConfig);
+	LOCK;
+	CUresult result = config < 0 || config > 3 ? INVALID_VALUE : find_function(function) == NULL ? INVALID_HANDLE : SUCCESS;
+	UNLOCK;
+	return result;
+}

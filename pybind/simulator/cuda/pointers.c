@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the driver knows of an address. */
+#include "driver.h"
+
+#include <string.h>
+
+static int find_in(const uint64_t addr, struct allocation *list, struct place *out) {
+	for (; list != NULL; list = list->next)
+		if (inside(addr, 1, list->range)) {
+			*out = (struct place){.range = list->range, .context = list->context, .gpu = list->context->gpu, .notes = &list->notes};
+			return 1;
+		}
+	return 0;
+}
+
+int find_place(uint64_t addr, struct place *out) {
+	if (find_in(addr, m->allocations, out)) {
+		out->linear = 1;
+		return 1;
+	}
+	if (find_in(addr, m->managed_memory, out)) {
+		out->managed = 1;
+		return 1;
+	}
+	if (find_in(addr, m->hosts, out) || find_in(addr, m->registered, out)) {
+		out->gpu = -1;
+		return 1;
+	}
+	return find_outside(addr, out) || find_mapping(addr, out);
+}
+
+enum {
+	CONTEXT = 1, MEMORY_TYPE, DEVICE_POINTER, HOST_POINTER, P2P_TOKENS, SYNC_MEMOPS, BUFFER_ID, IS_MANAGED, DEVICE_ORDINAL, LEGACY_IPC, RANGE_START,
+	RANGE_SIZE, MAPPED, HANDLE_TYPES, RDMA_CAPABLE, ACCESS_FLAGS, MEMPOOL, MAPPING_SIZE, MAPPING_BASE, MEMORY_BLOCK_ID, LAST_ATTRIBUTE = MEMORY_BLOCK_ID
+};
+#define NO_DEVICE_NUMBER (-2)
+
+static const unsigned char sizes[LAST_ATTRIBUTE + 1] = {0, 8, 4, 8, 8, 16, 1, 8, 1, 4, 1, 8, 8, 1, 8, 1, 4, 8, 8, 8, 8};
+
+static void put(void *out, int attribute, uint64_t value) {
+	if (attribute == P2P_TOKENS)
+		memset(out, 0, 16);
+	else
+		memcpy(out, &value, sizes[attribute]); /* little-endian */
+}
+
+/* The device that other attributes are about: page-locked memory has its context's. */
+static int ordinal(const struct place *place) { return place->gpu >= 0 ? place->gpu : place->context != NULL ? place->context->gpu : 0; }
+
+static uint64_t buffer(struct notes *notes) {
+	if (notes->buffer == 0)
+		notes->buffer = ++m->last_buffer;
+	return notes->buffer;
+}
+
+static CUresult attribute_of(const struct place *place, int attribute, uint64_t addr, uint64_t *value) {
+	int host = place->gpu < 0;
+	switch (attribute) {
+	case CONTEXT:
+		*value = (uint64_t)(uintptr_t)place->context;
+		return place->context != NULL ? SUCCESS : INVALID_VALUE; /* memory of pools and mappings has none */
+	case MEMORY_TYPE:
+		*value = host ? 1 : 2;
+		return SUCCESS;
+	case DEVICE_POINTER:
+		*value = addr;
+		return SUCCESS;
+	case HOST_POINTER:
+		*value = addr;
+		return host || place->managed ? SUCCESS : INVALID_VALUE;
+	case SYNC_MEMOPS:
+		*value = (uint64_t)place->notes->sync_memops;
+		return SUCCESS;
+	case BUFFER_ID:
+	case MEMORY_BLOCK_ID:
+		*value = buffer(place->notes);
+		return SUCCESS;
+	case IS_MANAGED:
+		*value = (uint64_t)place->managed;
+		return SUCCESS;
+	case DEVICE_ORDINAL:
+		*value = (uint64_t)ordinal(place);
+		return SUCCESS;
+	case LEGACY_IPC:
+		*value = (uint64_t)place->linear;
+		return SUCCESS;
+	case RANGE_START:
+	case MAPPING_BASE:
+		*value = place->range.addr;
+		return SUCCESS;
+	case RANGE_SIZE:
+	case MAPPING_SIZE:
+		*value = place->range.bytes;
+		return SUCCESS;
+	case MAPPED:
+		*value = 1;
+		return SUCCESS;
+	case HANDLE_TYPES:
+		*value = (uint64_t)place->handle_types;
+		return SUCCESS;
+	case RDMA_CAPABLE:
+		*value = !host && !place->managed;
+		return SUCCESS;
+	case ACCESS_FLAGS:
+		*value = 3; /* reading and writing */
+		return SUCCESS;
+	case MEMPOOL:
+		*value = (uint64_t)(uintptr_t)place->pool;
+		return SUCCESS;
+	}
+	return INVALID_VALUE; /* tokens for other devices' drivers among them, which drivers no longer make */
+}
+
+EXPORT CUresult cuPointerGetAttribute(void *out, int attribute, CUdeviceptr addr) {
+	CALLED(cuPointerGetAttribute);
+	if (out == NULL || attribute < CONTEXT || attribute > LAST_ATTRIBUTE)
+		return INVALID_VALUE;
+	struct place place;
+	uint64_t value = 0;
+	LOCK;
+	CUresult result = find_place(addr, &place) ? attribute_of(&place, attribute, addr, &value) : INVALID_VALUE;
+	UNLOCK;
+	if (result == SUCCESS)
+		put(out, attribute, value);
+	return result;
+}
+
+/* Other than the function for one attribute, it has an answer for every address. */
+EXPORT CUresult cuPointerGetAttributes(unsigned count, const int *attributes, void **out, CUdeviceptr addr) {
+	CALLED(cuPointerGetAttributes);
+	if (attributes == NULL || out == NULL || count == 0)
+		return INVALID_VALUE;
+	for (unsigned i = 0; i < count; i++)
+		if (out[i] == NULL || attributes[i] < CONTEXT || attributes[i] > LAST_ATTRIBUTE)
+			return INVALID_VALUE;
+	struct place place;
+	LOCK;
+	int known = find_place(addr, &place);
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t value = 0;
+		if (!known || attribute_of(&place, attributes[i], addr, &value) != SUCCESS)
+			value = !known && attributes[i] == DEVICE_ORDINAL ? (uint64_t)NO_DEVICE_NUMBER : 0;
+		put(out[i], attributes[i], value);
+	}
+	UNLOCK;
+	return SUCCESS;
+}
+
+EXPORT CUresult cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr addr) {
+	CALLED(cuPointerSetAttribute);
+	struct place place;
+	if (value == NULL || attribute != SYNC_MEMOPS)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = find_place(addr, &place) && place.gpu >= 0 && !place.managed ? SUCCESS : INVALID_VALUE;
+	if (result == SUCCESS)
+		place.notes->sync_memops = *(const unsigned *)value != 0;
+	UNLOCK;
+	return result;
+}
+
+EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr addr) {
+	CALLED(cuMemGetAddressRange);
+	struct context *context;
+	struct place place;
+	if (base == NULL && bytes == NULL)
+		return INVALID_VALUE;
+	LOCK;
+	CUresult result = current_context(&context);
+	if (result == SUCCESS && !find_place(addr, &place))
+		result = NOT_FOUND;
+	UNLOCK;
+	if (result == SUCCESS && base != NULL)
+		*base = place.range.addr;
+	if (result == SUCCESS && bytes != NULL)
+		*bytes = place.range.bytes;
+	return result;
+}
