@@ -11,6 +11,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,25 +23,29 @@ BUILD = Path(__file__).resolve().parent.parent / "tests_go" / "fakecuda" / "buil
 ANSWERS = Answers.load()
 
 
-@pytest.fixture(scope="module")
-def prober(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("prober")
-    for place in (folder, folder.parent, folder.parent.parent):  # the prober runs as another user where the tests run as root
-        place.chmod(0o755)
-    return observe.build_prober(folder)
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that the prober's user can read, who is another one where this is root. pytest closes its own to others."""
+    with tempfile.TemporaryDirectory(prefix="gpuconf-answers-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def prober(place: Path) -> Path:
+    return observe.build_prober(place)
 
 
 def simulator(folder: Path, cuda: int) -> Path:
     program = "import sys; sys.path.insert(0, sys.argv[1]); import build; print(build.build(sys.argv[2], version=int(sys.argv[3])))"
-    folder.chmod(0o755)
     command = [sys.executable, "-c", program, BUILD.parent, folder, str(cuda)]
     return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 @pytest.mark.parametrize("branch", sorted(ANSWERS.drivers))
-def test_the_simulator_answers_as_the_driver(branch: str, prober: Path, tmp_path: Path) -> None:
+def test_the_simulator_answers_as_the_driver(branch: str, prober: Path, place: Path) -> None:
     before = glob.glob("/dev/nvidia*")
-    library = simulator(tmp_path, ANSWERS.cuda(branch))
+    library = simulator(place, ANSWERS.cuda(branch))
     names = frozenset(form.exported for form in ANSWERS.forms) | frozenset(ANSWERS.unresolved)
     # Those for tests (fakecuda_*) do not begin with cu; cudbg* is the debugger's.
     calls = frozenset(name for name in names if not name.startswith("cudbg"))
@@ -65,8 +71,8 @@ def test_each_listed_difference_has_a_reason_and_names_a_kind() -> None:
         assert pattern.split()[1] in kinds
 
 
-def test_the_comparison_sees_each_kind_of_difference(prober: Path, tmp_path: Path) -> None:
-    source = tmp_path / "wrong.c"
+def test_the_comparison_sees_each_kind_of_difference(prober: Path, place: Path) -> None:
+    source = place / "wrong.c"
     source.write_text(
         "int cuInit(unsigned flags) { return flags == 0 ? 0 : 7; }\n"
         "int cuDeviceGetCount(int *count) { *count = 1; return 0; }\n"
@@ -74,8 +80,7 @@ def test_the_comparison_sees_each_kind_of_difference(prober: Path, tmp_path: Pat
         'int cuGetErrorName(int n, const char **out) { (void)n; *out = "X"; return 0; }\n'
         'int cuGetErrorString(int n, const char **out) { (void)n; *out = "X"; return 0; }\n'
     )
-    tmp_path.chmod(0o755)
-    library = tmp_path / "libcuda.so.1"
+    library = place / "libcuda.so.1"
     subprocess.run([*os.environ.get("CC", "cc").split(), "-shared", "-fPIC", "-o", library, source], check=True)
     seen = observe.observe(library, prober, frozenset({"cuMemAlloc"}), observe.exports_of(library))
     driver = ANSWERS.observation("550", sorted({name for name, _ in seen.resolver}))
