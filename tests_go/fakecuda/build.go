@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 )
 
@@ -36,13 +38,19 @@ func Build(folder string, options Options) error {
 		return fmt.Errorf("no source in %s: %w", Source(), err)
 	}
 	args := append(strings.Fields(compiler), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC", "-fvisibility=hidden",
-		"-shared", "-Wl,-soname,libcuda.so.1", "-o", filepath.Join(folder, "libcuda.so.1"))
-	if options.Version != 0 {
-		args = append(args, fmt.Sprintf("-DFAKECUDA_VERSION=%d", options.Version))
+		"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete", "-o", filepath.Join(folder, "libcuda.so.1"))
+	version := options.Version
+	if version == 0 {
+		version = 12040
 	}
-	if len(options.Missing) > 0 {
+	newer, err := newerThan(version)
+	if err != nil {
+		return err
+	}
+	args = append(args, fmt.Sprintf("-DFAKECUDA_DEFAULT_VERSION=%d", version))
+	if missing := append(newer, options.Missing...); len(missing) > 0 {
 		script := filepath.Join(folder, "exports.map")
-		text := "{ global: cu*; fakecuda_*; gpuconf_*; local: " + strings.Join(options.Missing, "; ") + "; *; };\n"
+		text := "{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + strings.Join(missing, "; ") + "; *; };\n"
 		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return err
 		}
@@ -55,6 +63,20 @@ func Build(folder string, options Options) error {
 		return fmt.Errorf("build the fake CUDA driver: %w\n%s", err, output)
 	}
 	return nil
+}
+
+var form = regexp.MustCompile(`(?m)^FORM\(\w+, (\w+), (\d+)`)
+
+// newerThan returns the functions that a driver of this version does not export yet.
+func newerThan(version int) ([]string, error) {
+	table, err := os.ReadFile(filepath.Join(Source(), "functions.h"))
+	var names []string
+	for _, row := range form.FindAllStringSubmatch(string(table), -1) {
+		if since, _ := strconv.Atoi(row[2]); since > version {
+			names = append(names, row[1])
+		}
+	}
+	return names, err
 }
 
 // Environ returns the environment of this process with LD_LIBRARY_PATH set to folder, and with more, each as "NAME=value". Without

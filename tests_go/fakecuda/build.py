@@ -7,6 +7,7 @@ fakecuda_fail ...) and the environment that it reads are described in pybind/sim
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -16,9 +17,16 @@ SOURCE = Path(__file__).resolve().parents[2] / "pybind" / "simulator" / "cuda"
 
 
 def build(
-    folder: str | os.PathLike[str], version: int = 12040, missing: tuple[str, ...] = (), extra: tuple[Path, ...] = ()
+    folder: str | os.PathLike[str],
+    version: int = 12040,
+    missing: tuple[str, ...] = (),
+    extra: tuple[Path, ...] = (),
+    newest: bool = False,
 ) -> Path:
-    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra sources."""
+    """Put libcuda.so.1 into folder: a driver for that CUDA version, without the missing exported functions, with extra sources.
+
+    As a driver of that version it exports no newer functions; with newest=True, those too.
+    """
     library = Path(folder) / "libcuda.so.1"
     command = shlex.split(os.environ.get("CC", "cc"))
     command += [
@@ -31,11 +39,15 @@ def build(
         "-fvisibility=hidden",
         "-shared",
         "-Wl,-soname,libcuda.so.1",
+        "-Wl,-z,nodelete",
     ]
-    command += [f"-DFAKECUDA_VERSION={version}", "-o", str(library)]
+    command += [f"-DFAKECUDA_DEFAULT_VERSION={version}", "-o", str(library)]
+    if not newest:
+        table = (SOURCE / "functions.h").read_text()
+        missing += tuple(name for name, since in re.findall(r"^FORM\(\w+, (\w+), (\d+)", table, re.M) if int(since) > version)
     if missing:
         script = Path(folder) / "exports.map"
-        script.write_text("{ global: cu*; fakecuda_*; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
+        script.write_text("{ global: cu*; fakecuda_*; simulator_noted; gpuconf_*; local: " + "; ".join(missing) + "; *; };\n")
         command.append(f"-Wl,--version-script={script}")
     command += sorted(str(source) for source in SOURCE.glob("*.c")) + [str(source) for source in extra]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)

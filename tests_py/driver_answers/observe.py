@@ -74,6 +74,12 @@ def exports_of(library: Path) -> frozenset[str]:
     return frozenset(name for line in out.splitlines() if (name := line.split()[-1]).startswith("cu"))
 
 
+def stubs_of(library: Path) -> frozenset[str]:
+    """Return what the simulator only exports: its stubs are weak (exports.c)."""
+    out = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    return frozenset(line.split()[-1] for line in out.splitlines() if line.split()[-2] == "W")
+
+
 def base_name(name: str) -> str:
     """Return a function's name without its version and stream suffix."""
     return re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", name)

@@ -58,7 +58,7 @@ def environment(driver: Path | None, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
     if driver is not None:
         kept["LD_LIBRARY_PATH"] = str(driver)
-    return {**kept, "FAKECUDA_MEMORY": str(2048 * MIB), **more}
+    return {**kept, "FAKECUDA_MEMORY": str(2048 * MIB), "FAKECUDA_FORKS": "1", **more}
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

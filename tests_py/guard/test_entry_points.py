@@ -162,12 +162,3 @@ def test_the_resolver_answers_as_without_the_guard(tmp_path: Path, version: int,
         ("cuMemAlloc 12000 8", "1 False", "1 False -1"),
     ):
         assert f"{question} {first} {with_status if second else ''}" in alone.splitlines()
-
-
-def test_the_resolver_of_these_tests_knows_each_exported_function(tmp_path: Path) -> None:
-    """A function without its version in resolver.c would be there in every version."""
-    exported = _elf.exports(str(build_driver(tmp_path / "driver", 13050) / "libcuda.so.1"))
-    assert exported is not None
-    table = (ROOT / "pybind/simulator/cuda/resolver.c").read_text()
-    known = set(re.findall(r"ONE\((cu\w+),", table)) | set(re.findall(r'\{"\w+", "(\w+)", \d+\}', table))
-    assert {name.removesuffix("_ptsz").removesuffix("_ptds") for name in exported if name.startswith("cu")} == known

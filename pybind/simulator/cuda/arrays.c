@@ -38,7 +38,6 @@ typedef struct {
 	unsigned channels, flags;
 } shape3d;
 
-
 int count_arrays(void) {
 	int count = 0;
 	for (struct array *one = m->arrays; one != NULL; one = one->next)

@@ -228,7 +228,7 @@ static int joined(const struct capture *capture) {
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
-	REFUSE(ANY_TIME, FAKECUDA_VERSION < 12040 && graph == NULL, INVALID_VALUE);
+	REFUSE(ANY_TIME, driver_version() < 12040 && graph == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamEndCapture);
 	*graph = NULL;
@@ -274,7 +274,6 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
 	return info(handle, status, id, NULL);
 }
 
-#if FAKECUDA_VERSION >= 11030
 /*
  * Kernels that begin before their predecessors have ended have edges with data. This form of the query does not return the data, and refuses
  * to return dependencies without it; here always.
@@ -282,7 +281,7 @@ EXPORT CUresult cuStreamGetCaptureInfo(CUstream handle, int *status, uint64_t *i
 EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t *id, CUgraph *graph, const void **dependencies, size_t *count) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetCaptureInfo_v2);
+	CALLED_SINCE(11030, cuStreamGetCaptureInfo_v2);
 	if (dependencies != NULL)
 		return LOSSY_QUERY;
 	if (count != NULL)
@@ -292,7 +291,7 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, int *status, uint64_t
 
 EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy)(void *), unsigned references, unsigned flags) {
 	REFUSE(ANY_TIME, out == NULL || destroy == NULL || references == 0 || flags != 1, INVALID_VALUE);
-	CALLED(cuUserObjectCreate);
+	CALLED_SINCE(11030, cuUserObjectCreate);
 	if (references == 0 || flags != 1)
 		return INVALID_VALUE;
 	struct object *object = calloc(1, sizeof *object);
@@ -303,7 +302,7 @@ EXPORT CUresult cuUserObjectCreate(CUuserObject *out, void *data, void (*destroy
 
 EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
-	CALLED(cuUserObjectRelease);
+	CALLED_SINCE(11030, cuUserObjectRelease);
 	LOCK;
 	CUresult result = count == 0 || count > object->references ? INVALID_VALUE : SUCCESS;
 	if (result == SUCCESS)
@@ -314,7 +313,7 @@ EXPORT CUresult cuUserObjectRelease(CUuserObject object, unsigned count) {
 
 EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count, unsigned flags) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
-	CALLED(cuGraphRetainUserObject);
+	CALLED_SINCE(11030, cuGraphRetainUserObject);
 	LOCK;
 	CUresult result = find_graph(graph, 0);
 	if (result == SUCCESS && (count != 1 || flags != 1 || graph->body->object_count == MAX_MEMBERS))
@@ -324,7 +323,6 @@ EXPORT CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsi
 	UNLOCK;
 	return result;
 }
-#endif
 
 EXPORT CUresult cuStreamIsCapturing(CUstream handle, int *status) {
 	REFUSE(ANY_TIME, status == NULL, INVALID_VALUE);
@@ -366,7 +364,6 @@ EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph, void **no
 	return instantiate(out, graph);
 }
 
-#if FAKECUDA_VERSION >= 12000
 #define UPLOAD 2
 struct instantiation {
 	uint64_t flags;
@@ -377,7 +374,7 @@ struct instantiation {
 
 EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	REFUSE(ANY_TIME, params == NULL, INVALID_VALUE);
-	CALLED(cuGraphInstantiateWithParams);
+	CALLED_SINCE(12000, cuGraphInstantiateWithParams);
 	CUresult result = instantiate(out, graph);
 	if (result == SUCCESS && params->flags & UPLOAD) {
 		LOCK;
@@ -390,7 +387,6 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *out, CUgraph graph, st
 EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *out, CUgraph graph, struct instantiation *params) {
 	return cuGraphInstantiateWithParams(out, graph, params);
 }
-#endif
 
 EXPORT CUresult cuGraphUpload(CUgraphExec exec, CUstream handle) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
@@ -477,9 +473,8 @@ EXPORT CUresult cuCtxSynchronize(void) {
 	return result;
 }
 
-#if FAKECUDA_VERSION >= 13000
 EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
-	CALLED(cuCtxSynchronize_v2);
+	CALLED_SINCE(13000, cuCtxSynchronize_v2);
 	LOCK;
 	for (struct stream *one = all_streams(); one != NULL; one = one->next)
 		if (one->context == wanted)
@@ -489,4 +484,3 @@ EXPORT CUresult cuCtxSynchronize_v2(CUcontext wanted) {
 	UNLOCK;
 	return result;
 }
-#endif

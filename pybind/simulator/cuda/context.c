@@ -147,14 +147,13 @@ EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 	return release(device);
 }
 
-#if FAKECUDA_VERSION >= 12040
 /* A green context holds the primary one; here its parts of the GPU are all of it. */
 struct green {
 	CUdevice device;
 };
 
 EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice device, unsigned flags) {
-	CALLED(cuGreenCtxCreate);
+	CALLED_SINCE(12040, cuGreenCtxCreate);
 	(void)resources;
 	CUcontext primary;
 	CUresult result = flags != 1 ? INVALID_VALUE : cuDevicePrimaryCtxRetain(&primary, device);
@@ -167,18 +166,17 @@ EXPORT CUresult cuGreenCtxCreate(struct green **out, void *resources, CUdevice d
 
 EXPORT CUresult cuCtxFromGreenCtx(CUcontext *out, struct green *green) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
-	CALLED(cuCtxFromGreenCtx);
+	CALLED_SINCE(12040, cuCtxFromGreenCtx);
 	*out = m->gpu[green->device].primary;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuGreenCtxDestroy(struct green *green) {
-	CALLED(cuGreenCtxDestroy);
+	CALLED_SINCE(12040, cuGreenCtxDestroy);
 	CUresult result = release(green->device);
 	free(green);
 	return result;
 }
-#endif
 
 static CUresult create(CUcontext *out, CUdevice device) {
 	if (device < 0 || device >= m->gpus)
@@ -205,21 +203,17 @@ EXPORT CUresult cuCtxCreate(CUcontext *out, unsigned flags, CUdevice device) {
 	return create(out, device);
 }
 
-#if FAKECUDA_VERSION >= 11040
 EXPORT CUresult cuCtxCreate_v3(CUcontext *out, void *affinity, int count, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate_v3);
+	CALLED_SINCE(11040, cuCtxCreate_v3);
 	(void)affinity, (void)count, (void)flags;
 	return create(out, device);
 }
-#endif
 
-#if FAKECUDA_VERSION >= 12050
 EXPORT CUresult cuCtxCreate_v4(CUcontext *out, void *params, unsigned flags, CUdevice device) {
-	CALLED(cuCtxCreate_v4);
+	CALLED_SINCE(12050, cuCtxCreate_v4);
 	(void)params, (void)flags;
 	return create(out, device);
 }
-#endif
 
 EXPORT CUresult cuCtxGetDevice(CUdevice *device) {
 	CALLED(cuCtxGetDevice);
@@ -258,13 +252,13 @@ static CUresult destroy(CUcontext context) {
 }
 
 EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
-	REFUSE(ANY_TIME, FAKECUDA_VERSION >= 12020 && context == NULL, INVALID_VALUE);
+	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
 	CALLED(cuCtxDestroy);
 	return destroy(context);
 }
 
 EXPORT CUresult cuCtxDestroy(CUcontext context) {
-	REFUSE(ANY_TIME, FAKECUDA_VERSION >= 12020 && context == NULL, INVALID_VALUE);
+	REFUSE(ANY_TIME, driver_version() >= 12020 && context == NULL, INVALID_VALUE);
 	CALLED(cuCtxDestroy_v1);
 	return destroy(context);
 }

@@ -249,6 +249,7 @@ EXPORT void fakecuda_restart(void) {
 		m->gpu[i].retains = 0;
 		m->gpu[i].primary = NULL;
 	}
+	m->version = 0;
 	m->started = m->no_device = m->forked = m->gpus = 0;
 	m->delay_us = 0;
 	m->era = new_era();

@@ -196,7 +196,7 @@ EXPORT CUresult cuDriverGetVersion(int *version) {
 	CUresult result = called("cuDriverGetVersion", 0);
 	if (version == NULL)
 		return INVALID_VALUE;
-	*version = FAKECUDA_VERSION;
+	*version = driver_version();
 	return result;
 }
 
@@ -235,15 +235,13 @@ EXPORT CUresult cuDeviceGetUuid(unsigned char *uuid, CUdevice device) {
 	return SUCCESS;
 }
 
-#if FAKECUDA_VERSION >= 11040
 EXPORT CUresult cuDeviceGetUuid_v2(unsigned char *uuid, CUdevice device) {
-	CALLED(cuDeviceGetUuid_v2);
+	CALLED_SINCE(11040, cuDeviceGetUuid_v2);
 	if (unknown(device))
 		return INVALID_DEVICE;
 	uuid_bytes(m->gpu[device].physical, m->mig || m->cards != NULL, uuid);
 	return SUCCESS;
 }
-#endif
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *id, int bytes, CUdevice device) {
 	CALLED(cuDeviceGetPCIBusId);
@@ -307,7 +305,7 @@ EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device)
 		return SUCCESS;
 	case 122:
 		*value = gpu->memops;
-		return FAKECUDA_VERSION >= 11070 ? SUCCESS : INVALID_VALUE;
+		return driver_version() >= 11070 ? SUCCESS : INVALID_VALUE;
 	}
 	return INVALID_VALUE;
 }

@@ -17,7 +17,9 @@
  *     FAKECUDA_HOST_MARGIN bytes of host memory that must be left (256 MiB)
  *     CUDA_VISIBLE_DEVICES as for the real driver: indices, UUIDs, prefixes of UUIDs
  *
- * and at compile time: FAKECUDA_VERSION, the CUDA version that it reports (12040). Newer functions are left out.
+ *     FAKECUDA_FORKS       set: a child that is forked after cuInit may go on using the driver, which NVIDIA's may not
+ *     FAKECUDA_VERSION     the CUDA version that it reports: 12040, or what the build says (FAKECUDA_DEFAULT_VERSION). cuGetProcAddress
+ *                          does not find what is newer, and such a function returns CUDA_ERROR_NOT_SUPPORTED; read once
  *
  * Each GPU's device memory is one range of host addresses, and its physical memory for virtual memory management is a memfd. Managed
  * memory is a separate mapping, which counts as on the GPU as far as other memory leaves room, and beyond that as on the host. Each
@@ -31,8 +33,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifndef FAKECUDA_VERSION
-#define FAKECUDA_VERSION 12040
+#ifndef FAKECUDA_DEFAULT_VERSION
+#define FAKECUDA_DEFAULT_VERSION 12040
 #endif
 
 #define EXPORT __attribute__((visibility("default")))
@@ -151,6 +153,7 @@ struct machine {
 	int era; /* differs between the machines of a process, and between the starts of one */
 	int started, no_device; /* cuInit has found devices; has found none */
 	int forked;             /* in a child, after one of these in its parent */
+	int version; /* of CUDA, as 12040; 0 until it is asked for */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int mig, vmm; /* vmm: some GPU has it */
@@ -197,6 +200,7 @@ struct simulator_card;
 extern __thread struct machine *m __attribute__((tls_model("initial-exec")));
 void enter_machine(void);
 int new_era(void);
+int driver_version(void); /* of the machine of the calling thread */
 
 /* control.c. CALLED begins every function of the driver: it counts the call and injects failures. It must not hold the lock. */
 CUresult called(const char *name, int needs_start);
@@ -206,6 +210,14 @@ CUresult called(const char *name, int needs_start);
 		if (refused_ != SUCCESS) \
 			return refused_; \
 	} while (0)
+/* CALLED for a function that came with a CUDA version: in an older driver it does nothing (exports.c). */
+#define CALLED_SINCE(version, name) \
+	do { \
+		CALLED(name); \
+		if (driver_version() < (version)) \
+			return not_done(#name); \
+	} while (0)
+CUresult not_done(const char *name);
 /*
  * What NVIDIA's driver refuses although, or before it looks whether, cuInit was not called or has found no device. It stands before CALLED.
  * The recorded answers are in tests_py/driver_answers.

@@ -742,3 +742,4 @@ UNRESOLVED(cuEventCreateFromEGLSync)
 UNRESOLVED(cuMemGetAttribute)
 UNRESOLVED(cuMemGetAttribute_v2)
 #undef UNRESOLVED
+#undef FORM

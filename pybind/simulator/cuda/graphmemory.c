@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if FAKECUDA_VERSION >= 11040
 enum { GRAPH_NODE = 4, EMPTY_NODE = 5, ALLOC_NODE = 10, FREE_NODE = 11 };
 
 struct node {
@@ -145,7 +144,7 @@ CUresult captured_free(CUdeviceptr addr, CUstream handle) {
 }
 
 EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, alloc_params *params) {
-	CALLED(cuGraphAddMemAllocNode);
+	CALLED_SINCE(11040, cuGraphAddMemAllocNode);
 	(void)after, (void)count;
 	if (params->location.type != 1 || params->location.id < 0 || params->location.id >= m->gpus || params->bytes == 0)
 		return INVALID_VALUE;
@@ -157,7 +156,7 @@ EXPORT CUresult cuGraphAddMemAllocNode(struct node **out, CUgraph graph, struct 
 }
 
 EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUdeviceptr addr) {
-	CALLED(cuGraphAddMemFreeNode);
+	CALLED_SINCE(11040, cuGraphAddMemFreeNode);
 	(void)after, (void)count;
 	LOCK;
 	*out = append(graph->body, (struct node){FREE_NODE, addr, 0, 0, NULL, NULL});
@@ -167,7 +166,7 @@ EXPORT CUresult cuGraphAddMemFreeNode(struct node **out, CUgraph graph, struct n
 
 /* A child's nodes are copied. */
 EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struct node *const *after, size_t count, CUgraph child) {
-	CALLED(cuGraphAddChildGraphNode);
+	CALLED_SINCE(11040, cuGraphAddChildGraphNode);
 	(void)after, (void)count;
 	LOCK;
 	struct graph *copy = calloc(1, sizeof *copy);
@@ -180,13 +179,13 @@ EXPORT CUresult cuGraphAddChildGraphNode(struct node **out, CUgraph graph, struc
 }
 
 EXPORT CUresult cuGraphChildGraphNodeGetGraph(struct node *node, CUgraph *out) {
-	CALLED(cuGraphChildGraphNodeGetGraph);
+	CALLED_SINCE(11040, cuGraphChildGraphNodeGetGraph);
 	*out = node->child;
 	return node->type == GRAPH_NODE ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count) {
-	CALLED(cuGraphGetNodes);
+	CALLED_SINCE(11040, cuGraphGetNodes);
 	size_t found = 0;
 	LOCK;
 	for (struct node *one = graph->body->nodes; one != NULL; one = one->next, found++)
@@ -198,14 +197,14 @@ EXPORT CUresult cuGraphGetNodes(CUgraph graph, struct node **out, size_t *count)
 }
 
 EXPORT CUresult cuGraphNodeGetType(struct node *node, int *type) {
-	CALLED(cuGraphNodeGetType);
+	CALLED_SINCE(11040, cuGraphNodeGetType);
 	*type = node->type;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *params) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
-	CALLED(cuGraphMemAllocNodeGetParams);
+	CALLED_SINCE(11040, cuGraphMemAllocNodeGetParams);
 	memset(params, 0, sizeof *params);
 	params->type = params->location.type = 1;
 	params->location.id = node->gpu;
@@ -216,13 +215,13 @@ EXPORT CUresult cuGraphMemAllocNodeGetParams(struct node *node, alloc_params *pa
 
 EXPORT CUresult cuGraphMemFreeNodeGetParams(struct node *node, CUdeviceptr *addr) {
 	REFUSE(NOT_STARTED, 1, INVALID_VALUE);
-	CALLED(cuGraphMemFreeNodeGetParams);
+	CALLED_SINCE(11040, cuGraphMemFreeNodeGetParams);
 	*addr = node->addr;
 	return node->type == FREE_NODE ? SUCCESS : INVALID_VALUE;
 }
 
 EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, void *value) {
-	CALLED(cuDeviceGetGraphMemAttribute);
+	CALLED_SINCE(11040, cuDeviceGetGraphMemAttribute);
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
@@ -232,7 +231,7 @@ EXPORT CUresult cuDeviceGetGraphMemAttribute(CUdevice device, int attribute, voi
 }
 
 EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
-	CALLED(cuDeviceGraphMemTrim);
+	CALLED_SINCE(11040, cuDeviceGraphMemTrim);
 	if (device < 0 || device >= m->gpus)
 		return INVALID_DEVICE;
 	LOCK;
@@ -242,11 +241,3 @@ EXPORT CUresult cuDeviceGraphMemTrim(CUdevice device) {
 	UNLOCK;
 	return SUCCESS;
 }
-#else
-CUresult graph_memory_freed(uint64_t addr) { return (void)addr, INVALID_VALUE; }
-CUresult captured_allocation(CUdeviceptr *out, size_t bytes, CUstream handle) { return (void)out, (void)bytes, (void)handle, NOT_READY; }
-CUresult captured_free(CUdeviceptr addr, CUstream handle) { return (void)addr, (void)handle, NOT_READY; }
-CUresult reserve_graph_memory(struct body *body) { return (void)body, SUCCESS; }
-void run_graph_memory(struct body *body) { (void)body; }
-void end_graph_memory(void) {}
-#endif

@@ -24,6 +24,19 @@ int new_era(void) { return __atomic_add_fetch(&last_era, 1, __ATOMIC_SEQ_CST); }
 
 void enter_machine(void) { m = bound_to != NULL ? bound_to : __atomic_load_n(&of_process, __ATOMIC_SEQ_CST); }
 
+int driver_version(void) {
+	enter_machine();
+	int version = __atomic_load_n(&m->version, __ATOMIC_RELAXED);
+	if (version == 0) {
+		const char *value = m->cards == NULL ? getenv("FAKECUDA_VERSION") : NULL;
+		version = value != NULL ? atoi(value) : 0;
+		if (version < 1000 || version > 99000)
+			version = FAKECUDA_DEFAULT_VERSION;
+		__atomic_store_n(&m->version, version, __ATOMIC_RELAXED);
+	}
+	return version;
+}
+
 static struct machine *bind_machine(struct machine *machine) {
 	struct machine *before = bound_to;
 	bound_to = machine;
@@ -141,7 +154,11 @@ static void after_fork(void) {
 
 /* Later drivers of NVIDIA refuse cuInit there, where it was called before. */
 static void after_fork_in_child(void) {
-	own.forked = FAKECUDA_VERSION >= 12040 && (own.started || own.no_device);
+	int usable = getenv("FAKECUDA_FORKS") != NULL; /* for tests of what counts a child's calls */
+	for (struct machine *one = opened; one != NULL && !usable; one = one->next) {
+		one->forked = (one->version == 0 || one->version >= 12040 || one->started) && (one->started || one->no_device);
+		one->started = one->no_device = 0;
+	}
 	after_fork();
 }
 

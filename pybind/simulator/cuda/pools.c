@@ -24,7 +24,6 @@ struct outside {
 	struct notes notes;
 };
 
-
 int within_outside(uint64_t addr, uint64_t bytes) {
 	for (struct outside *one = m->outside; one != NULL; one = one->next)
 		if (addr >= one->range.addr && addr - one->range.addr <= one->range.bytes && bytes <= one->range.bytes - (addr - one->range.addr))
@@ -185,7 +184,6 @@ EXPORT CUresult cuMemFree(unsigned addr) {
 	return result;
 }
 
-#if FAKECUDA_VERSION >= 11020
 typedef struct {
 	int type, id;
 } location;
@@ -197,7 +195,6 @@ typedef struct {
 	size_t most;
 	unsigned char reserved[56];
 } pool_props;
-
 
 static int unknown(CUdevice device) { return device < 0 || device >= m->gpus; }
 
@@ -219,8 +216,8 @@ static struct pool *standard_pool(int gpu) {
 }
 
 EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
-	CALLED(cuMemPoolCreate);
-	if ((props->type != 1 && (props->type != 2 || FAKECUDA_VERSION < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
+	CALLED_SINCE(11020, cuMemPoolCreate);
+	if ((props->type != 1 && (props->type != 2 || driver_version() < 13000)) || (props->location.type == LOCATION_DEVICE && unknown(props->location.id)))
 		return INVALID_VALUE;
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = props->location.type == LOCATION_DEVICE ? props->location.id : -1;
@@ -234,7 +231,7 @@ EXPORT CUresult cuMemPoolCreate(struct pool **out, const pool_props *props) {
 
 /* Its allocations live on. */
 EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
-	CALLED(cuMemPoolDestroy);
+	CALLED_SINCE(11020, cuMemPoolDestroy);
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	CUresult result = pool == NULL || pool == &m->standard[pool->gpu < 0 ? 0 : pool->gpu] ? INVALID_VALUE : SUCCESS;
@@ -250,7 +247,7 @@ EXPORT CUresult cuMemPoolDestroy(struct pool *handle) {
 }
 
 EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
-	CALLED(cuMemPoolTrimTo);
+	CALLED_SINCE(11020, cuMemPoolTrimTo);
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	if (pool != NULL)
@@ -260,7 +257,7 @@ EXPORT CUresult cuMemPoolTrimTo(struct pool *handle, size_t keep) {
 }
 
 EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *value) {
-	CALLED(cuMemPoolGetAttribute);
+	CALLED_SINCE(11020, cuMemPoolGetAttribute);
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	CUresult result = pool == NULL ? INVALID_VALUE : SUCCESS;
@@ -277,7 +274,7 @@ EXPORT CUresult cuMemPoolGetAttribute(struct pool *handle, int attribute, void *
 }
 
 EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const void *value) {
-	CALLED(cuMemPoolSetAttribute);
+	CALLED_SINCE(11020, cuMemPoolSetAttribute);
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	CUresult result = pool == NULL || attribute != 4 ? INVALID_VALUE : SUCCESS;
@@ -289,14 +286,14 @@ EXPORT CUresult cuMemPoolSetAttribute(struct pool *handle, int attribute, const 
 
 /* A file descriptor is not modeled: the handle is the pool itself, in this process. */
 EXPORT CUresult cuMemPoolExportToShareableHandle(void *out, struct pool *handle, int type, unsigned long long flags) {
-	CALLED(cuMemPoolExportToShareableHandle);
+	CALLED_SINCE(11020, cuMemPoolExportToShareableHandle);
 	(void)type, (void)flags;
 	*(void **)out = handle;
 	return SUCCESS;
 }
 
 EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *handle, int type, unsigned long long flags) {
-	CALLED(cuMemPoolImportFromShareableHandle);
+	CALLED_SINCE(11020, cuMemPoolImportFromShareableHandle);
 	(void)type, (void)flags;
 	struct pool *new = calloc(1, sizeof *new);
 	new->gpu = ((struct pool *)handle)->gpu;
@@ -309,27 +306,24 @@ EXPORT CUresult cuMemPoolImportFromShareableHandle(struct pool **out, void *hand
 }
 
 EXPORT CUresult cuDeviceGetDefaultMemPool(struct pool **out, CUdevice device) {
-	CALLED(cuDeviceGetDefaultMemPool);
+	CALLED_SINCE(11020, cuDeviceGetDefaultMemPool);
 	if (unknown(device))
 		return INVALID_DEVICE;
 	*out = standard_pool(device);
 	return SUCCESS;
 }
 
-#if FAKECUDA_VERSION >= 13000
 /* Managed memory has one pool, whatever the location. */
 EXPORT CUresult cuMemGetDefaultMemPool(struct pool **out, const location *where, int type) {
-	CALLED(cuMemGetDefaultMemPool);
+	CALLED_SINCE(13000, cuMemGetDefaultMemPool);
 	if (where->type == LOCATION_DEVICE && unknown(where->id))
 		return INVALID_DEVICE;
 	*out = type == 2 ? &m->standard_managed : where->type == LOCATION_DEVICE ? standard_pool(where->id) : &m->standard_host;
 	return SUCCESS;
 }
 
-#endif
-
 EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
-	CALLED(cuDeviceGetMemPool);
+	CALLED_SINCE(11020, cuDeviceGetMemPool);
 	if (unknown(device))
 		return INVALID_DEVICE;
 	LOCK;
@@ -339,7 +333,7 @@ EXPORT CUresult cuDeviceGetMemPool(struct pool **out, CUdevice device) {
 }
 
 EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
-	CALLED(cuDeviceSetMemPool);
+	CALLED_SINCE(11020, cuDeviceSetMemPool);
 	LOCK;
 	struct pool *pool = find_pool(handle);
 	CUresult result = unknown(device) ? INVALID_DEVICE : pool == NULL || pool->gpu != device ? INVALID_VALUE : SUCCESS;
@@ -349,17 +343,15 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, struct pool *handle) {
 	return result;
 }
 
-#if FAKECUDA_VERSION >= 13000
 EXPORT CUresult cuMemGetMemPool(struct pool **out, const location *where, int type) {
-	CALLED(cuMemGetMemPool);
+	CALLED_SINCE(13000, cuMemGetMemPool);
 	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceGetMemPool(out, where->id) : cuMemGetDefaultMemPool(out, where, type);
 }
 
 EXPORT CUresult cuMemSetMemPool(const location *where, int type, struct pool *pool) {
-	CALLED(cuMemSetMemPool);
+	CALLED_SINCE(13000, cuMemSetMemPool);
 	return type == 1 && where->type == LOCATION_DEVICE ? cuDeviceSetMemPool(where->id, pool) : NOT_SUPPORTED;
 }
-#endif
 
 static CUresult allocate(CUdeviceptr *out, size_t bytes, struct pool *pool) {
 	if (pool == NULL || bytes == 0)
@@ -409,37 +401,36 @@ static CUresult free_async(CUdeviceptr addr, CUstream stream) {
 
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemAllocAsync);
+	CALLED_SINCE(11020, cuMemAllocAsync);
 	return allocate_async(out, bytes, NULL, stream);
 }
 
 EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *out, size_t bytes, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemAllocAsync);
+	CALLED_SINCE(11020, cuMemAllocAsync);
 	return allocate_async(out, bytes, NULL, own_stream(stream));
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemAllocFromPoolAsync);
+	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
 	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, stream);
 }
 
 EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *out, size_t bytes, struct pool *pool, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemAllocFromPoolAsync);
+	CALLED_SINCE(11020, cuMemAllocFromPoolAsync);
 	return pool == NULL ? INVALID_VALUE : allocate_async(out, bytes, pool, own_stream(stream));
 }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr addr, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemFreeAsync);
+	CALLED_SINCE(11020, cuMemFreeAsync);
 	return free_async(addr, stream);
 }
 
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr addr, CUstream stream) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemFreeAsync);
+	CALLED_SINCE(11020, cuMemFreeAsync);
 	return free_async(addr, own_stream(stream));
 }
-#endif

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 struct stream *all_streams(void) { return m->streams; }
 
 struct stream *make_stream(struct context *context, int blocking, int priority) {
@@ -321,7 +320,7 @@ EXPORT CUresult cuStreamGetPriority(CUstream handle, int *priority) {
 
 EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *out) {
 	REFUSE(ANY_TIME, out == NULL, INVALID_VALUE);
-	REFUSE(NOT_STARTED, FAKECUDA_VERSION >= 12050 && handle != NULL, INVALID_HANDLE);
+	REFUSE(NOT_STARTED, driver_version() >= 12050 && handle != NULL, INVALID_HANDLE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
 	CALLED(cuStreamGetCtx);
 	IN_STREAM(handle, *out = stream->context);
@@ -464,19 +463,16 @@ EXPORT CUresult cuEventQuery(CUevent event) {
 	});
 }
 
-#if FAKECUDA_VERSION >= 12000
 EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id) {
 	REFUSE(ANY_TIME, id == NULL, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamGetId);
+	CALLED_SINCE(12000, cuStreamGetId);
 	IN_STREAM(handle, {
 		result = stream->capture != NULL ? observes(stream) : SUCCESS;
 		*id = result == SUCCESS ? stream->id : 0;
 	});
 }
-#endif
 
-#if FAKECUDA_VERSION >= 11070
 static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 	IN_STREAM(handle, {
 		if (!m->gpu[context->gpu].memops)
@@ -490,16 +486,15 @@ static CUresult word(CUstream handle, uint64_t addr, struct work work) {
 
 EXPORT CUresult cuStreamWriteValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamWriteValue64);
+	CALLED_SINCE(11070, cuStreamWriteValue64);
 	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WRITE_WORD, .dst = addr, .value = value});
 }
 
 EXPORT CUresult cuStreamWaitValue64_v2(CUstream handle, CUdeviceptr addr, uint64_t value, unsigned flags) {
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)handle > 2, INVALID_HANDLE);
-	CALLED(cuStreamWaitValue64);
+	CALLED_SINCE(11070, cuStreamWaitValue64);
 	return flags != 0 ? INVALID_VALUE : word(handle, addr, (struct work){.kind = WAIT_WORD, .dst = addr, .value = value});
 }
-#endif
 
 /* The device's side of a copy is checked, and what comes from the host is staged. */
 static CUresult copy_checked(struct work *work, int from_host, int gpu) {

@@ -57,7 +57,6 @@ struct reservation {
 	struct reservation *next;
 };
 
-
 int find_mapping(uint64_t addr, struct place *out) {
 	for (struct mapping *one = m->mappings; one != NULL; one = one->next)
 		if (inside(addr, 1, one->range)) {
@@ -369,17 +368,16 @@ EXPORT CUresult cuMemImportFromShareableHandle(CUhandle *out, void *shared, int 
 }
 
 /* Multicast objects and sparse arrays refer to memory, one at a time; which part of which is not modeled. */
-#if FAKECUDA_VERSION >= 12010
 
 EXPORT CUresult cuMulticastCreate(CUhandle *out, const void *prop) {
-	CALLED(cuMulticastCreate);
+	CALLED_SINCE(12010, cuMulticastCreate);
 	(void)prop;
 	*out = (CUhandle)(uintptr_t)malloc(1);
 	return SUCCESS;
 }
 
 EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
-	CALLED(cuMulticastBindMem);
+	CALLED_SINCE(12010, cuMulticastBindMem);
 	(void)multicast, (void)at, (void)offset, (void)bytes, (void)flags;
 	LOCK;
 	struct handle *handle = find_handle(number);
@@ -392,7 +390,7 @@ EXPORT CUresult cuMulticastBindMem(CUhandle multicast, size_t at, CUhandle numbe
 }
 
 EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
-	CALLED(cuMulticastBindAddr);
+	CALLED_SINCE(12010, cuMulticastBindAddr);
 	(void)multicast, (void)at, (void)flags;
 	LOCK;
 	struct mapping *one = m->mappings;
@@ -406,7 +404,6 @@ EXPORT CUresult cuMulticastBindAddr(CUhandle multicast, size_t at, CUdeviceptr a
 	return one != NULL ? SUCCESS : INVALID_VALUE;
 }
 
-#if FAKECUDA_VERSION >= 13010
 EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_t at, CUhandle number, size_t offset, size_t bytes, unsigned long long flags) {
 	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindMem(multicast, at, number, offset, bytes, flags);
 }
@@ -414,10 +411,9 @@ EXPORT CUresult cuMulticastBindMem_v2(CUhandle multicast, CUdevice device, size_
 EXPORT CUresult cuMulticastBindAddr_v2(CUhandle multicast, CUdevice device, size_t at, CUdeviceptr addr, size_t bytes, unsigned long long flags) {
 	return device < 0 || device >= m->gpus ? INVALID_DEVICE : cuMulticastBindAddr(multicast, at, addr, bytes, flags);
 }
-#endif
 
 EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at, size_t bytes) {
-	CALLED(cuMulticastUnbind);
+	CALLED_SINCE(12010, cuMulticastUnbind);
 	(void)multicast, (void)device, (void)at, (void)bytes;
 	LOCK;
 	struct handle *handle = m->bound;
@@ -429,9 +425,6 @@ EXPORT CUresult cuMulticastUnbind(CUhandle multicast, CUdevice device, size_t at
 	UNLOCK;
 	return handle != NULL ? SUCCESS : INVALID_VALUE;
 }
-#endif
-
-#if FAKECUDA_VERSION >= 11010
 
 typedef struct {
 	int resource_type;
@@ -447,7 +440,7 @@ typedef struct {
 EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream stream) {
 	REFUSE(ANY_TIME, list == NULL || count == 0, INVALID_VALUE);
 	REFUSE(NO_DEVICE_FOUND, (uintptr_t)stream > 2, INVALID_HANDLE);
-	CALLED(cuMemMapArrayAsync);
+	CALLED_SINCE(11010, cuMemMapArrayAsync);
 	CUresult result = SUCCESS;
 	(void)stream;
 	LOCK;
@@ -466,7 +459,6 @@ EXPORT CUresult cuMemMapArrayAsync(array_map *list, unsigned count, CUstream str
 }
 
 EXPORT CUresult cuMemMapArrayAsync_ptsz(array_map *list, unsigned count, CUstream stream) { return cuMemMapArrayAsync(list, count, stream); }
-#endif
 
 static int reserved(uint64_t addr, uint64_t bytes) {
 	for (struct reservation *one = m->reservations; one != NULL; one = one->next)
