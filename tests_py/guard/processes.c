@@ -181,6 +181,7 @@ static int hold(uint64_t bytes)
 
 static void child(void)
 {
+	begin();
 	uint64_t one, two;
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	raise(SIGSTOP);
@@ -191,9 +192,22 @@ static void child(void)
 	_exit(0);
 }
 
+/* In a process of its own: a child that is forked after cuInit cannot use the driver, so the parent of these does not call it. */
+static int whole_budget(void)
+{
+	int status;
+	pid_t pid = fork();
+	if (pid == 0) {
+		uint64_t all;
+		begin();
+		_exit(cuMemAlloc(&all, 512 * MIB));
+	}
+	waitpid(pid, &status, 0);
+	return WEXITSTATUS(status);
+}
+
 static int walk(long from, long to, long stride)
 {
-	uint64_t all;
 	long n = from, killed = 0;
 	for (; n < to; n += stride) {
 		int status;
@@ -214,12 +228,11 @@ static int walk(long from, long to, long stride)
 			waitpid(pid, &status, 0);
 			killed++;
 		}
-		int result = cuMemAlloc(&all, 512 * MIB);
+		int result = whole_budget();
 		if (result != 0) {
 			printf("after a kill at instruction %ld an allocation of the whole budget is refused with %d\n", n, result);
 			return 1;
 		}
-		cuMemFree(all);
 		if (ended)
 			break;
 	}
@@ -229,6 +242,8 @@ static int walk(long from, long to, long stride)
 
 int main(int count, char **words)
 {
+	if (count == 5 && strcmp(words[1], "kill") == 0)
+		return walk(atol(words[2]), atol(words[3]), atol(words[4]));
 	begin();
 	if (count == 6 && strcmp(words[1], "race") == 0)
 		return race(share(words[2]), atoll(words[3]), atol(words[4]), strtoull(words[5], NULL, 10));
@@ -236,7 +251,5 @@ int main(int count, char **words)
 		return last(share(words[2]), strtoull(words[3], NULL, 10), atol(words[4]));
 	if (count == 3 && strcmp(words[1], "hold") == 0)
 		return hold(strtoull(words[2], NULL, 10) * MIB);
-	if (count == 5 && strcmp(words[1], "kill") == 0)
-		return walk(atol(words[2]), atol(words[3]), atol(words[4]));
 	return 2;
 }
