@@ -96,7 +96,7 @@ def _imported(libraries: Path, prefix: str) -> set[str]:
 
 def _wanted_of_the_driver(libraries: Path) -> set[str]:
     looked_up = re.findall(rb"\0(cu[A-Z]\w+)(?=\0)", (libraries / "libc10_cuda.so").read_bytes())
-    sources = [HERE / "driver_more.c", *FAKECUDA.glob("libcuda/*.c")]
+    sources = [HERE / "driver_more.c", *(HERE.parent.parent / "pybind/simulator/cuda").glob("*.c")]
     has = set(re.findall(r"\b(cu[A-Z]\w+)\(", "".join(path.read_text() for path in sources)))
     return (_imported(libraries, "cu") | {name.decode() for name in looked_up}) - has
 
