@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ def stream():
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("calls")
-    subprocess.run([sys.executable, FAKECUDA / "build.py", place], check=True, capture_output=True)
+    runpy.run_path(str(FAKECUDA / "build.py"))["build"](place, 13000)  # some of the functions are newer than 12.4
     return place
 
 
