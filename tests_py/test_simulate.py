@@ -222,6 +222,14 @@ def test_the_beginning_of_a_uuid_finds_its_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert names() == [T4]
 
 
+@pytest.mark.parametrize("value", ["3", "GPU-11112222-3333-4444-5555-666677778888"])
+def test_a_schedulers_list_of_other_cards_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    gpuconf.simulate("2xT4")
+    with pytest.raises(ValueError, match=f'CUDA_VISIBLE_DEVICES="{value}": entry 1 .* Unset CUDA_VISIBLE_DEVICES, or set it to numbers'):
+        gpuconf.memory.allocate(10, "GPU:0")
+
+
 def test_cuda_device_order_orders_simulated_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     gpuconf.simulate("T4,H100")
     assert names() == [H100, T4]

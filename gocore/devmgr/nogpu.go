@@ -4,6 +4,7 @@ package devmgr
 
 import (
 	"fmt"
+	"strings"
 
 	"gpuconf/gocore/human"
 	"gpuconf/gocore/status"
@@ -42,6 +43,8 @@ func (m *Manager) whyNoGPULocked() (why, remedy string) {
 			"Call gpuconf.reset() and leave at least one visible"
 	case len(m.found) > 0:
 		why = human.Count(uint64(len(m.found)), "GPU") + " on this machine, but none meets the minimum requirements (see the gpuconf logger)"
+	case m.HostVisible() && strings.HasPrefix(why, "CUDA_VISIBLE_DEVICES"):
+		remedy = "Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0"
 	}
 	return why, remedy
 }

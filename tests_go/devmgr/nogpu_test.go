@@ -30,7 +30,8 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 		},
 		{
 			name: "hidden from the driver", spec: "T4", opts: sim.Options{Visible: []int{}}, why: "CUDA_VISIBLE_DEVICES=\"7\" shows none",
-			want: "this process has no logical GPU: CUDA_VISIBLE_DEVICES=\"7\" shows none. " + simulate,
+			want: "this process has no logical GPU: CUDA_VISIBLE_DEVICES=\"7\" shows none. " +
+				"Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0",
 		},
 		{
 			name: "of no enabled type", spec: "T4", env: config.Env{"TF_ENABLED_DEVICE_TYPES": "CPU"}, why: "not this",

@@ -6,4 +6,4 @@ except ValueError as error:
     print(error)
 
 # Output:
-# No matching devices found for 'GPU:0' (available: CPU:0; device types are case-sensitive): this process has no logical GPU: CUDA_VISIBLE_DEVICES="" shows none. Simulate one with gpuconf.simulate("H100-80GB") or GPUCONF_SIMULATE=H100-80GB
+# No matching devices found for 'GPU:0' (available: CPU:0; device types are case-sensitive): this process has no logical GPU: CUDA_VISIBLE_DEVICES="" shows none. Unset CUDA_VISIBLE_DEVICES, or set it to numbers of simulated GPUs, such as 0
