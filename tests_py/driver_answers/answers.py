@@ -86,7 +86,7 @@ class Answers:
         return frozenset(forms | {name for name, drivers in self.unresolved.items() if driver in drivers.split()})
 
     def observation(self, driver: str, names: list[str]) -> Observation:
-        """Return what `observe` saw of a driver, with the resolver asked for names."""
+        """Return what `observe` saw of a driver, with the resolver's answers for names."""
         by_base: dict[str, list[Form]] = {}
         for form in self.forms:
             by_base.setdefault(form.base, []).append(form)

@@ -2,7 +2,7 @@
 """Record the functions of the newest CUDA driver headers: `make record-driver`, after record.py.
 
 The drivers that Debian has know CUDA 12.5. What came later is read off NVIDIA's own bindings: they are started over a
-libcuda.so.1 that only notes what cuGetProcAddress is asked for, which names each function's version. Their declarations
+libcuda.so.1 that only notes what programs request of cuGetProcAddress, which names each function's version. Their declarations
 name the exported forms.
 A row of headers.json: base name, exported name, version, whether there is a form for per-thread streams.
 """
@@ -25,7 +25,7 @@ from driver_answers.observe import base_name  # noqa: E402
 
 FILE = HERE / "headers.json"
 
-# 13.3 is the last one that asks for per-thread forms by name, function by function; later ones set the flag for all.
+# 13.3 is the last one that requests per-thread forms by name, function by function; later ones set the flag for all.
 BINDINGS = ("12.9.10", "13.3.0", "13.5.0")
 NOTING = r"""
 #include <stdio.h>

@@ -250,7 +250,7 @@ int device_uuid_text(int physical, char *text);
 /* control.c: drops all that programs have made. */
 void end_machine(void);
 
-/* ranges.c: addresses from the host, 0 if it refuses; a range that is given back stays mapped, but its pages are dropped. */
+/* ranges.c: addresses from the host, 0 if it refuses; a range that is returned stays mapped, but its pages are dropped. */
 uint64_t take_range(uint64_t bytes, uint64_t alignment, int access);
 void give_range(uint64_t addr);
 void drop_ranges(void);

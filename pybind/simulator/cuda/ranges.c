@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranges of addresses that a machine has from the host. They stay mapped until it closes: a stale pointer reads garbage but never faults,
- * and never meets memory of something else. A machine that was opened with cards uses a range that was given back for the next of its size.
+ * and never meets memory of something else. A machine that was opened with cards uses a range that was returned for the next of its size.
  */
 #include "driver.h"
 
