@@ -93,7 +93,7 @@ struct range {
 
 /* What pointers.c notes of an allocation. */
 struct notes {
-	uint64_t buffer; /* its number, once it was asked for */
+	uint64_t buffer; /* its number, once it was requested */
 	int sync_memops;
 };
 
@@ -153,7 +153,7 @@ struct machine {
 	int era; /* differs between the machines of a process, and between the starts of one */
 	int started, no_device; /* cuInit has found devices; has found none */
 	int forked;             /* in a child, after one of these in its parent */
-	int version; /* of CUDA, as 12040; 0 until it is asked for */
+	int version; /* of CUDA, as 12040; 0 until it is requested */
 	int gpus; /* visible ones */
 	struct gpu gpu[MAX_GPUS];
 	int mig, vmm; /* vmm: some GPU has it */
