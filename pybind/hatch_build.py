@@ -45,8 +45,9 @@ GUARD_FLAGS = (
     "-Wl,-Bsymbolic",
 )
 
-# The simulator (pybind/simulator): a CUDA driver over host memory. Only simulating loads it, and it has no GPUs by itself.
-SIMULATOR = {"libcuda.so.1": "pybind/simulator/cuda"}
+# The simulator (pybind/simulator): a CUDA driver over host memory, and NVML. Only simulating loads them, and they have no GPUs by
+# themselves.
+SIMULATOR = {"libcuda.so.1": "pybind/simulator/cuda", "libnvidia-ml.so.1": "pybind/simulator/nvml"}
 SIMULATOR_FLAGS = (*(flag for flag in GUARD_FLAGS if flag != "-Wl,-Bsymbolic"), "-Wl,-z,nodelete", "-DFAKECUDA_GPUS=0")
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's management library as tests_go/fakenvml imitates it, for tests in Python."""
+"""NVIDIA's management library as pybind/simulator/nvml simulates it, for tests in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "tests_go" / "fakenvml" / "fakenvml.c"
+SOURCES = sorted((Path(__file__).resolve().parent.parent / "pybind" / "simulator" / "nvml").glob("*.c"))
 
 ONE_H100 = """driver 580.95.05
 cuda 13000
@@ -14,9 +14,9 @@ card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=107374
 """
 
 
-def fake_nvml(folder: Path) -> Path:
+def fake_nvml(folder: Path, *defines: str) -> Path:
     """Build the library. Returns the folder for LD_LIBRARY_PATH; FAKE_NVML names the description of the machine."""
     library = folder / "libnvidia-ml.so.1"
-    options = ["-shared", "-fPIC", "-O1", "-pthread", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run([os.environ.get("CC", "cc"), *options, "-o", str(library), str(SOURCE)], check=True)
+    options = ["-shared", "-fPIC", "-O1", "-pthread", "-Wl,-soname,libnvidia-ml.so.1", *(f"-D{define}" for define in defines)]
+    subprocess.run([os.environ.get("CC", "cc"), *options, "-o", str(library), *map(str, SOURCES)], check=True)
     return folder

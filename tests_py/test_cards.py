@@ -1,4 +1,4 @@
-"""The cards of the machine, over NVIDIA's management library as tests_go/fakenvml imitates it, and simulated."""
+"""The cards of the machine, over NVIDIA's management library as pybind/simulator/nvml simulates it, and simulated."""
 
 from __future__ import annotations
 

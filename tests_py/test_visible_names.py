@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gpuconf
 import pytest
+from fake_nvml import fake_nvml
 
 TESTS_GO = Path(__file__).resolve().parent.parent / "tests_go"
 
@@ -21,10 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Both of NVIDIA's libraries, for a machine without a GPU."""
     place = tmp_path_factory.mktemp("nvidia")
     subprocess.run([sys.executable, TESTS_GO / "fakecuda" / "build.py", place], check=True, capture_output=True)
-    compiler = os.environ.get("CC", "cc")
-    source = TESTS_GO / "fakenvml" / "fakenvml.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", place / "libnvidia-ml.so.1", source, "-lpthread"], check=True)
-    return place
+    return fake_nvml(place)
 
 
 def ask(folder: Path, **environment: str) -> list[dict[str, object]]:

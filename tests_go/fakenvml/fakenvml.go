@@ -1,21 +1,27 @@
-// Package fakenvml builds a libnvidia-ml.so.1 that reports the machine that a test describes, so that the code that calls
+// Package fakenvml builds the simulated NVML of pybind/simulator/nvml, a libnvidia-ml.so.1 that reports the machine that a test describes, so that the code that calls
 // NVIDIA's library can be tested without a GPU or a driver.
 //
-// fakenvml.c documents the format of descriptions.
+// describe.c documents the format of descriptions.
 package fakenvml
 
 import (
-	_ "embed"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-//go:embed fakenvml.c
-var source []byte
+// sources returns the files of the simulated NVML.
+func sources(t testing.TB) []string {
+	_, file, _, _ := runtime.Caller(0)
+	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "..", "..", "pybind", "simulator", "nvml", "*.c"))
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return found
+}
 
 // Build compiles the library into a folder for LD_LIBRARY_PATH. Defines are the preprocessor's: "FAKE_NVML_OLD".
 func Build(t testing.TB, defines ...string) (folder string) {
@@ -25,10 +31,9 @@ func Build(t testing.TB, defines ...string) (folder string) {
 		compiler = "cc"
 	}
 	folder = t.TempDir()
-	file := filepath.Join(folder, "fakenvml.c")
-	require.NoError(t, os.WriteFile(file, source, 0o600))
 	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread", "-Wl,-soname,libnvidia-ml.so.1",
-		"-o", filepath.Join(folder, "libnvidia-ml.so.1"), file}
+		"-o", filepath.Join(folder, "libnvidia-ml.so.1")}
+	args = append(args, sources(t)...)
 	for _, define := range defines {
 		args = append(args, "-D"+define)
 	}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest_guard import CARDS, MIB, Job, job
+from fake_nvml import fake_nvml
 
 GIB = 1 << 30
 MACHINE = """driver 580.95.05
@@ -150,9 +149,7 @@ def test_an_old_library_has_only_the_first_form(driver: Path, tmp_path: Path) ->
     """The second form is not offered, and the first is limited."""
     folder = tmp_path / "old"
     folder.mkdir()
-    source = Path(__file__).parents[2] / "tests_go/fakenvml/fakenvml.c"
-    options = ["-DFAKE_NVML_OLD", "-shared", "-fPIC", "-O1", "-pthread", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run([os.environ.get("CC", "cc"), *options, "-o", folder / "libnvidia-ml.so.1", source], check=True)
+    fake_nvml(folder, "FAKE_NVML_OLD")
     shutil.copy(driver / "libcuda.so.1", folder)
     (tmp_path / "machine").write_text(MACHINE.format(*CARDS, used=0))
     code = NVML.split("OTHER = ")[0].replace("nvmlInit_v2", "nvmlInit") + NVML.split("OTHER = ")[1].partition("\n")[2]

@@ -25,6 +25,7 @@ LIBRARIES = [
     "gpuconf/_guard/libgpuconf-guard.so",
     "gpuconf/_guard/libgpuconf-preload.so",
     "gpuconf/_simulator/libcuda.so.1",
+    "gpuconf/_simulator/libnvidia-ml.so.1",
 ]
 
 SMOKE = """

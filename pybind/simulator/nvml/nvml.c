@@ -1,181 +1,38 @@
-//go:build ignore
-
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libnvidia-ml.so.1 for tests: the functions of NVML that list GPUs, over a machine that a text file describes.
+ * A simulated libnvidia-ml.so.1. Its cards are those of GPUCONF_SIMULATE, or, in tests, of the file that FAKE_NVML names (describe.c).
+ * nvmlInit reads either. It says nothing of quantities that only a card can measure: they are not supported.
  *
- * FAKE_NVML names the file, which nvmlInit reads each time. FAKE_NVML_LOG, if set, names a file to which each call's name is
- * written.
- *
- *     driver 550.54.15
- *     cuda 12040
- *     card GPU-1 domain=0 bus=23 device=0 cc=9.0 mig=off total=85899345920 used=1048576 NVIDIA H100 80GB HBM3
- *     process 4711 bytes=1024 list=compute gi=-1 ci=-1
- *     instance MIG-1 gi=1 ci=0 total=10737418240 used=0 NVIDIA H100 80GB HBM3 MIG 1g.10gb
- *     addressing ats
- *     live
- *     fail nvmlDeviceGetMemoryInfo 3
- *     fail nvmlDeviceGetName 15 GPU-1
- *
- * "addressing" sets the addressing mode of the card above it: "none", "hmm" or "ats". With "live" its use grows by what the driver
- * has given out, as the calling thread's context sees it. A card's mig is "none", "off" or "on", and it has room for MAX_INSTANCES instances. A line "hole" among them stands for a place
- * without an instance. A process belongs to the card above it; "bytes=-1" is memory that the driver does not know; its list is
- * "compute", "mps" or "graphics". A call fails with the given number, for one UUID or for all.
+ * GPUCONF_SIMULATOR_LOG names a file to which each function that is called, and not implemented, is written once.
  *
  * Compiled with FAKE_NVML_OLD it is the library of an old driver: only first versions of functions, no MIG, no multi-process
  * service.
  */
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
+#include "nvml.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define MAX_DEVICES 64
-#define MAX_INSTANCES 7
-#define MAX_PROCESSES 256
-#define MAX_FAILURES 64
+struct machine machine;
 
-enum {
-	SUCCESS = 0,
-	UNINITIALIZED = 1,
-	INVALID_ARGUMENT = 2,
-	NOT_SUPPORTED = 3,
-	NOT_FOUND = 6,
-	INSUFFICIENT_SIZE = 7,
-	VERSION_MISMATCH = 25,
-};
-
-enum mig { MIG_NONE, MIG_OFF, MIG_ON };
-
-/* A card, or an instance of the card at index parent. */
-struct device {
-	char uuid[80], name[96];
-	int parent; /* -1: a card */
-	int place;  /* of an instance on its card */
-	int gi, ci;
-	unsigned domain, bus, slot;
-	int major, minor;
-	enum mig mig;
-	int places; /* of a card: including holes */
-	unsigned long long total, used;
-	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
-	int live;
-};
-
-struct process {
-	int card;
-	unsigned pid;
-	unsigned long long bytes;
-	char list[16];
-	unsigned gi, ci;
-};
-
-struct failure {
-	char function[64], uuid[80];
-	int result;
-};
-
-static struct machine {
-	char driver[80];
-	int cuda;
-	int devices, processes, failures;
-	struct device device[MAX_DEVICES];
-	struct process process[MAX_PROCESSES];
-	struct failure failure[MAX_FAILURES];
-} machine;
+/* What a simulated machine says of its driver: a driver that exists, and the CUDA version that it is for. */
+#define DRIVER "550.163.01"
+enum { CUDA = 12040 };
 
 /* As in NVML, any thread may start and stop it at any time; between its own start and stop the machine does not change. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users; /* guarded by lock */
 
-static void misread(const char *line)
-{
-	fprintf(stderr, "fake NVML: can't read the line: %s", line);
-	abort();
-}
-
-static void read_card(const char *line)
-{
-	struct device *card = &machine.device[machine.devices++];
-	char mig[8];
-	if (sscanf(line, "card %79s domain=%u bus=%u device=%u cc=%d.%d mig=%7s total=%llu used=%llu %95[^\n]", card->uuid,
-		   &card->domain, &card->bus, &card->slot, &card->major, &card->minor, mig, &card->total, &card->used,
-		   card->name) != 10)
-		misread(line);
-	card->parent = -1;
-	card->mig = strcmp(mig, "on") == 0 ? MIG_ON : strcmp(mig, "off") == 0 ? MIG_OFF : MIG_NONE;
-}
-
-static int last_card(void)
-{
-	int last = machine.devices - 1;
-	return machine.device[last].parent < 0 ? last : machine.device[last].parent;
-}
-
-static void read_instance(const char *line)
-{
-	int parent = last_card();
-	struct device *instance = &machine.device[machine.devices++];
-	if (sscanf(line, "instance %79s gi=%d ci=%d total=%llu used=%llu %95[^\n]", instance->uuid, &instance->gi, &instance->ci,
-		   &instance->total, &instance->used, instance->name) != 6)
-		misread(line);
-	instance->parent = parent;
-	instance->place = machine.device[parent].places++;
-}
-
-static void read_process(const char *line)
-{
-	struct process *process = &machine.process[machine.processes++];
-	long long bytes;
-	int gi, ci;
-	if (sscanf(line, "process %u bytes=%lld list=%15s gi=%d ci=%d", &process->pid, &bytes, process->list, &gi, &ci) != 5)
-		misread(line);
-	process->card = last_card();
-	process->bytes = (unsigned long long)bytes;
-	process->gi = (unsigned)gi;
-	process->ci = (unsigned)ci;
-}
-
-static void read_addressing(const char *line)
-{
-	static const char *const modes[] = {"none", "hmm", "ats"};
-	char mode[8] = "";
-	if (sscanf(line, "addressing %7s", mode) != 1)
-		misread(line);
-	for (unsigned i = 0; i < 3; i++)
-		if (strcmp(mode, modes[i]) == 0)
-			machine.device[last_card()].addressing = i;
-}
-
-static void read_machine(void)
-{
-	memset(&machine, 0, sizeof machine);
-	const char *path = getenv("FAKE_NVML");
-	FILE *file = path == NULL ? NULL : fopen(path, "r");
-	char line[512];
-	while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-		struct failure *failure = &machine.failure[machine.failures];
-		if (strncmp(line, "card ", 5) == 0)
-			read_card(line);
-		else if (strncmp(line, "instance ", 9) == 0)
-			read_instance(line);
-		else if (strncmp(line, "hole", 4) == 0)
-			machine.device[last_card()].places++;
-		else if (strncmp(line, "live", 4) == 0)
-			machine.device[last_card()].live = 1;
-		else if (strncmp(line, "addressing ", 11) == 0)
-			read_addressing(line);
-		else if (strncmp(line, "process ", 8) == 0)
-			read_process(line);
-		else if (sscanf(line, "fail %63s %d %79s", failure->function, &failure->result, failure->uuid) >= 2)
-			machine.failures++;
-		else if (sscanf(line, "driver %79s", machine.driver) != 1 && sscanf(line, "cuda %d", &machine.cuda) != 1)
-			misread(line);
-	}
-	if (file != NULL)
-		fclose(file);
-}
+static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void after_fork(void) { pthread_mutex_unlock(&lock); }
+__attribute__((constructor)) static void prepare(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 static void note(const char *function)
 {
@@ -210,12 +67,29 @@ static int begin(const char *function, const struct device *device)
 	return refused;
 }
 
-#define BEGIN(device) \
+#define BEGIN_SYSTEM(device, out) \
 	do { \
 		int refused = begin(__func__, device); \
 		if (refused) \
 			return refused; \
+		if ((out) == NULL) \
+			return INVALID_ARGUMENT; \
 	} while (0)
+
+#define BEGIN(device, out) \
+	do { \
+		int refused = begin(__func__, is_device(device) ? (device) : NULL); \
+		if (refused) \
+			return refused; \
+		if (!is_device(device) || (out) == NULL) \
+			return INVALID_ARGUMENT; \
+	} while (0)
+
+static int is_device(const struct device *device)
+{
+	size_t offset = (size_t)((const char *)device - (const char *)machine.device);
+	return offset < (size_t)machine.devices * sizeof *device && offset % sizeof *device == 0;
+}
 
 static int copy(char *out, unsigned size, const char *text)
 {
@@ -225,25 +99,64 @@ static int copy(char *out, unsigned size, const char *text)
 	return SUCCESS;
 }
 
+static int read_machine(void)
+{
+	const char *path = getenv("FAKE_NVML"), *spec = getenv("GPUCONF_SIMULATE");
+	char complaint[200] = "";
+
+	memset(&machine, 0, sizeof machine);
+	if (path != NULL) {
+		describe(path);
+		return SUCCESS;
+	}
+	strcpy(machine.driver, DRIVER);
+	machine.cuda = CUDA;
+	machine.simulated = 1;
+	if (spec == NULL || *spec == '\0' || simulate(spec, complaint, sizeof complaint))
+		return SUCCESS;
+	fprintf(stderr, "gpuconf's simulated NVML: GPUCONF_SIMULATE: %s\n", complaint);
+	return DRIVER_NOT_LOADED;
+}
+
 static int start(const char *function)
 {
 	note(function);
 	pthread_mutex_lock(&lock);
-	if (users == 0)
-		read_machine();
+	int refused = users == 0 ? read_machine() : SUCCESS;
 	users++;
-	int refused = refusal(function, NULL);
+	if (!refused)
+		refused = refusal(function, NULL);
 	if (refused)
 		users--;
 	pthread_mutex_unlock(&lock);
 	return refused;
 }
 
+int unsupported(const char *function, int *told)
+{
+	int refused = begin(function, NULL);
+	const char *path = secure_getenv("GPUCONF_SIMULATOR_LOG");
+	FILE *file = refused || path == NULL || __atomic_exchange_n(told, 1, __ATOMIC_RELAXED) ? NULL : fopen(path, "a");
+	if (file != NULL) {
+		fprintf(file, "%s: not supported by gpuconf's simulator\n", function);
+		fclose(file);
+	}
+	return refused ? refused : NOT_SUPPORTED;
+}
+
+#pragma GCC visibility push(default)
+
 const char *nvmlErrorString(int result)
 {
-	static __thread char text[40];
-	snprintf(text, sizeof text, "the fake's error %d", result);
-	return text;
+	static const char *const texts[] = {
+		"Success", "Uninitialized", "Invalid Argument", "Not Supported", "Insufficient Permissions", "Already Initialized", "Not Found",
+		"Insufficient Size", "Insufficient External Power", "Driver Not Loaded", "Timeout", "Interrupt Request Issue",
+		"NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost", "GPU requires reset",
+		"The operating system has blocked the request.", "Driver/library version mismatch", "In use by another client",
+		"Insufficient Memory", "No data", "VGPU ECC not supported", "Insufficient resources", "Frequency not supported",
+		"Argument version mismatch", "Deprecated", "Not ready", "GPU not found", "Invalid state", "Reset type not supported",
+	};
+	return result >= 0 && result < (int)(sizeof texts / sizeof *texts) ? texts[result] : "Unknown Error";
 }
 
 int nvmlInit(void) { return start(__func__); }
@@ -261,13 +174,13 @@ int nvmlShutdown(void)
 
 int nvmlSystemGetDriverVersion(char *version, unsigned size)
 {
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, version);
 	return copy(version, size, machine.driver);
 }
 
 int nvmlSystemGetCudaDriverVersion(int *version)
 {
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, version);
 	*version = machine.cuda;
 	return SUCCESS;
 }
@@ -292,7 +205,7 @@ static int by_index(unsigned index, struct device **found)
 
 int nvmlDeviceGetCount(unsigned *cards)
 {
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, cards);
 	return count(cards);
 }
 
@@ -300,13 +213,13 @@ int nvmlDeviceGetHandleByIndex(unsigned index, struct device **found)
 {
 	struct device *device = NULL;
 	by_index(index, &device);
-	BEGIN(device);
+	BEGIN_SYSTEM(device, found);
 	return by_index(index, found);
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found)
 {
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, (uuid && found) ? uuid : NULL);
 	if (strncmp(uuid, "GPU-", 4) != 0 && strncmp(uuid, "MIG-", 4) != 0)
 		return INVALID_ARGUMENT;
 	for (int i = 0; i < machine.devices; i++)
@@ -319,19 +232,19 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **found)
 
 int nvmlDeviceGetUUID(struct device *device, char *uuid, unsigned size)
 {
-	BEGIN(device);
+	BEGIN(device, uuid);
 	return copy(uuid, size, device->uuid);
 }
 
 int nvmlDeviceGetName(struct device *device, char *name, unsigned size)
 {
-	BEGIN(device);
+	BEGIN(device, name);
 	return copy(name, size, device->name);
 }
 
 int nvmlDeviceGetCudaComputeCapability(struct device *device, int *major, int *minor)
 {
-	BEGIN(device);
+	BEGIN(device, (major && minor) ? major : NULL);
 	*major = device->major;
 	*minor = device->minor;
 	return SUCCESS;
@@ -348,12 +261,12 @@ static unsigned long long used(const struct device *device)
 	size_t available = 0, total = 0;
 	if (info != NULL && info(&available, &total) != 0)
 		available = total = 0;
-	return device->used + total - available;
+	return device->used + total - available + (machine.simulated ? used_here(device->uuid) : 0);
 }
 
 int nvmlDeviceGetMemoryInfo(struct device *device, struct memory *memory)
 {
-	BEGIN(device);
+	BEGIN(device, memory);
 	memory->total = device->total;
 	memory->used = used(device);
 	memory->free = device->total - memory->used;
@@ -374,6 +287,7 @@ static int pci(const struct device *device, struct pci *out)
 	out->domain = device->domain;
 	out->bus = device->bus;
 	out->device = device->slot;
+	snprintf(out->bus_id_legacy, sizeof out->bus_id_legacy, "%04X:%02X:%02X.0", device->domain & 0xffff, device->bus & 0xff, device->slot & 0xff);
 #ifndef FAKE_NVML_OLD
 	snprintf(out->bus_id, sizeof out->bus_id, "%08X:%02X:%02X.0", device->domain, device->bus, device->slot);
 #endif
@@ -402,6 +316,13 @@ static int runs_on(const struct process *process, const struct device *device)
 static int processes(const struct device *device, const char *list, unsigned *room, char *infos, size_t size)
 {
 	unsigned found = 0;
+	if (*room > 0 && infos == NULL)
+		return INVALID_ARGUMENT;
+	uint64_t here = machine.simulated && strcmp(list, "compute") == 0 ? used_here(device->uuid) : 0;
+	if (here > 0 && found++ < *room) {
+		struct info info = {(unsigned)getpid(), here, ~0u, ~0u};
+		memcpy(infos, &info, size);
+	}
 	for (int i = 0; i < machine.processes; i++) {
 		struct process *process = &machine.process[i];
 		if (strcmp(process->list, list) != 0 || !runs_on(process, device))
@@ -420,7 +341,7 @@ static int processes(const struct device *device, const char *list, unsigned *ro
 /* PyTorch calls it for the text of an out-of-memory error. */
 int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
 {
-	BEGIN(device);
+	BEGIN(device, room);
 	return processes(device, "compute", room, (char *)infos, sizeof *infos);
 }
 
@@ -428,13 +349,13 @@ int nvmlDeviceGetComputeRunningProcesses(struct device *device, unsigned *room, 
 
 int nvmlDeviceGetPciInfo(struct device *device, struct pci *out)
 {
-	BEGIN(device);
+	BEGIN(device, out);
 	return pci(device, out);
 }
 
 int nvmlDeviceGetGraphicsRunningProcesses(struct device *device, unsigned *room, struct info_v1 *infos)
 {
-	BEGIN(device);
+	BEGIN(device, room);
 	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
 }
 
@@ -452,7 +373,7 @@ enum { RESERVED = 1 << 20 };
 /* What the driver reserves for itself is not part of what is used. */
 int nvmlDeviceGetMemoryInfo_v2(struct device *device, struct memory_v2 *memory)
 {
-	BEGIN(device);
+	BEGIN(device, memory);
 	if (memory->version != (sizeof *memory | 2 << 24))
 		return VERSION_MISMATCH;
 	memory->total = device->total;
@@ -466,7 +387,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found)
 {
 	unsigned domain, bus, slot;
 
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, (bus_id && found) ? bus_id : NULL);
 	if (sscanf(bus_id, "%x:%x:%x.0", &domain, &bus, &slot) != 3)
 		return INVALID_ARGUMENT;
 	for (int i = 0; i < machine.devices; i++) {
@@ -481,14 +402,16 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, struct device **found)
 
 int nvmlDeviceGetBAR1MemoryInfo(struct device *device, struct memory *memory)
 {
-	BEGIN(device);
+	BEGIN(device, memory);
+	if (machine.simulated)
+		return NOT_SUPPORTED;
 	*memory = (struct memory){256 << 20, 255 << 20, 1 << 20};
 	return SUCCESS;
 }
 
 int nvmlDeviceGetCount_v2(unsigned *cards)
 {
-	BEGIN(NULL);
+	BEGIN_SYSTEM(NULL, cards);
 	return count(cards);
 }
 
@@ -496,31 +419,31 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct device **found)
 {
 	struct device *device = NULL;
 	by_index(index, &device);
-	BEGIN(device);
+	BEGIN_SYSTEM(device, found);
 	return by_index(index, found);
 }
 
 int nvmlDeviceGetPciInfo_v3(struct device *device, struct pci *out)
 {
-	BEGIN(device);
+	BEGIN(device, out);
 	return pci(device, out);
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
 {
-	BEGIN(device);
+	BEGIN(device, room);
 	return processes(device, "compute", room, (char *)infos, sizeof *infos);
 }
 
 int nvmlDeviceGetGraphicsRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
 {
-	BEGIN(device);
+	BEGIN(device, room);
 	return processes(device, "graphics", room, (char *)infos, sizeof *infos);
 }
 
 int nvmlDeviceGetMPSComputeRunningProcesses_v3(struct device *device, unsigned *room, struct info *infos)
 {
-	BEGIN(device);
+	BEGIN(device, room);
 	return processes(device, "mps", room, (char *)infos, sizeof *infos);
 }
 
@@ -530,14 +453,16 @@ struct addressing {
 
 int nvmlDeviceGetAddressingMode(struct device *device, struct addressing *mode)
 {
-	BEGIN(device);
+	BEGIN(device, mode);
+	if (machine.simulated)
+		return NOT_SUPPORTED;
 	mode->value = device->addressing;
 	return SUCCESS;
 }
 
 int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pending)
 {
-	BEGIN(device);
+	BEGIN(device, (current && pending) ? current : NULL);
 	if (device->mig == MIG_NONE)
 		return NOT_SUPPORTED;
 	*current = *pending = device->mig == MIG_ON;
@@ -546,14 +471,14 @@ int nvmlDeviceGetMigMode(struct device *device, unsigned *current, unsigned *pen
 
 int nvmlDeviceGetMaxMigDeviceCount(struct device *device, unsigned *places)
 {
-	BEGIN(device);
+	BEGIN(device, places);
 	*places = device->mig == MIG_NONE ? 0 : MAX_INSTANCES;
 	return SUCCESS;
 }
 
 int nvmlDeviceGetMigDeviceHandleByIndex(struct device *card, unsigned place, struct device **found)
 {
-	BEGIN(card);
+	BEGIN(card, found);
 	for (int i = 0; i < machine.devices; i++) {
 		struct device *device = &machine.device[i];
 		if (device->parent == card - machine.device && device->place == (int)place) {
@@ -566,22 +491,139 @@ int nvmlDeviceGetMigDeviceHandleByIndex(struct device *card, unsigned place, str
 
 int nvmlDeviceGetGpuInstanceId(struct device *device, unsigned *id)
 {
-	BEGIN(device);
+	BEGIN(device, id);
+	if (device->parent < 0)
+		return NOT_SUPPORTED;
 	*id = (unsigned)device->gi;
 	return SUCCESS;
 }
 
 int nvmlDeviceGetComputeInstanceId(struct device *device, unsigned *id)
 {
-	BEGIN(device);
+	BEGIN(device, id);
+	if (device->parent < 0)
+		return NOT_SUPPORTED;
 	*id = (unsigned)device->ci;
 	return SUCCESS;
 }
 
-/* Before PyTorch maps an expandable segment it asks whether the GPU belongs to an NVLink fabric, which this one does not. */
-int nvmlDeviceGetGpuFabricInfoV(struct device *device, void *info) { (void)info; BEGIN(device); return NOT_SUPPORTED; }
-int nvmlDeviceGetNvLinkRemoteDeviceType(struct device *device, unsigned link, int *type) { (void)link, (void)type; BEGIN(device); return NOT_SUPPORTED; }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *device, unsigned link, struct pci *to) { (void)link, (void)to; BEGIN(device); return NOT_SUPPORTED; }
 int nvmlSystemGetCudaDriverVersion_v2(int *version) { return nvmlSystemGetCudaDriverVersion(version); }
+
+#endif
+
+#ifndef FAKE_NVML_OLD
+
+/* A new function here is what users of a simulated machine see. A described machine has the functions that its tests know. */
+#define SIMULATED() \
+	do { \
+		if (!machine.simulated) \
+			return NOT_SUPPORTED; \
+	} while (0)
+
+int nvmlInitWithFlags(unsigned flags) { (void)flags; return start(__func__); }
+
+int nvmlSystemGetNVMLVersion(char *version, unsigned size)
+{
+	BEGIN_SYSTEM(NULL, version);
+	SIMULATED();
+	return copy(version, size, "12." DRIVER);
+}
+
+int nvmlSystemGetProcessName(unsigned pid, char *name, unsigned size)
+{
+	char link[40], target[4096];
+
+	BEGIN_SYSTEM(NULL, name);
+	SIMULATED();
+	if (size == 0)
+		return INVALID_ARGUMENT;
+	snprintf(link, sizeof link, "/proc/%u/exe", pid);
+	ssize_t length = readlink(link, target, sizeof target);
+	if (length < 0)
+		return access(link, F_OK) == 0 ? NO_PERMISSION : NOT_FOUND;
+	snprintf(name, size, "%.*s", (int)length, target);
+	return SUCCESS;
+}
+
+int nvmlUnitGetCount(unsigned *units)
+{
+	BEGIN_SYSTEM(NULL, units);
+	SIMULATED();
+	*units = 0;
+	return SUCCESS;
+}
+
+int nvmlDeviceGetHandleByPciBusId(const char *bus_id, struct device **found) { return nvmlDeviceGetHandleByPciBusId_v2(bus_id, found); }
+
+int nvmlDeviceGetComputeRunningProcesses_v2(struct device *device, unsigned *room, struct info *infos)
+{
+	return nvmlDeviceGetComputeRunningProcesses_v3(device, room, infos);
+}
+
+/* Defines a function that stores one number of a card. An expression may return an error instead. */
+#define NUMBER(function, type, expression) \
+	int function(struct device *device, type *out) \
+	{ \
+		BEGIN(device, out); \
+		SIMULATED(); \
+		type value = (type)(expression); \
+		if (value == (type)-1) \
+			return NOT_SUPPORTED; \
+		*out = value; \
+		return SUCCESS; \
+	}
+
+static int architecture(const struct device *device)
+{
+	int major = device->major;
+	if (major == 7)
+		return device->minor == 5 ? 6 : 5;
+	if (major == 8)
+		return device->minor == 9 ? 8 : 7;
+	return major == 3 ? 2 : major == 5 ? 3 : major == 6 ? 4 : major == 9 ? 9 : major >= 10 ? 10 : -1;
+}
+
+static int brand(const struct device *device)
+{
+	return strncmp(device->name, "Tesla", 5) == 0 ? 2 : strstr(device->name, "GeForce") != NULL ? 5 : 14;
+}
+
+/* The single precision lanes of a multiprocessor. */
+static int lanes(const struct device *device)
+{
+	if (device->major == 3)
+		return 192;
+	return (device->major == 6 && device->minor == 0) || device->major == 7 || (device->major == 8 && device->minor == 0) ? 64 : 128;
+}
+
+NUMBER(nvmlDeviceGetIndex, unsigned, device - machine.device)
+NUMBER(nvmlDeviceGetMinorNumber, unsigned, device - machine.device)
+NUMBER(nvmlDeviceGetArchitecture, unsigned, architecture(device))
+NUMBER(nvmlDeviceGetBrand, unsigned, brand(device))
+NUMBER(nvmlDeviceGetNumGpuCores, unsigned, device->multiprocessors * lanes(device))
+NUMBER(nvmlDeviceGetComputeMode, unsigned, 0)
+NUMBER(nvmlDeviceIsMigDeviceHandle, unsigned, 0)
+
+int nvmlDeviceGetUtilizationRates(struct device *device, unsigned *rates)
+{
+	BEGIN(device, rates);
+	SIMULATED();
+	rates[0] = rates[1] = 0; /* it executes nothing */
+	return SUCCESS;
+}
+
+int nvmlDeviceGetMaxClockInfo(struct device *device, unsigned clock, unsigned *mhz)
+{
+	enum { GRAPHICS, MULTIPROCESSOR, CLOCKS = 4 };
+
+	BEGIN(device, mhz);
+	SIMULATED();
+	if (clock >= CLOCKS)
+		return INVALID_ARGUMENT;
+	if (clock != GRAPHICS && clock != MULTIPROCESSOR)
+		return NOT_SUPPORTED;
+	*mhz = (unsigned)device->clock;
+	return SUCCESS;
+}
 
 #endif

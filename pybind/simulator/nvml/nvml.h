@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of the simulated NVML share: the machine, and who fills it. */
+#ifndef NVML_H
+#define NVML_H
+
+#include <stdint.h>
+
+#define MAX_DEVICES 64
+#define MAX_INSTANCES 7
+#define MAX_PROCESSES 256
+#define MAX_FAILURES 64
+
+enum {
+	SUCCESS = 0,
+	UNINITIALIZED = 1,
+	INVALID_ARGUMENT = 2,
+	NOT_SUPPORTED = 3,
+	NO_PERMISSION = 4,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	DRIVER_NOT_LOADED = 9,
+	VERSION_MISMATCH = 25,
+};
+
+enum mig { MIG_NONE, MIG_OFF, MIG_ON };
+
+/* A card, or an instance of the card at index parent. */
+struct device {
+	char uuid[80], name[96];
+	int parent; /* -1: a card */
+	int place;  /* of an instance on its card */
+	int gi, ci;
+	unsigned domain, bus, slot;
+	int major, minor;
+	enum mig mig;
+	int places; /* of a card: including holes */
+	unsigned long long total, used;
+	unsigned addressing; /* 0 none, 1 HMM, 2 ATS */
+	int live;
+	int multiprocessors, clock; /* MHz; 0: unknown */
+};
+
+struct process {
+	int card;
+	unsigned pid;
+	unsigned long long bytes;
+	char list[16];
+	unsigned gi, ci;
+};
+
+struct failure {
+	char function[64], uuid[80];
+	int result;
+};
+
+extern struct machine {
+	char driver[80];
+	int cuda;
+	int simulated; /* by GPUCONF_SIMULATE, not described by FAKE_NVML */
+	int devices, processes, failures;
+	struct device device[MAX_DEVICES];
+	struct process process[MAX_PROCESSES];
+	struct failure failure[MAX_FAILURES];
+} machine;
+
+/* describe.c: reads FAKE_NVML's file. */
+void describe(const char *path);
+
+/* cards.c: the cards of a spec. Returns 0 and a sentence if the spec is wrong. */
+int simulate(const char *spec, char *complaint, unsigned room);
+
+/* used.c: the bytes that this process's simulated CUDA driver has given out of a card. */
+uint64_t used_here(const char *uuid);
+
+/* nvml.c: the answer of a function without an implementation. */
+int unsupported(const char *function, int *told);
+
+#endif
