@@ -226,7 +226,9 @@ def test_the_beginning_of_a_uuid_finds_its_gpu(monkeypatch: pytest.MonkeyPatch) 
 def test_a_schedulers_list_of_other_cards_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     gpuconf.simulate("2xT4")
-    with pytest.raises(ValueError, match=f'CUDA_VISIBLE_DEVICES="{value}": entry 1 .* Unset CUDA_VISIBLE_DEVICES, or set it to numbers'):
+    with pytest.raises(
+        ValueError, match=f'CUDA_VISIBLE_DEVICES="{value}": entry 1 .* Unset CUDA_VISIBLE_DEVICES, or set it to numbers'
+    ):
         gpuconf.memory.allocate(10, "GPU:0")
 
 

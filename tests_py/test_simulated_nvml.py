@@ -124,7 +124,7 @@ def test_what_only_a_card_can_measure_is_not_supported(library: Path, tmp_path: 
 
 
 def test_it_has_all_functions_of_nvidia_ml_py(library: Path) -> None:
-    """Every name that nvidia-ml-py asks for is exported."""
+    """Every name that nvidia-ml-py requests is exported."""
     wanted = set(re.findall(r'_nvmlGetFunctionPointer\("(\w+)"\)', Path(pynvml.__file__).read_text()))
     nvml = ctypes.CDLL(str(library / "libnvidia-ml.so.1"))
     assert len(wanted) > 300

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Modules, libraries and their functions. The names of functions are read from PTX and from ELF; an image in another form, or compressed, has
- * every function that is asked for. Modules that were unloaded are kept, so that use of a stale handle is detected.
+ * every function that is requested. Modules that were unloaded are kept, so that use of a stale handle is detected.
  */
 #include "modules.h"
 
