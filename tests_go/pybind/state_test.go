@@ -71,8 +71,8 @@ func TestWhyNoGPUIsThere(t *testing.T) {
 		want string
 	}{
 		{"an index too high", config.Env{"CUDA_VISIBLE_DEVICES": "7"},
-			`no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 2 GPUs; it is ignored, so no GPU is visible. Simulate`},
-		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"}, `no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Simulate`},
+			`no logical GPU: CUDA_VISIBLE_DEVICES="7": entry 1 ("7") is out of range: this machine has 2 GPUs; it is ignored, so no GPU is visible. Unset`},
+		{"hidden on purpose", config.Env{"CUDA_VISIBLE_DEVICES": "-1"}, `no logical GPU: CUDA_VISIBLE_DEVICES="-1" shows none. Unset`},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var r process.State
