@@ -65,7 +65,7 @@ def check_tag(wheel: Path) -> None:
     if not re.fullmatch(r"gpuconf-[\d.]+-cp310-abi3-linux_(x86_64|aarch64)\.whl", wheel.name):
         raise SystemExit(f"{wheel.name}: the tag should be cp310-abi3-linux_*")
     names = zipfile.ZipFile(wheel).namelist()
-    libraries = [name for name in names if name.endswith(".so")]
+    libraries = [name for name in names if name.endswith((".so", ".so.1"))]
     if sorted(libraries) != LIBRARIES or "gpuconf/py.typed" not in names or "gpuconf/include/gpuconf.h" not in names:
         raise SystemExit(f"{wheel.name} does not hold what it should: {names}")
     print(f"{wheel.name}: tag and content are right, {wheel.stat().st_size:,} bytes")

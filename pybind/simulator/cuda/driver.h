@@ -28,7 +28,9 @@
 #ifndef DRIVER_H
 #define DRIVER_H
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
