@@ -112,7 +112,7 @@ static CUresult resolve(const char *symbol, void **function, int version, uint64
 
 /* Without a status to write, what is not found is an error. */
 EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
-	enum found found;
+	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
 	CUresult result = driver_version() < 11030 ? not_done("cuGetProcAddress") : resolve(symbol, &answer, version, flags, &found);
 	if (result != SUCCESS || found != FOUND)
@@ -124,7 +124,7 @@ EXPORT CUresult cuGetProcAddress(const char *symbol, void **function, int versio
 }
 
 EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags, int *status) {
-	enum found found;
+	enum found found = UNKNOWN_NAME;
 	void *answer = NULL;
 	CUresult result = driver_version() < 12000 ? not_done("cuGetProcAddress_v2")
 	                         : function == NULL       ? INVALID_VALUE

@@ -9,9 +9,7 @@
  * service.
  */
 #ifndef _GNU_SOURCE
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
-#endif
 #endif
 #include "nvml.h"
 

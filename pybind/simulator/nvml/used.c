@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory of a card is in use, as the simulated CUDA driver of this process says. It is the libcuda.so.1 beside this library. */
 #ifndef _GNU_SOURCE
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
-#endif
 #endif
 #include "nvml.h"
 
