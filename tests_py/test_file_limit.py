@@ -53,8 +53,8 @@ def test_later_calls_need_no_more_files() -> None:
     run_well(
         BEGIN
         + """
-gpuconf.config.list_physical_devices()
 gpuconf.simulate("T4")
+gpuconf.config.list_physical_devices()
 held = exhaust(0)
 buffer = gpuconf.memory.allocate("10GiB")
 try:

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -126,7 +127,9 @@ def test_what_only_a_card_can_measure_is_not_supported(library: Path, tmp_path: 
 def test_it_has_all_functions_of_nvidia_ml_py(library: Path) -> None:
     """Every name that nvidia-ml-py requests is exported."""
     wanted = set(re.findall(r'_nvmlGetFunctionPointer\("(\w+)"\)', Path(pynvml.__file__).read_text()))
-    nvml = ctypes.CDLL(str(library / "libnvidia-ml.so.1"))
+    copy = library / "nvml_of_this_test.so"  # under NVIDIA's name, this process could not simulate GPUs any more
+    shutil.copy(library / "libnvidia-ml.so.1", copy)
+    nvml = ctypes.CDLL(str(copy))
     assert len(wanted) > 300
     assert [name for name in sorted(wanted | set(NAMES)) if not hasattr(nvml, name)] == []
 

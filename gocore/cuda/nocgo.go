@@ -19,3 +19,6 @@ func Open() (gpu.Driver, error) {
 func OpenSimulator(string, []SimulatedCard, SimulatedOptions) (gpu.Driver, error) {
 	return nil, status.Errorf(status.Unavailable, "GPUs cannot be simulated: gpuconf was built without cgo, or not for Linux on x86-64 or arm64")
 }
+
+// ShippedSimulator returns "": there is no library of gpuconf's.
+func ShippedSimulator() string { return "" }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //go:build cgo && linux && (amd64 || arm64)
 
+#define _GNU_SOURCE
 #include "simulated.h"
 
 #include <dlfcn.h>
@@ -9,6 +10,11 @@
 static const struct gpuconf_simulator *simulator; /* set before any machine is opened; never unloaded */
 
 int simulated_is_privileged(void) { return getauxval(AT_SECURE) != 0; }
+
+const char *simulated_here(void) {
+	Dl_info here;
+	return dladdr((void *)&simulator, &here) != 0 ? here.dli_fname : NULL;
+}
 
 int simulated_find(const char *path) {
 	void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);

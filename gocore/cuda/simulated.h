@@ -14,6 +14,9 @@ struct simulated_binding {
 /* Whether the kernel gave this program rights that its caller does not have (setuid, file capabilities). */
 int simulated_is_privileged(void);
 
+/* The path of the program or library that this code is in, NULL if the loader does not know. */
+const char *simulated_here(void);
+
 /* Finds the entry in the library at path, which is loaded. Returns 0 if it is no simulator of this build. */
 int simulated_find(const char *path);
 

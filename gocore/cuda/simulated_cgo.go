@@ -77,6 +77,15 @@ func (s *simulated) Close() (err error) {
 	return err
 }
 
+// ShippedSimulator returns the path of the simulator's library in the package that this extension module belongs to.
+func ShippedSimulator() string {
+	here, err := filepath.Abs(C.GoString(C.simulated_here()))
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(here), "..", "_simulator", "libcuda.so.1")
+}
+
 // loadSimulator loads the library once.
 func loadSimulator(path string) (version C.int, err error) {
 	library.Lock()

@@ -70,6 +70,25 @@ func New(spec Spec, opts Options) (*Machine, error) {
 	return m, nil
 }
 
+// Devices returns the cards that New would open with the same options, as its machine lists them.
+func Devices(spec Spec, opts Options) (devices []gpu.Device, err error) {
+	slots, err := visibleSlots(spec, opts.Visible)
+	for ordinal, slot := range slots {
+		devices = append(devices, spec.Cards[slot].device(slot, ordinal, opts))
+	}
+	return devices, err
+}
+
+// device is the card of a slot with what the options take from it.
+func (c Card) device(slot, ordinal int, opts Options) gpu.Device {
+	device := c.describe(slot, ordinal)
+	device.VMM = !opts.NoVMM && c.Model.GranularityBytes > 0
+	device.StreamMemOps = !opts.NoStreamMemOps
+	device.Managed = !opts.NoManaged
+	device.Oversubscribes = device.Managed && !opts.NoOversubscription && c.Model.oversubscribes()
+	return device
+}
+
 func visibleSlots(spec Spec, visible []int) ([]int, error) {
 	if len(spec.Cards) == 0 || len(spec.Cards) > MaxCards {
 		return nil, status.Errorf(status.InvalidArgument, "cannot simulate %d GPUs; a machine has 1 to %d", len(spec.Cards), MaxCards)
@@ -92,7 +111,7 @@ func visibleSlots(spec Spec, visible []int) ([]int, error) {
 }
 
 func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
-	description := model.describe(slot, ordinal)
+	description := model.device(slot, ordinal, opts)
 	total, usedBytes := description.TotalBytes, opts.UsedBytes
 	if total == 0 || total > maxMemoryBytes || total%unitBytes != 0 {
 		return nil, status.Errorf(status.InvalidArgument,
@@ -110,13 +129,9 @@ func openCard(model Card, slot, ordinal int, opts Options) (*card, error) {
 			roundUp(reserved, gib)/gib, description.Ordinal, description.Name, err)
 	}
 	c := &card{description: description, usedBytes: usedBytes, memory: arena{base: base, reserved: reserved, end: base}}
-	if !opts.NoVMM {
+	if description.VMM {
 		c.granularity = model.Model.GranularityBytes
 	}
-	c.description.VMM = c.granularity > 0
-	c.description.StreamMemOps = !opts.NoStreamMemOps
-	c.description.Managed = !opts.NoManaged
-	c.description.Oversubscribes = c.description.Managed && !opts.NoOversubscription && model.Model.oversubscribes()
 	return c, nil
 }
 

@@ -70,7 +70,15 @@ func openSimulated(asked string, env config.Env) (machine, error) {
 		m.notices = append(m.notices, config.Notice{Level: "warning", Text: text})
 		m.whyNone = text // the last one is about CUDA_VISIBLE_DEVICES
 	}
-	m.driver, err = sim.New(parsed, sim.Options{Visible: indices})
+	devices, err := sim.Devices(parsed, sim.Options{Visible: indices})
+	if err != nil {
+		return m, err
+	}
+	cards := make([]cuda.SimulatedCard, len(devices))
+	for i, device := range devices {
+		cards[i].Device = device
+	}
+	m.driver, err = cuda.OpenSimulator(cuda.ShippedSimulator(), cards, cuda.SimulatedOptions{OfProcess: true})
 	return m, err
 }
 

@@ -227,11 +227,46 @@ static void depend(struct piece *piece, struct mark mark) {
 	piece->after[piece->after_count++] = mark;
 }
 
+/* Whether no work that is queued comes before new work of the stream. */
+static int nothing_before(struct stream *stream, struct mark other) {
+	struct stream *legacy = stream->context->legacy;
+	if (stream->head != NULL || stream->worker || !finished(other))
+		return 0;
+	if (stream != legacy)
+		return !stream->blocking || finished((struct mark){legacy, legacy->last});
+	for (struct stream *one = m->streams; one != NULL; one = one->next)
+		if (one->context == stream->context && one->blocking && !finished((struct mark){one, one->last}))
+			return 0;
+	return 1;
+}
+
+/*
+ * Work that nothing delays is done by the thread that queues it: a GPU may be that fast, and a thread for each copy costs more than the copy.
+ * Host functions are not, since they may take the locks of the thread that queues them. Nor is any work of a test's machine, which looks for
+ * memory that is freed too early.
+ */
+static int at_once(struct stream *stream, const struct work *work, struct mark other) {
+	int brief = work->kind == MARK || work->kind == COPY || work->kind == FILL || work->kind == WRITE_WORD;
+	return brief && m->cards != NULL && m->delay_us == 0 && nothing_before(stream, other);
+}
+
+static uint64_t do_now(struct stream *stream, struct work *work) {
+	stream->last++;
+	if (!stream->ended && stream->context->sticky == SUCCESS)
+		run_work(stream, work);
+	stream->done = stream->last;
+	free(work->staged);
+	pthread_cond_broadcast(&m->progress);
+	return stream->last;
+}
+
 static uint64_t enqueue_after(struct stream *stream, struct work work, struct mark other) {
 	if (stream->capture != NULL) {
 		take_piece(stream, work);
 		return 0;
 	}
+	if (at_once(stream, &work, other))
+		return do_now(stream, &work);
 	struct piece *piece = calloc(1, sizeof *piece);
 	struct stream *legacy = stream->context->legacy;
 	piece->work = work;
