@@ -63,3 +63,25 @@ except MemoryError:
     pass
 """
     )
+
+
+def test_the_first_call_on_simulated_gpus_with_no_files_left() -> None:
+    """The simulated driver is a library that must be opened. Nothing is changed: the next call with room works."""
+    run_well(
+        BEGIN
+        + """
+gpuconf.config.list_physical_devices()
+gpuconf.simulate("T4")
+held = exhaust(0)
+try:
+    gpuconf.memory.allocate(5)
+except gpuconf.errors.UnavailableError as error:
+    text = str(error)
+    assert "libcuda.so.1: too many open files" in text and "raise the limit of open files (ulimit -n)" in text, text
+else:
+    raise AssertionError("no error")
+for file in held:
+    os.close(file)
+gpuconf.memory.allocate(5).free()
+"""
+    )

@@ -160,3 +160,18 @@ def test_a_forked_child_asks_on(library: Path) -> None:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """
     assert told(library, CARDS + textwrap.dedent(program), GPUCONF_SIMULATE="2xT4") == 2
+
+
+def test_a_process_with_another_nvml_cannot_simulate(library: Path) -> None:
+    program = """
+    import ctypes
+    import gpuconf
+    ctypes.CDLL("libnvidia-ml.so.1")
+    try:
+        gpuconf.simulate("T4")
+        gpuconf.config.list_physical_devices()
+    except gpuconf.errors.FailedPreconditionError as error:
+        print(error)
+    """
+    said = run(library, textwrap.dedent(program)).stdout
+    assert f"this process has loaded {library / 'libnvidia-ml.so.1'}, and a process has one driver" in said

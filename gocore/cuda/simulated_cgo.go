@@ -11,6 +11,7 @@ import "C"
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,10 +78,11 @@ func (s *simulated) Close() (err error) {
 	return err
 }
 
-// ShippedSimulator returns the path of the simulator's library in the package that this extension module belongs to.
+// ShippedSimulator returns the path of the simulator's library in the package that this extension module belongs to. It returns "", which
+// OpenSimulator refuses, if the loader does not know the module's absolute path: a relative one depends on the working directory.
 func ShippedSimulator() string {
-	here, err := filepath.Abs(C.GoString(C.simulated_here()))
-	if err != nil {
+	here := C.GoString(C.simulated_here())
+	if !filepath.IsAbs(here) {
 		return ""
 	}
 	return filepath.Join(filepath.Dir(here), "..", "_simulator", "libcuda.so.1")
@@ -138,6 +140,14 @@ func trusted(path string) (string, error) {
 	if err != nil {
 		return "", status.Errorf(status.Unavailable, "the simulator's library is missing: %w. Install gpuconf again", err)
 	}
+	file, err := os.Open(path)
+	if errors.Is(err, syscall.EMFILE) {
+		return "", status.Errorf(status.Unavailable, "the simulator's library cannot be read: %w. "+
+			"Close files, or raise the limit of open files (ulimit -n)", err)
+	} else if err != nil {
+		return "", status.Errorf(status.Unavailable, "the simulator's library cannot be read: %w", err)
+	}
+	defer file.Close()
 	for _, part := range []string{path, filepath.Dir(path)} {
 		var facts syscall.Stat_t
 		if err := syscall.Stat(part, &facts); err != nil {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sim simulates a machine with GPUs: a gpu.Driver whose device memory is real host memory, so that
-// buffers can be read and written on a computer without a GPU.
+// buffers can be read and written on a computer without a GPU. Machines are for tests, which step through their schedules: gpuconf.simulate
+// takes a Spec's cards from here (Devices), and opens them on the simulated CUDA driver (gocore/cuda, pybind/simulator).
 //
 // A Spec ("2xH100-80GB") names the cards, and New creates a Machine from it. The properties of a card (name, memory, compute capability,
 // multiprocessors) come from a catalogue (models.go).
