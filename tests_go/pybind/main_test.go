@@ -1,9 +1,13 @@
+//go:build cgo
+
 package pybind_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,10 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"gpuconf/gocore/cuda"
 	"gpuconf/gocore/status"
 	"gpuconf/pybind"
 	"gpuconf/pybind/cabi"
 	"gpuconf/pybind/process"
+	"gpuconf/tests_go/fakecuda"
 )
 
 // childEnv names a job to run in a separate process instead of the tests.
@@ -25,10 +31,25 @@ const childEnv = "GPUCONF_PYBIND_TEST_CHILD"
 func TestMain(m *testing.M) {
 	switch os.Getenv(childEnv) {
 	case "":
-		goleak.VerifyTestMain(m)
+		folder := shipSimulator()
+		goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+			_ = os.RemoveAll(folder)
+			os.Exit(code)
+		}))
 	case "panics":
 		fmt.Print(panics())
 	}
+}
+
+// shipSimulator builds the simulated driver where the wheel has it: in the folder _simulator beside that of the core, which is this binary.
+// As the wheel's, it has no GPUs of its own.
+func shipSimulator() string {
+	path := cuda.ShippedSimulator()
+	folder := filepath.Dir(path)
+	if err := errors.Join(os.Setenv("FAKECUDA_GPUS", "0"), os.MkdirAll(folder, 0o700), fakecuda.Build(folder, fakecuda.Options{})); path == "" || err != nil {
+		panic(fmt.Sprintf("the tests have no simulator at %q: %v", path, err))
+	}
+	return folder
 }
 
 const mib = int64(1) << 20
